@@ -1,0 +1,107 @@
+"""What a run is asked to be: network configuration, workload, scenario. Plain frozen values.
+
+Fields carry Flink's option in their metadata; `flinknet.options` (the table of Flink's keys) turns text into them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+BUFFER_TIMEOUT_NEVER_NS = -1
+"""Buffer timeout of -1: only full buffers leave."""
+
+RATE_MAX = 0.0
+"""Rate that stands for "as fast as it goes"."""
+
+
+def _flink(key: str, default: Any) -> Any:
+    return field(default=default, metadata={"key": key})
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkConfig:
+    """Flink's network options that act on flinknet; the metadata names the key.
+
+    Differs from Flink 2.x, where exclusive, floating, quota and overdraft are fixed: here they can be varied.
+    """
+
+    segment_size_bytes: int = _flink("taskmanager.memory.segment-size", 32 * 1024)
+    network_memory_bytes: int = _flink("taskmanager.memory.network.min", 64 * 1024 * 1024)
+    exclusive_buffers: int = _flink("taskmanager.network.memory.buffers-per-channel", 2)
+    floating_buffers: int = _flink("taskmanager.network.memory.floating-buffers-per-gate", 8)
+    max_buffers_per_channel: int = _flink("taskmanager.network.memory.max-buffers-per-channel", 10)
+    max_overdraft_buffers: int = _flink(
+        "taskmanager.network.memory.max-overdraft-buffers-per-gate", 20
+    )
+    buffer_timeout_ns: int = _flink("execution.buffer-timeout.interval", 100_000_000)
+    bind_host: str = _flink("taskmanager.bind-host", "127.0.0.1")
+    data_port: str = _flink("taskmanager.data.port", "0")
+    connect_timeout_ns: int = _flink(
+        "taskmanager.network.netty.client.connectTimeoutSec", 120_000_000_000
+    )
+    partition_request_timeout_ns: int = _flink(
+        "taskmanager.network.partition-request-timeout", 10_000_000_000
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSize:
+    """Distribution of record value sizes in bytes: constant when low == high, else uniform in [low, high]."""
+
+    low_bytes: int = 100
+    high_bytes: int = 100
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether every record has the same size."""
+        return self.low_bytes == self.high_bytes
+
+    @property
+    def mean_bytes(self) -> float:
+        """Mean size of a record's value."""
+        return (self.low_bytes + self.high_bytes) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class SlowConsumer:
+    """One consumer that takes its time over each record; a delay of -1 pauses it for the whole run."""
+
+    index: int
+    delay_ns_per_record: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadConfig:
+    """What flows: per-producer rate, sizes, amounts, and who is slow."""
+
+    producers: int = 1
+    consumers: int = 1
+    rate_per_s: float = RATE_MAX  # of each producer
+    record_size: RecordSize = RecordSize()
+    partitioner: str = "rebalance"  # rebalance, hash, forward, broadcast
+    arrivals: str = "constant"  # constant, poisson, bursts
+    records: int | None = None  # of each producer, in the measured part; None: by duration
+    duration_ns: int | None = None
+    warmup_ns: int = 500_000_000
+    slow_consumers: tuple[SlowConsumer, ...] = ()
+
+    @property
+    def is_max_rate(self) -> bool:
+        """Whether producers emit as fast as the stack takes records."""
+        return self.rate_per_s == RATE_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Everything that determines one run, besides the machine."""
+
+    network: NetworkConfig = NetworkConfig()
+    workload: WorkloadConfig = WorkloadConfig()
+    task_managers: int = 2
+    seed: int = 1
+    flow_control: str = "credit"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The scenario as JSON-ready plain data."""
+        return asdict(self)

@@ -1,0 +1,36 @@
+"""Connection: the five verbs a driver may use, and no other door into the stack.
+
+A driver (a real socket, a simulated link) owns one `Connection` for each TCP connection. It feeds what arrived, sends
+what `data_to_send` returns, and wakes the connection at `next_deadline_ns`. `now_ns` is always the driver's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class Connection(Protocol):
+    """One end of one TCP connection of the data port."""
+
+    def receive_data(self, data: memoryview, *, now_ns: int) -> None:
+        """Take bytes from the peer, in order, cut anywhere. The view may be reused after the call.
+
+        Raises: RemoteProtocolError; the driver must then send what is left to send and close.
+        """
+
+    def receive_eof(self, *, now_ns: int) -> None:
+        """The peer closed or the connection broke: fail or release every channel on it."""
+
+    def data_to_send(self, *, now_ns: int) -> Sequence[bytes | memoryview]:
+        """Pieces to send, in order; empty if there is nothing.
+
+        The driver must call this only when the pieces of the last call were taken completely: buffers behind them are
+        recycled by the next call. That is Netty's writability check, and it keeps the backlog on the wire true.
+        """
+
+    def next_deadline_ns(self) -> int | None:
+        """The instant at which `handle_deadline` wants to be called, None for never."""
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """The deadline has come (it may be late, and it may be called early without harm)."""

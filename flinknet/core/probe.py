@@ -1,0 +1,104 @@
+"""The one place where the data river and the trace river meet.
+
+The core calls its probe at each bend, with the instant it was handed; it never reads a clock. A probe must be quick
+(one call a message, on the hot path) and must not raise. `-1` stands for "does not apply" in every integer column.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Protocol
+
+
+class TracePoint(IntEnum):
+    """Where on the path of a message a trace event was taken."""
+
+    SENT = 0  # a message was handed to the transport
+    RECEIVED = 1  # a message was decoded
+    CONSUMED = 2  # the task took the buffer or event from its gate and is done with its bytes
+    WRITER_WAITS = 3  # the record writer found no buffer; `channel` is one of its channels
+    WRITER_RESUMES = 4  # the record writer goes on
+
+
+class MessageKind(IntEnum):
+    """Message ids of the wire (Flink: NettyMessage.*.ID)."""
+
+    BUFFER_RESPONSE = 0
+    ERROR_RESPONSE = 1
+    PARTITION_REQUEST = 2
+    TASK_EVENT_REQUEST = 3
+    CANCEL_PARTITION_REQUEST = 4
+    CLOSE_REQUEST = 5
+    ADD_CREDIT = 6
+    RESUME_CONSUMPTION = 7
+    ACK_ALL_USER_RECORDS_PROCESSED = 8
+    BACKLOG_ANNOUNCEMENT = 9
+    NEW_BUFFER_SIZE = 10
+    SEGMENT_ID = 11
+
+
+class FlushReason(IntEnum):
+    """Why a buffer left its subpartition."""
+
+    NONE = 0  # not a data buffer or event leaving a producer
+    FULL = 1  # the segment was full
+    FLUSH = 2  # the buffer timeout's beat (or timeout 0) asked for what was there
+    EVENT = 3  # an event, or data that an event behind it pushed out
+    END = 4  # the end of the data pushed it out
+
+
+class Probe(Protocol):
+    """Takes trace events. All arguments are plain ints, positional, in the order of `trace.schema.COLUMNS`."""
+
+    def record(
+        self,
+        at_ns: int,
+        channel: int,
+        point: int,
+        kind: int,
+        data_type: int,
+        reason: int,
+        sequence_number: int,
+        payload_bytes: int,
+        records: int,
+        first_record_ns: int,
+        last_record_ns: int,
+        backlog_buffers: int,
+        credit_before: int,
+        credit_after: int,
+        pool_available_buffers: int,
+        pool_size_buffers: int,
+        value: int,
+        /,
+    ) -> None:
+        """Note one event.
+
+        Args:
+            at_ns: instant, ns of CLOCK_MONOTONIC (virtual time in the simulator).
+            channel: index of the channel within its run, -1 for the whole connection.
+            point: a TracePoint.
+            kind: a MessageKind.
+            data_type: ordinal of the buffer's DataType, 0 for other messages.
+            reason: a FlushReason; on data buffers and events at SENT.
+            sequence_number: of the BufferResponse, -1 for other messages.
+            payload_bytes: bytes of the payload (BufferResponse), 0 for other messages.
+            records: records that end in this buffer; -1 where not known (RECEIVED).
+            first_record_ns: intended instant of the first of them, -1 if none or not known.
+            last_record_ns: intended instant of the last of them, -1 if none or not known.
+            backlog_buffers: backlog that the message carries, -1 for none.
+            credit_before: the producer's credit for the channel (SENT of data, RECEIVED of AddCredit), or the
+                consumer's unannounced credit before it was announced (SENT of AddCredit), or the consumer's free
+                buffers before the message took one (RECEIVED of data); -1 where it does not apply.
+            credit_after: the same number afterwards.
+            pool_available_buffers: buffers that the local pool of the partition or gate could still give.
+            pool_size_buffers: current size of that pool.
+            value: what a message of another kind carries: the credit of AddCredit, the initial credit of
+                PartitionRequest, the size of NewBufferSize, the checkpoint id of a barrier; else -1.
+        """
+
+
+class NullProbe:
+    """A probe that forgets; for runs without a trace."""
+
+    def record(self, *_values: int) -> None:
+        """Forget the event."""

@@ -1,0 +1,191 @@
+"""Every error flinknet raises on purpose.
+
+FlinknetError                     exit code 4
+├── ConfigError                   exit code 2: which value, why not, what would do
+├── ProtocolError
+│   ├── LocalProtocolError        our own call is illegal in this state
+│   └── RemoteProtocolError       the peer broke a rule of the protocol
+│       ├── FrameCorruptedError
+│       ├── UnknownMessageError
+│       ├── BufferReorderingError
+│       └── CreditExceededError
+├── PartitionError
+│   ├── PartitionNotFoundError
+│   └── ProducerFailedError
+├── BufferPoolError
+│   ├── InsufficientBuffersError
+│   └── BufferPoolDestroyedError
+├── TransportError
+│   ├── LocalTransportError
+│   └── RemoteTransportError
+├── TraceError
+│   ├── TraceFormatError
+│   └── TraceTruncatedError
+├── RunFailedError                a run ended, but not well (a process died, records were lost); exit code 1
+└── SimulationError
+    ├── InvariantViolatedError
+    └── StalledError
+
+The core raises; a driver maps at its edge (to an ErrorResponse, to a close); the command line catches FlinknetError
+once, prints one line and exits with `exit_code`. Anything else is a bug and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class FlinknetError(Exception):
+    """Base of all errors that a user may see as one line."""
+
+    exit_code = 4
+
+
+class ConfigError(FlinknetError):
+    """A value the user gave cannot be used."""
+
+    exit_code = 2
+
+
+class ProtocolError(FlinknetError):
+    """The rules of the data-port protocol were broken."""
+
+
+class LocalProtocolError(ProtocolError):
+    """Our own call is illegal in this state."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer sent something that a Flink peer would not accept."""
+
+
+class FrameCorruptedError(RemoteProtocolError):
+    """Wrong magic number, impossible length, or a body that contradicts its length."""
+
+
+class UnknownMessageError(RemoteProtocolError):
+    """A message id that does not exist, or does not belong in this direction."""
+
+    def __init__(self, message_id: int, direction: str) -> None:
+        super().__init__(f"message id {message_id} is not known from {direction}")
+        self.message_id = message_id
+        self.direction = direction
+
+
+class BufferReorderingError(RemoteProtocolError):
+    """A buffer came with a sequence number that is not the next one (Flink: BufferReorderingException)."""
+
+    def __init__(self, expected: int, actual: int, channel: str = "") -> None:
+        where = f" on channel {channel}" if channel else ""
+        super().__init__(
+            f"buffer re-ordering{where}: expected sequence number {expected}, received {actual}"
+        )
+        self.expected = expected
+        self.actual = actual
+
+
+class CreditExceededError(RemoteProtocolError):
+    """Data came without credit, or credit would fall below zero."""
+
+    def __init__(self, channel: str, credits_available: int) -> None:
+        super().__init__(
+            f"channel {channel}: data without credit (credits available: {credits_available})"
+        )
+        self.channel = channel
+        self.credits_available = credits_available
+
+
+class PartitionError(FlinknetError):
+    """The peer said in an ErrorResponse that a partition cannot be read."""
+
+
+class PartitionNotFoundError(PartitionError):
+    """The producer does not have the partition (Flink: PartitionNotFoundException)."""
+
+
+class ProducerFailedError(PartitionError):
+    """The producing task failed (Flink: ProducerFailedException)."""
+
+
+class BufferPoolError(FlinknetError):
+    """Network memory could not serve a request."""
+
+
+class InsufficientBuffersError(BufferPoolError):
+    """Insufficient number of network buffers; carries the three numbers a user needs."""
+
+    def __init__(
+        self,
+        required_buffers: int,
+        available_buffers: int,
+        total_buffers: int,
+        segment_size_bytes: int,
+    ) -> None:
+        super().__init__(
+            f"insufficient number of network buffers: required {required_buffers}, but only"
+            f" {available_buffers} of {total_buffers} buffers of {segment_size_bytes} bytes are available;"
+            " raise taskmanager.memory.network.fraction, taskmanager.memory.network.min or"
+            " taskmanager.memory.network.max"
+        )
+        self.required_buffers = required_buffers
+        self.available_buffers = available_buffers
+        self.total_buffers = total_buffers
+        self.segment_size_bytes = segment_size_bytes
+
+
+class BufferPoolDestroyedError(BufferPoolError):
+    """A request to a pool that is gone (Flink: CancelTaskException)."""
+
+
+class TransportError(FlinknetError):
+    """A connection could not be made or broke."""
+
+
+class LocalTransportError(TransportError):
+    """The fault is on this side: port in use, too many open files, cannot bind."""
+
+
+class RemoteTransportError(TransportError):
+    """The fault is on the peer's side: refused, reset, closed; the TaskManager may be lost."""
+
+
+class TraceError(FlinknetError):
+    """A trace cannot be read or written."""
+
+
+class TraceFormatError(TraceError):
+    """Not a flinknet trace, or one of a version this flinknet does not read."""
+
+
+class TraceTruncatedError(TraceError):
+    """A trace file ends before its trailer; what stands before the cut is readable."""
+
+    def __init__(self, path: Path, blocks: int, lost_bytes: int) -> None:
+        super().__init__(
+            f"{path}: cut off; {blocks} whole blocks are readable, the last {lost_bytes} bytes are lost"
+        )
+        self.path = path
+        self.blocks = blocks
+        self.lost_bytes = lost_bytes
+
+
+class RunFailedError(FlinknetError):
+    """A run ended, but its result is not one: a process died, records were lost, doubled or out of order."""
+
+    exit_code = 1
+
+
+class SimulationError(FlinknetError):
+    """A simulated run went wrong; carries the seed that repeats it."""
+
+    def __init__(self, message: str, seed: int) -> None:
+        super().__init__(f"{message} (seed {seed})")
+        self.seed = seed
+
+
+class InvariantViolatedError(SimulationError):
+    """A checker saw something that must never happen."""
+
+
+class StalledError(SimulationError):
+    """Nothing can happen any more although work is left."""

@@ -1,0 +1,126 @@
+"""Results as frozen plain numbers. Absent samples are None, never 0. Field names are those of the JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class LatencySummary:
+    """Distribution of a latency in ns; a percentile is None when too few samples support it."""
+
+    count: int
+    min: int | None = None
+    mean: float | None = None
+    p50: float | None = None
+    p75: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    p99_9: float | None = None
+    max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogSummary:
+    """Backlog in buffers, over the data messages of the measured part."""
+
+    mean: float | None
+    max: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CreditSummary:
+    """Credit announced, messages that announced it, and time with backlog but no credit (summed over channels)."""
+
+    announced: int
+    messages: int
+    starved_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlushCounts:
+    """Why data buffers left: full, by the buffer timeout, pushed by an event (or the end)."""
+
+    full: int
+    timeout: int
+    event: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one run measured, in its measured part (after warm-up)."""
+
+    records: int
+    bytes: int  # of record values
+    buffers: int
+    events: int
+    duration_ns: int
+    throughput_records_per_s: float | None
+    throughput_bytes_per_s: float | None
+    latency_ns: LatencySummary
+    latency_uncorrected_ns: LatencySummary
+    backlog_buffers: BacklogSummary
+    credits: CreditSummary
+    flushes: FlushCounts
+
+
+@dataclass(frozen=True, slots=True)
+class Warning:
+    """Something that makes a result doubtful, and what to do about it."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelMeasured:
+    """One channel of a run: who is slow stands out here."""
+
+    channel: int
+    producer: int
+    consumer: int
+    records: int
+    throughput_records_per_s: float | None
+    latency_ns: LatencySummary
+    backlog_buffers: BacklogSummary
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """One run: what was asked (Flink keys, workload), what was measured, what to doubt, where the trace lies."""
+
+    config: dict[str, Any]
+    workload: dict[str, Any]
+    measured: Measured
+    channels: tuple[ChannelMeasured, ...]
+    limited_by: str
+    warnings: tuple[Warning, ...]
+    trace: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run as JSON-ready plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelError:
+    """Relative error of the model on the recorded setting: (predicted - observed) / observed; None if unknown."""
+
+    throughput: float | None
+    p50: float | None
+    p99: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TradeOffPoint:
+    """What the replay predicts for one candidate configuration."""
+
+    config: dict[str, Any]
+    throughput_records_per_s: float | None
+    latency_ns: LatencySummary
+    backlog_buffers: BacklogSummary
+    buffers_per_s: float | None
+    is_recorded: bool = False
+    notes: tuple[str, ...] = ()
