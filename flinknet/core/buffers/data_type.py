@@ -1,0 +1,68 @@
+"""DataType: what the bytes of a buffer are (Flink: Buffer.DataType; the ordinal goes on the wire in one byte)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class DataType(IntEnum):
+    """Kinds of buffers and events; the flags follow from the kind and are not on the wire."""
+
+    NONE = 0
+    DATA_BUFFER = 1
+    EVENT_BUFFER = 2
+    PRIORITIZED_EVENT_BUFFER = 3
+    ALIGNED_CHECKPOINT_BARRIER = 4
+    TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER = 5
+    RECOVERY_COMPLETION = 6
+    END_OF_SEGMENT = 7
+    DATA_BUFFER_WITH_CLEAR_END = 8
+    END_OF_DATA = 9
+    END_OF_PARTITION = 10
+    RECOVERY_METADATA = 11
+    ALIGNED_WATERMARK_EVENT = 12
+    UNALIGNED_WATERMARK_EVENT = 13
+
+    @property
+    def is_buffer(self) -> bool:
+        """Data: costs one credit, belongs to the record stream."""
+        return self in IS_BUFFER
+
+    @property
+    def is_event(self) -> bool:
+        """An event: costs no credit, is never compressed."""
+        return self not in IS_BUFFER and self is not DataType.NONE
+
+    @property
+    def is_blocking_upstream(self) -> bool:
+        """After it the producer sends nothing more to the receiver until ResumeConsumption."""
+        return self in IS_BLOCKING_UPSTREAM
+
+    @property
+    def has_priority(self) -> bool:
+        """The event overtakes queued data."""
+        return self is DataType.PRIORITIZED_EVENT_BUFFER
+
+    @property
+    def requires_announcement(self) -> bool:
+        """The consumer derives an EventAnnouncement from it."""
+        return self is DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER
+
+    @property
+    def is_partial_record(self) -> bool:
+        """The buffer may end inside a record."""
+        return self is DataType.DATA_BUFFER
+
+
+IS_BUFFER = frozenset({DataType.DATA_BUFFER, DataType.DATA_BUFFER_WITH_CLEAR_END})
+"""Ordinals of data; plain ints are found in it too, which the hot path uses."""
+
+IS_BLOCKING_UPSTREAM = frozenset(
+    {
+        DataType.ALIGNED_CHECKPOINT_BARRIER,
+        DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER,
+        DataType.RECOVERY_COMPLETION,
+        DataType.ALIGNED_WATERMARK_EVENT,
+    }
+)
+"""Ordinals that stop the producer until ResumeConsumption."""
