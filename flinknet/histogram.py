@@ -1,0 +1,183 @@
+"""LogLinearHistogram: a mergeable distribution of durations in ns with a bounded relative error.
+
+Runtime, replay and simulator all count latencies in the same buckets, so that their percentiles can
+be compared and merged. Values below 2 * SUB_BUCKETS have a bucket each; above, every power of two
+is cut into SUB_BUCKETS equal buckets:
+
+    0 1 2 … 255 | 256 258 … 510 | 512 516 … 1020 | …         (SUB_BUCKETS = 128)
+
+A bucket is thus at most 1/128 of its lower bound wide, and its middle is off by at most 1/256,
+which is 0.4 %. Count, sum, smallest and largest value are exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flinknet.results import LatencySummary
+
+SUB_BUCKET_BITS = 7
+SUB_BUCKETS = 1 << SUB_BUCKET_BITS
+
+VALUE_BITS = 50
+"""Values of 2**50 ns (13 days) and more share the last bucket; float64 holds all below exactly."""
+
+BUCKETS = SUB_BUCKETS * (VALUE_BITS - SUB_BUCKET_BITS + 1)
+
+SAMPLES_PER_TAIL = 5
+"""A percentile is given only if at least this many samples lie on either side of it: p50 from 10
+samples on, p99 from 500, p99.9 from 5,000. With fewer it would be one of the extremes under another
+name."""
+
+_MANTISSA_SHIFT = 52 - SUB_BUCKET_BITS
+_EXPONENT_OFFSET = (1023 + SUB_BUCKET_BITS - 1) << SUB_BUCKET_BITS
+_SCALAR_BYTES = 16  # a sum of latencies can outgrow 64 bits
+
+IntArray = npt.NDArray[np.int64]
+
+
+def bucket_index(values_ns: IntArray) -> IntArray:
+    """The bucket of each value; negative values count as 0.
+
+    Exponent and leading mantissa bits of the float64 are the index: one conversion and one shift a
+    value.
+    """
+    clipped = np.clip(values_ns, 0, (1 << VALUE_BITS) - 1)
+    bits = clipped.astype(np.float64).view(np.int64)
+    return np.where(clipped < SUB_BUCKETS, clipped, (bits >> _MANTISSA_SHIFT) - _EXPONENT_OFFSET)
+
+
+def bucket_bounds_ns(index: int) -> tuple[int, int]:
+    """The smallest value of a bucket and the smallest value of the next one."""
+    if index < 2 * SUB_BUCKETS:
+        return index, index + 1
+    shift = index // SUB_BUCKETS - 1
+    low = (index - shift * SUB_BUCKETS) << shift
+    return low, low + (1 << shift)
+
+
+class LogLinearHistogram:
+    """Counts of values in log-linear buckets, with exact count, sum, min and max.
+
+    Invariants: count equals the sum of `counts`; min and max are None exactly when count is 0.
+    """
+
+    __slots__ = ("count", "counts", "max", "min", "total")
+
+    def __init__(self) -> None:
+        self.counts: IntArray = np.zeros(BUCKETS, dtype=np.int64)
+        self.count = 0
+        self.total = 0
+        self.min: int | None = None
+        self.max: int | None = None
+
+    def add(self, values_ns: npt.ArrayLike, weight: int = 1) -> None:
+        """Count each value `weight` times."""
+        values = np.asarray(values_ns, dtype=np.int64).ravel()
+        if values.size == 0 or weight == 0:
+            return
+        self.counts += weight * np.bincount(bucket_index(values), minlength=BUCKETS)
+        self.count += weight * values.size
+        self.total += weight * int(values.sum())
+        self._widen(int(values.min()), int(values.max()))
+
+    def merge(self, other: LogLinearHistogram) -> None:
+        """Take over everything the other histogram counted."""
+        self.counts += other.counts
+        self.count += other.count
+        self.total += other.total
+        if other.min is not None and other.max is not None:
+            self._widen(other.min, other.max)
+
+    @property
+    def mean(self) -> float | None:
+        """Exact mean, None without samples."""
+        return self.total / self.count if self.count else None
+
+    def percentile(self, q: float) -> float | None:
+        """The value below which the share q (0 to 1) of the samples lies, to 0.4 %; None without
+        samples."""
+        if self.min is None or self.max is None:
+            return None
+        rank = max(1, int(np.ceil(q * self.count)))
+        index = int(np.searchsorted(np.cumsum(self.counts), rank))
+        low, high = bucket_bounds_ns(index)
+        return float(min(max((low + high - 1) / 2, self.min), self.max))
+
+    def supported_percentile(self, q: float) -> float | None:
+        """The percentile if SAMPLES_PER_TAIL samples lie on either side of it, else None."""
+        if self.count * min(q, 1 - q) < SAMPLES_PER_TAIL - 1e-6:
+            return None
+        return self.percentile(q)
+
+    def summary(self) -> LatencySummary:
+        """The distribution as plain numbers; percentiles that too few samples support are None."""
+        return LatencySummary(
+            count=self.count,
+            min=self.min,
+            mean=self.mean,
+            p50=self.supported_percentile(0.5),
+            p75=self.supported_percentile(0.75),
+            p90=self.supported_percentile(0.9),
+            p95=self.supported_percentile(0.95),
+            p99=self.supported_percentile(0.99),
+            p99_9=self.supported_percentile(0.999),
+            max=self.max,
+        )
+
+    def to_bytes(self) -> bytes:
+        """Count, total, min, max (16 bytes each), then indices (int32) and counts (int64) of the
+        filled buckets."""
+        filled = np.flatnonzero(self.counts)
+        scalars = (filled.size, self.total, self.min or 0, self.max or 0)
+        return b"".join(
+            [
+                *(scalar.to_bytes(_SCALAR_BYTES, "little", signed=True) for scalar in scalars),
+                filled.astype("<i4").tobytes(),
+                self.counts[filled].astype("<i8").tobytes(),
+            ]
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> LogLinearHistogram:
+        """The histogram that `to_bytes` wrote."""
+        size, total, low, high = (
+            int.from_bytes(data[at : at + _SCALAR_BYTES], "little", signed=True)
+            for at in range(0, 4 * _SCALAR_BYTES, _SCALAR_BYTES)
+        )
+        histogram = cls()
+        if size == 0:
+            return histogram
+        body = 4 * _SCALAR_BYTES
+        indices = np.frombuffer(data, "<i4", count=size, offset=body)
+        histogram.counts[indices] = np.frombuffer(data, "<i8", count=size, offset=body + 4 * size)
+        histogram.count = int(histogram.counts.sum())
+        histogram.total, histogram.min, histogram.max = total, low, high
+        return histogram
+
+    def to_dict(self) -> dict[str, Any]:
+        """The filled buckets as plain data for JSON: index to count, with total, min and max."""
+        filled = np.flatnonzero(self.counts)
+        return {
+            "total": self.total,
+            "min": self.min,
+            "max": self.max,
+            "buckets": {str(index): int(self.counts[index]) for index in filled},
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> LogLinearHistogram:
+        """The histogram that `to_dict` described."""
+        histogram = cls()
+        for index, count in data["buckets"].items():
+            histogram.counts[int(index)] = count
+        histogram.count = int(histogram.counts.sum())
+        histogram.total, histogram.min, histogram.max = data["total"], data["min"], data["max"]
+        return histogram
+
+    def _widen(self, low: int, high: int) -> None:
+        self.min = low if self.min is None else min(self.min, low)
+        self.max = high if self.max is None else max(self.max, high)

@@ -1,0 +1,136 @@
+"""The contract between replay and simulator: what was recorded, what it costs, and what a
+simulation answers.
+
+`replay` fits a RecordedExchange from the rows of a trace; `simulator.what_if.simulate(exchange,
+network)` drives it through the stack in virtual time and answers with a SimulatedOutcome. Both are
+plain values, so either side can be tested without the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from flinknet.config import NetworkConfig
+from flinknet.histogram import LogLinearHistogram
+from flinknet.results import BacklogSummary
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class CostModel:
+    """What the steps on a buffer's way took in the recorded run; medians, in ns.
+
+    Attributes:
+        send_ns_per_message: fixed share of handing one message to the socket.
+        send_ns_per_byte: share that grows with the payload.
+        transit_ns: from SENT to RECEIVED of an uncontended message.
+        receive_ns_per_message: from RECEIVED to CONSUMED of a buffer that met an empty queue,
+            without its records.
+        emit_ns_per_record: time the producer's task needs for one record when nothing holds it
+            back.
+        consume_ns_per_record: time each consumer's task needs for one record, by index of the
+            consumer; a slow consumer stands out here.
+    """
+
+    send_ns_per_message: float
+    send_ns_per_byte: float
+    transit_ns: float
+    receive_ns_per_message: float
+    emit_ns_per_record: float
+    consume_ns_per_record: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordedChannel:
+    """What went through one channel.
+
+    Attributes:
+        channel: index in the manifest of the run.
+        producer: index of the producing subtask.
+        consumer: index of the consuming subtask.
+        connection: channels with equal numbers shared one TCP connection; -1 if producer and
+            consumer share a process.
+        arrivals_ns: intended instants of the records used, ascending.
+        record_wire_bytes: mean bytes of a record in a buffer, with its length prefix and tag.
+    """
+
+    channel: int
+    producer: int
+    consumer: int
+    connection: int
+    arrivals_ns: IntArray
+    record_wire_bytes: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordedExchange:
+    """One recorded exchange: p producers, q consumers, the records that came, and the costs seen.
+
+    Attributes:
+        producers: number of producing subtasks.
+        consumers: number of consuming subtasks.
+        channels: those that carried records, by index.
+        network: the settings of the recorded run.
+        is_max_rate: producers emitted as fast as the stack took records. Arrivals then say only how
+            many records there were; when they come follows from `costs.emit_ns_per_record` and the
+            pressure from downstream.
+        measured_from_ns: start of the window that the arrivals were taken from.
+        measured_to_ns: its end.
+        seed: of the recorded run; the simulation's phase of the flusher derives from it.
+        costs: fitted from the trace.
+    """
+
+    producers: int
+    consumers: int
+    channels: tuple[RecordedChannel, ...]
+    network: NetworkConfig
+    is_max_rate: bool
+    measured_from_ns: int
+    measured_to_ns: int
+    seed: int
+    costs: CostModel
+
+    @property
+    def records(self) -> int:
+        """Records over all channels."""
+        return sum(channel.arrivals_ns.size for channel in self.channels)
+
+    @property
+    def duration_ns(self) -> int:
+        """Length of the window."""
+        return self.measured_to_ns - self.measured_from_ns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SimulatedOutcome:
+    """What a simulation of a RecordedExchange under some NetworkConfig came to.
+
+    Attributes:
+        latency: consume instant minus intended instant (at maximum rate: emit instant), of every
+            record.
+        records: records that reached their consumer.
+        messages: data buffers sent.
+        duration_ns: virtual time from the start of the window until the last record was consumed,
+            or the length of the window if that is longer.
+        backlog_buffers: backlog that the data messages carried.
+    """
+
+    latency: LogLinearHistogram
+    records: int
+    messages: int
+    duration_ns: int
+    backlog_buffers: BacklogSummary
+
+    @property
+    def throughput_records_per_s(self) -> float | None:
+        """Records consumed per second of virtual time."""
+        return self.records * 1e9 / self.duration_ns if self.duration_ns > 0 else None
+
+    @property
+    def buffers_per_s(self) -> float | None:
+        """Data buffers sent per second of virtual time."""
+        return self.messages * 1e9 / self.duration_ns if self.duration_ns > 0 else None
