@@ -1,1 +1,24 @@
-""""""
+"""Network memory: segments, buffers with one owner count, builders and consumers, and the pools they come from.
+
+Knows nothing of bytes on the wire, of channels or of time. Buffers are passed by handing over a reference; whoever holds
+the last one recycles it.
+"""
+
+from .buffer import BufferSlice, MemorySegment, NetworkBuffer, free_memory
+from .builder import BufferBuilder, BufferConsumer
+from .data_type import DataType
+from .pools import UNLIMITED_BUFFERS, BufferListener, LocalBufferPool, NetworkBufferPool
+
+__all__ = [
+    "UNLIMITED_BUFFERS",
+    "BufferBuilder",
+    "BufferConsumer",
+    "BufferListener",
+    "BufferSlice",
+    "DataType",
+    "LocalBufferPool",
+    "MemorySegment",
+    "NetworkBuffer",
+    "NetworkBufferPool",
+    "free_memory",
+]

@@ -1,0 +1,141 @@
+"""NetworkBuffer: a memory segment, its owner count, and who gets it back.
+
+Invariant: a segment goes to its recycler exactly once, when the last reference is given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .data_type import DataType
+
+Recycler = Callable[["MemorySegment"], None]
+"""Takes a segment whose last reference is gone (Flink: BufferRecycler)."""
+
+
+class MemorySegment:
+    """A fixed piece of network memory (Flink: MemorySegment); `view` is writable and never resized."""
+
+    __slots__ = ("index", "view")
+
+    def __init__(self, view: memoryview, index: int = -1) -> None:
+        self.view = view
+        self.index = index
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes this segment can hold."""
+        return len(self.view)
+
+
+def free_memory(_segment: MemorySegment) -> None:
+    """Recycler of memory that belongs to no pool: events (Flink: FreeingBufferRecycler)."""
+
+
+class NetworkBuffer:
+    """A reference-counted segment of one data type (Flink: NetworkBuffer); starts with one reference.
+
+    `size_bytes` is the number of valid bytes, for buffers that were filled from the network. At the producer the
+    valid bytes are the business of BufferBuilder and BufferConsumer.
+    """
+
+    __slots__ = (
+        "data_type",
+        "is_compressed",
+        "recycler",
+        "references",
+        "segment",
+        "size_bytes",
+        "view",
+    )
+
+    def __init__(
+        self,
+        segment: MemorySegment,
+        recycler: Recycler,
+        data_type: int = DataType.DATA_BUFFER,
+        size_bytes: int = 0,
+    ) -> None:
+        self.segment = segment
+        self.view = segment.view
+        self.recycler = recycler
+        self.data_type = data_type
+        self.size_bytes = size_bytes
+        self.is_compressed = 0
+        self.references = 1
+
+    def retain(self) -> NetworkBuffer:
+        """Add an owner."""
+        if self.references <= 0:
+            raise RuntimeError("a recycled buffer cannot be retained")
+        self.references += 1
+        return self
+
+    def recycle(self) -> None:
+        """Give up one reference; the last one hands the segment to the recycler."""
+        self.references -= 1
+        if self.references == 0:
+            self.recycler(self.segment)
+        elif self.references < 0:
+            raise RuntimeError("buffer recycled more often than it was retained")
+
+    @property
+    def payload(self) -> memoryview:
+        """The valid bytes."""
+        return self.view[: self.size_bytes]
+
+
+class BufferSlice:
+    """What a subpartition hands out: bytes of a buffer, what they are, and the state of the queue behind them.
+
+    Holds one reference of `buffer`. Mirrors ResultSubpartition.BufferAndBacklog together with the read-only slice.
+    `records`, `first_record_ns` and `last_record_ns` tell of the records that end in these bytes (-1: none).
+    """
+
+    __slots__ = (
+        "backlog_buffers",
+        "buffer",
+        "data_type",
+        "first_record_ns",
+        "last_record_ns",
+        "next_data_type",
+        "reason",
+        "records",
+        "sequence_number",
+        "size_bytes",
+        "view",
+    )
+
+    def __init__(
+        self,
+        buffer: NetworkBuffer,
+        view: memoryview,
+        size_bytes: int,
+        records: int = 0,
+        first_record_ns: int = -1,
+        last_record_ns: int = -1,
+        reason: int = 0,
+    ) -> None:
+        self.buffer = buffer
+        self.view = view
+        self.size_bytes = size_bytes
+        self.data_type: int = buffer.data_type
+        self.records = records
+        self.first_record_ns = first_record_ns
+        self.last_record_ns = last_record_ns
+        self.reason = reason
+        self.sequence_number = -1
+        self.backlog_buffers = 0
+        self.next_data_type: int = DataType.NONE
+
+    def recycle(self) -> None:
+        """Give up the slice's reference."""
+        self.buffer.recycle()
+
+    def __repr__(self) -> str:
+        fields: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in ("data_type", "size_bytes", "sequence_number", "backlog_buffers")
+        }
+        return f"BufferSlice({fields})"

@@ -1,0 +1,203 @@
+"""BufferBuilder and BufferConsumer: one writes a segment, the other may read it while it is still being filled.
+
+The writer publishes with `commit`. The consumer remembers the position it saw last and looks again only in `build` and
+when it is created, as Flink's does: a consumer that was queued before its bytes were written says "not finished" until
+it is built, even if the builder has finished meanwhile. The rules of PipelinedSubpartition rest on this.
+
+Invariant: 0 <= consumer's read position <= committed_bytes <= written_bytes <= capacity_bytes <= segment size.
+"""
+
+from __future__ import annotations
+
+from .buffer import BufferSlice, MemorySegment, NetworkBuffer, free_memory
+
+
+class BufferBuilder:
+    """The writing side of one segment (Flink: BufferBuilder).
+
+    Besides bytes it keeps marks: for each stretch of records that were completed in this buffer their number and the
+    intended instants of the first and last, so that every slice can say what it carries.
+    """
+
+    __slots__ = (
+        "_has_consumer",
+        "buffer",
+        "capacity_bytes",
+        "committed_bytes",
+        "finish_reason",
+        "is_finished",
+        "marks",
+        "view",
+        "written_bytes",
+    )
+
+    def __init__(self, buffer: NetworkBuffer) -> None:
+        self.buffer = buffer
+        self.view = buffer.view
+        self.capacity_bytes = len(buffer.view)
+        self.written_bytes = 0
+        self.committed_bytes = 0
+        self.is_finished = False
+        self.finish_reason = 0
+        self.marks: list[tuple[int, int, int]] = []
+        self._has_consumer = False
+
+    def append(self, data: memoryview | bytes) -> int:
+        """Copy as much of `data` as fits, without publishing it. Returns: bytes copied."""
+        if self.is_finished:
+            raise RuntimeError("append to a finished buffer builder")
+        start = self.written_bytes
+        count = min(len(data), self.capacity_bytes - start)
+        self.view[start : start + count] = data[:count]
+        self.written_bytes = start + count
+        return count
+
+    def commit(self) -> None:
+        """Publish what was written."""
+        self.committed_bytes = self.written_bytes
+
+    def append_and_commit(self, data: memoryview | bytes) -> int:
+        """Copy as much of `data` as fits and publish it. Returns: bytes copied."""
+        count = self.append(data)
+        self.committed_bytes = self.written_bytes
+        return count
+
+    def mark_records(self, records: int, first_record_ns: int, last_record_ns: int) -> None:
+        """Note that `records` records were completed by the bytes committed last."""
+        self.marks.append((records, first_record_ns, last_record_ns))
+
+    def finish(self, reason: int) -> int:
+        """Publish everything and end the buffer. Returns: bytes in it."""
+        self.committed_bytes = self.written_bytes
+        self.is_finished = True
+        self.finish_reason = reason
+        return self.written_bytes
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no byte fits any more."""
+        return self.written_bytes == self.capacity_bytes
+
+    @property
+    def writable_bytes(self) -> int:
+        """Bytes that still fit."""
+        return self.capacity_bytes - self.written_bytes
+
+    def trim(self, size_bytes: int) -> None:
+        """Set the capacity: not below what is written, not above the segment; it may grow back."""
+        self.capacity_bytes = min(max(size_bytes, self.written_bytes), len(self.view))
+
+    def close(self) -> None:
+        """Give up the writer's reference."""
+        self.buffer.recycle()
+
+    def create_consumer(self, *, from_beginning: bool = False) -> BufferConsumer:
+        """The one consumer of this buffer, from the current position or from its beginning."""
+        if self._has_consumer:
+            raise RuntimeError("a buffer builder has exactly one consumer; copy it for more")
+        self._has_consumer = True
+        self.buffer.retain()
+        return BufferConsumer(self.buffer, self, 0 if from_beginning else self.committed_bytes)
+
+
+class BufferConsumer:
+    """The reading side: slices of what was committed, each byte once (Flink: BufferConsumer).
+
+    `partial_record_length` is how many leading bytes continue a record begun in an earlier buffer.
+    """
+
+    __slots__ = (
+        "_builder",
+        "_marks_read",
+        "buffer",
+        "data_type",
+        "is_finished",
+        "partial_record_length",
+        "read_bytes",
+        "seen_bytes",
+    )
+
+    def __init__(
+        self,
+        buffer: NetworkBuffer,
+        builder: BufferBuilder | None,
+        read_bytes: int,
+        partial_record_length: int = 0,
+    ) -> None:
+        self.buffer = buffer
+        self._builder = builder
+        self.read_bytes = read_bytes
+        self.partial_record_length = partial_record_length
+        self.data_type = buffer.data_type
+        self._marks_read = 0
+        if builder is None:
+            self.seen_bytes = buffer.size_bytes
+            self.is_finished = True
+        else:
+            self.seen_bytes = builder.committed_bytes
+            self.is_finished = builder.is_finished
+
+    @classmethod
+    def of_event(cls, data: bytes, data_type: int) -> BufferConsumer:
+        """A finished consumer over an event in plain memory; no pool, no credit."""
+        segment = MemorySegment(memoryview(data))
+        return cls(NetworkBuffer(segment, free_memory, data_type, len(data)), None, 0)
+
+    def build(self) -> BufferSlice:
+        """Look at the builder and hand out what is new; the slice may be empty. It holds a reference of its own."""
+        buffer = self.buffer
+        start = self.read_bytes
+        builder = self._builder
+        buffer.references += 1
+        if builder is None:
+            end = self.seen_bytes
+            self.read_bytes = end
+            return BufferSlice(buffer, buffer.view[start:end], end - start)
+        self.seen_bytes = self.read_bytes = end = builder.committed_bytes
+        self.is_finished = builder.is_finished
+        marks = builder.marks
+        read = self._marks_read
+        self._marks_read = written = len(marks)
+        records, first_ns, last_ns = 0, -1, -1
+        if read < written:
+            records, first_ns, last_ns = marks[read]
+            for mark in marks[read + 1 :]:
+                if records == 0:
+                    first_ns = mark[1]
+                records += mark[0]
+                last_ns = mark[2]
+        return BufferSlice(
+            buffer,
+            buffer.view[start:end],
+            end - start,
+            records,
+            first_ns,
+            last_ns,
+            builder.finish_reason,
+        )
+
+    def copy(self) -> BufferConsumer:
+        """A second consumer of the same bytes with its own position (broadcast, snapshots)."""
+        self.buffer.retain()
+        copy = BufferConsumer(
+            self.buffer, self._builder, self.read_bytes, self.partial_record_length
+        )
+        copy.seen_bytes = self.seen_bytes
+        copy.is_finished = self.is_finished
+        copy._marks_read = self._marks_read
+        return copy
+
+    @property
+    def is_buffer(self) -> bool:
+        """Whether it is data; events never count as backlog."""
+        return self._builder is not None
+
+    @property
+    def is_data_available(self) -> bool:
+        """Whether there is something that `build` has not handed out yet (looks at the builder)."""
+        latest = self.seen_bytes if self._builder is None else self._builder.committed_bytes
+        return self.read_bytes < latest
+
+    def close(self) -> None:
+        """Give up the consumer's reference."""
+        self.buffer.recycle()

@@ -1,0 +1,277 @@
+"""NetworkBufferPool, the global memory of a TaskManager, and LocalBufferPool, the share of one partition or gate.
+
+Invariants:
+- every segment of the global pool is free there, or owned by exactly one local pool or exclusive holder;
+- the required buffers of all local pools and the exclusive ones never exceed the total;
+- a local pool holds at most `size_buffers + max_overdraft_buffers` segments once what it owes has come back.
+
+Flink waits on futures where these pools answer None or False: nothing in the core blocks, and the event loop asks again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol
+
+from flinknet.errors import BufferPoolDestroyedError, InsufficientBuffersError
+
+from .buffer import MemorySegment, NetworkBuffer
+
+UNLIMITED_BUFFERS = 2**31 - 1
+"""Maximum of a pool that has none."""
+
+
+class BufferListener(Protocol):
+    """Who waits for a buffer of a pool (Flink: BufferListener); called at most once for each registration."""
+
+    def receive_buffer(self, buffer: NetworkBuffer) -> bool:
+        """Take the buffer, or refuse it (False) so that the next listener is asked."""
+
+    def handle_pool_destroyed(self) -> None:
+        """The pool is gone; nothing more will come."""
+
+
+class NetworkBufferPool:
+    """All network memory of one TaskManager, allocated at once (Flink: NetworkBufferPool)."""
+
+    def __init__(self, total_buffers: int, segment_size_bytes: int) -> None:
+        self.total_buffers = total_buffers
+        self.segment_size_bytes = segment_size_bytes
+        memory = memoryview(bytearray(total_buffers * segment_size_bytes))
+        self._free = deque(
+            MemorySegment(
+                memory[index * segment_size_bytes : (index + 1) * segment_size_bytes], index
+            )
+            for index in range(total_buffers)
+        )
+        self._pools: list[LocalBufferPool] = []
+        self._required_buffers = 0
+
+    @property
+    def available_buffers(self) -> int:
+        """Segments that lie free in the global pool."""
+        return len(self._free)
+
+    @property
+    def pools(self) -> Sequence[LocalBufferPool]:
+        """The local pools that exist now."""
+        return tuple(self._pools)
+
+    def create_buffer_pool(
+        self,
+        required_buffers: int,
+        max_buffers: int,
+        *,
+        channels: int = 0,
+        max_buffers_per_channel: int = UNLIMITED_BUFFERS,
+        max_overdraft_buffers: int = 0,
+    ) -> LocalBufferPool:
+        """A local pool that can always get `required_buffers` and may grow to `max_buffers`.
+
+        Raises: InsufficientBuffersError with the numbers and the keys that help.
+        """
+        self._reserve(required_buffers)
+        pool = LocalBufferPool(
+            self,
+            required_buffers,
+            max(max_buffers, required_buffers),
+            channels=channels,
+            max_buffers_per_channel=max_buffers_per_channel,
+            max_overdraft_buffers=max_overdraft_buffers,
+        )
+        self._pools.append(pool)
+        self._redistribute()
+        return pool
+
+    def destroy_buffer_pool(self, pool: LocalBufferPool) -> None:
+        """Forget a pool; its outstanding segments come back as they are recycled."""
+        if pool in self._pools:
+            self._pools.remove(pool)
+            self._required_buffers -= pool.required_buffers
+            self._redistribute()
+
+    def request_exclusive_segments(self, count: int) -> list[MemorySegment]:
+        """Segments outside all local pools, for the exclusive buffers of a channel.
+
+        Differs from requestUnpooledMemorySegments, which waits for segments that local pools hold above their share:
+        here they must be free.
+        """
+        self._reserve(count)
+        self._redistribute()
+        if len(self._free) < count:
+            self._required_buffers -= count
+            self._redistribute()
+            raise InsufficientBuffersError(
+                count, len(self._free), self.total_buffers, self.segment_size_bytes
+            )
+        return [self._free.popleft() for _ in range(count)]
+
+    def recycle_exclusive_segments(self, segments: Sequence[MemorySegment]) -> None:
+        """Take exclusive segments back."""
+        self._free.extend(segments)
+        self._required_buffers -= len(segments)
+        self._redistribute()
+
+    def try_request_segment(self) -> MemorySegment | None:
+        """A segment for a local pool, None if all are out."""
+        return self._free.popleft() if self._free else None
+
+    def recycle_segment(self, segment: MemorySegment) -> None:
+        """Take a segment back from a local pool."""
+        self._free.append(segment)
+
+    def _reserve(self, count: int) -> None:
+        available = self.total_buffers - self._required_buffers
+        if count > available:
+            raise InsufficientBuffersError(
+                count, available, self.total_buffers, self.segment_size_bytes
+            )
+        self._required_buffers += count
+
+    def _redistribute(self) -> None:
+        """Hand the buffers nobody requires to the pools that may grow, in proportion, without rounding loss."""
+        available = self.total_buffers - self._required_buffers
+        resizable = [pool for pool in self._pools if pool.max_buffers > pool.required_buffers]
+        excesses = [min(available, pool.max_buffers - pool.required_buffers) for pool in resizable]
+        capacity = sum(excesses)
+        to_distribute = min(available, capacity)
+        used = given = 0
+        for pool, excess in zip(resizable, excesses, strict=True):
+            used += excess
+            share = to_distribute * used // capacity - given if capacity else 0
+            given += share
+            pool.resize(pool.required_buffers + share)
+
+
+class LocalBufferPool:
+    """The buffers of one result partition or one input gate (Flink: LocalBufferPool)."""
+
+    def __init__(
+        self,
+        global_pool: NetworkBufferPool,
+        required_buffers: int,
+        max_buffers: int,
+        *,
+        channels: int = 0,
+        max_buffers_per_channel: int = UNLIMITED_BUFFERS,
+        max_overdraft_buffers: int = 0,
+    ) -> None:
+        self._global = global_pool
+        self.required_buffers = required_buffers
+        self.max_buffers = max_buffers
+        self.size_buffers = required_buffers
+        self.max_buffers_per_channel = max_buffers_per_channel
+        self.max_overdraft_buffers = max_overdraft_buffers
+        self.is_destroyed = False
+        self.requested_buffers = 0
+        self._free: deque[MemorySegment] = deque()
+        self._listeners: deque[BufferListener] = deque()
+        self._channel_buffers = [0] * channels
+        self._channels_at_quota = 0
+        self._channel_recyclers = [
+            partial(self._recycle_of, channel) for channel in range(channels)
+        ]
+
+    @property
+    def is_available(self) -> bool:
+        """Whether a new record may be begun: a segment is free and no channel is at its quota.
+
+        The quota is soft: a channel beyond it still gets segments, but the pool is not available while it is there.
+        """
+        if self._channels_at_quota:
+            return False
+        if self._free:
+            return True
+        return self._prefetch()
+
+    @property
+    def available_buffers(self) -> int:
+        """Buffers this pool could still give within its size."""
+        return max(0, self.size_buffers - self.requested_buffers) + len(self._free)
+
+    @property
+    def used_buffers(self) -> int:
+        """Buffers handed out."""
+        return self.requested_buffers - len(self._free)
+
+    def try_request(self, channel: int = -1) -> NetworkBuffer | None:
+        """A buffer charged to `channel` (-1: to none), from overdraft if need be; None if there is none.
+
+        Raises: BufferPoolDestroyedError.
+        """
+        if self.is_destroyed:
+            raise BufferPoolDestroyedError("buffer pool is destroyed")
+        if self._free:
+            segment = self._free.popleft()
+        elif self.requested_buffers < self.size_buffers + self.max_overdraft_buffers:
+            taken = self._global.try_request_segment()
+            if taken is None:
+                return None
+            self.requested_buffers += 1
+            segment = taken
+        else:
+            return None
+        if channel < 0:
+            return NetworkBuffer(segment, self._recycle)
+        count = self._channel_buffers[channel] + 1
+        self._channel_buffers[channel] = count
+        if count == self.max_buffers_per_channel:
+            self._channels_at_quota += 1
+        return NetworkBuffer(segment, self._channel_recyclers[channel])
+
+    def add_listener(self, listener: BufferListener) -> bool:
+        """Queue for the next recycled buffer; False if one is free now or the pool is destroyed."""
+        if self.is_destroyed or self._free or self._prefetch():
+            return False
+        self._listeners.append(listener)
+        return True
+
+    def resize(self, size_buffers: int) -> None:
+        """Set the current size; free segments above it go back now, the others when they are recycled."""
+        self.size_buffers = min(size_buffers, self.max_buffers)
+        while self._free and self.requested_buffers > self.size_buffers:
+            self._give_back(self._free.popleft())
+
+    def destroy(self) -> None:
+        """Give back what is free, tell who waits, and let the rest come back one by one (Flink: lazyDestroy)."""
+        if self.is_destroyed:
+            return
+        self.is_destroyed = True
+        while self._free:
+            self._give_back(self._free.popleft())
+        while self._listeners:
+            self._listeners.popleft().handle_pool_destroyed()
+        self._global.destroy_buffer_pool(self)
+
+    def _prefetch(self) -> bool:
+        """Hold one segment while the size allows it; so that "available" means one can be had."""
+        if self.is_destroyed or self.requested_buffers >= self.size_buffers:
+            return False
+        segment = self._global.try_request_segment()
+        if segment is None:
+            return False
+        self.requested_buffers += 1
+        self._free.append(segment)
+        return True
+
+    def _give_back(self, segment: MemorySegment) -> None:
+        self.requested_buffers -= 1
+        self._global.recycle_segment(segment)
+
+    def _recycle_of(self, channel: int, segment: MemorySegment) -> None:
+        count = self._channel_buffers[channel]
+        self._channel_buffers[channel] = count - 1
+        if count == self.max_buffers_per_channel:
+            self._channels_at_quota -= 1
+        self._recycle(segment)
+
+    def _recycle(self, segment: MemorySegment) -> None:
+        if self.is_destroyed or self.requested_buffers > self.size_buffers:
+            self._give_back(segment)
+            return
+        while self._listeners:
+            if self._listeners.popleft().receive_buffer(NetworkBuffer(segment, self._recycle)):
+                return
+        self._free.append(segment)
