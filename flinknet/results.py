@@ -124,3 +124,30 @@ class TradeOffPoint:
     buffers_per_s: float | None
     is_recorded: bool = False
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelProgress:
+    """One channel while a run goes on; None where the running side does not know."""
+
+    channel: int
+    producer: int
+    consumer: int
+    throughput_records_per_s: float
+    backlog_buffers: int | None
+    credits_available: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a run stands, for whoever watches it. The latencies are those of the last interval."""
+
+    phase: str  # "starting", "warming up", "measuring", "draining", "finished"
+    elapsed_ns: int
+    fraction: float | None
+    records: int
+    throughput_records_per_s: float
+    throughput_bytes_per_s: float
+    latency_ns_p50: float | None
+    latency_ns_p99: float | None
+    channels: tuple[ChannelProgress, ...]

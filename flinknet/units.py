@@ -1,0 +1,209 @@
+"""Values with units: durations, sizes, rates and percents, to and from text.
+
+Durations and sizes are spelled as Flink spells them (Flink: TimeUtils, MemorySize): sizes count in
+powers of 1024, the blank before the unit is optional, labels ignore case. Parsers raise ConfigError
+with the name of the value, why it cannot be used and what would do. `format_*` is exact and parses
+back to the same number; `human_*` rounds for reading.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+
+from flinknet.errors import ConfigError
+
+NS_PER_S = 1_000_000_000
+
+MISSING = "–"  # noqa: RUF001 - the dash that stands for an absent sample in every table
+"""What a table shows for an absent sample."""
+
+_DURATION_UNITS_NS: Mapping[str, int] = {
+    label: ns
+    for ns, labels in (
+        (1, "ns nano nanos nanosecond nanoseconds"),
+        (1_000, "µs μs us micro micros microsecond microseconds"),
+        (1_000_000, "ms milli millis millisecond milliseconds"),
+        (NS_PER_S, "s sec secs second seconds"),
+        (60 * NS_PER_S, "min m minute minutes"),
+        (3_600 * NS_PER_S, "h hour hours"),
+        (86_400 * NS_PER_S, "d day days"),
+    )
+    for label in labels.split()
+}
+_DURATION_SHORT = (
+    ("d", 86_400 * NS_PER_S),
+    ("h", 3_600 * NS_PER_S),
+    ("min", 60 * NS_PER_S),
+    ("s", NS_PER_S),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+)
+_SIZE_UNITS_BYTES: Mapping[str, int] = {
+    label: size
+    for size, labels in (
+        (1, "b byte bytes"),
+        (1 << 10, "k kb kib kibibyte kibibytes"),
+        (1 << 20, "m mb mib mebibyte mebibytes"),
+        (1 << 30, "g gb gib gibibyte gibibytes"),
+        (1 << 40, "t tb tib tebibyte tebibytes"),
+    )
+    for label in labels.split()
+}
+_SIZE_SHORT = (("tb", 1 << 40), ("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10), ("b", 1))
+_RATE_MULTIPLES = {"": 1, "k": 1_000, "m": 1_000_000}
+_RATE_PERIODS_S = {"": 1, "/s": 1, "/min": 60, "/h": 3_600}
+
+_NUMBER_WITH_LABEL = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*(\D*)", re.ASCII)
+_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([km]?)\s*(/s|/min|/h|)", re.ASCII)
+_PERCENT = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*%", re.ASCII)
+_INT64_MAX = (1 << 63) - 1
+
+
+def parse_duration_ns(
+    text: str, name: str, *, bare_unit: str | None = "ms", allow_never: bool = False
+) -> int:
+    """Parse a duration into ns.
+
+    Args:
+        text: such as "100ms", "5 s", "0".
+        name: what the value belongs to, for the error.
+        bare_unit: unit of a number without one (Flink: ms); None refuses every such number but 0.
+        allow_never: whether -1 is a value; any spelling of it gives -1.
+    """
+    examples = "100ms, 5 s, 1min" + (", 0 or -1" if allow_never else " or 0")
+    problem = f"{name}: {text!r} is not a duration; write a number and a unit, such as {examples}"
+    match = _NUMBER_WITH_LABEL.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError(problem)
+    number, label = Decimal(match[1]), match[2].strip().lower()
+    if allow_never and number == -1 and label in ("", "ms"):
+        return -1
+    if number < 0:
+        allowed = "0, a positive duration, or -1 for never" if allow_never else "0 or more"
+        raise ConfigError(f"{name}: {text!r} is negative; give {allowed}")
+    if not label and number and bare_unit is None:
+        raise ConfigError(
+            f"{name}: {text!r} has no unit; write {text.strip()}s or {text.strip()}ms"
+        )
+    unit_ns = _DURATION_UNITS_NS.get(label or bare_unit or "ns")
+    if unit_ns is None:
+        raise ConfigError(f"{name}: {label!r} is no unit of time; use ns, us, ms, s, min, h or d")
+    return _whole(number * unit_ns, f"{name}: {text!r}", "nanoseconds")
+
+
+def parse_size_bytes(text: str, name: str) -> int:
+    """Parse a size such as "100b", "32kb" or "1 mb" into bytes; a bare number counts bytes."""
+    match = _NUMBER_WITH_LABEL.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError(
+            f"{name}: {text!r} is not a size; write a number and a unit, such as 100b, 32kb, 1 mb"
+        )
+    number, label = Decimal(match[1]), match[2].strip().lower()
+    if number < 0:
+        raise ConfigError(f"{name}: {text!r} is negative; a size is 0 or more")
+    unit_bytes = _SIZE_UNITS_BYTES.get(label or "b")
+    if unit_bytes is None:
+        raise ConfigError(f"{name}: {label!r} is no unit of size; use b, kb, mb, gb or tb")
+    return _whole(number * unit_bytes, f"{name}: {text!r}", "bytes")
+
+
+def parse_rate_per_s(text: str, name: str) -> float | None:
+    """Parse a rate such as "20000/s" or "20k/s" into events per second; "max" gives None."""
+    stripped = text.strip().lower()
+    if stripped == "max":
+        return None
+    match = _RATE.fullmatch(stripped)
+    if match is None or not float(match[1]):
+        why = "is not a rate" if match is None else "would never send anything"
+        raise ConfigError(f"{name}: {text!r} {why}; write 20000/s, 20k/s, 30/min or max")
+    return float(match[1]) * _RATE_MULTIPLES[match[2]] / _RATE_PERIODS_S[match[3]]
+
+
+def parse_percent(text: str, name: str) -> float:
+    """Parse a percentage such as "95%" or "+10%" into a ratio: 0.95, 0.1."""
+    match = _PERCENT.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError(f"{name}: {text!r} is not a percentage; write 95%, +10% or -5%")
+    return float(Decimal(match[1]) / 100)
+
+
+def format_duration_ns(duration_ns: int, *, separator: str = "") -> str:
+    """The exact duration in its largest whole unit: "100ms", or "100 ms" with a blank between."""
+    if duration_ns <= 0:
+        return f"{min(duration_ns, 0)}{separator}ms" if separator else str(duration_ns)
+    return _largest_whole_unit(duration_ns, _DURATION_SHORT, separator)
+
+
+def format_size_bytes(size_bytes: int, *, separator: str = "") -> str:
+    """The exact size in its largest whole unit: "32kb", or "32 kb" with a blank between."""
+    if not size_bytes:
+        return f"0{separator}b"
+    return _largest_whole_unit(size_bytes, _SIZE_SHORT, separator)
+
+
+def format_rate_per_s(rate_per_s: float | None) -> str:
+    """The exact rate, "20000/s"; None is "max"."""
+    if rate_per_s is None:
+        return "max"
+    return f"{int(rate_per_s)}/s" if rate_per_s == int(rate_per_s) else f"{rate_per_s!r}/s"
+
+
+def format_percent(ratio: float) -> str:
+    """A signed change in percent: "+12.3 %"."""
+    return f"{ratio * 100:+.1f} %"
+
+
+def human_duration(duration_ns: float | None) -> str:
+    """Three significant digits and a unit: "12.3 ms"."""
+    if duration_ns is None:
+        return MISSING
+    size = abs(duration_ns)
+    for unit, unit_ns in (("s", NS_PER_S), ("ms", 1_000_000), ("us", 1_000)):
+        if size >= unit_ns * 0.9995:
+            return f"{_three_digits(duration_ns / unit_ns)} {unit}"
+    return f"{duration_ns:.0f} ns"
+
+
+def human_count(count: float | None) -> str:
+    """Three significant digits and a decimal multiple: "8.01 M"."""
+    if count is None:
+        return MISSING
+    for multiple, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(count) >= size * 0.9995:
+            return f"{_three_digits(count / size)} {multiple}"
+    return f"{count:.0f}" if count == int(count) else _three_digits(count)
+
+
+def human_bytes(size_bytes: float | None) -> str:
+    """Three significant digits and a binary multiple: "1.50 GiB"."""
+    if size_bytes is None:
+        return MISSING
+    for multiple, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if abs(size_bytes) >= size * 0.9995:
+            return f"{_three_digits(size_bytes / size)} {multiple}"
+    return f"{size_bytes:.0f} B"
+
+
+def _whole(number: Decimal, what: str, unit: str) -> int:
+    """`number` as an int64, or a ConfigError."""
+    if number != int(number):
+        raise ConfigError(f"{what} is not a whole number of {unit}; use a smaller unit")
+    if number > _INT64_MAX:
+        raise ConfigError(f"{what} is too large; it must fit 63 bits of {unit}")
+    return int(number)
+
+
+def _largest_whole_unit(amount: int, units: tuple[tuple[str, int], ...], separator: str) -> str:
+    label, size = next((label, size) for label, size in units if amount % size == 0)
+    return f"{amount // size}{separator}{label}"
+
+
+def _three_digits(value: float) -> str:
+    """Three significant digits, without an exponent, for 0.001 <= |value| < 1000."""
+    size = abs(value)
+    if size >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if size >= 9.995 else f"{value:.2f}"
