@@ -90,7 +90,7 @@ def test_sizes_count_in_powers_of_1024(text: str, expected_bytes: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "kb", "12 parsecs", "-1kb", "0.3b", "1..2kb"])
 def test_a_bad_size_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="^size: "):
+    with pytest.raises(ConfigError, match=r"^size: "):
         units.parse_size_bytes(text, "size")
 
 
@@ -108,7 +108,7 @@ def test_the_rate_max_is_none() -> None:
 
 @pytest.mark.parametrize("text", ["", "fast", "-1/s", "0/s", "20x/s", "1/year"])
 def test_a_bad_rate_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="^rate: "):
+    with pytest.raises(ConfigError, match=r"^rate: "):
         units.parse_rate_per_s(text, "rate")
 
 
