@@ -1,0 +1,243 @@
+"""Flink's keys: known from unknown, layers, sweeps, meaning, and back to Flink's spelling."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flinknet import options
+from flinknet.config import NetworkConfig
+from flinknet.errors import ConfigError
+
+TIMEOUT = "execution.buffer-timeout.interval"
+EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
+SEGMENT = "taskmanager.memory.segment-size"
+
+
+def test_defaults_are_those_of_flink_2_3() -> None:
+    network = NetworkConfig()
+    for option in options.options().values():
+        if option.field is None or option.default_2_3 == "unset":
+            continue
+        text = option.default_2_3.removeprefix("fixed ")
+        configured, _ = options.network_config({option.key: text})
+        assert configured == network, option.key
+
+
+def test_every_field_of_the_network_config_has_a_key_in_the_table() -> None:
+    acted = {option.field for option in options.options().values()} - {None}
+    assert acted == set(NetworkConfig.__dataclass_fields__)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("execution.buffer-timeot", TIMEOUT),
+        ("execution.buffer-timeout.intervall", TIMEOUT),
+        ("segment-size", SEGMENT),
+        ("taskmanager.network.memory.buffer-per-channel", EXCLUSIVE),
+    ],
+)
+def test_an_unknown_key_names_the_nearest_one(wrong: str, right: str) -> None:
+    with pytest.raises(ConfigError, match=f"did you mean {right}"):
+        options.find_option(wrong)
+
+
+def test_a_key_like_no_other_gets_no_guess() -> None:
+    with pytest.raises(ConfigError, match="Flink has no such key; see Flink's"):
+        options.find_option("zzz")
+
+
+def test_older_spellings_set_the_current_key() -> None:
+    assert options.canonical({"execution.buffer-timeout": "5ms"}) == {TIMEOUT: "5ms"}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_current_spelling_wins_over_an_older_one(order: int) -> None:
+    both = [("execution.buffer-timeout", "5ms"), (TIMEOUT, "7ms")]
+    assert options.canonical(dict(both[::order])) == {TIMEOUT: "7ms"}
+
+
+def test_a_later_layer_wins_whatever_its_spelling() -> None:
+    merged = options.merge({TIMEOUT: "5ms", SEGMENT: "4kb"}, {"execution.buffer-timeout": "7ms"})
+    assert merged == {TIMEOUT: "7ms", SEGMENT: "4kb"}
+
+
+def test_a_disabled_timeout_is_minus_one_until_a_later_layer_gives_one() -> None:
+    disabled = {TIMEOUT: "5ms", options.BUFFER_TIMEOUT_ENABLED: "false"}
+    assert options.network_config(options.merge(disabled))[0].buffer_timeout_ns == -1
+    enabled = options.merge(disabled, {TIMEOUT: "7ms"})
+    assert options.network_config(enabled)[0].buffer_timeout_ns == 7_000_000
+
+
+def test_comma_lists_become_their_cartesian_product() -> None:
+    expanded = options.expand({TIMEOUT: "0, 5ms", SEGMENT: "32kb", EXCLUSIVE: "1,2"})
+    assert [tuple(setting.values()) for setting in expanded] == [
+        ("0", "32kb", "1"),
+        ("0", "32kb", "2"),
+        ("5ms", "32kb", "1"),
+        ("5ms", "32kb", "2"),
+    ]
+    assert options.swept_keys({TIMEOUT: "0,5ms", SEGMENT: "32kb"}) == [TIMEOUT]
+
+
+def test_a_value_given_twice_runs_once() -> None:
+    assert options.expand({TIMEOUT: "5ms,5ms"}) == [{TIMEOUT: "5ms"}]
+
+
+def test_an_empty_value_in_a_list_is_refused() -> None:
+    with pytest.raises(ConfigError, match="empty value"):
+        options.expand({TIMEOUT: "5ms,,7ms"})
+
+
+def test_commas_of_keys_that_do_not_act_are_left_alone() -> None:
+    settings = {"security.ssl.algorithms": "A,B", options.BIND_PORT: "50100,50101"}
+    assert options.expand(settings) == [settings]
+
+
+def test_values_reach_the_network_config() -> None:
+    network, warnings = options.network_config(
+        {
+            TIMEOUT: "5 ms",
+            SEGMENT: "4 kb",
+            "taskmanager.memory.network.min": "8mb",
+            "taskmanager.network.netty.client.connectTimeoutSec": "3",
+            "taskmanager.bind-host": "127.0.0.2",
+            options.BIND_PORT: "50100-50200",
+        }
+    )
+    assert network == NetworkConfig(
+        buffer_timeout_ns=5_000_000,
+        segment_size_bytes=4096,
+        network_memory_bytes=8 << 20,
+        connect_timeout_ns=3_000_000_000,
+        bind_host="127.0.0.2",
+        data_port="50100-50200",
+    )
+    assert warnings == ()
+
+
+def test_a_key_that_flink_2_fixed_works_and_says_so() -> None:
+    network, warnings = options.network_config({EXCLUSIVE: "4"})
+    assert network.exclusive_buffers == 4
+    assert [warning.code for warning in warnings] == ["fixed_in_flink_2"]
+    assert "always uses 2" in warnings[0].text
+    assert options.network_config({EXCLUSIVE: "2"})[1] == ()
+
+
+def test_a_known_key_without_effect_is_a_warning() -> None:
+    network, warnings = options.network_config({"heartbeat.interval": "5 s"})
+    assert network == NetworkConfig()
+    assert [warning.code for warning in warnings] == ["option_not_acted_on"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        (SEGMENT, "5000", "power of two"),
+        (SEGMENT, "2kb", "at least 4096"),
+        (SEGMENT, "0", "power of two"),
+        (TIMEOUT, "-2ms", "negative"),
+        (TIMEOUT, "soon", "not a duration"),
+        (EXCLUSIVE, "two", "not an integer"),
+        (EXCLUSIVE, "-1", "give 0 or more"),
+        ("taskmanager.network.memory.max-buffers-per-channel", "0", "give 1 or more"),
+        ("taskmanager.memory.network.min", "16kb", "does not hold one"),
+        ("taskmanager.memory.network.max", "1mb", "is less than"),
+        ("taskmanager.data.port", "70000", "is no port"),
+        ("taskmanager.data.port", "http", "is no port"),
+        ("taskmanager.network.netty.client.connectTimeoutSec", "0", "at least 1 second"),
+        ("taskmanager.memory.network.fraction", "some", "not a number"),
+        (options.BUFFER_TIMEOUT_ENABLED, "maybe", "not a boolean"),
+        ("heartbeat.interval", "never", "not a duration"),
+    ],
+)
+def test_a_bad_value_names_its_key_and_says_why(key: str, value: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why) as caught:
+        options.network_config({key: value})
+    assert str(caught.value).startswith(key)
+
+
+def test_a_gate_needs_some_buffer() -> None:
+    with pytest.raises(ConfigError, match="at least 1 floating buffer"):
+        options.network_config({EXCLUSIVE: "0", options.FLOATING_BUFFERS: "0"})
+
+
+network_configs = st.builds(
+    NetworkConfig,
+    segment_size_bytes=st.sampled_from([4096, 32_768, 1 << 20]),
+    network_memory_bytes=st.integers(1 << 20, 1 << 40),
+    exclusive_buffers=st.integers(0, 100),
+    floating_buffers=st.integers(1, 100),
+    buffer_timeout_ns=st.integers(-1, 10**12),
+    connect_timeout_ns=st.integers(1, 1000).map(lambda seconds: seconds * 10**9),
+    data_port=st.integers(0, 65_535).map(str),
+)
+
+
+@given(network_configs)
+def test_effective_keys_read_back_to_the_same_network(network: NetworkConfig) -> None:
+    keys = options.effective_flink_keys(network)
+    assert options.network_config(options.merge(keys))[0] == network
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "execution:\n  buffer-timeout:\n    interval: 5 ms\ntaskmanager.memory.segment-size: 4kb\n",
+        "execution.buffer-timeout.interval: 5 ms\ntaskmanager:\n  memory.segment-size: 4kb\n",
+    ],
+)
+def test_flink_conf_may_be_nested_or_dotted(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    assert options.read_flink_conf(path) == ({TIMEOUT: "5 ms", SEGMENT: "4kb"}, ())
+
+
+def test_flink_conf_keeps_flinks_spelling_of_yaml_types(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("execution.buffer-timeout.enabled: false\nparallelism.default:\n")
+    assert options.read_flink_conf(path)[0] == {options.BUFFER_TIMEOUT_ENABLED: "false"}
+
+
+def test_flink_conf_leaves_out_other_subjects_but_no_mistakes(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("jobmanager:\n  rpc:\n    address: localhost\n    port: 6123\n")
+    settings, warnings = options.read_flink_conf(path)
+    assert settings == {}
+    assert [warning.code for warning in warnings] == ["keys_left_out"]
+    assert "jobmanager.rpc.address, jobmanager.rpc.port" in warnings[0].text
+    path.write_text("taskmanager.memory.segmentsize: 4kb\n")
+    with pytest.raises(ConfigError, match=r"did you mean taskmanager\.memory\.segment-size"):
+        options.read_flink_conf(path)
+
+
+@pytest.mark.parametrize("content", ["- a\n- b\n", "a: [1\n", "just words\n"])
+def test_a_file_that_is_no_flink_conf_is_refused_in_one_line(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(content)
+    with pytest.raises(ConfigError) as caught:
+        options.read_flink_conf(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_flink_conf_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such file"):
+        options.read_flink_conf(tmp_path / "absent.yaml")
+
+
+def test_an_empty_flink_conf_sets_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("# nothing\n")
+    assert options.read_flink_conf(path) == ({}, ())
+
+
+def test_an_assignment_has_a_key_and_may_hold_more_equal_signs() -> None:
+    assert options.parse_assignment("a.b = c=d") == ("a.b", "c=d")
+    for text in ("a.b", "=c"):
+        with pytest.raises(ConfigError, match="key=value"):
+            options.parse_assignment(text)
