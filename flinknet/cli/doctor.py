@@ -1,0 +1,87 @@
+"""`flinknet doctor`: is this machine ready?"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from flinknet.runtime.readiness import Check
+
+PYTHON_MIN = (3, 11)
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
+@click.option("--start-spark", is_flag=True, help="Also start Spark and run a small job (seconds).")
+def doctor(as_json: bool, start_spark: bool) -> None:
+    """Check Python, Java, Spark, loopback, clock, cores and memory.
+
+    Exits with 1 if something is missing without which a command cannot work.
+    """
+    from flinknet.report.doctor_console import print_checks
+    from flinknet.runtime.readiness import MISSING, check_machine
+
+    checks = [check_python(), check_java(), check_spark(start_spark), *check_machine()]
+    is_ready = all(check.status != MISSING for check in checks)
+    rows = [dataclasses.asdict(check) for check in checks]
+    if as_json:
+        click.echo(
+            json.dumps({"schema_version": 1, "is_ready": is_ready, "checks": rows}, indent=2)
+        )
+    else:
+        print_checks(rows)
+    if not is_ready:
+        sys.exit(1)
+
+
+def check_python() -> Check:
+    """The interpreter that runs this, and that Spark's workers will use."""
+    from flinknet.runtime.readiness import MISSING, OK, Check
+
+    found = f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})"
+    if sys.version_info < PYTHON_MIN:
+        needed = ".".join(map(str, PYTHON_MIN))
+        return Check("Python", MISSING, found, f"use Python {needed} or newer")
+    return Check("Python", OK, found)
+
+
+def check_java() -> Check:
+    """The Java that Spark would be started with."""
+    from flinknet.errors import FlinknetError
+    from flinknet.replay.java import find_java
+    from flinknet.runtime.readiness import MISSING, OK, Check
+
+    try:
+        java = find_java()
+    except FlinknetError as error:
+        return Check("Java", MISSING, "none that fits", f"for trace replay: {error}")
+    return Check("Java", OK, f"{java.version} from {java.origin} ({java.home})")
+
+
+def check_spark(start: bool) -> Check:
+    """PySpark's version; with `start`, also a session that counts to ten in a Python worker."""
+    from flinknet.errors import FlinknetError
+    from flinknet.runtime.readiness import MISSING, OK, Check
+
+    try:
+        found = f"PySpark {metadata.version('pyspark')}"
+    except metadata.PackageNotFoundError:
+        advice = "for trace replay: pip install pyspark"
+        return Check("Spark", MISSING, "PySpark is not installed", advice)
+    if not start:
+        return Check("Spark", OK, found)
+    from flinknet.replay.session import spark_session
+
+    try:
+        with spark_session() as spark:
+            cores = spark.sparkContext.defaultParallelism
+            spark.range(10).mapInArrow(lambda batches: batches, "id long").count()
+    except FlinknetError as error:
+        return Check("Spark", MISSING, found, str(error))
+    return Check("Spark", OK, f"{found}, started and ran a job on {cores} cores")

