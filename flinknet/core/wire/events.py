@@ -1,0 +1,486 @@
+"""Events: what travels in a subpartition beside the records (Flink: EventSerializer).
+
+An event is an i32 tag and a body. It is read by its content; bytes after it are ignored, because
+pipelined partitions send the whole array the event was written into (`encode_pipelined`), and
+everyone else the exact size (`encode`).
+
+| tag | event | body | since |
+|---|---|---|---|
+| 0 | EndOfPartitionEvent | | |
+| 1 | CheckpointBarrier | see there | |
+| 2 | EndOfSuperstepEvent | | |
+| 3 | OtherEvent | utf class name, what the class writes | |
+| 4 | CancelCheckpointMarker | i64 checkpoint id | |
+| 5 | EndOfOutputChannelStateEvent (until 2.1: EndOfChannelStateEvent) | | |
+| 6 | EventAnnouncement | i32 sequence number, a whole event | |
+| 7 | SubtaskConnectionDescriptor | i32 input, i32 output subtask index | |
+| 8 | EndOfData | i8 stop mode | |
+| 9 | EndOfSegmentEvent | | |
+| 10 | RecoveryMetadata | i32 subpartition of the last buffer | |
+| 11 | WatermarkEvent | see there | 2.0 |
+| 12 | EndOfInputChannelStateEvent | | 2.2 |
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar, Final, Self
+
+from flinknet.core.buffers.data_type import DataType
+from flinknet.errors import FrameCorruptedError, LocalProtocolError
+
+from .ids import Bytes
+from .modified_utf8 import decode_modified_utf8, encode_modified_utf8
+
+NO_ALIGNMENT_TIMEOUT_MS: Final = 0x7FFF_FFFF_FFFF_FFFF
+"""An aligned barrier with this timeout stays aligned."""
+
+SERIALIZER_INITIAL_BYTES: Final = 128
+"""The array a DataOutputSerializer starts with: the least that is sent for tags 3 and 11."""
+
+_TAG = struct.Struct(">i")
+_TAG_AND_I8 = struct.Struct(">ib")
+_TAG_AND_I32 = struct.Struct(">ii")
+_TAG_AND_I64 = struct.Struct(">iq")
+_TAG_AND_TWO_I32 = struct.Struct(">iii")
+_BARRIER_START = struct.Struct(">iqqb")
+_BARRIER_END = struct.Struct(">bq")
+_U16 = struct.Struct(">H")
+_I32 = struct.Struct(">i")
+_ALIGNED_AND_KIND = struct.Struct(">?i")
+_I64 = struct.Struct(">q")
+
+
+class StopMode(IntEnum):
+    """How a job that stops treats its windows and timers."""
+
+    DRAIN = 0
+    NO_DRAIN = 1
+
+
+class SnapshotType(IntEnum):
+    """What the barrier asks for, with the action after a savepoint."""
+
+    CHECKPOINT = 0
+    SAVEPOINT = 1
+    SAVEPOINT_SUSPEND = 2
+    SAVEPOINT_TERMINATE = 3
+    FULL_CHECKPOINT = 4
+
+    @property
+    def is_savepoint(self) -> bool:
+        """Savepoints carry a format byte."""
+        return SnapshotType.SAVEPOINT <= self <= SnapshotType.SAVEPOINT_TERMINATE
+
+
+class SavepointFormatType(IntEnum):
+    """The format of a savepoint's files."""
+
+    CANONICAL = 0
+    NATIVE = 1
+
+
+class AlignmentType(IntEnum):
+    """How the receiver aligns its channels (Flink: CheckpointOptions.AlignmentType)."""
+
+    AT_LEAST_ONCE = 0
+    ALIGNED = 1
+    UNALIGNED = 2
+    FORCED_ALIGNED = 3
+
+
+class _BareEvent:
+    """An event that is nothing but its tag."""
+
+    __slots__ = ()
+    TAG: ClassVar[int]
+
+    def encode(self) -> bytes:
+        return _TAG.pack(self.TAG)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        return cls()
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfPartitionEvent(_BareEvent):
+    """Nothing of this subpartition follows."""
+
+    TAG: ClassVar[int] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointBarrier:
+    """Separates the records before a checkpoint from those after it.
+
+    | i32 tag | i64 id | i64 timestamp | i8 kind | i8 format, savepoints only |
+    | i32 length of location, -1 for none | location | i8 alignment | i64 timeout |
+    """
+
+    checkpoint_id: int
+    timestamp_ms: int
+    snapshot_type: SnapshotType = SnapshotType.CHECKPOINT
+    alignment: AlignmentType = AlignmentType.ALIGNED
+    aligned_timeout_ms: int = NO_ALIGNMENT_TIMEOUT_MS
+    location: bytes | None = None
+    savepoint_format: SavepointFormatType | None = None
+
+    TAG: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        if self.snapshot_type.is_savepoint != (self.savepoint_format is not None):
+            raise LocalProtocolError("a savepoint has a format, and nothing else has one")
+
+    def encode(self) -> bytes:
+        parts = [
+            _BARRIER_START.pack(self.TAG, self.checkpoint_id, self.timestamp_ms, self.snapshot_type)
+        ]
+        if self.savepoint_format is not None:
+            parts.append(bytes((self.savepoint_format,)))
+        if self.location is None:
+            parts.append(_I32.pack(-1))
+        else:
+            parts += (_I32.pack(len(self.location)), self.location)
+        parts.append(_BARRIER_END.pack(self.alignment, self.aligned_timeout_ms))
+        return b"".join(parts)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        _, checkpoint_id, timestamp_ms, kind = _BARRIER_START.unpack_from(data)
+        snapshot_type = SnapshotType(kind)
+        at = _BARRIER_START.size
+        savepoint_format = None
+        if snapshot_type.is_savepoint:
+            savepoint_format = SavepointFormatType(data[at])
+            at += 1
+        (length,) = _I32.unpack_from(data, at)
+        at += _I32.size
+        location = None
+        if length != -1:
+            if not 0 <= length <= len(data) - at:
+                raise FrameCorruptedError(f"a barrier with a location of {length} bytes")
+            location = data[at : at + length]
+            at += length
+        alignment, aligned_timeout_ms = _BARRIER_END.unpack_from(data, at)
+        return cls(
+            checkpoint_id,
+            timestamp_ms,
+            snapshot_type,
+            AlignmentType(alignment),
+            aligned_timeout_ms,
+            location,
+            savepoint_format,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfSuperstepEvent(_BareEvent):
+    """The end of one round of a batch iteration."""
+
+    TAG: ClassVar[int] = 2
+
+
+@dataclass(frozen=True, slots=True)
+class OtherEvent:
+    """An event of any other class; `body` is what the class wrote, padding included.
+
+    | i32 tag | u16 length, class name in modified UTF-8 | body |
+    """
+
+    class_name: str
+    body: bytes = b""
+
+    TAG: ClassVar[int] = 3
+
+    def encode(self) -> bytes:
+        return _TAG.pack(self.TAG) + _encode_utf(self.class_name) + self.body
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        class_name, at = _decode_utf(data, _TAG.size)
+        return cls(class_name, data[at:])
+
+
+@dataclass(frozen=True, slots=True)
+class CancelCheckpointMarker:
+    """The checkpoint will not complete; alignment for it ends."""
+
+    checkpoint_id: int
+
+    TAG: ClassVar[int] = 4
+
+    def encode(self) -> bytes:
+        return _TAG_AND_I64.pack(self.TAG, self.checkpoint_id)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        return cls(_TAG_AND_I64.unpack_from(data)[1])
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfOutputChannelStateEvent(_BareEvent):
+    """Recovered in-flight data ends here; the first event of most streaming channels."""
+
+    TAG: ClassVar[int] = 5
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskConnectionDescriptor:
+    """The old pair of subtasks from which the data after it was recovered."""
+
+    input_subtask_index: int
+    output_subtask_index: int
+
+    TAG: ClassVar[int] = 7
+
+    def encode(self) -> bytes:
+        return _TAG_AND_TWO_I32.pack(self.TAG, self.input_subtask_index, self.output_subtask_index)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        _, input_subtask_index, output_subtask_index = _TAG_AND_TWO_I32.unpack_from(data)
+        return cls(input_subtask_index, output_subtask_index)
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfData:
+    """No user records of this subpartition follow, but barriers may."""
+
+    mode: StopMode = StopMode.DRAIN
+
+    TAG: ClassVar[int] = 8
+
+    def encode(self) -> bytes:
+        return _TAG_AND_I8.pack(self.TAG, self.mode)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        return cls(StopMode(_TAG_AND_I8.unpack_from(data)[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfSegmentEvent(_BareEvent):
+    """A segment of the hybrid shuffle ends; the next one may lie in another tier."""
+
+    TAG: ClassVar[int] = 9
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryMetadata:
+    """In checkpoint files only: the subpartition of the last buffer."""
+
+    final_buffer_subpartition_id: int
+
+    TAG: ClassVar[int] = 10
+
+    def encode(self) -> bytes:
+        return _TAG_AND_I32.pack(self.TAG, self.final_buffer_subpartition_id)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        return cls(_TAG_AND_I32.unpack_from(data)[1])
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkEvent:
+    """A generalized watermark; a `bool` value is a boolean watermark, an `int` a long one.
+
+    | i32 tag | u16 length, identifier in modified UTF-8 | bool aligned | i32 0 long, 1 boolean |
+    | i64 or bool value |
+    """
+
+    identifier: str
+    value: int | bool
+    is_aligned: bool
+
+    TAG: ClassVar[int] = 11
+
+    def encode(self) -> bytes:
+        is_bool = isinstance(self.value, bool)
+        return b"".join(
+            (
+                _TAG.pack(self.TAG),
+                _encode_utf(self.identifier),
+                _ALIGNED_AND_KIND.pack(self.is_aligned, int(is_bool)),
+                bytes((self.value,)) if is_bool else _I64.pack(self.value),
+            )
+        )
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        identifier, at = _decode_utf(data, _TAG.size)
+        is_aligned, kind = _ALIGNED_AND_KIND.unpack_from(data, at)
+        at += _ALIGNED_AND_KIND.size
+        if kind == 0:
+            return cls(identifier, _I64.unpack_from(data, at)[0], is_aligned)
+        if kind == 1:
+            return cls(identifier, bool(data[at]), is_aligned)
+        raise FrameCorruptedError(f"a watermark event of kind {kind}")
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfInputChannelStateEvent(_BareEvent):
+    """Made and read inside the consumer."""
+
+    TAG: ClassVar[int] = 12
+
+
+_PlainEvent = (
+    EndOfPartitionEvent
+    | CheckpointBarrier
+    | EndOfSuperstepEvent
+    | OtherEvent
+    | CancelCheckpointMarker
+    | EndOfOutputChannelStateEvent
+    | SubtaskConnectionDescriptor
+    | EndOfData
+    | EndOfSegmentEvent
+    | RecoveryMetadata
+    | WatermarkEvent
+    | EndOfInputChannelStateEvent
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EventAnnouncement:
+    """A barrier that may time out is queued at `sequence_number`. The consumer makes it for itself.
+
+    An announcement of an announcement is rejected: no peer writes one, and nesting stays bounded.
+    """
+
+    announced_event: _PlainEvent
+    sequence_number: int
+
+    TAG: ClassVar[int] = 6
+
+    def encode(self) -> bytes:
+        return _TAG_AND_I32.pack(self.TAG, self.sequence_number) + self.announced_event.encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        _, sequence_number = _TAG_AND_I32.unpack_from(data)
+        announced_event = decode_event(data[_TAG_AND_I32.size :])
+        if isinstance(announced_event, EventAnnouncement):
+            raise FrameCorruptedError("an event announcement inside an event announcement")
+        return cls(announced_event, sequence_number)
+
+
+Event = _PlainEvent | EventAnnouncement
+
+EVENT_CLASSES: Final[dict[int, type[Event]]] = {
+    cls.TAG: cls
+    for cls in (
+        EndOfPartitionEvent,
+        CheckpointBarrier,
+        EndOfSuperstepEvent,
+        OtherEvent,
+        CancelCheckpointMarker,
+        EndOfOutputChannelStateEvent,
+        EventAnnouncement,
+        SubtaskConnectionDescriptor,
+        EndOfData,
+        EndOfSegmentEvent,
+        RecoveryMetadata,
+        WatermarkEvent,
+        EndOfInputChannelStateEvent,
+    )
+}
+
+
+def decode_event(data: Bytes) -> Event:
+    """Read the event at the start of `data`; what follows it is ignored.
+
+    Raises: FrameCorruptedError if it is cut or no event.
+    """
+    data = bytes(data)
+    if len(data) < _TAG.size:
+        raise FrameCorruptedError(f"an event of {len(data)} bytes")
+    (tag,) = _TAG.unpack_from(data)
+    if tag not in EVENT_CLASSES:
+        raise FrameCorruptedError(f"event tag {tag} is not known")
+    event_class = EVENT_CLASSES[tag]
+    try:
+        return event_class.decode(data)
+    except (struct.error, IndexError, ValueError) as error:
+        raise FrameCorruptedError(f"{event_class.__name__}: {error}") from error
+
+
+def encode_pipelined(event: Event) -> bytes:
+    """The event with the unused end of the array it was written into, as pipelined partitions send
+    it.
+
+    Barriers are written into 38 bytes more than their location, whether they need them or not. Tags
+    3 and 11 go through a DataOutputSerializer, whose array starts with 128 bytes and at least
+    doubles when a write does not fit.
+    """
+    encoded = event.encode()
+    if isinstance(event, EventAnnouncement):
+        return encoded[: _TAG_AND_I32.size] + encode_pipelined(event.announced_event)
+    if isinstance(event, CheckpointBarrier):
+        return encoded.ljust(38 + len(event.location or b""), b"\0")
+    if isinstance(event, OtherEvent):
+        writes = [_TAG.size, _U16.size + len(encode_modified_utf8(event.class_name))]
+        return encoded.ljust(_serializer_bytes([*writes, *[1] * len(event.body)]), b"\0")
+    if isinstance(event, WatermarkEvent):
+        value_bytes = 1 if isinstance(event.value, bool) else _I64.size
+        identifier_bytes = _U16.size + len(encode_modified_utf8(event.identifier))
+        writes = [_TAG.size, identifier_bytes, 1, _I32.size, value_bytes]
+        return encoded.ljust(_serializer_bytes(writes), b"\0")
+    return encoded
+
+
+def data_type_of(event: Event, priority: bool = False) -> DataType:
+    """The data type under which an event is sent (Flink: Buffer.DataType.getDataType)."""
+    if priority:
+        return DataType.PRIORITIZED_EVENT_BUFFER
+    if isinstance(event, CheckpointBarrier):
+        return _data_type_of_barrier(event)
+    if isinstance(event, WatermarkEvent) and event.is_aligned:
+        return DataType.ALIGNED_WATERMARK_EVENT
+    return _DATA_TYPES.get(type(event), DataType.EVENT_BUFFER)
+
+
+_DATA_TYPES: Final[dict[type[Event], DataType]] = {
+    EndOfOutputChannelStateEvent: DataType.RECOVERY_COMPLETION,
+    EndOfData: DataType.END_OF_DATA,
+    EndOfPartitionEvent: DataType.END_OF_PARTITION,
+    WatermarkEvent: DataType.UNALIGNED_WATERMARK_EVENT,
+}
+
+
+def _data_type_of_barrier(barrier: CheckpointBarrier) -> DataType:
+    is_timeoutable = barrier.aligned_timeout_ms not in (0, NO_ALIGNMENT_TIMEOUT_MS)
+    if barrier.alignment is AlignmentType.ALIGNED and is_timeoutable:
+        return DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER
+    if barrier.alignment in (AlignmentType.ALIGNED, AlignmentType.FORCED_ALIGNED):
+        return DataType.ALIGNED_CHECKPOINT_BARRIER
+    return DataType.EVENT_BUFFER
+
+
+def _serializer_bytes(writes: list[int]) -> int:
+    """The length of a DataOutputSerializer's array after writes of these sizes."""
+    capacity, position = SERIALIZER_INITIAL_BYTES, 0
+    for write_bytes in writes:
+        if position + write_bytes > capacity:
+            capacity = max(2 * capacity, capacity + write_bytes)
+        position += write_bytes
+    return capacity
+
+
+def _encode_utf(text: str) -> bytes:
+    encoded = encode_modified_utf8(text)
+    if len(encoded) > 0xFFFF:
+        raise LocalProtocolError(f"{len(encoded)} bytes of text do not fit behind a u16 length")
+    return _U16.pack(len(encoded)) + encoded
+
+
+def _decode_utf(data: bytes, at: int) -> tuple[str, int]:
+    """The text at `at` and the offset behind it."""
+    (length,) = _U16.unpack_from(data, at)
+    start = at + _U16.size
+    if length > len(data) - start:
+        raise FrameCorruptedError(f"text of {length} bytes is cut")
+    return decode_modified_utf8(data[start : start + length]), start + length

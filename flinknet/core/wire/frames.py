@@ -1,0 +1,111 @@
+"""FrameDecoder: a stream of bytes, cut anywhere, becomes messages.
+
+What a Flink peer does not decode is rejected here with an error (a Flink producer answers with a
+fatal ErrorResponse and closes; a consumer closes). Magic number and id are checked as soon as they
+are there, before the length is believed.
+
+We differ from Flink in one point: a frame is bounded. Flink takes any length up to 2 GiB.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flinknet.errors import FrameCorruptedError, LocalProtocolError, UnknownMessageError
+
+from .buffer_response import BufferResponse, body_bytes
+from .layout import (
+    BUFFER_RESPONSE_ID,
+    FRAME_HEADER,
+    FRAME_HEADER_BYTES,
+    LAYOUTS,
+    MAGIC,
+    Direction,
+    detect_layout,
+)
+from .messages import MESSAGE_CLASSES, Message
+
+__all__ = ["FRAME_BYTES_MAX", "Direction", "FrameDecoder", "detect_layout"]
+
+FRAME_BYTES_MAX: Final = 64 << 20
+"""Far above any segment size in use; events and exceptions are smaller still."""
+
+
+class FrameDecoder:
+    """Decodes one direction of one connection. After an error it must not be fed again.
+
+    Mirrors NettyMessage.NettyMessageDecoder at the producer and NettyMessageClientDecoderDelegate
+    at the consumer, which goes by the length of the frame for all messages except BufferResponse,
+    and there by the sizes inside.
+
+    Invariant: holds less than one frame, and never more than frame_bytes_max.
+    """
+
+    def __init__(
+        self,
+        direction: Direction,
+        layout: str = "2.x",
+        *,
+        frame_bytes_max: int = FRAME_BYTES_MAX,
+    ) -> None:
+        if layout not in LAYOUTS:
+            raise LocalProtocolError(f"layout {layout!r} is none of {', '.join(LAYOUTS)}")
+        self.direction = direction
+        self.layout = LAYOUTS[layout]
+        self.frame_bytes_max = frame_bytes_max
+        self._frame = bytearray()
+        self._wanted_bytes = FRAME_HEADER_BYTES
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of a frame that is not complete yet."""
+        return len(self._frame)
+
+    def feed(self, data: bytes | memoryview) -> list[Message]:
+        """Take the next bytes of the stream; the view may be reused after the call.
+
+        Returns: the messages that are complete now, in order.
+        Raises: FrameCorruptedError or UnknownMessageError; messages complete before it in the same
+        call are lost.
+        """
+        view = memoryview(data)
+        messages: list[Message] = []
+        while view:
+            taken = view[: self._wanted_bytes - len(self._frame)]
+            self._frame += taken
+            view = view[len(taken) :]
+            if len(self._frame) < self._wanted_bytes:
+                break
+            self._wanted_bytes = self._next_wanted_bytes()
+            if len(self._frame) == self._wanted_bytes:
+                messages.append(self._decode())
+                self._frame = bytearray()
+                self._wanted_bytes = FRAME_HEADER_BYTES
+        return messages
+
+    def _next_wanted_bytes(self) -> int:
+        """How long the frame must get to tell more; as long as it is if it is complete."""
+        length: int
+        length, magic, message_id = FRAME_HEADER.unpack_from(self._frame)
+        if magic != MAGIC:
+            raise FrameCorruptedError(f"magic number {magic.hex()} instead of {MAGIC.hex()}")
+        message_class = MESSAGE_CLASSES.get(message_id)
+        if message_class is None or message_class.DIRECTION is not self.direction:
+            raise UnknownMessageError(message_id, self.direction.value)
+        if message_id == BUFFER_RESPONSE_ID:
+            if length < 0:
+                raise FrameCorruptedError(f"frame length {length} is negative")
+            body = memoryview(self._frame)[FRAME_HEADER_BYTES:]
+            length = FRAME_HEADER_BYTES + (body_bytes(body, self.layout) or self.layout.header.size)
+        if not FRAME_HEADER_BYTES <= length <= self.frame_bytes_max:
+            raise FrameCorruptedError(
+                f"a frame of {length} bytes, not {FRAME_HEADER_BYTES} to {self.frame_bytes_max}"
+            )
+        return length
+
+    def _decode(self) -> Message:
+        message_class = MESSAGE_CLASSES[self._frame[FRAME_HEADER_BYTES - 1]]
+        body = memoryview(self._frame)[FRAME_HEADER_BYTES:]
+        if message_class is BufferResponse:
+            return BufferResponse.decode(body, self.layout.name)
+        return message_class.decode(body)

@@ -1,0 +1,371 @@
+"""The Java exception inside an ErrorResponse: read by its grammar, never deserialised.
+
+A stream is `ac ed 00 05` and one object. The parser keeps what it needs to find the end (class
+descriptions and handles) and gives back class, message and causes as text; nothing a peer names is
+ever looked up or run. It therefore also reads exceptions of classes that a Flink without them would
+reject.
+
+What we send is the least that Flink accepts: class descriptions with Flink's serialVersionUIDs and
+one field, the message; Java gives defaults to the fields left out.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import Final
+
+from flinknet.errors import FrameCorruptedError, LocalProtocolError
+
+from .modified_utf8 import decode_modified_utf8, encode_modified_utf8
+
+STREAM_BYTES_MAX: Final = 1 << 20
+"""Streams with whole stack traces take 1 to 5 KB."""
+
+DEPTH_MAX: Final = 64
+"""Elements inside elements (causes, mostly), and superclasses above a class."""
+
+_MAGIC_AND_VERSION = bytes.fromhex("aced0005")
+_HANDLE_BASE = 0x7E0000
+_NULL, _REFERENCE, _CLASS_DESC, _OBJECT, _STRING, _ARRAY, _CLASS = range(0x70, 0x77)
+_BLOCK_DATA, _END_BLOCK_DATA, _RESET, _BLOCK_DATA_LONG = range(0x77, 0x7B)
+_LONG_STRING, _PROXY_CLASS_DESC, _ENUM = range(0x7C, 0x7F)
+_HAS_WRITE_METHOD, _SERIALIZABLE, _EXTERNALIZABLE, _HAS_BLOCK_DATA = 1, 2, 4, 8
+_PRIMITIVE_BYTES = {"B": 1, "C": 2, "D": 8, "F": 4, "I": 4, "J": 8, "S": 2, "Z": 1}
+_THROWABLE = "java.lang.Throwable"
+
+
+@dataclass(frozen=True, slots=True)
+class JavaThrowable:
+    """What an exception says; `message` is its field detailMessage."""
+
+    class_name: str
+    message: str | None = None
+    cause: JavaThrowable | None = None
+    stack_trace_elements: int = 0
+
+
+@dataclass(slots=True)
+class _ClassDesc:
+    name: str
+    flags: int = 0
+    fields: list[tuple[str, str]] = field(default_factory=list)
+    superclass: _ClassDesc | None = None
+    depth: int = 1
+
+
+@dataclass(slots=True)
+class _Object:
+    class_desc: _ClassDesc | None
+    fields: dict[tuple[str, str], object] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Array:
+    length: int
+
+
+class _End:
+    """The mark behind optional data."""
+
+
+_END = _End()
+
+
+class _Parser:
+    """Walks one stream. Every loop consumes input: the work is bounded by its length."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+        self.depth = 0
+        self.handles: list[object] = []
+
+    def parse(self) -> _Object:
+        if self._take(4) != _MAGIC_AND_VERSION:
+            raise FrameCorruptedError("not a Java serialization stream")
+        element = self._element()
+        if not isinstance(element, _Object):
+            raise FrameCorruptedError("the Java serialization stream holds no object")
+        return element
+
+    def _take(self, length: int) -> bytes:
+        if not 0 <= length <= len(self.data) - self.at:
+            raise FrameCorruptedError("the Java serialization stream is cut")
+        taken = self.data[self.at : self.at + length]
+        self.at += length
+        return taken
+
+    def _int(self, length: int) -> int:
+        return int.from_bytes(self._take(length), "big")
+
+    def _utf(self) -> str:
+        return decode_modified_utf8(self._take(self._int(2)))
+
+    def _element(self) -> object:
+        """Any element; `_END` for the end of optional data."""
+        self.depth += 1
+        if self.depth > DEPTH_MAX:
+            raise FrameCorruptedError("the Java serialization stream is nested too deeply")
+        element = self._element_of(self._int(1))
+        self.depth -= 1
+        return element
+
+    def _element_of(self, code: int) -> object:
+        match code:
+            case 0x70:
+                return None
+            case 0x71:
+                return self._reference()
+            case 0x72:
+                return self._plain_class_desc()
+            case 0x73:
+                return self._object()
+            case 0x74:
+                return self._string(2)
+            case 0x75:
+                return self._array()
+            case 0x76:
+                return self._class()
+            case 0x77:
+                return self._take(self._int(1))
+            case 0x78:
+                return _END
+            case 0x79:
+                self.handles.clear()
+                return self._element()
+            case 0x7A:
+                return self._take(self._int(4))
+            case 0x7C:
+                return self._string(8)
+            case 0x7D:
+                return self._proxy_class_desc()
+            case 0x7E:
+                self._enum()
+                return None
+        raise FrameCorruptedError(f"unknown element {code:#04x} in a Java serialization stream")
+
+    def _reference(self) -> object:
+        index = self._int(4) - _HANDLE_BASE
+        if not 0 <= index < len(self.handles):
+            raise FrameCorruptedError("a reference to nothing in a Java serialization stream")
+        return self.handles[index]
+
+    def _string(self, length_bytes: int) -> str:
+        index = len(self.handles)
+        self.handles.append(None)
+        text = decode_modified_utf8(self._take(self._int(length_bytes)))
+        self.handles[index] = text
+        return text
+
+    def _class_desc(self) -> _ClassDesc | None:
+        element = self._element()
+        if element is None or isinstance(element, _ClassDesc):
+            return element
+        raise FrameCorruptedError("a class description is missing in a Java serialization stream")
+
+    def _plain_class_desc(self) -> _ClassDesc:
+        class_desc = _ClassDesc(self._utf())
+        self._take(8)
+        self.handles.append(class_desc)
+        class_desc.flags = self._int(1)
+        for _ in range(self._int(2)):
+            kind = chr(self._int(1))
+            class_desc.fields.append((kind, self._utf()))
+            if kind in "L[":
+                self._element()
+            elif kind not in _PRIMITIVE_BYTES:
+                raise FrameCorruptedError(f"unknown field type {kind!r}")
+        return self._finish_class_desc(class_desc)
+
+    def _proxy_class_desc(self) -> _ClassDesc:
+        class_desc = _ClassDesc("java.lang.reflect.Proxy", _SERIALIZABLE)
+        self.handles.append(class_desc)
+        for _ in range(self._int(4)):
+            self._utf()
+        return self._finish_class_desc(class_desc)
+
+    def _finish_class_desc(self, class_desc: _ClassDesc) -> _ClassDesc:
+        self._skip_to_end()
+        superclass = self._class_desc()
+        if superclass is not None:
+            class_desc.depth = superclass.depth + 1
+            if class_desc.depth > DEPTH_MAX:
+                raise FrameCorruptedError("too many superclasses in a Java serialization stream")
+        class_desc.superclass = superclass
+        return class_desc
+
+    def _skip_to_end(self) -> None:
+        while self._element() is not _END:
+            pass
+
+    def _object(self) -> _Object:
+        instance = _Object(self._class_desc())
+        self.handles.append(instance)
+        for class_desc in reversed(_hierarchy(instance.class_desc)):
+            self._class_data(instance, class_desc)
+        return instance
+
+    def _class_data(self, instance: _Object, class_desc: _ClassDesc) -> None:
+        if class_desc.flags & _SERIALIZABLE:
+            for kind, name in class_desc.fields:
+                instance.fields[class_desc.name, name] = self._value(kind)
+            if class_desc.flags & _HAS_WRITE_METHOD:
+                self._skip_to_end()
+        elif class_desc.flags & _EXTERNALIZABLE:
+            if not class_desc.flags & _HAS_BLOCK_DATA:
+                raise FrameCorruptedError(f"the data of {class_desc.name} has no end mark")
+            self._skip_to_end()
+
+    def _value(self, kind: str) -> object:
+        if kind in _PRIMITIVE_BYTES:
+            return self._take(_PRIMITIVE_BYTES[kind])
+        return self._element()
+
+    def _array(self) -> _Array:
+        class_desc = self._class_desc()
+        array = _Array(0)
+        self.handles.append(array)
+        array.length = self._int(4)
+        kind = class_desc.name[1:2] if class_desc is not None else ""
+        if kind in _PRIMITIVE_BYTES:
+            self._take(array.length * _PRIMITIVE_BYTES[kind])
+        elif kind and kind in "L[":
+            for _ in range(array.length):
+                self._element()
+        else:
+            raise FrameCorruptedError("an array of nothing in a Java serialization stream")
+        return array
+
+    def _class(self) -> _ClassDesc | None:
+        class_desc = self._class_desc()
+        self.handles.append(class_desc)
+        return class_desc
+
+    def _enum(self) -> None:
+        self._class_desc()
+        self.handles.append(None)
+        self._element()
+
+
+def _hierarchy(class_desc: _ClassDesc | None) -> list[_ClassDesc]:
+    """The class and its superclasses, upwards."""
+    hierarchy = []
+    while class_desc is not None:
+        hierarchy.append(class_desc)
+        class_desc = class_desc.superclass
+    return hierarchy
+
+
+def parse_throwable(data: bytes) -> tuple[JavaThrowable, int]:
+    """Read the exception at the start of `data`.
+
+    Returns: what it says, and the length of its stream in bytes; what follows is not looked at.
+    Raises: FrameCorruptedError if the stream is cut, is not one, holds no Throwable, or is too
+    large or too deep.
+    """
+    parser = _Parser(data[:STREAM_BYTES_MAX])
+    instance = parser.parse()
+    return _throwable_of(instance), parser.at
+
+
+def _throwable_of(instance: _Object) -> JavaThrowable:
+    """An exception without a cause refers to itself; anything met before ends the chain."""
+    chain: list[_Object] = []
+    cause: object = instance
+    while isinstance(cause, _Object) and not any(cause is met for met in chain):
+        chain.append(cause)
+        cause = cause.fields.get((_THROWABLE, "cause"))
+    throwable = None
+    for link in reversed(chain):
+        throwable = _link(link, throwable)
+    assert throwable is not None
+    return throwable
+
+
+def _link(instance: _Object, cause: JavaThrowable | None) -> JavaThrowable:
+    hierarchy = _hierarchy(instance.class_desc)
+    if not any(class_desc.name == _THROWABLE for class_desc in hierarchy):
+        raise FrameCorruptedError("the Java object is not a Throwable")
+    message = instance.fields.get((_THROWABLE, "detailMessage"))
+    stack_trace = instance.fields.get((_THROWABLE, "stackTrace"))
+    return JavaThrowable(
+        hierarchy[0].name,
+        message if isinstance(message, str) else None,
+        cause,
+        stack_trace.length if isinstance(stack_trace, _Array) else 0,
+    )
+
+
+_EXCEPTION = (("java.lang.Exception", 0xD0FD1F3E1A3B1CC4),)
+_RUNTIME_EXCEPTION = (("java.lang.RuntimeException", 0x9E5F06470A3483E5), *_EXCEPTION)
+_IO_EXCEPTION = (("java.io.IOException", 0x6C8073646525F0AB), *_EXCEPTION)
+_NETWORK = "org.apache.flink.runtime.io.network."
+
+IO_EXCEPTION: Final = "java.io.IOException"
+RUNTIME_EXCEPTION: Final = "java.lang.RuntimeException"
+ILLEGAL_STATE_EXCEPTION: Final = "java.lang.IllegalStateException"
+ILLEGAL_ARGUMENT_EXCEPTION: Final = "java.lang.IllegalArgumentException"
+PARTITION_NOT_FOUND_EXCEPTION: Final = _NETWORK + "partition.PartitionNotFoundException"
+PRODUCER_FAILED_EXCEPTION: Final = _NETWORK + "partition.ProducerFailedException"
+REMOTE_TRANSPORT_EXCEPTION: Final = _NETWORK + "netty.exception.RemoteTransportException"
+
+SENDABLE_CLASSES: Final[dict[str, tuple[tuple[str, int], ...]]] = {
+    hierarchy[0][0]: hierarchy
+    for hierarchy in (
+        _IO_EXCEPTION,
+        _RUNTIME_EXCEPTION,
+        ((ILLEGAL_STATE_EXCEPTION, 0xE65755E69A46F248), *_RUNTIME_EXCEPTION),
+        ((ILLEGAL_ARGUMENT_EXCEPTION, 0xB58973D37D668FBC), *_RUNTIME_EXCEPTION),
+        (
+            (PARTITION_NOT_FOUND_EXCEPTION, 0),
+            (_NETWORK + "partition.PartitionException", 0),
+            *_IO_EXCEPTION,
+        ),
+        (
+            (REMOTE_TRANSPORT_EXCEPTION, 0x3CB23426D6B704E1),
+            (_NETWORK + "netty.exception.TransportException", 0x327C22ABDF50864A),
+            *_IO_EXCEPTION,
+        ),
+        (
+            (PRODUCER_FAILED_EXCEPTION, 0xEA69C7ABA289B705),
+            ("org.apache.flink.runtime.execution.CancelTaskException", 1),
+            *_RUNTIME_EXCEPTION,
+        ),
+    )
+}
+"""What we can send: classes up to Throwable and their serialVersionUIDs, equal in 1.20 to 2.3."""
+
+_THROWABLE_DESC = (
+    struct.pack(">BH", _CLASS_DESC, len(_THROWABLE))
+    + _THROWABLE.encode()
+    + bytes.fromhex("d5c635273977b8cb 03 0001 4c 000d")
+    + b"detailMessage"
+    + bytes.fromhex("74 0012")
+    + b"Ljava/lang/String;"
+    + bytes((_END_BLOCK_DATA, _NULL))
+)
+
+
+def encode_throwable(class_name: str, message: str | None) -> bytes:
+    """The least stream for an exception of one of `SENDABLE_CLASSES` that Flink can read.
+
+    Raises: LocalProtocolError for any other class; a Flink peer would break the connection over it.
+    """
+    if class_name not in SENDABLE_CLASSES:
+        raise LocalProtocolError(f"the serialVersionUID of {class_name} is not known")
+    parts = [_MAGIC_AND_VERSION, bytes((_OBJECT,))]
+    for name, serial_version_uid in SENDABLE_CLASSES[class_name]:
+        parts.append(struct.pack(">BH", _CLASS_DESC, len(name)) + name.encode())
+        parts.append(struct.pack(">QBHB", serial_version_uid, _SERIALIZABLE, 0, _END_BLOCK_DATA))
+    parts += (_THROWABLE_DESC, _encode_string(message), bytes((_END_BLOCK_DATA,)))
+    return b"".join(parts)
+
+
+def _encode_string(text: str | None) -> bytes:
+    if text is None:
+        return bytes((_NULL,))
+    encoded = encode_modified_utf8(text)
+    if len(encoded) > 0xFFFF:
+        return struct.pack(">BQ", _LONG_STRING, len(encoded)) + encoded
+    return struct.pack(">BH", _STRING, len(encoded)) + encoded

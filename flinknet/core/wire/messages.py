@@ -1,0 +1,380 @@
+"""The twelve messages of the data port (Flink: NettyMessage), as flinknet speaks them: Flink 2.3.
+
+`encode` makes a whole frame; `decode` reads a body, which begins behind the 9 bytes of the frame
+header. Bytes behind what a message needs are ignored, as Flink does. All integers are big-endian.
+Fields are sent in the order of their rows; receiver_id is the 16-byte InputChannelID.
+
+| id | message | from | body |
+|---|---|---|---|
+| 0 | BufferResponse | producer | see `buffer_response` |
+| 1 | ErrorResponse | producer | Java serialization stream, bool has_receiver, receiver_id if so |
+| 2 | PartitionRequest | consumer | partition id (60), i32 first, i32 last, receiver_id, i32 credit |
+| 3 | TaskEventRequest | consumer | i32 size, event, partition id (60), receiver_id |
+| 4 | CancelPartitionRequest | consumer | receiver_id |
+| 5 | CloseRequest | consumer | |
+| 6 | AddCredit | consumer | i32 credit, receiver_id |
+| 7 | ResumeConsumption | consumer | receiver_id |
+| 8 | AckAllUserRecordsProcessed | consumer | receiver_id |
+| 9 | BacklogAnnouncement | producer | i32 backlog, receiver_id |
+| 10 | NewBufferSize | consumer | i32 buffer_size, receiver_id |
+| 11 | SegmentId | consumer | i32 subpartition_id, i32 segment_id, receiver_id |
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Self
+
+from flinknet.errors import FrameCorruptedError
+
+from .buffer_response import (
+    BUFFER_RESPONSE_HEADER_BYTES,
+    BufferResponse,
+    decode_buffer_response_header,
+    encode_buffer_response_header,
+    next_sequence_number,
+)
+from .events import Event, decode_event
+from .ids import Bytes, InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
+from .java_errors import JavaThrowable, encode_throwable, parse_throwable
+from .layout import FRAME_HEADER, FRAME_HEADER_BYTES, MAGIC, Direction
+
+__all__ = [
+    "ADD_CREDIT_BYTES",
+    "BUFFER_RESPONSE_HEADER_BYTES",
+    "MESSAGE_CLASSES",
+    "AckAllUserRecordsProcessed",
+    "AddCredit",
+    "BacklogAnnouncement",
+    "BufferResponse",
+    "CancelPartitionRequest",
+    "CloseRequest",
+    "ErrorResponse",
+    "Message",
+    "NewBufferSize",
+    "PartitionRequest",
+    "ResumeConsumption",
+    "SegmentId",
+    "TaskEventRequest",
+    "decode_buffer_response_header",
+    "encode_add_credit",
+    "encode_buffer_response_header",
+    "next_sequence_number",
+]
+
+_SIZE = struct.Struct(">i")
+_RECEIVER = struct.Struct(">16s")
+_NUMBER = struct.Struct(">i16s")
+_TWO_NUMBERS = struct.Struct(">ii16s")
+_CREDIT = struct.Struct(">16si")
+_ADD_CREDIT = struct.Struct(">i5si16s")
+
+ADD_CREDIT_BYTES: Final = _ADD_CREDIT.size
+_ADD_CREDIT_MAGIC_AND_ID = MAGIC + b"\x06"
+_pack_add_credit = _ADD_CREDIT.pack
+
+
+def encode_add_credit(receiver_id: bytes, credit: int) -> bytes:
+    """The whole frame of an AddCredit, for the hot path."""
+    return _pack_add_credit(29, _ADD_CREDIT_MAGIC_AND_ID, credit, receiver_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorResponse:
+    """Something failed at the producer: for one receiver, or, without it, for the connection."""
+
+    cause: JavaThrowable
+    receiver_id: InputChannelID | None = None
+
+    ID: ClassVar[int] = 1
+    DIRECTION: ClassVar[Direction] = Direction.PRODUCER_TO_CONSUMER
+
+    @property
+    def is_fatal_error(self) -> bool:
+        """It concerns the whole connection."""
+        return self.receiver_id is None
+
+    def encode(self) -> bytes:
+        """Class and message travel; causes and stack trace do not.
+
+        Raises: LocalProtocolError for a class that we cannot write.
+        """
+        stream = encode_throwable(self.cause.class_name, self.cause.message)
+        if self.receiver_id is None:
+            return _frame(self.ID, stream, b"\0")
+        return _frame(self.ID, stream, b"\1", self.receiver_id)
+
+    @classmethod
+    def decode(cls, body: Bytes) -> Self:
+        data = bytes(body)
+        cause, at = parse_throwable(data)
+        if at == len(data):
+            raise FrameCorruptedError("the ErrorResponse does not say whom it concerns")
+        if not data[at]:
+            return cls(cause)
+        (receiver_id,) = _unpack(_RECEIVER, data[at + 1 :])
+        return cls(cause, InputChannelID(receiver_id))
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRequest:
+    """Open a channel. The answer is data, an ErrorResponse, or silence."""
+
+    partition_id: ResultPartitionID
+    queue_index_set: ResultSubpartitionIndexSet
+    receiver_id: InputChannelID
+    credit: int
+
+    ID: ClassVar[int] = 2
+    DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER
+
+    def encode(self) -> bytes:
+        return _frame(
+            self.ID,
+            self.partition_id.encode(),
+            self.queue_index_set.encode(),
+            _CREDIT.pack(self.receiver_id, self.credit),
+        )
+
+    @classmethod
+    def decode(cls, body: Bytes) -> Self:
+        """A negative credit is decoded: it is the request that fails then, not the connection."""
+        if len(body) < 88:
+            raise FrameCorruptedError(f"a PartitionRequest of {len(body)} bytes")
+        receiver_id, credit = _CREDIT.unpack_from(body, 68)
+        return cls(
+            ResultPartitionID.decode(body[:60]),
+            ResultSubpartitionIndexSet.decode(body[60:68]),
+            InputChannelID(receiver_id),
+            credit,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEventRequest:
+    """An event from the consuming task to the producing task; batch iterations only."""
+
+    event: Event
+    partition_id: ResultPartitionID
+    receiver_id: InputChannelID
+
+    ID: ClassVar[int] = 3
+    DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER
+
+    def encode(self) -> bytes:
+        event = self.event.encode()
+        return _frame(
+            self.ID, _SIZE.pack(len(event)), event, self.partition_id.encode(), self.receiver_id
+        )
+
+    @classmethod
+    def decode(cls, body: Bytes) -> Self:
+        (size,) = _unpack(_SIZE, body)
+        end = 4 + size
+        if size < 0 or len(body) < end + 76:
+            raise FrameCorruptedError(f"a TaskEventRequest with an event of {size} bytes is cut")
+        return cls(
+            decode_event(body[4:end]),
+            ResultPartitionID.decode(body[end : end + 60]),
+            InputChannelID(bytes(body[end + 60 : end + 76])),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CancelPartitionRequest:
+    """Close a channel, keep the connection. May come more than once."""
+
+    receiver_id: InputChannelID
+
+    ID: ClassVar[int] = 4
+    DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER
+
+    def encode(self) -> bytes:
+        return _frame(self.ID, self.receiver_id)
+
+    @classmethod
+    def decode(cls, body: Bytes) -> Self:
+        return cls(*_unpack(_RECEIVER, body))
+
+
+@dataclass(frozen=True, slots=True)
+class CloseRequest:
+    """Close the connection."""
+
+    ID: ClassVar[int] = 5
+    DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER
+
+    def encode(self) -> bytes:
+        return _frame(self.ID)
+
+    @classmethod
+    def decode(cls, body: Bytes) -> Self:
+        return cls()
+
+
+@dataclass(frozen=True, slots=True)
+class AddCredit:
+    """So many more buffers of the receiver are free."""
+
+    credit: int
+    receiver_id: InputChannelID
+
+    ID: ClassVar[int] = 6
+    DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER
+
+    def encode(self) -> bytes:
+        return encode_add_credit(self.receiver_id, self.credit)
+
+    @classmethod
+    def decode(cls, body: Bytes) -> Self:
+        credit, receiver_id = _unpack(_NUMBER, body)
+        _check_positive("credit", credit)
+        return cls(credit, receiver_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeConsumption:
+    """Unblock the channel after an event of a blocking type."""
+
+    receiver_id: InputChannelID
+
+    ID: ClassVar[int] = 7
+    DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER
+
+    def encode(self) -> bytes:
+        return _frame(self.ID, self.receiver_id)
+
+    @classmethod
+    def decode(cls, body: Bytes) -> Self:
+        return cls(*_unpack(_RECEIVER, body))
+
+
+@dataclass(frozen=True, slots=True)
+class AckAllUserRecordsProcessed:
+    """The answer to EndOfData."""
+
+    receiver_id: InputChannelID
+
+    ID: ClassVar[int] = 8
+    DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER
+
+    def encode(self) -> bytes:
+        return _frame(self.ID, self.receiver_id)
+
+    @classmethod
+    def decode(cls, body: Bytes) -> Self:
+        return cls(*_unpack(_RECEIVER, body))
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogAnnouncement:
+    """So many data buffers wait, and the receiver has given no credit."""
+
+    backlog: int
+    receiver_id: InputChannelID
+
+    ID: ClassVar[int] = 9
+    DIRECTION: ClassVar[Direction] = Direction.PRODUCER_TO_CONSUMER
+
+    def encode(self) -> bytes:
+        return _frame(self.ID, _NUMBER.pack(self.backlog, self.receiver_id))
+
+    @classmethod
+    def decode(cls, body: Bytes) -> Self:
+        backlog, receiver_id = _unpack(_NUMBER, body)
+        _check_positive("backlog", backlog)
+        return cls(backlog, receiver_id)
+
+
+@dataclass(frozen=True, slots=True)
+class NewBufferSize:
+    """Fill buffers that are begun from now on only up to this size, in bytes."""
+
+    buffer_size: int
+    receiver_id: InputChannelID
+
+    ID: ClassVar[int] = 10
+    DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER
+
+    def encode(self) -> bytes:
+        return _frame(self.ID, _NUMBER.pack(self.buffer_size, self.receiver_id))
+
+    @classmethod
+    def decode(cls, body: Bytes) -> Self:
+        buffer_size, receiver_id = _unpack(_NUMBER, body)
+        _check_positive("buffer size", buffer_size)
+        return cls(buffer_size, receiver_id)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentId:
+    """The consumer of a hybrid shuffle needs this segment of the subpartition next."""
+
+    subpartition_id: int
+    segment_id: int
+    receiver_id: InputChannelID
+
+    ID: ClassVar[int] = 11
+    DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER
+
+    def encode(self) -> bytes:
+        return _frame(
+            self.ID, _TWO_NUMBERS.pack(self.subpartition_id, self.segment_id, self.receiver_id)
+        )
+
+    @classmethod
+    def decode(cls, body: Bytes) -> Self:
+        subpartition_id, segment_id, receiver_id = _unpack(_TWO_NUMBERS, body)
+        _check_positive("segment id", segment_id)
+        return cls(subpartition_id, segment_id, receiver_id)
+
+
+Message = (
+    BufferResponse
+    | ErrorResponse
+    | PartitionRequest
+    | TaskEventRequest
+    | CancelPartitionRequest
+    | CloseRequest
+    | AddCredit
+    | ResumeConsumption
+    | AckAllUserRecordsProcessed
+    | BacklogAnnouncement
+    | NewBufferSize
+    | SegmentId
+)
+
+MESSAGE_CLASSES: Final[dict[int, type[Message]]] = {
+    cls.ID: cls
+    for cls in (
+        BufferResponse,
+        ErrorResponse,
+        PartitionRequest,
+        TaskEventRequest,
+        CancelPartitionRequest,
+        CloseRequest,
+        AddCredit,
+        ResumeConsumption,
+        AckAllUserRecordsProcessed,
+        BacklogAnnouncement,
+        NewBufferSize,
+        SegmentId,
+    )
+}
+
+
+def _frame(message_id: int, *body: bytes) -> bytes:
+    length = FRAME_HEADER_BYTES + sum(map(len, body))
+    return b"".join((FRAME_HEADER.pack(length, MAGIC, message_id), *body))
+
+
+def _unpack(layout: struct.Struct, body: Bytes) -> tuple[Any, ...]:
+    if len(body) < layout.size:
+        raise FrameCorruptedError(f"a body of {len(body)} bytes where {layout.size} are needed")
+    return layout.unpack_from(body)
+
+
+def _check_positive(what: str, value: int) -> None:
+    if value <= 0:
+        raise FrameCorruptedError(f"{what} {value} is not positive")
