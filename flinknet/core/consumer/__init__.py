@@ -1,1 +1,19 @@
-""""""
+"""The downstream half: from frames to records, giving credit for every buffer that is free.
+
+`ConsumerConnection` is the door for drivers, `SingleInputGate` the one for tasks. No clock, no socket.
+"""
+
+from .buffer_manager import BufferManager
+from .connection import ConsumerConnection
+from .input_channel import RemoteInputChannel
+from .input_gate import SingleInputGate
+from .record_reader import RecordReader, RecordRun
+
+__all__ = [
+    "BufferManager",
+    "ConsumerConnection",
+    "RecordReader",
+    "RecordRun",
+    "RemoteInputChannel",
+    "SingleInputGate",
+]

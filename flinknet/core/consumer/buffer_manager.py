@@ -1,0 +1,143 @@
+"""BufferManager: the free buffers of one remote channel; each one free is one credit of its producer.
+
+Exclusive buffers belong to the channel for its life; floating ones are borrowed from the pool of the gate, up to what
+the producer's backlog asks for, and go back when they are not needed.
+
+Invariant (no resume pending): producer's credit + AddCredit in flight + unannounced credit + data in flight = available.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from flinknet.core.buffers import (
+    LocalBufferPool,
+    MemorySegment,
+    NetworkBuffer,
+    NetworkBufferPool,
+)
+
+
+class CreditListener(Protocol):
+    """The channel; it announces what the manager gains outside of the channel's own calls."""
+
+    def notify_credit(self, credit: int) -> None:
+        """`credit` more buffers are free."""
+
+
+class BufferManager:
+    """Exclusive and floating buffers of one channel (Flink: BufferManager with AvailableBufferQueue)."""
+
+    __slots__ = (
+        "_channel",
+        "_exclusive",
+        "_floating",
+        "_global_pool",
+        "_is_waiting",
+        "_recycler",
+        "initial_credit",
+        "is_released",
+        "pool",
+        "required_buffers",
+    )
+
+    def __init__(
+        self,
+        channel: CreditListener,
+        global_pool: NetworkBufferPool,
+        pool: LocalBufferPool,
+        exclusive_buffers: int,
+    ) -> None:
+        self._channel = channel
+        self._global_pool = global_pool
+        self.pool = pool
+        self.initial_credit = exclusive_buffers
+        self.required_buffers = 0
+        self.is_released = False
+        self._is_waiting = False
+        self._recycler = self._recycle_exclusive
+        self._floating: deque[NetworkBuffer] = deque()
+        self._exclusive: deque[MemorySegment] = deque(
+            global_pool.request_exclusive_segments(exclusive_buffers)
+        )
+
+    @property
+    def available_buffers(self) -> int:
+        """Buffers ready to take data."""
+        return len(self._floating) + len(self._exclusive)
+
+    @property
+    def floating_buffers(self) -> int:
+        """Floating ones among them."""
+        return len(self._floating)
+
+    def take(self) -> NetworkBuffer | None:
+        """A buffer for a message that is arriving: floating first; None if there is none."""
+        self.required_buffers -= 1
+        if self._floating:
+            return self._floating.popleft()
+        if self._exclusive:
+            return NetworkBuffer(self._exclusive.popleft(), self._recycler)
+        return None
+
+    def request_for_backlog(self, backlog_buffers: int) -> int:
+        """Ask the pool for what the announced backlog needs (Flink: RemoteInputChannel.onSenderBacklog).
+
+        Returns: credit gained, in buffers.
+        """
+        self.required_buffers = backlog_buffers + self.initial_credit
+        return self._request_floating()
+
+    def release_floating(self) -> None:
+        """Give all floating buffers back (a channel without exclusive buffers that is being blocked)."""
+        while self._floating:
+            self._floating.popleft().recycle()
+
+    def release(self) -> None:
+        """The channel is gone: everything goes back to where it came from."""
+        if self.is_released:
+            return
+        self.is_released = True
+        self.release_floating()
+        self._global_pool.recycle_exclusive_segments(list(self._exclusive))
+        self._exclusive.clear()
+
+    def receive_buffer(self, buffer: NetworkBuffer) -> bool:
+        """The pool offers a recycled buffer; refused when nothing is short any more."""
+        self._is_waiting = False
+        if self.is_released or self.available_buffers >= self.required_buffers:
+            return False
+        self._floating.append(buffer)
+        self._channel.notify_credit(1 + self._request_floating())
+        return True
+
+    def handle_pool_destroyed(self) -> None:
+        """The pool of the gate is gone."""
+        self._is_waiting = False
+
+    def _request_floating(self) -> int:
+        floating = self._floating
+        missing = self.required_buffers - len(floating) - len(self._exclusive)
+        if missing <= 0 or self._is_waiting:
+            return 0
+        gained = 0
+        while gained < missing:
+            buffer = self.pool.try_request()
+            if buffer is None:
+                self._is_waiting = self.pool.add_listener(self)
+                break
+            floating.append(buffer)
+            gained += 1
+        return gained
+
+    def _recycle_exclusive(self, segment: MemorySegment) -> None:
+        """An exclusive buffer is free again: one new credit, unless a floating one can go back in its stead."""
+        if self.is_released:
+            self._global_pool.recycle_exclusive_segments([segment])
+            return
+        self._exclusive.append(segment)
+        if self._floating and self.available_buffers > self.required_buffers:
+            self._floating.popleft().recycle()
+        else:
+            self._channel.notify_credit(1)

@@ -1,0 +1,323 @@
+"""ConsumerConnection: the consumer's end of one TCP connection.
+
+Flink: CreditBasedPartitionRequestClientHandler together with NettyPartitionRequestClient.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
+from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.probe import MessageKind, Probe, TracePoint
+from flinknet.core.wire.buffer_response import Header
+from flinknet.core.wire.ids import ResultSubpartitionIndexSet
+from flinknet.core.wire.messages import (
+    AckAllUserRecordsProcessed,
+    BacklogAnnouncement,
+    BufferResponse,
+    CancelPartitionRequest,
+    ErrorResponse,
+    Message,
+    PartitionRequest,
+    ResumeConsumption,
+    encode_add_credit,
+    next_sequence_number,
+)
+from flinknet.core.wire.response_decoder import ResponseDecoder
+from flinknet.errors import (
+    BufferReorderingError,
+    CreditExceededError,
+    FlinknetError,
+    FrameCorruptedError,
+    PartitionNotFoundError,
+    ProducerFailedError,
+    RemoteProtocolError,
+    RemoteTransportError,
+)
+
+from .input_channel import RemoteInputChannel
+
+_SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
+_BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
+
+
+class ConsumerConnection:
+    """Implements `core.connection.Connection` for the side that reads partitions.
+
+    Args:
+        peer: the producer's address, for error messages.
+        probe: takes an event for every message.
+    """
+
+    def __init__(self, peer: str, probe: Probe) -> None:
+        self.peer = peer
+        self._record = probe.record
+        self._decoder = ResponseDecoder(self)
+        self._channels: dict[bytes, RemoteInputChannel] = {}
+        self._with_credit: deque[RemoteInputChannel] = deque()
+        self._control: list[bytes] = []
+        self._now_ns = 0
+        self._buffer: NetworkBuffer | None = None
+        self._channel: RemoteInputChannel | None = None
+        self.error: FlinknetError | None = None
+
+    def request_subpartition(self, channel: RemoteInputChannel, *, now_ns: int) -> None:
+        """Open a channel: its request goes out with the next bytes."""
+        self._now_ns = now_ns
+        if self.error is not None:
+            channel.fail(self.error)
+            return
+        self._channels[channel.receiver_id] = channel
+        channel.connection = self
+        request = PartitionRequest(
+            channel.partition_id,
+            ResultSubpartitionIndexSet(channel.subpartition, channel.subpartition),
+            channel.receiver_id,
+            channel.initial_credit,
+        )
+        self._control.append(request.encode())
+        self._note(_SENT, MessageKind.PARTITION_REQUEST, channel.index, channel.initial_credit)
+
+    def receive_data(self, data: memoryview, *, now_ns: int) -> None:
+        """Take buffers and messages of the producer.
+
+        Raises: RemoteProtocolError when the stream cannot be followed; every channel has failed then.
+        """
+        self._now_ns = now_ns
+        try:
+            self._decoder.receive(data)
+        except RemoteProtocolError as error:
+            self._fail_all(error)
+            raise
+
+    def receive_eof(self, *, now_ns: int) -> None:
+        """The producer is gone: every channel that is still open fails."""
+        self._now_ns = now_ns
+        if self._channels:
+            self._fail_all(
+                RemoteTransportError(
+                    f"connection closed by remote task manager {self.peer}; it may be lost"
+                )
+            )
+
+    def data_to_send(self, *, now_ns: int) -> Sequence[bytes | memoryview]:
+        """Requests and notices, then one AddCredit for each channel that has something to announce."""
+        self._now_ns = now_ns
+        out: list[bytes | memoryview] = []
+        if self._control:
+            out.extend(self._control)
+            self._control.clear()
+        with_credit = self._with_credit
+        while with_credit:
+            channel = with_credit.popleft()
+            credit = channel.take_unannounced_credit()
+            if credit == 0 or channel.is_released:
+                continue
+            out.append(encode_add_credit(channel.receiver_id, credit))
+            pool = channel.buffers.pool
+            self._record(
+                now_ns,
+                channel.index,
+                _SENT,
+                6,
+                0,
+                0,
+                -1,
+                0,
+                0,
+                -1,
+                -1,
+                -1,
+                credit,
+                0,
+                pool.available_buffers,
+                pool.size_buffers,
+                credit,
+            )
+        return out
+
+    def next_deadline_ns(self) -> int | None:
+        """The consumer side has no deadlines of its own."""
+        return None
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """Nothing is ever due."""
+
+    # What channels ask for (input_channel.CreditSender)
+
+    def notify_credit_available(self, channel: RemoteInputChannel) -> None:
+        """Queue an AddCredit; how much it carries is decided when it is sent."""
+        self._with_credit.append(channel)
+
+    def resume_consumption(self, channel: RemoteInputChannel) -> None:
+        """Queue ResumeConsumption."""
+        self._control.append(ResumeConsumption(channel.receiver_id).encode())
+        self._note(_SENT, MessageKind.RESUME_CONSUMPTION, channel.index)
+
+    def acknowledge_all_records_processed(self, channel: RemoteInputChannel) -> None:
+        """Queue AckAllUserRecordsProcessed, the answer to EndOfData."""
+        self._control.append(AckAllUserRecordsProcessed(channel.receiver_id).encode())
+        self._note(_SENT, MessageKind.ACK_ALL_USER_RECORDS_PROCESSED, channel.index)
+
+    def close_channel(self, channel: RemoteInputChannel) -> None:
+        """Queue CancelPartitionRequest and forget the channel."""
+        if self._channels.pop(channel.receiver_id, None) is not None:
+            self._cancel(channel.receiver_id, channel.index)
+
+    # What the decoder tells (wire.response_decoder.ResponseSink)
+
+    def take_buffer(self, header: Header) -> memoryview | None:
+        """Memory for a payload: a credited buffer for data, plain memory for events; None for unknown receivers."""
+        receiver_id, size, data_type = header[0], header[7], header[5]
+        channel = self._channels.get(receiver_id)
+        if channel is None or channel.error is not None:
+            self._channel = None
+            if channel is None:
+                self._cancel(receiver_id, -1)
+            return None
+        self._channel = channel
+        if data_type in IS_BUFFER:
+            manager = channel.buffers
+            buffer = manager.take()
+            if buffer is None:
+                self._fail_channel(channel, CreditExceededError(receiver_id.hex(), 0))
+                return None
+            if size > len(buffer.view):
+                buffer.recycle()
+                raise FrameCorruptedError(
+                    f"a payload of {size} bytes does not fit a buffer of {len(buffer.view)} bytes"
+                )
+            buffer.data_type = data_type
+        else:
+            segment = MemorySegment(memoryview(bytearray(size)))
+            buffer = NetworkBuffer(segment, free_memory, data_type)
+        buffer.size_bytes = size
+        buffer.is_compressed = header[6]
+        self._buffer = buffer
+        return buffer.view
+
+    def receive_payload(self, header: Header) -> None:
+        """A buffer is complete: hand it to its channel."""
+        channel = self._channel
+        if channel is None:
+            return
+        buffer = self._buffer
+        assert buffer is not None
+        self._buffer = None
+        _, _, _, sequence_number, backlog, data_type, _, size = header
+        manager = channel.buffers
+        pool = manager.pool
+        is_data = data_type in IS_BUFFER
+        free = manager.available_buffers
+        self._record(
+            self._now_ns,
+            channel.index,
+            _RECEIVED,
+            _BUFFER_RESPONSE,
+            data_type,
+            0,
+            sequence_number,
+            size,
+            -1,
+            -1,
+            -1,
+            backlog,
+            free + 1 if is_data else free,
+            free,
+            pool.available_buffers,
+            pool.size_buffers,
+            -1,
+        )
+        try:
+            if size:
+                channel.receive_buffer(buffer, sequence_number, backlog)
+            else:
+                buffer.recycle()
+                channel.receive_empty_buffer(sequence_number, backlog)
+        except (BufferReorderingError, FrameCorruptedError) as error:
+            self._fail_channel(channel, error)
+
+    def receive_message(self, message: Message) -> None:
+        """A message that is not a plain buffer."""
+        if isinstance(message, BacklogAnnouncement):
+            channel = self._channels.get(message.receiver_id)
+            if channel is None:
+                self._cancel(message.receiver_id, -1)
+            else:
+                self._note(
+                    _RECEIVED, MessageKind.BACKLOG_ANNOUNCEMENT, channel.index, message.backlog
+                )
+                channel.receive_backlog(message.backlog)
+        elif isinstance(message, ErrorResponse):
+            self._receive_error(message)
+        elif isinstance(message, BufferResponse):
+            self._receive_partial_buffers(message)
+
+    def _receive_partial_buffers(self, message: BufferResponse) -> None:
+        """Pieces glued into one message (sort-merge partitions): one credit, a sequence number for each.
+
+        Each piece becomes a buffer of plain memory; the credited buffer stays free and is announced again.
+        """
+        channel = self._channels.get(message.receiver_id)
+        if channel is None:
+            self._cancel(message.receiver_id, -1)
+            return
+        if message.data_type in IS_BUFFER:
+            credited = channel.buffers.take()
+            if credited is None:
+                self._fail_channel(channel, CreditExceededError(message.receiver_id.hex(), 0))
+                return
+            credited.recycle()
+        sequence_number = message.sequence_number
+        pieces = message.partial_buffers
+        for index, piece in enumerate(pieces):
+            segment = MemorySegment(memoryview(piece))
+            buffer = NetworkBuffer(segment, free_memory, message.data_type, len(piece))
+            buffer.is_compressed = int(message.is_compressed)
+            backlog = message.backlog if index == len(pieces) - 1 else -1
+            try:
+                channel.receive_buffer(buffer, sequence_number, backlog)
+            except (BufferReorderingError, FrameCorruptedError) as error:
+                self._fail_channel(channel, error)
+                return
+            sequence_number = next_sequence_number(sequence_number)
+
+    def _receive_error(self, message: ErrorResponse) -> None:
+        cause = message.cause
+        text = f"{cause.class_name.rsplit('.', 1)[-1]}: {cause.message}"
+        if message.receiver_id is None:
+            self._note(_RECEIVED, MessageKind.ERROR_RESPONSE, -1)
+            self._fail_all(
+                RemoteTransportError(f"fatal error at remote task manager {self.peer}: {text}")
+            )
+            return
+        channel = self._channels.get(message.receiver_id)
+        if channel is None:
+            return
+        self._note(_RECEIVED, MessageKind.ERROR_RESPONSE, channel.index)
+        if cause.class_name.endswith(".PartitionNotFoundException"):
+            self._fail_channel(channel, PartitionNotFoundError(f"{self.peer}: {text}"))
+        else:
+            self._fail_channel(channel, ProducerFailedError(f"{self.peer}: {text}"))
+
+    def _fail_channel(self, channel: RemoteInputChannel, error: FlinknetError) -> None:
+        self._channel = None
+        channel.fail(error)
+
+    def _fail_all(self, error: FlinknetError) -> None:
+        if self.error is None:
+            self.error = error
+        for channel in self._channels.values():
+            channel.fail(error)
+
+    def _cancel(self, receiver_id: bytes, channel_index: int) -> None:
+        self._control.append(CancelPartitionRequest(receiver_id).encode())  # type: ignore[arg-type]
+        self._note(_SENT, MessageKind.CANCEL_PARTITION_REQUEST, channel_index)
+
+    def _note(self, point: int, kind: int, channel: int, value: int = -1) -> None:
+        """Record a message that is not on the hot path."""
+        self._record(
+            self._now_ns, channel, point, kind, 0, 0, -1, 0, 0, -1, -1, -1, -1, -1, -1, -1, value
+        )

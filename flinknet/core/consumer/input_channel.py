@@ -1,0 +1,172 @@
+"""RemoteInputChannel: one logical channel at the consumer; checks sequence numbers, keeps arrived buffers, earns credit."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from flinknet.core.buffers import LocalBufferPool, NetworkBuffer, NetworkBufferPool
+from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
+from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
+from flinknet.core.wire.messages import next_sequence_number
+from flinknet.errors import BufferReorderingError, FlinknetError, FrameCorruptedError
+
+from .buffer_manager import BufferManager
+
+
+class InputGateListener(Protocol):
+    """The gate: told when the first buffer arrives in an empty channel."""
+
+    def queue_channel(self, channel: RemoteInputChannel) -> None:
+        """The channel has something to read."""
+
+
+class CreditSender(Protocol):
+    """The connection: asked to send for a channel."""
+
+    def notify_credit_available(self, channel: RemoteInputChannel) -> None:
+        """Send the channel's unannounced credit when there is a turn to."""
+
+    def resume_consumption(self, channel: RemoteInputChannel) -> None:
+        """Send ResumeConsumption."""
+
+    def acknowledge_all_records_processed(self, channel: RemoteInputChannel) -> None:
+        """Send AckAllUserRecordsProcessed."""
+
+    def close_channel(self, channel: RemoteInputChannel) -> None:
+        """Send CancelPartitionRequest and forget the channel."""
+
+
+class RemoteInputChannel:
+    """Consumer end of one channel over a connection (Flink: RemoteInputChannel).
+
+    Invariant: `expected_sequence_number` is that of the next buffer; `unannounced_credit` >= 0.
+    """
+
+    __slots__ = (
+        "_gate",
+        "buffers",
+        "connection",
+        "error",
+        "expected_sequence_number",
+        "index",
+        "index_in_gate",
+        "is_released",
+        "partition_id",
+        "received",
+        "receiver_id",
+        "subpartition",
+        "unannounced_credit",
+    )
+
+    def __init__(
+        self,
+        index: int,
+        receiver_id: InputChannelID,
+        partition_id: ResultPartitionID,
+        subpartition: int,
+        gate: InputGateListener,
+        index_in_gate: int,
+        global_pool: NetworkBufferPool,
+        pool: LocalBufferPool,
+        exclusive_buffers: int,
+    ) -> None:
+        self.index = index
+        self.receiver_id = receiver_id
+        self.partition_id = partition_id
+        self.subpartition = subpartition
+        self._gate = gate
+        self.index_in_gate = index_in_gate
+        self.expected_sequence_number = 0
+        self.unannounced_credit = 0
+        self.received: deque[tuple[NetworkBuffer, int]] = deque()
+        self.is_released = False
+        self.error: FlinknetError | None = None
+        self.connection: CreditSender | None = None
+        self.buffers = BufferManager(self, global_pool, pool, exclusive_buffers)
+
+    @property
+    def initial_credit(self) -> int:
+        """Credit that the PartitionRequest carries: the exclusive buffers."""
+        return self.buffers.initial_credit
+
+    def receive_buffer(
+        self, buffer: NetworkBuffer, sequence_number: int, backlog_buffers: int
+    ) -> None:
+        """A buffer or event has arrived completely; the channel owns it now.
+
+        Raises: BufferReorderingError; FrameCorruptedError for a blocking event with a backlog.
+        """
+        self._check_sequence_number(sequence_number, buffer)
+        if buffer.data_type in IS_BLOCKING_UPSTREAM:
+            if backlog_buffers:
+                buffer.recycle()
+                raise FrameCorruptedError(
+                    f"a blocking event carries backlog {backlog_buffers}; it must be 0"
+                )
+            if self.initial_credit == 0:
+                self.buffers.release_floating()
+        received = self.received
+        received.append((buffer, sequence_number))
+        if len(received) == 1:
+            self._gate.queue_channel(self)
+        if backlog_buffers >= 0:
+            self.receive_backlog(backlog_buffers)
+
+    def receive_empty_buffer(self, sequence_number: int, backlog_buffers: int) -> None:
+        """A data buffer of no bytes: only its backlog matters."""
+        self._check_sequence_number(sequence_number, None)
+        if backlog_buffers >= 0:
+            self.receive_backlog(backlog_buffers)
+
+    def receive_backlog(self, backlog_buffers: int) -> None:
+        """The producer has told its backlog: get floating buffers for it and announce them."""
+        gained = self.buffers.request_for_backlog(backlog_buffers)
+        if gained:
+            self.notify_credit(gained)
+
+    def notify_credit(self, credit: int) -> None:
+        """Buffers became free. Only the step from none to some asks for a message; the amount is read when it is sent."""
+        before = self.unannounced_credit
+        self.unannounced_credit = before + credit
+        if not before and self.connection is not None:
+            self.connection.notify_credit_available(self)
+
+    def take_unannounced_credit(self) -> int:
+        """The credit to put in an AddCredit now; it counts as announced."""
+        credit, self.unannounced_credit = self.unannounced_credit, 0
+        return credit
+
+    def resume_consumption(self) -> None:
+        """Let the producer go on after a blocking event."""
+        assert self.connection is not None
+        if self.initial_credit == 0:
+            self.unannounced_credit = 0
+        self.connection.resume_consumption(self)
+
+    def fail(self, error: FlinknetError) -> None:
+        """Keep the first error; the gate meets it at the next poll."""
+        if self.error is None:
+            self.error = error
+            self._gate.queue_channel(self)
+
+    def release(self) -> None:
+        """Drop what has arrived, give the buffers back and cancel at the producer."""
+        if self.is_released:
+            return
+        self.is_released = True
+        while self.received:
+            self.received.popleft()[0].recycle()
+        self.buffers.release()
+        if self.connection is not None:
+            self.connection.close_channel(self)
+
+    def _check_sequence_number(self, sequence_number: int, buffer: NetworkBuffer | None) -> None:
+        expected = self.expected_sequence_number
+        if sequence_number != expected:
+            if buffer is not None:
+                buffer.recycle()
+            raise BufferReorderingError(expected, sequence_number, self.receiver_id.hex())
+        self.expected_sequence_number = (
+            expected + 1 if expected != 0x7FFFFFFF else next_sequence_number(expected)
+        )

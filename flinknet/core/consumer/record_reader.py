@@ -1,0 +1,102 @@
+"""RecordReader: buffers of one channel in, records out, in runs that a batch can take at once.
+
+Records of equal length that lie whole in a buffer form one run, found with one comparison over all their length
+prefixes; a record that is cut by a buffer's end is put together on its own (Flink:
+SpillingAdaptiveSpanningRecordDeserializer, without the spilling of records above 5 MiB).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from flinknet.core.wire.records import LENGTH_PREFIX_BYTES
+from flinknet.errors import FrameCorruptedError
+
+LARGEST_RECORD_BYTES = 1 << 30
+
+
+@dataclass(slots=True)
+class RecordRun:
+    """`count` records of `record_bytes` bytes each (prefix included), back to back in `memory` from `offset` on.
+
+    Valid until the buffer it came from is recycled.
+    """
+
+    memory: memoryview | bytearray
+    offset: int
+    count: int
+    record_bytes: int
+
+
+class RecordReader:
+    """Deserialises the stream of one channel; `_rest` is the record that the last buffer cut."""
+
+    __slots__ = ("_rest",)
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    @property
+    def has_partial_record(self) -> bool:
+        """Whether the stream stands inside a record."""
+        return bool(self._rest)
+
+    def read(self, payload: memoryview) -> list[RecordRun]:
+        """The records that end in this buffer, in order.
+
+        Raises: FrameCorruptedError when a length prefix cannot be one.
+        """
+        runs: list[RecordRun] = []
+        position, end = 0, len(payload)
+        if self._rest:
+            position = self._complete_rest(payload, end, runs)
+        while end - position >= LENGTH_PREFIX_BYTES:
+            record_bytes = _record_bytes(payload[position : position + LENGTH_PREFIX_BYTES])
+            count = (end - position) // record_bytes
+            if count == 0:
+                break
+            if count > 1:
+                count = _equal_records(payload, position, count, record_bytes)
+            runs.append(RecordRun(payload, position, count, record_bytes))
+            position += count * record_bytes
+        if position < end:
+            self._rest = bytearray(payload[position:])
+        return runs
+
+    def _complete_rest(self, payload: memoryview, end: int, runs: list[RecordRun]) -> int:
+        """Add to the cut record what this buffer has of it. Returns: the position behind it."""
+        rest = self._rest
+        position = 0
+        if len(rest) < LENGTH_PREFIX_BYTES:
+            position = min(LENGTH_PREFIX_BYTES - len(rest), end)
+            rest += payload[:position]
+            if len(rest) < LENGTH_PREFIX_BYTES:
+                return position
+        record_bytes = _record_bytes(rest[:LENGTH_PREFIX_BYTES])
+        taken = min(record_bytes - len(rest), end - position)
+        rest += payload[position : position + taken]
+        if len(rest) == record_bytes:
+            runs.append(RecordRun(rest, 0, 1, record_bytes))
+            self._rest = bytearray()
+        return position + taken
+
+
+def _record_bytes(prefix: memoryview | bytearray) -> int:
+    length = int.from_bytes(prefix, "big", signed=True)
+    if not 0 < length <= LARGEST_RECORD_BYTES:
+        raise FrameCorruptedError(f"a record of {length} bytes: the record stream is broken")
+    return LENGTH_PREFIX_BYTES + length
+
+
+def _equal_records(payload: memoryview, position: int, count: int, record_bytes: int) -> int:
+    """How many of the next `count` records have the length of the first."""
+    lengths = np.ndarray((count,), ">i4", payload, position, (record_bytes,))
+    expected = record_bytes - LENGTH_PREFIX_BYTES
+    if lengths[1] != expected:
+        return 1
+    is_equal = lengths == expected
+    if np.count_nonzero(is_equal) == count:
+        return count
+    return int(is_equal.argmin())

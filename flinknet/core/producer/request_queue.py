@@ -1,0 +1,69 @@
+"""PartitionRequestQueue: which reader of one TCP connection may send next.
+
+Readers with data and credit stand in one FIFO and send one buffer each, so that no channel starves another; a reader
+without credit is simply not in the FIFO, so it cannot hold up its neighbours.
+
+Invariant: a reader stands in the FIFO at most once, and `is_enqueued` says whether it does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from flinknet.core.buffers import BufferSlice, DataType
+from flinknet.core.buffers.data_type import IS_BUFFER
+
+from .view_reader import CreditBasedSequenceNumberingViewReader
+
+
+class PartitionRequestQueue:
+    """Round robin by buffer over the available readers (Flink: PartitionRequestQueue)."""
+
+    def __init__(self) -> None:
+        self.readers: dict[bytes, CreditBasedSequenceNumberingViewReader] = {}
+        self._available: deque[CreditBasedSequenceNumberingViewReader] = deque()
+
+    @property
+    def available_readers(self) -> int:
+        """Readers that stand in the FIFO."""
+        return len(self._available)
+
+    def add(self, reader: CreditBasedSequenceNumberingViewReader) -> None:
+        """Make a reader known."""
+        self.readers[reader.receiver_id] = reader
+
+    def enqueue(self, reader: CreditBasedSequenceNumberingViewReader) -> bool:
+        """Put a reader in the FIFO if it may send. Returns: whether it stands there now."""
+        if reader.is_enqueued:
+            return True
+        if not reader.is_available:
+            return False
+        reader.is_enqueued = True
+        self._available.append(reader)
+        return True
+
+    def poll(self) -> tuple[CreditBasedSequenceNumberingViewReader, BufferSlice] | None:
+        """The next buffer of the reader whose turn it is; the reader goes to the tail if it has more."""
+        available = self._available
+        while available:
+            reader = available.popleft()
+            reader.is_enqueued = False
+            piece = reader.poll()
+            if piece is None:
+                continue
+            following = piece.next_data_type
+            if following != DataType.NONE and (
+                reader.credits_available > 0 or following not in IS_BUFFER
+            ):
+                reader.is_enqueued = True
+                available.append(reader)
+            return reader, piece
+        return None
+
+    def remove(self, receiver_id: bytes) -> CreditBasedSequenceNumberingViewReader | None:
+        """Forget a reader. Returns: the reader, None if there is none of that id."""
+        reader = self.readers.pop(receiver_id, None)
+        if reader is not None and reader.is_enqueued:
+            self._available.remove(reader)
+            reader.is_enqueued = False
+        return reader

@@ -1,0 +1,206 @@
+"""PipelinedSubpartition: the queue between a record writer and one consumer channel, and its backlog.
+
+What is announced, and when, follows Flink to the letter: the reader is told when the queue gets its first *finished*
+buffer (as a rule when the second one is opened) or when a flush finds bytes in the only, still open, one. Never for later
+ones: a reader that was told keeps reading until there is nothing.
+
+Invariants: `buffers_in_backlog` is the number of data consumers in the queue; sequence numbers are contiguous from 0.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from flinknet.core.buffers import BufferConsumer, BufferSlice, DataType
+from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
+from flinknet.core.probe import FlushReason
+
+UNLIMITED_BYTES = 2**31 - 1
+
+
+class BufferAvailabilityListener(Protocol):
+    """Who reads a subpartition; told on the edge from "nothing to read" to "something to read"."""
+
+    def notify_data_available(self) -> None:
+        """There is a finished buffer, an event, or flushed bytes."""
+
+
+class PipelinedSubpartition:
+    """Queue of buffers and events for one reader (Flink: PipelinedSubpartition)."""
+
+    __slots__ = (
+        "_flush_requested",
+        "_listener",
+        "_priority_elements",
+        "_queue",
+        "_sequence_number",
+        "buffer_size_bytes",
+        "buffers_in_backlog",
+        "exclusive_buffers",
+        "index",
+        "is_acknowledged",
+        "is_blocked",
+        "is_finished",
+        "is_released",
+    )
+
+    def __init__(self, index: int, exclusive_buffers: int) -> None:
+        self.index = index
+        self.exclusive_buffers = exclusive_buffers
+        self.buffers_in_backlog = 0
+        self.buffer_size_bytes = UNLIMITED_BYTES
+        self.is_finished = False
+        self.is_released = False
+        self.is_blocked = False
+        self.is_acknowledged = False
+        self._flush_requested = False
+        self._queue: deque[BufferConsumer] = deque()
+        self._priority_elements = 0
+        self._sequence_number = 0
+        self._listener: BufferAvailabilityListener | None = None
+
+    @property
+    def queued_elements(self) -> int:
+        """Buffers and events in the queue."""
+        return len(self._queue)
+
+    @property
+    def has_view(self) -> bool:
+        """Whether a reader was attached; a pipelined subpartition is read once."""
+        return self._listener is not None
+
+    def create_read_view(self, listener: BufferAvailabilityListener) -> None:
+        """Attach the one reader. It must ask by itself whether there is data already."""
+        if self.is_released:
+            raise RuntimeError(f"subpartition {self.index} is released")
+        if self._listener is not None:
+            raise RuntimeError(
+                f"subpartition {self.index} is being (or already has been) consumed;"
+                " a pipelined subpartition can be consumed once"
+            )
+        self._listener = listener
+
+    def add(self, consumer: BufferConsumer, *, is_last: bool = False) -> int:
+        """Append a buffer or event.
+
+        Returns: the buffer size in bytes that the consumer side wishes for, -1 if the subpartition takes nothing more.
+        """
+        if self.is_finished or self.is_released:
+            consumer.close()
+            return -1
+        if consumer.data_type == DataType.PRIORITIZED_EVENT_BUFFER:
+            self._queue.insert(self._priority_elements, consumer)
+            self._priority_elements += 1
+        else:
+            self._queue.append(consumer)
+        if consumer.is_buffer:
+            self.buffers_in_backlog += 1
+        notify = is_last or (
+            not self._flush_requested and not self.is_blocked and self._finished_buffers() == 1
+        )
+        self.is_finished = self.is_finished or is_last
+        if self._listener is not None and (notify or self._priority_elements == 1):
+            self._listener.notify_data_available()
+        return self.buffer_size_bytes
+
+    def flush(self) -> None:
+        """Make what is there readable; nothing happens when nothing is new (buffer timeout's beat)."""
+        queue = self._queue
+        if not queue or self._flush_requested:
+            return
+        fresh = len(queue) == 1 and queue[0].is_data_available
+        self._flush_requested = fresh or len(queue) > 1
+        if fresh and not self.is_blocked and self._listener is not None:
+            self._listener.notify_data_available()
+
+    def poll(self) -> BufferSlice | None:
+        """The next buffer, slice of an open buffer, or event; None if nothing may leave now."""
+        queue = self._queue
+        if self.is_blocked and not self._priority_elements:
+            return None
+        if not queue:
+            self._flush_requested = False
+            return None
+        while True:
+            consumer = queue[0]
+            piece = consumer.build()
+            is_finished = consumer.is_finished
+            if len(queue) == 1:
+                self._flush_requested = False
+            elif not is_finished:
+                raise RuntimeError("an open buffer must be the last of its queue")
+            if is_finished:
+                queue.popleft()
+                if self._priority_elements:
+                    self._priority_elements -= 1
+                consumer.buffer.recycle()
+                if consumer.is_buffer:
+                    self.buffers_in_backlog -= 1
+                if self.exclusive_buffers == 0:
+                    break  # even an empty rest is sent then: it carries the backlog
+            if piece.size_bytes:
+                break
+            piece.buffer.recycle()
+            if not is_finished or not queue:
+                return None
+        if not consumer.is_buffer:
+            piece.reason = FlushReason.EVENT
+            if piece.data_type in IS_BLOCKING_UPSTREAM:
+                self.is_blocked = True
+        elif not is_finished:
+            piece.reason = FlushReason.FLUSH
+        piece.backlog_buffers = self.backlog()
+        piece.next_data_type = queue[0].data_type if self.is_data_available else DataType.NONE
+        piece.sequence_number = self._sequence_number
+        self._sequence_number = _next_sequence_number(self._sequence_number)
+        return piece
+
+    def backlog(self) -> int:
+        """Data buffers that could be sent now; an open last buffer counts only once a flush asked for it."""
+        queue = self._queue
+        if self.is_blocked or not queue:
+            return 0
+        if self._flush_requested or self.is_finished or not queue[-1].is_buffer:
+            return self.buffers_in_backlog
+        return max(self.buffers_in_backlog - 1, 0)
+
+    @property
+    def is_data_available(self) -> bool:
+        """Whether `poll` would hand something out, given credit."""
+        if self.is_blocked:
+            return self._priority_elements > 0
+        return self._flush_requested or self._finished_buffers() > 0
+
+    @property
+    def is_event_available(self) -> bool:
+        """Whether the next element is an event, which needs no credit."""
+        if self.is_blocked:
+            return self._priority_elements > 0
+        return bool(self._queue) and not self._queue[0].is_buffer
+
+    def resume_consumption(self) -> None:
+        """Go on after a blocking event; the caller re-checks availability."""
+        if not self.is_blocked:
+            raise RuntimeError("Should be blocked by checkpoint.")
+        self.is_blocked = False
+
+    def release(self) -> None:
+        """Drop everything; nothing can be read or added any more."""
+        self.is_released = True
+        while self._queue:
+            self._queue.popleft().close()
+        self.buffers_in_backlog = 0
+        self._priority_elements = 0
+
+    def _finished_buffers(self) -> int:
+        queue = self._queue
+        count = len(queue)
+        if count == 1:
+            return 1 if queue[0].is_finished else 0
+        return count - 1 if count else 0
+
+
+def _next_sequence_number(number: int) -> int:
+    """32-bit arithmetic: after 2147483647 comes -2147483648."""
+    return number + 1 if number != 0x7FFFFFFF else -0x80000000

@@ -1,0 +1,114 @@
+"""CreditBasedSequenceNumberingViewReader: one consumer channel as its producer sees it; credit lives here.
+
+Invariant: credits_available >= 0; every data buffer that is polled lowers it by one, events cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flinknet.core.buffers import BufferSlice
+from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.errors import CreditExceededError
+
+from .result_partition import PipelinedResultPartition
+from .subpartition import PipelinedSubpartition
+
+
+class CreditBasedSequenceNumberingViewReader:
+    """Reads one subpartition for one receiver, as far as credit goes."""
+
+    __slots__ = (
+        "_notify",
+        "channel",
+        "credits_available",
+        "initial_credit",
+        "is_enqueued",
+        "partition",
+        "receiver_id",
+        "starved_ns",
+        "starved_since_ns",
+        "subpartition",
+    )
+
+    def __init__(
+        self,
+        receiver_id: bytes,
+        channel: int,
+        initial_credit: int,
+        notify: Callable[[CreditBasedSequenceNumberingViewReader], None],
+    ) -> None:
+        self.receiver_id = receiver_id
+        self.channel = channel
+        self.initial_credit = initial_credit
+        self.credits_available = initial_credit
+        self.is_enqueued = False
+        self.starved_ns = 0
+        self.starved_since_ns = -1
+        self.partition: PipelinedResultPartition | None = None
+        self.subpartition: PipelinedSubpartition | None = None
+        self._notify = notify
+
+    def attach(self, partition: PipelinedResultPartition, index: int) -> None:
+        """Start reading a subpartition. Raises: IndexError, RuntimeError if it was requested before."""
+        if not 0 <= index < len(partition.subpartitions):
+            raise IndexError(f"partition {partition.partition_id} has no subpartition {index}")
+        subpartition = partition.subpartitions[index]
+        subpartition.create_read_view(self)
+        self.partition = partition
+        self.subpartition = subpartition
+        self.notify_data_available()
+
+    def notify_data_available(self) -> None:
+        """The subpartition has something to read."""
+        self._notify(self)
+
+    @property
+    def is_available(self) -> bool:
+        """Whether a buffer may leave: data and credit, or an event next."""
+        subpartition = self.subpartition
+        if subpartition is None:
+            return False
+        if self.credits_available > 0:
+            return subpartition.is_data_available
+        return subpartition.is_event_available
+
+    def poll(self) -> BufferSlice | None:
+        """The next buffer or event. Raises: CreditExceededError when data leaves without credit."""
+        assert self.subpartition is not None
+        piece = self.subpartition.poll()
+        if piece is not None and piece.data_type in IS_BUFFER:
+            self.credits_available -= 1
+            if self.credits_available < 0:
+                raise CreditExceededError(self.receiver_id.hex(), self.credits_available)
+        return piece
+
+    def add_credit(self, credit: int, *, now_ns: int) -> None:
+        """The receiver has announced free buffers."""
+        self.credits_available += credit
+        if self.starved_since_ns >= 0:
+            self.starved_ns += now_ns - self.starved_since_ns
+            self.starved_since_ns = -1
+
+    def note_starved(self, *, now_ns: int) -> None:
+        """Called when data waits and no credit is there: start the clock of credit-starved time."""
+        if self.starved_since_ns < 0 and self.credits_available == 0:
+            self.starved_since_ns = now_ns
+
+    def resume_consumption(self) -> None:
+        """Unblock after a blocking event; a receiver without exclusive buffers starts again at credit 0."""
+        assert self.subpartition is not None
+        if self.initial_credit == 0:
+            self.credits_available = 0
+        self.subpartition.resume_consumption()
+
+    def needs_backlog_announcement(self) -> int:
+        """The backlog to announce to a receiver that has neither credit nor exclusive buffers; 0 for none."""
+        if self.initial_credit or self.credits_available or self.subpartition is None:
+            return 0
+        return self.subpartition.backlog()
+
+    def release(self) -> None:
+        """The receiver is gone: drop what was queued for it."""
+        if self.subpartition is not None:
+            self.subpartition.release()

@@ -1,0 +1,158 @@
+"""ResponseDecoder: the consumer's half of the stream, with payloads laid straight into the receiver's buffers.
+
+The header is read before a buffer is taken, so a payload is copied once, from the bytes the driver received to the
+memory where the record reader will find it (Flink: NettyMessageClientDecoderDelegate). Everything that is not a plain
+BufferResponse is rare and goes through whole frames.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from flinknet.errors import FrameCorruptedError, UnknownMessageError
+
+from .buffer_response import (
+    BUFFER_RESPONSE_HEADER_BYTES,
+    BufferResponse,
+    Header,
+    buffer_response_bytes,
+    decode_buffer_response_header,
+)
+from .layout import FRAME_HEADER, FRAME_HEADER_BYTES, LAYOUT_2_X, MAGIC, Direction
+from .messages import MESSAGE_CLASSES, Message
+
+LARGEST_FRAME_BYTES = 16 * 1024 * 1024
+"""No ErrorResponse or event is larger; a frame that claims more is not believed."""
+
+
+class ResponseSink(Protocol):
+    """Who owns the receivers."""
+
+    def take_buffer(self, header: Header) -> memoryview | None:
+        """Where the payload of this BufferResponse goes, at least `size` bytes; None to skip it."""
+
+    def receive_payload(self, header: Header) -> None:
+        """The payload is complete."""
+
+    def receive_message(self, message: Message) -> None:
+        """A message of another kind, or a BufferResponse of several partial buffers."""
+
+
+class ResponseDecoder:
+    """Bytes from the producer in, cut anywhere; buffers and messages out.
+
+    Invariant: `_rest` is the start of one frame, shorter than a header unless the frame must be read whole.
+    """
+
+    __slots__ = (
+        "_filled",
+        "_header",
+        "_missing",
+        "_rest",
+        "_sink",
+        "_target",
+        "_whole_frame_bytes",
+    )
+
+    def __init__(self, sink: ResponseSink) -> None:
+        self._sink = sink
+        self._rest = bytearray()
+        self._whole_frame_bytes = 0
+        self._header: Header | None = None
+        self._target: memoryview | None = None
+        self._filled = 0
+        self._missing = 0
+
+    def receive(self, data: memoryview) -> None:
+        """Decode what `data` completes.
+
+        Raises: FrameCorruptedError, UnknownMessageError; the stream cannot be followed any further then.
+        """
+        position, end = 0, len(data)
+        while position < end:
+            if self._missing:
+                position = self._fill(data, position, end)
+            elif self._rest or end - position < BUFFER_RESPONSE_HEADER_BYTES or data[position + 8]:
+                position = self._gather(data, position, end)
+            else:
+                header = decode_buffer_response_header(data, position)
+                if header[2]:
+                    position = self._gather(data, position, end)
+                else:
+                    position += BUFFER_RESPONSE_HEADER_BYTES
+                    self._begin(header)
+
+    def _begin(self, header: Header) -> None:
+        size = header[7]
+        self._target = self._sink.take_buffer(header)
+        if self._target is not None and len(self._target) < size:
+            raise FrameCorruptedError(
+                f"a payload of {size} bytes does not fit a buffer of {len(self._target)} bytes"
+            )
+        self._header = header
+        self._filled = 0
+        self._missing = size
+        if not size:
+            self._sink.receive_payload(header)
+
+    def _fill(self, data: memoryview, position: int, end: int) -> int:
+        filled = self._filled
+        count = min(self._missing, end - position)
+        if self._target is not None:
+            self._target[filled : filled + count] = data[position : position + count]
+        self._filled = filled + count
+        self._missing -= count
+        if not self._missing:
+            assert self._header is not None
+            self._target = None
+            self._sink.receive_payload(self._header)
+        return position + count
+
+    def _gather(self, data: memoryview, position: int, end: int) -> int:
+        """Collect a header that is cut, or a frame that must be read whole. Returns: the new position."""
+        rest = self._rest
+        wanted = self._whole_frame_bytes or (
+            FRAME_HEADER_BYTES if len(rest) < FRAME_HEADER_BYTES else BUFFER_RESPONSE_HEADER_BYTES
+        )
+        count = min(wanted - len(rest), end - position)
+        rest += data[position : position + count]
+        position += count
+        if len(rest) < wanted:
+            return position
+        if not self._whole_frame_bytes:
+            frame_bytes, magic, message_id = FRAME_HEADER.unpack_from(rest)
+            if magic != MAGIC:
+                raise FrameCorruptedError(f"magic number {magic.hex()}: stream corrupted")
+            if message_id:
+                self._want_whole(frame_bytes)
+            elif len(rest) < BUFFER_RESPONSE_HEADER_BYTES:
+                return position
+            else:
+                header = decode_buffer_response_header(rest, 0)
+                if header[2]:
+                    self._want_whole(buffer_response_bytes(rest, LAYOUT_2_X) or 0)
+                else:
+                    rest.clear()
+                    self._begin(header)
+                    return position
+        if len(rest) < self._whole_frame_bytes:
+            return position
+        frame, self._rest = self._rest, bytearray()
+        self._whole_frame_bytes = 0
+        self._sink.receive_message(_decode_frame(frame))
+        return position
+
+    def _want_whole(self, frame_bytes: int) -> None:
+        if not FRAME_HEADER_BYTES <= frame_bytes <= LARGEST_FRAME_BYTES:
+            raise FrameCorruptedError(f"a frame of {frame_bytes} bytes")
+        self._whole_frame_bytes = frame_bytes
+
+
+def _decode_frame(frame: bytearray) -> Message:
+    message_id = frame[8]
+    if message_id == BufferResponse.ID:
+        return BufferResponse.decode(frame)
+    kind = MESSAGE_CLASSES.get(message_id)
+    if kind is None or kind.DIRECTION is not Direction.PRODUCER_TO_CONSUMER:
+        raise UnknownMessageError(message_id, Direction.PRODUCER_TO_CONSUMER.value)
+    return kind.decode(memoryview(frame)[FRAME_HEADER_BYTES:])
