@@ -84,6 +84,17 @@ class LogLinearHistogram:
         self.total += weight * int(values.sum())
         self._widen(int(values.min()), int(values.max()))
 
+    def add_weighted(self, values_ns: IntArray, weights: IntArray) -> None:
+        """Count each value as often as its own weight (> 0) says."""
+        if values_ns.size == 0:
+            return
+        # bincount sums weights as float64, which is exact below 2**53
+        counts = np.bincount(bucket_index(values_ns), weights=weights, minlength=BUCKETS)
+        self.counts += counts.astype(np.int64)
+        self.count += int(weights.sum())
+        self.total += int((values_ns * weights).sum())
+        self._widen(int(values_ns.min()), int(values_ns.max()))
+
     def merge(self, other: LogLinearHistogram) -> None:
         """Take over everything the other histogram counted."""
         self.counts += other.counts

@@ -1,0 +1,110 @@
+"""When each record is meant to leave: instants fixed before the run, so that load is open loop.
+
+Latency counts from these instants even when the source was held up (no coordinated omission). The same seed gives the
+same instants. All arrays are int64 ns, ascending.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+
+_CHUNK_RECORDS = 16_384
+
+
+class Arrivals(Protocol):
+    """A source of intended instants."""
+
+    def next_ns(self) -> int | None:
+        """The next intended instant, None after the last."""
+
+    def take(self, until_ns: int, limit: int) -> IntArray:
+        """Remove and return the instants up to and including `until_ns`, at most `limit`."""
+
+
+class ScheduledArrivals:
+    """Instants made in chunks by one of the laws below.
+
+    Args:
+        law: constant, poisson, or bursts (groups of `BURST_RECORDS` at one instant, evenly spaced).
+        rate_per_s: mean rate.
+        start_ns: the first instant is one mean gap (constant: a seeded share of it) after this.
+        records: how many there are in all; None for no end.
+        seed: of this source.
+    """
+
+    BURST_RECORDS = 100
+
+    def __init__(
+        self, law: str, rate_per_s: float, *, start_ns: int, records: int | None, seed: int
+    ) -> None:
+        self._law = law
+        self._gap_ns = 1e9 / rate_per_s
+        self._left = records
+        self._random = np.random.default_rng(seed)
+        # Sources of one rate must not tick in step: each starts at its own phase of the gap.
+        self._origin_ns = start_ns + random.Random(seed).random() * self._gap_ns
+        self._made = 0
+        self._chunk: IntArray = np.empty(0, np.int64)
+        self._position = 0
+        self._refill()
+
+    def next_ns(self) -> int | None:
+        """The next intended instant, None after the last."""
+        if self._position == len(self._chunk):
+            self._refill()
+        return int(self._chunk[self._position]) if self._position < len(self._chunk) else None
+
+    def take(self, until_ns: int, limit: int) -> IntArray:
+        """Remove and return the instants up to and including `until_ns`, at most `limit`."""
+        if self._position == len(self._chunk):
+            self._refill()
+        start = self._position
+        end = int(np.searchsorted(self._chunk, until_ns, side="right"))
+        self._position = end = max(start, min(end, start + limit))
+        return self._chunk[start:end]
+
+    def _refill(self) -> None:
+        count = _CHUNK_RECORDS if self._left is None else min(self._left, _CHUNK_RECORDS)
+        if count == 0:
+            return
+        if self._law == "poisson":
+            offsets = np.cumsum(self._random.exponential(self._gap_ns, count))
+            instants = self._origin_ns + offsets
+            self._origin_ns = float(instants[-1])
+        else:
+            numbers = np.arange(self._made, self._made + count, dtype=np.float64)
+            if self._law == "bursts":
+                numbers = np.floor(numbers / self.BURST_RECORDS) * self.BURST_RECORDS
+            instants = self._origin_ns + numbers * self._gap_ns
+        self._chunk = instants.astype(np.int64)
+        self._position = 0
+        self._made += count
+        if self._left is not None:
+            self._left -= count
+
+
+class RecordedArrivals:
+    """Instants that were recorded; for replay."""
+
+    def __init__(self, instants_ns: IntArray) -> None:
+        self._instants = instants_ns
+        self._position = 0
+
+    def next_ns(self) -> int | None:
+        """The next intended instant, None after the last."""
+        if self._position == len(self._instants):
+            return None
+        return int(self._instants[self._position])
+
+    def take(self, until_ns: int, limit: int) -> IntArray:
+        """Remove and return the instants up to and including `until_ns`, at most `limit`."""
+        start = self._position
+        end = int(np.searchsorted(self._instants, until_ns, side="right"))
+        self._position = end = max(start, min(end, start + limit))
+        return self._instants[start:end]
