@@ -56,7 +56,7 @@ class RecordFactory:
         padding = (np.arange(value_bytes, dtype=np.int64) * 31 + 7).astype(np.uint8)
         self._block[:, OVERHEAD_BYTES:] = padding
         self._block[:, LENGTH_PREFIX_BYTES] = _TAG_RECORD_WITHOUT_TIMESTAMP
-        self._view = memoryview(self._block.reshape(-1))
+        self._view = self._block.reshape(-1).data
         strides = (self.record_bytes,)
         lengths = np.ndarray((capacity,), ">i4", self._view, 0, strides)
         lengths[:] = TAG_BYTES + value_bytes

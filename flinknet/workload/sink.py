@@ -64,10 +64,15 @@ class LatencySink:
     Args:
         epoch_ns: the instant that stamps count from.
         delay_ns_per_record: how long the task takes for each record; latencies include it.
+        is_open_loop: records were due at an instant of their own; else they were emitted when there was room, and the
+            uncorrected latency is the same as the corrected one and not kept.
     """
 
-    def __init__(self, *, epoch_ns: int, delay_ns_per_record: int = 0) -> None:
+    def __init__(
+        self, *, epoch_ns: int, delay_ns_per_record: int = 0, is_open_loop: bool = True
+    ) -> None:
         self._epoch_ns = epoch_ns
+        self._is_open_loop = is_open_loop
         self._delay_ns = delay_ns_per_record
         self.measured_from_ns = 0
         self.measured_to_ns: int | None = None
@@ -82,6 +87,9 @@ class LatencySink:
         self.last_record_ns = -1
         self._values: list[IntArray] = []
         self._weights: list[IntArray] = []
+        self._singles: list[int] = []
+        self._uncorrected: list[IntArray] = []
+        self._uncorrected_singles: list[int] = []
         self._kept = 0
 
     def receive(self, run: RunOfRecords, *, now_ns: int) -> int:
@@ -100,9 +108,10 @@ class LatencySink:
             return done_ns
         if count > len(_NUMBERS):
             return self._receive_in_pieces(run, now_ns, expected)
-        instants = np.ndarray(
-            (count,), ">u8", run.memory, run.offset + STAMP_OFFSET, (run.record_bytes,)
-        ) - _NUMBERS[:count]
+        instants = (
+            np.ndarray((count,), ">u8", run.memory, run.offset + STAMP_OFFSET, (run.record_bytes,))
+            - _NUMBERS[:count]
+        )
         instants -= np.uint64((expected << INSTANT_BITS) & WORD_MASK)
         if int(instants.max()) > INSTANT_MASK:
             self._find_disorder(run, expected)
@@ -122,14 +131,13 @@ class LatencySink:
         instant = (stamp & INSTANT_MASK) + self._epoch_ns
         self.first_record_ns = self.last_record_ns = instant
         if self._is_measured(instant):
-            latency = np.array((done_ns - instant,), np.int64)
-            self._keep(latency, np.ones(1, np.int64), run, 1, done_ns)
-            if run.record_bytes >= OVERHEAD_BYTES + SMALLEST_WITH_LATENESS_BYTES:
+            latency = done_ns - instant
+            self._note_measured(run, 1, done_ns)
+            self._singles.append(latency)
+            if self._has_lateness(run):
                 at = run.offset + LATENESS_OFFSET
                 lateness = int.from_bytes(run.memory[at : at + 8], "big", signed=True)
-                if lateness:
-                    latency = latency - lateness
-                self._keep_uncorrected(latency)
+                self._uncorrected_singles.append(latency - lateness)
 
     def _receive_in_pieces(self, run: RunOfRecords, now_ns: int, expected: int) -> int:
         self.records = expected
@@ -165,45 +173,52 @@ class LatencySink:
                 return
         now = now_ns - self._epoch_ns
         done_ns = now_ns + self._delay_ns * high
-        if first == last and not self._delay_ns:
+        if first == last and not self._is_open_loop and not self._delay_ns:
             # a batch emitted at one instant, as at the highest rate: one value, many times
-            latency = np.array((now - first,), np.int64)
-            self._keep(latency, np.array((high - low,), np.int64), run, high - low, done_ns)
+            self._values.append(np.array((now - first,), np.int64))
+            self._weights.append(np.array((high - low,), np.int64))
+            self._note_measured(run, high - low, done_ns)
             return
         latency = now - since_epoch[low:high]
         if self._delay_ns:
             latency += self._delay_ns * np.arange(low + 1, high + 1)
-        self._keep(latency, np.ones(high - low, np.int64), run, high - low, done_ns)
-        if run.record_bytes >= OVERHEAD_BYTES + SMALLEST_WITH_LATENESS_BYTES:
+        self._values.append(latency)
+        self._weights.append(np.ones(high - low, np.int64))
+        self._kept += high - low
+        if self._has_lateness(run):
             lateness = np.ndarray(
                 (count,), ">i8", run.memory, run.offset + LATENESS_OFFSET, (run.record_bytes,)
             )
-            self._keep_uncorrected(latency - lateness[low:high])
+            self._uncorrected.append(latency - lateness[low:high])
+        self._note_measured(run, high - low, done_ns)
 
-    def _keep(
-        self, latency: IntArray, weights: IntArray, run: RunOfRecords, records: int, done_ns: int
-    ) -> None:
+    def _note_measured(self, run: RunOfRecords, records: int, done_ns: int) -> None:
         self.measured_records += records
         self.measured_bytes += records * (run.record_bytes - OVERHEAD_BYTES)
         self.last_measured_ns = done_ns
-        self._values.append(latency)
-        self._weights.append(weights)
-        self._kept += len(latency)
-        if self._kept >= _SAMPLES_KEPT or len(self._values) >= 1024:
+        self._kept += 1
+        if self._kept >= _SAMPLES_KEPT:
             self.settle()
 
-    def _keep_uncorrected(self, latency: IntArray) -> None:
-        self.uncorrected.add(latency)
+    def _has_lateness(self, run: RunOfRecords) -> bool:
+        return (
+            self._is_open_loop and run.record_bytes >= OVERHEAD_BYTES + SMALLEST_WITH_LATENESS_BYTES
+        )
 
     def settle(self) -> None:
-        """Bring the histogram up to date."""
+        """Bring the histograms up to date with what was kept for a larger batch."""
         if self._values:
-            self.latency.add_weighted(
-                np.concatenate(self._values), np.concatenate(self._weights)
-            )
+            self.latency.add_weighted(np.concatenate(self._values), np.concatenate(self._weights))
             self._values.clear()
             self._weights.clear()
-            self._kept = 0
+        if self._uncorrected:
+            self.uncorrected.add(np.concatenate(self._uncorrected))
+            self._uncorrected.clear()
+        self.latency.add(self._singles)
+        self._singles.clear()
+        self.uncorrected.add(self._uncorrected_singles)
+        self._uncorrected_singles.clear()
+        self._kept = 0
 
     def check_total(self, sent_records: int) -> None:
         """Compare with what the producer says it sent: shows losses at the very end, and whole wraps of the number."""

@@ -1,0 +1,176 @@
+"""SinkTask: reads its gate buffer by buffer, hands records to sinks, answers events, and recycles."""
+
+from __future__ import annotations
+
+from flinknet.config import SlowConsumer
+from flinknet.core.buffers import NetworkBuffer
+from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER
+from flinknet.core.consumer import RecordReader, RemoteInputChannel, SingleInputGate
+from flinknet.core.probe import MessageKind, Probe, TracePoint
+from flinknet.core.wire.events import (
+    CheckpointBarrier,
+    EndOfData,
+    EndOfPartitionEvent,
+    decode_event,
+)
+from flinknet.workload.sink import LatencySink
+
+PAUSED_NS = -1
+"""Delay of a consumer that takes nothing at all."""
+
+_CONSUMED = int(TracePoint.CONSUMED)
+_BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
+
+
+class SinkTask:
+    """One consuming subtask.
+
+    A delay for each record makes the task busy until an instant; it keeps the buffer until then, as a task thread
+    would, and the event loop serves the others meanwhile.
+
+    Args:
+        sinks: one for each channel of the gate, in its order.
+        delay_ns_per_record: time each record takes; PAUSED_NS to read nothing until `unpause`.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        gate: SingleInputGate,
+        sinks: tuple[LatencySink, ...],
+        probe: Probe,
+        *,
+        delay_ns_per_record: int = 0,
+    ) -> None:
+        self.index = index
+        self.gate = gate
+        self.sinks = sinks
+        self.ended_data_channels = 0
+        self.is_paused = delay_ns_per_record == PAUSED_NS
+        self._record = probe.record
+        self._readers = tuple(RecordReader() for _ in sinks)
+        self._blocked: list[RemoteInputChannel] = []
+        self._busy_until_ns = 0
+        self._held: NetworkBuffer | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every channel has come to its end."""
+        return self.gate.is_finished
+
+    @property
+    def is_available(self) -> bool:
+        """Whether a step would do something now or at a known instant."""
+        return self._held is not None or (self.gate.is_available and not self.is_paused)
+
+    def unpause(self) -> None:
+        """Read from now on."""
+        self.is_paused = False
+
+    def step(self, *, now_ns: int) -> int | None:
+        """Take one buffer or event.
+
+        Returns: when to step again; now_ns for at once, None for when something arrives.
+        Raises: the error of a channel that failed.
+        """
+        if now_ns < self._busy_until_ns:
+            return self._busy_until_ns
+        if self._held is not None:
+            self._held.recycle()
+            self._held = None
+        if self.is_paused:
+            return None
+        polled = self.gate.poll()
+        if polled is None:
+            return None
+        channel, buffer, sequence_number = polled
+        if buffer.data_type in IS_BUFFER:
+            done_ns = self._take_records(channel, buffer, sequence_number, now_ns)
+            if done_ns > now_ns:
+                self._busy_until_ns = done_ns
+                self._held = buffer
+                return done_ns
+            buffer.recycle()
+        else:
+            self._handle_event(channel, buffer, sequence_number, now_ns)
+        return now_ns if self.gate.is_available else None
+
+    def _take_records(
+        self, channel: RemoteInputChannel, buffer: NetworkBuffer, sequence_number: int, now_ns: int
+    ) -> int:
+        index = channel.index_in_gate
+        sink = self.sinks[index]
+        size = buffer.size_bytes
+        records, first_ns, last_ns, done_ns = 0, -1, -1, now_ns
+        for run in self._readers[index].read(buffer.view[:size]):
+            done_ns = sink.receive(run, now_ns=done_ns)
+            if records == 0:
+                first_ns = sink.first_record_ns
+            last_ns = sink.last_record_ns
+            records += run.count
+        self._record(
+            done_ns,
+            channel.index,
+            _CONSUMED,
+            _BUFFER_RESPONSE,
+            buffer.data_type,
+            0,
+            sequence_number,
+            size,
+            records,
+            first_ns,
+            last_ns,
+            -1,
+            -1,
+            -1,
+            -1,
+            -1,
+            -1,
+        )
+        return done_ns
+
+    def _handle_event(
+        self, channel: RemoteInputChannel, buffer: NetworkBuffer, sequence_number: int, now_ns: int
+    ) -> None:
+        event = decode_event(buffer.payload)
+        data_type, size = buffer.data_type, buffer.size_bytes
+        buffer.recycle()
+        self._record(
+            now_ns,
+            channel.index,
+            _CONSUMED,
+            _BUFFER_RESPONSE,
+            data_type,
+            0,
+            sequence_number,
+            size,
+            0,
+            -1,
+            -1,
+            -1,
+            -1,
+            -1,
+            -1,
+            -1,
+            event.checkpoint_id if isinstance(event, CheckpointBarrier) else -1,
+        )
+        if isinstance(event, EndOfData):
+            self.ended_data_channels += 1
+            assert channel.connection is not None
+            channel.connection.acknowledge_all_records_processed(channel)
+        elif isinstance(event, EndOfPartitionEvent):
+            self.gate.end_channel(channel)
+        elif data_type in IS_BLOCKING_UPSTREAM:
+            self._blocked.append(channel)
+            if len(self._blocked) == len(self.gate.channels):
+                for blocked in self._blocked:
+                    blocked.resume_consumption()
+                self._blocked.clear()
+
+
+def delay_of(consumer: int, slow_consumers: tuple[SlowConsumer, ...]) -> int:
+    """The delay per record of a consumer, 0 for those that are not slow."""
+    for slow in slow_consumers:
+        if slow.index == consumer:
+            return slow.delay_ns_per_record
+    return 0

@@ -1,0 +1,229 @@
+"""SourceTask: emits records when they are due, or as fast as the network stack takes them."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flinknet.config import WorkloadConfig
+from flinknet.core.probe import MessageKind, Probe, TracePoint
+from flinknet.core.producer import (
+    BROADCAST,
+    KeyGroupSelector,
+    OutputFlusher,
+    RecordWriter,
+    SerializedRecords,
+)
+from flinknet.core.wire.events import EndOfData, EndOfOutputChannelStateEvent
+from flinknet.workload.arrivals import Arrivals
+from flinknet.workload.payload import OVERHEAD_BYTES, MixedRecordFactory, RecordFactory
+
+BATCH_BYTES = 64 * 1024
+"""Bytes that one step serialises at most: two segments, small enough to stay in the processor's cache."""
+
+KEYS = 1 << 20
+"""Size of the key space for hash partitioning."""
+
+
+class RecordBatcher:
+    """Makes serialised batches for channels, with one reused block of memory a channel.
+
+    Args:
+        channels: those of the partition, or (BROADCAST,).
+        epoch_ns: the instant that stamps count from.
+    """
+
+    def __init__(
+        self, workload: WorkloadConfig, channels: tuple[int, ...], *, epoch_ns: int, seed: int
+    ) -> None:
+        self._epoch_ns = epoch_ns
+        size = workload.record_size
+        self.batch_records = max(1, BATCH_BYTES // (int(size.mean_bytes) + OVERHEAD_BYTES))
+        self.numbers = dict.fromkeys(channels, 0)
+        self._fixed = (
+            {channel: RecordFactory(size.low_bytes, self.batch_records + 1) for channel in channels}
+            if size.is_constant
+            else {}
+        )
+        self._mixed = None if size.is_constant else MixedRecordFactory(size, seed)
+
+    def make(
+        self, channel: int, instants_ns: NDArray[np.int64] | int, count: int, *, now_ns: int
+    ) -> SerializedRecords:
+        """Records with the next numbers of their channel; the memory is good until the channel's next batch."""
+        number = self.numbers[channel]
+        self.numbers[channel] = number + count
+        epoch_ns = self._epoch_ns
+        if self._mixed is None:
+            factory = self._fixed[channel]
+            data = factory.serialize(number, instants_ns - epoch_ns, count, now_ns - epoch_ns)
+            return SerializedRecords(data, instants_ns, record_bytes=factory.record_bytes)
+        if isinstance(instants_ns, int):
+            instants_ns = np.full(count, instants_ns, np.int64)
+        data, ends = self._mixed.serialize(number, instants_ns - epoch_ns, now_ns - epoch_ns)
+        return SerializedRecords(data, instants_ns, ends=ends)
+
+
+class SourceState(Enum):
+    """Life of a source task."""
+
+    RUNNING = "running"
+    AWAITING_ACKNOWLEDGEMENT = "awaiting acknowledgement"
+    FINISHED = "finished"
+
+
+class SourceTask:
+    """One producing subtask.
+
+    Args:
+        arrivals: intended instants; None for the highest rate.
+        records: with the highest rate, how many records to emit from `measured_from_ns` on; None for no limit.
+        end_ns: with the highest rate, when to stop; None for no end.
+        channels: indices of the partition's channels in the run, for the probe.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        writer: RecordWriter,
+        batcher: RecordBatcher,
+        flusher: OutputFlusher,
+        probe: Probe,
+        channels: tuple[int, ...],
+        *,
+        arrivals: Arrivals | None,
+        records: int | None,
+        measured_from_ns: int,
+        end_ns: int | None,
+        seed: int,
+    ) -> None:
+        self.index = index
+        self.state = SourceState.RUNNING
+        self.emitted_records = 0
+        self.late_ns_max = 0
+        self.waited_ns = 0
+        self._writer = writer
+        self._partition = writer.partition
+        self._batcher = batcher
+        self._flusher = flusher
+        self._record = probe.record
+        self._channels = channels
+        self._arrivals = arrivals
+        self._left = records
+        self._measured_from_ns = measured_from_ns
+        self._end_ns = end_ns
+        self._random = np.random.default_rng(seed)
+        self._needs_keys = isinstance(writer.selector, KeyGroupSelector)
+        self._waiting_since_ns = -1
+        self._partition.broadcast_event(EndOfOutputChannelStateEvent())
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the end of the partition was written."""
+        return self.state is SourceState.FINISHED
+
+    @property
+    def sent_records(self) -> dict[int, int]:
+        """Records emitted to each channel of the partition."""
+        numbers = self._batcher.numbers
+        if BROADCAST in numbers:
+            return {index: numbers[BROADCAST] for index in range(len(self._channels))}
+        return numbers
+
+    def step(self, *, now_ns: int) -> int | None:
+        """Do a bounded piece of work.
+
+        Returns: when to step again; now_ns for at once, None for when the network has moved.
+        """
+        if self._flusher.is_due(now_ns=now_ns):
+            self._partition.flush_all()
+        if self.state is SourceState.RUNNING:
+            return self._emit(now_ns)
+        if self.state is SourceState.AWAITING_ACKNOWLEDGEMENT:
+            if self._partition.is_all_acknowledged:
+                self._partition.finish()
+                self._flusher.stop()
+                self.state = SourceState.FINISHED
+            return self._flusher.next_deadline_ns()
+        return None
+
+    def _emit(self, now_ns: int) -> int | None:
+        writer = self._writer
+        if writer.is_waiting:
+            writer.resume()
+        if not writer.is_available:
+            if self._waiting_since_ns < 0:
+                self._note_waiting(TracePoint.WRITER_WAITS, now_ns)
+                self._waiting_since_ns = now_ns
+            return self._flusher.next_deadline_ns()
+        if self._waiting_since_ns >= 0:
+            self._note_waiting(TracePoint.WRITER_RESUMES, now_ns)
+            self.waited_ns += now_ns - self._waiting_since_ns
+            self._waiting_since_ns = -1
+        if self._arrivals is None:
+            return self._emit_at_max_rate(now_ns)
+        return self._emit_due(self._arrivals, now_ns)
+
+    def _emit_due(self, arrivals: Arrivals, now_ns: int) -> int | None:
+        instants = arrivals.take(now_ns, self._batcher.batch_records)
+        if len(instants):
+            self.late_ns_max = max(self.late_ns_max, now_ns - int(instants[0]))
+            self._write(instants, len(instants), now_ns)
+        next_ns = arrivals.next_ns()
+        if next_ns is None:
+            if not self._writer.is_waiting:
+                self._end_data()
+            return now_ns
+        beat_ns = self._flusher.next_deadline_ns()
+        return next_ns if beat_ns is None else min(next_ns, beat_ns)
+
+    def _emit_at_max_rate(self, now_ns: int) -> int | None:
+        count = self._batcher.batch_records
+        if self._left is not None and now_ns >= self._measured_from_ns:
+            count = min(count, self._left)
+            self._left -= count
+        if count == 0 or (self._end_ns is not None and now_ns >= self._end_ns):
+            self._end_data()
+        else:
+            self._write(now_ns, count, now_ns)
+        return now_ns
+
+    def _write(self, instants: NDArray[np.int64] | int, count: int, now_ns: int) -> None:
+        keys = self._random.integers(0, KEYS, count) if self._needs_keys else None
+        self.emitted_records += count
+        for channel, indices in self._writer.selector.split(count, keys):
+            if isinstance(instants, int):
+                share = len(range(count)[indices]) if isinstance(indices, slice) else len(indices)
+                batch = self._batcher.make(channel, instants, share, now_ns=now_ns)
+            else:
+                picked = instants[indices]
+                batch = self._batcher.make(channel, picked, len(picked), now_ns=now_ns)
+            self._writer.emit(channel, batch)
+
+    def _end_data(self) -> None:
+        self._partition.broadcast_event(EndOfData())
+        self.state = SourceState.AWAITING_ACKNOWLEDGEMENT
+
+    def _note_waiting(self, point: int, now_ns: int) -> None:
+        pool = self._partition.pool
+        self._record(
+            now_ns,
+            self._channels[0],
+            point,
+            MessageKind.BUFFER_RESPONSE,
+            0,
+            0,
+            -1,
+            0,
+            -1,
+            -1,
+            -1,
+            -1,
+            -1,
+            -1,
+            pool.available_buffers,
+            pool.size_buffers,
+            -1,
+        )
