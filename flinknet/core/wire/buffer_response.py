@@ -90,7 +90,8 @@ def decode_buffer_response_header(view: Bytes, offset: int) -> Header:
     if fields[0] < 0:
         raise FrameCorruptedError(f"frame length {fields[0]} is negative")
     header: Header = fields[2:]
-    _check_header(LAYOUT_2_X, header[2], header[5], header[7])
+    if header[5] > 13 or header[7] <= 0 or header[2] < 0:
+        _check_header(LAYOUT_2_X, header[2], header[5], header[7])
     return header
 
 

@@ -8,7 +8,7 @@ Fields are sent in the order of their rows; receiver_id is the 16-byte InputChan
 |---|---|---|---|
 | 0 | BufferResponse | producer | see `buffer_response` |
 | 1 | ErrorResponse | producer | Java serialization stream, bool has_receiver, receiver_id if so |
-| 2 | PartitionRequest | consumer | partition id (60), i32 first, i32 last, receiver_id, i32 credit |
+| 2 | PartitionRequest | consumer | partition id (60), i32 first, i32 last, receiver_id, credit |
 | 3 | TaskEventRequest | consumer | i32 size, event, partition id (60), receiver_id |
 | 4 | CancelPartitionRequest | consumer | receiver_id |
 | 5 | CloseRequest | consumer | |
