@@ -1,1 +1,90 @@
-""""""
+"""Every network byte layout there is, and nothing else: bytes in, values out, and back.
+
+- `ids`: who is meant. `layout`: the frame, and what differs between releases.
+- `messages` (with `buffer_response`, `java_errors`): what the ends of a connection say to each other.
+- `frames`: a stream of bytes, cut anywhere, becomes messages; `response_decoder` does it for the
+  consumer's hot path.
+- `events`, `records` (with `values`): what a payload holds. `compression` (with `lzo`): how it may be
+  packed.
+
+Offsets, formats and magic numbers stand only here. No state of a conversation lives here (credits,
+sequence numbers: see `core.producer` and `core.consumer`), no sockets, clocks or threads. Values
+are frozen dataclasses with `encode` and `decode` side by side. A decoder checks a length before it
+believes it; it raises RemoteProtocolError for what a Flink peer would not decode, and never
+anything else, whatever the bytes.
+
+flinknet speaks Flink 2.3 and reads 1.20 to 2.3.
+"""
+
+from .buffer_response import (
+    BUFFER_RESPONSE_HEADER_BYTES,
+    BufferResponse,
+    decode_buffer_response_header,
+    encode_buffer_response_header,
+    next_sequence_number,
+)
+from .compression import CompressionCodec, compress, decompress
+from .events import Event, data_type_of, decode_event, encode_pipelined
+from .frames import FrameDecoder
+from .ids import (
+    ExecutionAttemptID,
+    ExecutionGraphID,
+    ExecutionVertexID,
+    InputChannelID,
+    IntermediateDataSetID,
+    IntermediateResultPartitionID,
+    JobVertexID,
+    ResultPartitionID,
+    ResultSubpartitionIndexSet,
+    input_channel_id,
+    print_input_channel_id,
+)
+from .java_errors import JavaThrowable
+from .layout import LAYOUTS, Direction, Layout, detect_layout
+from .messages import Message, encode_add_credit
+from .records import (
+    LENGTH_PREFIX_BYTES,
+    RecordStreamDecoder,
+    StreamElement,
+    decode_element,
+    encode_record,
+)
+
+__all__ = [
+    "BUFFER_RESPONSE_HEADER_BYTES",
+    "LAYOUTS",
+    "LENGTH_PREFIX_BYTES",
+    "BufferResponse",
+    "CompressionCodec",
+    "Direction",
+    "Event",
+    "ExecutionAttemptID",
+    "ExecutionGraphID",
+    "ExecutionVertexID",
+    "FrameDecoder",
+    "InputChannelID",
+    "IntermediateDataSetID",
+    "IntermediateResultPartitionID",
+    "JavaThrowable",
+    "JobVertexID",
+    "Layout",
+    "Message",
+    "RecordStreamDecoder",
+    "ResultPartitionID",
+    "ResultSubpartitionIndexSet",
+    "StreamElement",
+    "compress",
+    "data_type_of",
+    "decode_buffer_response_header",
+    "decode_element",
+    "decode_event",
+    "decompress",
+    "detect_layout",
+    "encode_add_credit",
+    "encode_buffer_response_header",
+    "encode_pipelined",
+    "encode_record",
+    "input_channel_id",
+    "next_sequence_number",
+    "print_input_channel_id",
+]

@@ -1,0 +1,121 @@
+"""Compressed payloads of blocking and hybrid exchanges (Flink: BufferCompressor,
+BufferDecompressor).
+
+| offset | type | field |
+|---|---|---|
+| 0 | i32 LE | compressed length: payload size - 8 |
+| 4 | i32 LE | original length |
+| 8 | | compressed bytes |
+
+These are the only little-endian integers of the protocol. The codec is not on the wire: both sides
+take it from `taskmanager.network.compression.codec`. With partial buffers each piece is compressed
+on its own. Compressed bytes depend on the library and are not canonical.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import Enum
+from typing import Final
+
+import lz4.block
+import zstandard
+
+from flinknet.errors import FrameCorruptedError, LocalProtocolError
+
+from .ids import Bytes
+from .lzo import decompress_lzo1x
+
+_HEADER = struct.Struct("<ii")
+COMPRESSION_HEADER_BYTES: Final = _HEADER.size
+
+_ZSTD_LEVEL = 3
+
+
+class CompressionCodec(Enum):
+    """The values of `taskmanager.network.compression.codec`."""
+
+    LZ4 = "LZ4"  # one raw block
+    LZO = "LZO"  # one raw LZO1X block
+    ZSTD = "ZSTD"  # one frame with content size and checksum
+    NONE = "NONE"
+
+
+def compress(codec: CompressionCodec, data: Bytes) -> bytes | None:
+    """The payload to send with is_compressed set; None if it would not be smaller and goes as it
+    is.
+
+    Raises: LocalProtocolError for LZO, which flinknet only reads.
+    """
+    if codec is CompressionCodec.LZO:
+        raise LocalProtocolError("flinknet reads LZO but does not write it; LZ4 and ZSTD it does")
+    if codec is CompressionCodec.NONE or not len(data):
+        return None
+    if codec is CompressionCodec.LZ4:
+        compressed = lz4.block.compress(data, store_size=False)
+    else:
+        compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_checksum=True)
+        compressed = compressor.compress(data)
+    if len(compressed) + COMPRESSION_HEADER_BYTES >= len(data):
+        return None
+    return _HEADER.pack(len(compressed), len(data)) + bytes(compressed)
+
+
+def decompress(codec: CompressionCodec, payload: Bytes, max_bytes: int) -> bytes:
+    """The original bytes of a payload (or of one piece of it) that came with is_compressed set.
+
+    Args:
+        max_bytes: the largest original length to believe; a Flink job's is its buffer size.
+
+    Raises: FrameCorruptedError if lengths and bytes do not fit together, or it is not of this
+    codec.
+    """
+    if len(payload) < COMPRESSION_HEADER_BYTES:
+        raise FrameCorruptedError(f"a compressed payload of {len(payload)} bytes")
+    compressed_bytes, original_bytes = _HEADER.unpack_from(payload)
+    if compressed_bytes != len(payload) - COMPRESSION_HEADER_BYTES:
+        raise FrameCorruptedError(
+            f"{compressed_bytes} compressed bytes announced in a payload of {len(payload)}"
+        )
+    if not 0 <= original_bytes <= max_bytes or (original_bytes == 0) != (compressed_bytes == 0):
+        raise FrameCorruptedError(
+            f"{compressed_bytes} bytes compressed from {original_bytes}, at most {max_bytes}"
+        )
+    if original_bytes == 0:
+        return b""
+    original = _decompress_block(codec, bytes(payload[COMPRESSION_HEADER_BYTES:]), original_bytes)
+    if len(original) != original_bytes:
+        raise FrameCorruptedError(f"{len(original)} bytes unpacked instead of {original_bytes}")
+    return original
+
+
+def _decompress_block(codec: CompressionCodec, block: bytes, original_bytes: int) -> bytes:
+    """Unpack `block`, allocating no more than `original_bytes`."""
+    match codec:
+        case CompressionCodec.LZO:
+            return decompress_lzo1x(block, original_bytes)
+        case CompressionCodec.LZ4:
+            try:
+                unpacked: bytes = lz4.block.decompress(block, uncompressed_size=original_bytes)
+            except lz4.block.LZ4BlockError as error:
+                raise FrameCorruptedError(f"not an LZ4 block: {error}") from error
+            return unpacked
+        case CompressionCodec.ZSTD:
+            return _decompress_zstd(block, original_bytes)
+        case CompressionCodec.NONE:
+            raise FrameCorruptedError("a compressed buffer in an exchange without compression")
+
+
+def _decompress_zstd(frame: bytes, original_bytes: int) -> bytes:
+    try:
+        content_bytes = zstandard.frame_content_size(frame)
+        if content_bytes not in (-1, original_bytes):
+            raise FrameCorruptedError(
+                f"a ZSTD frame of {content_bytes} bytes instead of {original_bytes}"
+            )
+        decompressor = zstandard.ZstdDecompressor()
+        return decompressor.decompress(
+            frame, max_output_size=original_bytes, allow_extra_data=False
+        )
+    except zstandard.ZstdError as error:
+        raise FrameCorruptedError(f"not a ZSTD frame: {error}") from error
