@@ -1,0 +1,162 @@
+"""Latency of records: from the intended instant until the consumer was done with the buffer that
+holds the end of it.
+
+The records of a buffer are taken as evenly spread between the first and the last of them, whose
+instants are recorded. A record counts if its intended instant lies in the measured window, whenever
+it arrived.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from flinknet.core.probe import TracePoint
+from flinknet.histogram import LogLinearHistogram
+
+from .units import ALL_CHANNELS, Answer, EventColumns, IntArray, WorkUnit, ask, is_data
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_COLUMNS = (
+    "at_ns",
+    "channel",
+    "point",
+    "kind",
+    "data_type",
+    "payload_bytes",
+    "records",
+    "first_record_ns",
+    "last_record_ns",
+)
+_PART_SCHEMA = (
+    "run bigint, channel bigint, payload_bytes double, consumed_to_ns bigint, histogram binary"
+)
+_SUMMARY_SCHEMA = (
+    "run bigint, channel bigint, payload_bytes double, consumed_to_ns bigint,"
+    " count bigint, min bigint, mean double, p50 double, p75 double, p90 double, p95 double,"
+    " p99 double, p99_9 double, max bigint"
+)
+_RECORDS_AT_ONCE = 1 << 20
+
+
+@dataclass(slots=True)
+class _Consumed:
+    """What is known of the records of one channel."""
+
+    histogram: LogLinearHistogram = field(default_factory=LogLinearHistogram)
+    payload_bytes: float = 0.0
+    consumed_to_ns: int = 0
+
+
+def latency_percentiles(units: DataFrame) -> DataFrame:
+    """Latency of each channel, and of all together as channel -1.
+
+    Returns: run, channel, payload_bytes (of the records that count), consumed_to_ns (when the last
+    of them was), and the
+        fields of `results.LatencySummary`, whose count is the number of records.
+    """
+    parts = ask(units, _measure, _COLUMNS, _PART_SCHEMA)
+    return (
+        parts.groupBy("run", "channel")
+        .applyInArrow(_merge, _SUMMARY_SCHEMA)
+        .orderBy("run", "channel")
+    )
+
+
+def spread_records(
+    records: IntArray, first_ns: IntArray, last_ns: IntArray
+) -> tuple[IntArray, IntArray]:
+    """The instants of the records of some buffers, evenly spread in each.
+
+    Returns: for each record the index of its buffer, and its instant.
+    """
+    buffer = np.repeat(np.arange(len(records)), records)
+    position = np.arange(len(buffer)) - np.repeat(np.cumsum(records) - records, records)
+    steps = np.maximum(records - 1, 1)[buffer]
+    return buffer, first_ns[buffer] + (last_ns - first_ns)[buffer] * position // steps
+
+
+def _measure(unit: WorkUnit, blocks: Iterator[EventColumns]) -> Iterator[Answer]:
+    consumed: defaultdict[int, _Consumed] = defaultdict(_Consumed)
+    for block in blocks:
+        keep = is_data(block, TracePoint.CONSUMED) & (block["records"] > 0)
+        keep &= (block["first_record_ns"] >= 0) & (block["first_record_ns"] < unit.to_ns)
+        keep &= block["last_record_ns"] >= unit.from_ns
+        rows = {name: values[keep].astype(np.int64) for name, values in block.items()}
+        for start, end in _pieces(rows["channel"], rows["records"]):
+            channel = int(rows["channel"][start])
+            piece = {name: values[start:end] for name, values in rows.items()}
+            _add(unit, piece, consumed[channel])
+    if not consumed:
+        return
+    total = _Consumed()
+    for part in consumed.values():
+        _join(total, part)
+    parts = {ALL_CHANNELS: total, **consumed}
+    yield {
+        "run": [unit.run] * len(parts),
+        "channel": list(parts),
+        "payload_bytes": [part.payload_bytes for part in parts.values()],
+        "consumed_to_ns": [part.consumed_to_ns for part in parts.values()],
+        "histogram": [part.histogram.to_bytes() for part in parts.values()],
+    }
+
+
+def _pieces(channel: IntArray, records: IntArray) -> Iterator[tuple[int, int]]:
+    """Ranges of rows of one channel with not many more than _RECORDS_AT_ONCE records; rows are
+    sorted by channel."""
+    bounds = np.flatnonzero(np.r_[True, channel[1:] != channel[:-1], True])
+    if not len(channel):
+        return
+    for low, high in pairwise(bounds):
+        portion = (np.cumsum(records[low:high]) - records[low]) // _RECORDS_AT_ONCE
+        cuts = np.flatnonzero(np.r_[True, portion[1:] != portion[:-1], True]) + low
+        yield from pairwise(cuts.tolist())
+
+
+def _add(unit: WorkUnit, rows: EventColumns, into: _Consumed) -> None:
+    buffer, intended_ns = spread_records(
+        rows["records"], rows["first_record_ns"], rows["last_record_ns"]
+    )
+    counts = (intended_ns >= unit.from_ns) & (intended_ns < unit.to_ns)
+    if not counts.any():
+        return
+    buffer = buffer[counts]
+    into.histogram.add(rows["at_ns"][buffer] - intended_ns[counts])
+    share = np.bincount(buffer, minlength=len(rows["records"])) / rows["records"]
+    into.payload_bytes += float((rows["payload_bytes"] * share).sum())
+    into.consumed_to_ns = max(into.consumed_to_ns, int(rows["at_ns"][buffer].max()))
+
+
+def _join(into: _Consumed, other: _Consumed) -> None:
+    into.histogram.merge(other.histogram)
+    into.payload_bytes += other.payload_bytes
+    into.consumed_to_ns = max(into.consumed_to_ns, other.consumed_to_ns)
+
+
+def _merge(parts: pa.Table) -> pa.Table:
+    """One row from all parts of one run and channel."""
+    total = _Consumed()
+    for part in parts.to_pylist():
+        histogram = LogLinearHistogram.from_bytes(part["histogram"])
+        _join(total, _Consumed(histogram, part["payload_bytes"], part["consumed_to_ns"]))
+    row = {
+        "run": parts["run"][0].as_py(),
+        "channel": parts["channel"][0].as_py(),
+        "payload_bytes": total.payload_bytes,
+        "consumed_to_ns": total.consumed_to_ns,
+        **asdict(total.histogram.summary()),
+    }
+    fields = [("run", pa.int64()), ("channel", pa.int64()), ("payload_bytes", pa.float64())]
+    fields += [("consumed_to_ns", pa.int64()), ("count", pa.int64()), ("min", pa.int64())]
+    fields += [(name, pa.float64()) for name in ("mean", "p50", "p75", "p90", "p95", "p99")]
+    fields += [("p99_9", pa.float64()), ("max", pa.int64())]
+    return pa.Table.from_pylist([row], schema=pa.schema(fields))

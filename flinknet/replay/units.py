@@ -1,0 +1,205 @@
+"""Work units: which blocks of which file an executor shall read, and how an answer is made from
+them.
+
+A unit is a row of a small DataFrame. Executors open the trace files themselves, read the columns a
+question needs, and give back few rows: so events pass neither through the driver nor between Python
+and the JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.probe import MessageKind
+from flinknet.errors import TraceFormatError
+from flinknet.trace import Run, RunManifest, TraceReader, open_run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+IntArray = npt.NDArray[np.int64]
+EventColumns = dict[str, npt.NDArray[Any]]
+Answer = dict[str, Any]
+"""Columns of some rows of an answer, by name."""
+
+Question = Callable[["WorkUnit", Iterator[EventColumns]], Iterable[Answer]]
+"""Runs in an executor: the unit and its blocks in, rows of the answer out. Must be importable by
+name."""
+
+ALL_CHANNELS = -1
+"""Stands in the column `channel` for all channels together."""
+
+UNITS_PER_CORE = 4
+"""So that a slow unit at the end keeps the other cores idle for a short time only."""
+
+BLOCKS_PER_UNIT_MAX = 64
+
+_UNIT_SCHEMA = pa.schema(
+    [
+        ("run", pa.int64()),
+        ("file", pa.string()),
+        ("blocks", pa.list_(pa.int64())),
+        ("from_ns", pa.int64()),
+        ("to_ns", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """A run directory to be replayed; `run` is its number in this replay.
+
+    Only the measured window [from_ns, to_ns) counts for answers: warm-up and drain are recorded,
+    too.
+    """
+
+    run: int
+    path: Path
+    files: tuple[Path, ...]
+    manifest: RunManifest
+    from_ns: int
+    to_ns: int
+
+    @property
+    def duration_ns(self) -> int:
+        """Length of the measured window."""
+        return self.to_ns - self.from_ns
+
+
+@dataclass(frozen=True, slots=True)
+class WorkUnit:
+    """Some blocks of one trace file, and the window that counts."""
+
+    run: int
+    file: str
+    blocks: list[int]
+    from_ns: int
+    to_ns: int
+
+
+def open_recorded_run(path: Path, number: int) -> RecordedRun:
+    """Open a run directory for replay.
+
+    Raises: TraceFormatError if it is none, or if the run was not recorded up to its measured part.
+    """
+    run: Run = open_run(path)
+    manifest = run.manifest
+    if manifest is None:
+        raise TraceFormatError(
+            f"{path}: a trace file alone does not say what was measured; give the run directory"
+            " with its manifest.json"
+        )
+    if manifest.measured_from_ns is None or manifest.measured_to_ns is None:
+        raise TraceFormatError(f"{path}: the run ended before its measured part; record it again")
+    return RecordedRun(
+        number,
+        run.path,
+        run.files,
+        manifest,
+        manifest.measured_from_ns,
+        manifest.measured_to_ns,
+    )
+
+
+def work_units(runs: Sequence[RecordedRun], cores: int) -> list[WorkUnit]:
+    """All blocks of all runs, cut into units of about equal size."""
+    blocks_by_file: list[tuple[RecordedRun, Path, int]] = []
+    for run in runs:
+        for file in run.files:
+            with TraceReader(file) as reader:
+                blocks_by_file.append((run, file, len(reader.blocks())))
+    total = sum(count for _, _, count in blocks_by_file)
+    size = min(max(1, -(-total // (UNITS_PER_CORE * cores))), BLOCKS_PER_UNIT_MAX)
+    return [
+        WorkUnit(
+            run.run,
+            str(file.absolute()),
+            list(range(start, min(start + size, count))),
+            run.from_ns,
+            run.to_ns,
+        )
+        for run, file, count in blocks_by_file
+        for start in range(0, count, size)
+    ]
+
+
+def units_frame(spark: SparkSession, units: Sequence[WorkUnit]) -> DataFrame:
+    """The units as a DataFrame with a partition for each row."""
+    rows = [asdict(unit) for unit in units]
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=_UNIT_SCHEMA))
+
+
+def ask(units: DataFrame, question: Question, columns: Sequence[str], schema: str) -> DataFrame:
+    """Put a question to the blocks of each unit; the answers of all units, not merged yet.
+
+    Args:
+        units: from `units_frame`.
+        question: see Question.
+        columns: of the trace that the question needs; no other is read.
+        schema: of the answer, as a Spark DDL string.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType, _parse_datatype_string
+
+    parsed = _parse_datatype_string(schema)
+    assert isinstance(parsed, StructType)
+    answer_schema = to_arrow_schema(parsed)
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                unit = WorkUnit(**row)
+                with TraceReader(Path(unit.file)) as reader:
+                    blocks = (reader.read_block(index, columns) for index in unit.blocks)
+                    for rows in question(unit, blocks):
+                        yield pa.RecordBatch.from_pydict(rows, schema=answer_schema)
+
+    return units.mapInArrow(answer, schema)
+
+
+def is_data(block: EventColumns, point: int) -> npt.NDArray[np.bool_]:
+    """Which rows are data buffers at a point; needs the columns point, kind and data_type."""
+    is_response = (block["kind"] == MessageKind.BUFFER_RESPONSE) & (block["point"] == point)
+    rows: npt.NDArray[np.bool_] = is_response & np.isin(block["data_type"], list(IS_BUFFER))
+    return rows
+
+
+def is_measured(unit: WorkUnit, at_ns: IntArray) -> npt.NDArray[np.bool_]:
+    """Which instants lie in the measured window."""
+    return (at_ns >= unit.from_ns) & (at_ns < unit.to_ns)
+
+
+def group_rows(*keys: npt.NDArray[Any]) -> tuple[tuple[IntArray, ...], IntArray]:
+    """Group rows by equal keys.
+
+    Returns: the distinct combinations, one array for each key; and for each row the number of its
+    combination.
+    """
+    combined = np.zeros(len(keys[0]), dtype=np.int64)
+    spans = []
+    for key in keys:
+        low = int(key.min()) if len(key) else 0
+        span = int(key.max()) - low + 1 if len(key) else 1
+        combined = combined * span + (key.astype(np.int64) - low)
+        spans.append((low, span))
+    distinct, group = np.unique(combined, return_inverse=True)
+    values = []
+    for low, span in reversed(spans):
+        values.append(distinct % span + low)
+        distinct = distinct // span
+    return tuple(reversed(values)), group
+
+
+def sum_by_group(group: IntArray, values: npt.NDArray[Any], groups: int) -> IntArray:
+    """Sum of the values of each group, exact."""
+    sums = np.zeros(groups, dtype=np.int64)
+    np.add.at(sums, group, values)
+    return sums
