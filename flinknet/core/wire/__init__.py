@@ -1,11 +1,11 @@
 """Every network byte layout there is, and nothing else: bytes in, values out, and back.
 
 - `ids`: who is meant. `layout`: the frame, and what differs between releases.
-- `messages` (with `buffer_response`, `java_errors`): what the ends of a connection say to each other.
+- `messages` (with `buffer_response`, `java_errors`): what the ends of a connection say.
 - `frames`: a stream of bytes, cut anywhere, becomes messages; `response_decoder` does it for the
   consumer's hot path.
-- `events`, `records` (with `values`): what a payload holds. `compression` (with `lzo`): how it may be
-  packed.
+- `events`, `records` (with `values`): what a payload holds.
+- `compression` (with `lzo`): how a payload may be packed.
 
 Offsets, formats and magic numbers stand only here. No state of a conversation lives here (credits,
 sequence numbers: see `core.producer` and `core.consumer`), no sockets, clocks or threads. Values

@@ -1,0 +1,83 @@
+"""Record streams of the golden vectors, as a real record writer and a real partition made them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flinknet.core.wire.buffer_response import BufferResponse
+from flinknet.core.wire.events import decode_event
+from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.records import (
+    Record,
+    RecordStreamDecoder,
+    decode_element,
+    encode_record,
+)
+from flinknet.core.wire.values import (
+    decode_byte_array,
+    decode_long,
+    decode_string,
+    encode_byte_array,
+    encode_long,
+    encode_string,
+)
+from tests.golden_vectors import (
+    LAYOUT_OF_RELEASE,
+    Vector,
+    describe_element,
+    describe_event,
+    describe_message,
+    golden,
+)
+
+SERIALIZERS: dict[str, tuple[Callable[[bytes], Any], Callable[[Any], bytes]]] = {
+    "long": (decode_long, encode_long),
+    "bytes": (decode_byte_array, encode_byte_array),
+    "string": (decode_string, encode_string),
+}
+
+
+def buffers_of(release: str, vector: Vector) -> list[BufferResponse]:
+    decoder = FrameDecoder(Direction.PRODUCER_TO_CONSUMER, LAYOUT_OF_RELEASE[release])
+    messages = decoder.feed(bytes.fromhex(vector["hex"]))
+    return [message for message in messages if isinstance(message, BufferResponse)]
+
+
+@golden("records")
+def test_frames_are_those_that_were_sent(release: str, vector: Vector) -> None:
+    receiver_id = vector["fields"]["receiver_id"]
+    assert [describe_message(buffer, release) for buffer in buffers_of(release, vector)] == [
+        {"receiver_id": receiver_id, **frame} for frame in vector["fields"]["frames"]
+    ]
+
+
+@golden("records")
+def test_stream_decodes_to_the_elements_that_were_written(release: str, vector: Vector) -> None:
+    decoder = RecordStreamDecoder()
+    received: list[Vector] = []
+    for buffer in buffers_of(release, vector):
+        if buffer.data_type.is_buffer:
+            received += map(describe_element, map(decode_element, decoder.feed(buffer.buffer)))
+        else:
+            event = describe_event(decode_event(buffer.buffer), release)
+            priority = buffer.data_type.has_priority
+            received.append({"element": "event", "event": event, "priority": priority})
+    assert received == vector["fields"]["elements"]
+    assert decoder.pending_bytes == 0
+
+
+@golden("records")
+def test_elements_encode_to_the_bytes_in_the_buffers(release: str, vector: Vector) -> None:
+    payloads = [b.buffer for b in buffers_of(release, vector) if b.data_type.is_buffer]
+    elements = map(decode_element, RecordStreamDecoder().feed(b"".join(payloads)))
+    assert b"".join(map(encode_record, elements)) == b"".join(payloads)
+
+
+@golden("records")
+def test_values_decode_and_encode(release: str, vector: Vector) -> None:
+    decode, encode = SERIALIZERS[vector["fields"]["value_serializer"]]
+    payloads = [b.buffer for b in buffers_of(release, vector) if b.data_type.is_buffer]
+    for element in map(decode_element, RecordStreamDecoder().feed(b"".join(payloads))):
+        if isinstance(element, Record):
+            assert encode(decode(element.value)) == element.value

@@ -1,0 +1,222 @@
+"""The golden vectors (see golden/README.md), and our values described in their terms."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinknet.core.wire.buffer_response import BufferResponse
+from flinknet.core.wire.events import (
+    CheckpointBarrier,
+    EndOfData,
+    EndOfOutputChannelStateEvent,
+    Event,
+    EventAnnouncement,
+    OtherEvent,
+    SavepointFormatType,
+    SnapshotType,
+    WatermarkEvent,
+)
+from flinknet.core.wire.ids import ResultPartitionID
+from flinknet.core.wire.messages import ErrorResponse, Message, PartitionRequest, TaskEventRequest
+from flinknet.core.wire.records import (
+    InternalWatermark,
+    LatencyMarker,
+    Record,
+    RecordAttributes,
+    StreamElement,
+    Watermark,
+    WatermarkStatus,
+)
+
+Vector = dict[str, Any]
+
+LAYOUT_OF_RELEASE = {"2.3.0": "2.x", "2.0.2": "2.x", "1.20.5": "1.20"}
+
+
+@cache
+def vectors(release: str) -> list[Vector]:
+    path = Path(__file__).parent / "golden" / f"flink-{release}" / "vectors.json.gz"
+    loaded: list[Vector] = json.loads(gzip.decompress(path.read_bytes()))
+    return loaded
+
+
+def golden(*groups: str) -> pytest.MarkDecorator:
+    """Parametrizes a test with (release, vector) for every vector of these groups in every release."""
+    return pytest.mark.parametrize(
+        ("release", "vector"),
+        [
+            pytest.param(release, vector, id=f"{release}:{vector['name']}")
+            for release in LAYOUT_OF_RELEASE
+            for vector in vectors(release)
+            if vector["name"].split("/")[0] in groups
+        ],
+    )
+
+
+def encode(message: Message, release: str) -> bytes:
+    if isinstance(message, BufferResponse):
+        return message.encode(LAYOUT_OF_RELEASE[release])
+    return message.encode()
+
+
+def describe_message(message: Message, release: str) -> Vector:
+    """The message as `fields` of a vector."""
+    if isinstance(message, BufferResponse):
+        return _describe_buffer_response(message, LAYOUT_OF_RELEASE[release])
+    if isinstance(message, ErrorResponse):
+        return _describe_error(message)
+    if isinstance(message, PartitionRequest):
+        return {
+            **_describe_partition(message.partition_id),
+            "subpartition_start": message.queue_index_set.start_index,
+            "subpartition_end": message.queue_index_set.end_index,
+            "receiver_id": message.receiver_id.hex(),
+            "credit": message.credit,
+        }
+    if isinstance(message, TaskEventRequest):
+        return {
+            **_describe_partition(message.partition_id),
+            "receiver_id": message.receiver_id.hex(),
+            "event": describe_event(message.event, release),
+            "event_size": len(message.event.encode()),
+        }
+    described = {name: getattr(message, name) for name in message.__slots__}
+    if "receiver_id" in described:
+        described["receiver_id"] = described["receiver_id"].hex()
+    return described
+
+
+def _describe_buffer_response(message: BufferResponse, layout: str) -> Vector:
+    described = {
+        "receiver_id": message.receiver_id.hex(),
+        "subpartition_id": message.subpartition_id,
+        "sequence_number": message.sequence_number,
+        "backlog": message.backlog,
+        "data_type": int(message.data_type),
+        "data_type_name": message.data_type.name,
+        "is_compressed": message.is_compressed,
+        "buffer_size": message.buffer_size,
+        "payload": message.buffer.hex(),
+    }
+    if layout == "2.x":
+        described["num_partial_buffers"] = len(message.partial_buffer_sizes)
+        described["partial_buffer_sizes"] = list(message.partial_buffer_sizes)
+    return described
+
+
+def _describe_error(message: ErrorResponse) -> Vector:
+    causes = []
+    cause = message.cause.cause
+    while cause is not None:
+        causes.append({"class": cause.class_name, "message": cause.message})
+        cause = cause.cause
+    return {
+        "exception_class": message.cause.class_name,
+        "message": message.cause.message,
+        "causes": causes,
+        "stack_trace_elements": message.cause.stack_trace_elements,
+        "fatal": message.is_fatal_error,
+        "receiver_id": None if message.receiver_id is None else message.receiver_id.hex(),
+    }
+
+
+def _describe_partition(partition_id: ResultPartitionID) -> Vector:
+    producer_id = partition_id.producer_id
+    return {
+        "intermediate_data_set_id": str(partition_id.partition_id.intermediate_data_set_id),
+        "partition_number": partition_id.partition_id.partition_number,
+        "execution_graph_id": str(producer_id.execution_graph_id),
+        "job_vertex_id": str(producer_id.execution_vertex_id.job_vertex_id),
+        "subtask_index": producer_id.execution_vertex_id.subtask_index,
+        "attempt_number": producer_id.attempt_number,
+    }
+
+
+_POST_ACTIONS = {
+    SnapshotType.SAVEPOINT: "NONE",
+    SnapshotType.SAVEPOINT_SUSPEND: "SUSPEND",
+    SnapshotType.SAVEPOINT_TERMINATE: "TERMINATE",
+}
+
+
+def describe_event(event: Event, release: str) -> Vector:
+    """The event as `fields` of a vector."""
+    if isinstance(event, CheckpointBarrier):
+        return _describe_barrier(event)
+    if isinstance(event, EndOfData):
+        return {"type": "EndOfData", "stop_mode": event.mode.name}
+    if isinstance(event, EventAnnouncement):
+        return {
+            "type": "EventAnnouncement",
+            "sequence_number": event.sequence_number,
+            "announced": describe_event(event.announced_event, release),
+        }
+    if isinstance(event, OtherEvent):
+        described = {"type": "Other", "class": event.class_name}
+        if event.class_name.endswith(".WorkerDoneEvent"):
+            described["worker_index"] = int.from_bytes(event.body[:4], "big")
+        return described
+    if isinstance(event, WatermarkEvent):
+        return {
+            "type": "WatermarkEvent",
+            "identifier": event.identifier,
+            "aligned": event.is_aligned,
+            "watermark": "BoolWatermark" if isinstance(event.value, bool) else "LongWatermark",
+            "value": event.value,
+        }
+    if isinstance(event, EndOfOutputChannelStateEvent) and release != "2.3.0":
+        return {"type": "EndOfChannelStateEvent"}
+    return {
+        "type": type(event).__name__,
+        **{name: getattr(event, name) for name in event.__slots__},
+    }
+
+
+def _describe_barrier(barrier: CheckpointBarrier) -> Vector:
+    described = {
+        "type": "CheckpointBarrier",
+        "checkpoint_id": barrier.checkpoint_id,
+        "timestamp": barrier.timestamp_ms,
+        "snapshot": "SAVEPOINT"
+        if barrier.snapshot_type.is_savepoint
+        else barrier.snapshot_type.name,
+        "location": None if barrier.location is None else barrier.location.hex(),
+        "alignment": barrier.alignment.name,
+        "aligned_timeout": barrier.aligned_timeout_ms,
+    }
+    if isinstance(barrier.savepoint_format, SavepointFormatType):
+        described["post_action"] = _POST_ACTIONS[barrier.snapshot_type]
+        described["format"] = barrier.savepoint_format.name
+    return described
+
+
+def describe_element(element: StreamElement) -> Vector:
+    """The element as one of `elements` of a record stream."""
+    match element:
+        case Record(value, timestamp_ms):
+            return {"element": "record", "timestamp": timestamp_ms, "value": value.hex()}
+        case Watermark(timestamp_ms):
+            return {"element": "watermark", "timestamp": timestamp_ms}
+        case LatencyMarker(marked_time_ms, operator_id, subtask_index):
+            return {
+                "element": "latency-marker",
+                "marked_time": marked_time_ms,
+                "operator_id": operator_id.hex(),
+                "subtask_index": subtask_index,
+            }
+        case WatermarkStatus(status):
+            return {"element": "watermark-status", "status": status}
+        case RecordAttributes(is_backlog):
+            return {"element": "record-attributes", "backlog": is_backlog}
+        case InternalWatermark(subpartition_index, timestamp_ms):
+            return {
+                "element": "internal-watermark",
+                "subpartition_index": subpartition_index,
+                "timestamp": timestamp_ms,
+            }
