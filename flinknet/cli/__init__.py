@@ -1,0 +1,109 @@
+"""The command line: one file for each command, and the one boundary where errors become lines.
+
+A command imports what it needs inside its function, so that `flinknet --help` answers at once and
+only `trace replay` ever loads Spark. Data goes to stdout, talk to stderr. Exit codes: 0 well, 1 a
+run failed its checks or a comparison found a regression, 2 the call cannot be understood, 3
+inconclusive, 4 any other error that flinknet knows, 130 ended by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from flinknet import __version__
+from flinknet.errors import FlinknetError
+
+_COMMANDS = {
+    "bench": ("bench", "Measure an exchange between tasks over real sockets."),
+    "trace": ("trace", "Look into recorded runs, and replay them for other settings."),
+    "compare-configs": ("compare_configs", "Say which configuration is better, and how surely."),
+    "doctor": ("doctor", "Is this machine ready: Python, Java, Spark, ports, clock?"),
+}
+"""Command -> module of this room and its line in the overview."""
+
+_ADVICE_BY_ERRNO = {
+    errno.ENOSPC: "free some space, or write elsewhere with --out",
+    errno.EDQUOT: "the quota is used up; write elsewhere with --out",
+    errno.EACCES: "change its permissions, or choose another path",
+    errno.EPERM: "change its permissions, or choose another path",
+    errno.EROFS: "the file system is read-only; choose another path",
+    errno.ENOENT: "check the path",
+    errno.ENOTDIR: "a directory is needed there; choose another path",
+    errno.EISDIR: "a file is needed there, not a directory",
+    errno.EEXIST: "choose another path",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.EADDRINUSE: "choose another port with -D taskmanager.data.port=PORT, or 0 for any",
+}
+EXIT_KNOWN_ERROR = 4
+EXIT_INTERRUPTED = 130
+
+
+class _CommandLine(click.Group):
+    """Loads a command when it is called for, and turns errors into one line and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _ = _COMMANDS[cmd_name]
+        command = getattr(import_module(f".{module}", __name__), module)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
+
+    def main(
+        self, args: Sequence[str] | None = None, *rest: Any, **settings: Any
+    ) -> NoReturn | Any:
+        if settings.pop("standalone_mode", True) is False:
+            return super().main(args, *rest, standalone_mode=False, **settings)
+        sys.exit(self._exit_code(args, *rest, **settings))
+
+    def _exit_code(self, args: Sequence[str] | None, *rest: Any, **settings: Any) -> int:
+        try:
+            code = super().main(args, *rest, standalone_mode=False, **settings)
+        except (click.Abort, KeyboardInterrupt):
+            return _say("interrupted", EXIT_INTERRUPTED)
+        except click.UsageError as error:
+            path = error.ctx.command_path if error.ctx else "flinknet"
+            return _say(f"{error.format_message()} (see {path} --help)", error.exit_code)
+        except click.ClickException as error:
+            return _say(error.format_message(), error.exit_code)
+        except FlinknetError as error:
+            return _say(str(error), error.exit_code)
+        except OSError as error:
+            advice = _ADVICE_BY_ERRNO.get(error.errno or 0)
+            if advice is None:
+                raise
+            where = f"{error.filename}: " if error.filename else ""
+            return _say(f"{where}{error.strerror}; {advice}", EXIT_KNOWN_ERROR)
+        return code if isinstance(code, int) else 0
+
+
+def _say(text: str, exit_code: int) -> int:
+    """Put one line on stderr, whatever `text` holds."""
+    click.echo("flinknet: " + " ".join(text.split()), err=True)
+    return exit_code
+
+
+@click.group(cls=_CommandLine, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="flinknet")
+def main() -> None:
+    """Show, measure and predict what Apache Flink's network stack does between two tasks.
+
+    \b
+    flinknet bench                                   how fast, how late, and what limited it
+    flinknet bench --rate 1k/s --buffer-timeout 0,5ms,100ms
+    flinknet trace replay flinknet-runs/*/           what other settings would have done
+    flinknet compare-configs base execution.buffer-timeout.interval=5ms
+    """
