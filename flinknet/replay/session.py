@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 LOCAL_MASTER = "local[*]"
 
+WORK_UNITS_MAX = 1_000
+"""A table made by the driver has a partition for each row up to this number: each row is a work unit."""
+
 _LOG4J2 = """rootLogger.level = off
 rootLogger.appenderRef.nowhere.ref = nowhere
 appender.nowhere.type = Null
@@ -100,6 +103,8 @@ def _settings(master: str, work_dir: Path) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.leafNodeDefaultParallelism": str(WORK_UNITS_MAX),
+        "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
         "spark.sql.warehouse.dir": (work_dir / "warehouse").as_uri(),
     }
