@@ -101,13 +101,13 @@ class SinkTask:
         index = channel.index_in_gate
         sink = self.sinks[index]
         size = buffer.size_bytes
+        runs = self._readers[index].read(buffer.view[:size])
         records, first_ns, last_ns, done_ns = 0, -1, -1, now_ns
-        for run in self._readers[index].read(buffer.view[:size]):
-            done_ns = sink.receive(run, now_ns=done_ns)
-            if records == 0:
-                first_ns = sink.first_record_ns
-            last_ns = sink.last_record_ns
-            records += run.count
+        if runs:
+            done_ns = sink.receive(runs, now_ns=now_ns)
+            first_ns, last_ns = sink.first_record_ns, sink.last_record_ns
+            for run in runs:
+                records += run[2]
         self._record(
             done_ns,
             channel.index,

@@ -20,8 +20,8 @@ from flinknet.core.wire.events import EndOfData, EndOfOutputChannelStateEvent
 from flinknet.workload.arrivals import Arrivals
 from flinknet.workload.payload import OVERHEAD_BYTES, MixedRecordFactory, RecordFactory
 
-BATCH_BYTES = 64 * 1024
-"""Bytes that one step serialises at most: two segments, small enough to stay in the processor's cache."""
+BATCH_BYTES = 128 * 1024
+"""Bytes that one step serialises at most: four segments, small enough to stay in the processor's cache."""
 
 KEYS = 1 << 20
 """Size of the key space for hash partitioning."""
@@ -79,6 +79,7 @@ class SourceTask:
 
     Args:
         arrivals: intended instants; None for the highest rate.
+        start_ns: with the highest rate, when to begin.
         records: with the highest rate, how many records to emit from `measured_from_ns` on; None for no limit.
         end_ns: with the highest rate, when to stop; None for no end.
         channels: indices of the partition's channels in the run, for the probe.
@@ -95,6 +96,7 @@ class SourceTask:
         *,
         arrivals: Arrivals | None,
         records: int | None,
+        start_ns: int,
         measured_from_ns: int,
         end_ns: int | None,
         seed: int,
@@ -112,6 +114,7 @@ class SourceTask:
         self._channels = channels
         self._arrivals = arrivals
         self._left = records
+        self._start_ns = start_ns
         self._measured_from_ns = measured_from_ns
         self._end_ns = end_ns
         self._random = np.random.default_rng(seed)
@@ -180,6 +183,8 @@ class SourceTask:
         return next_ns if beat_ns is None else min(next_ns, beat_ns)
 
     def _emit_at_max_rate(self, now_ns: int) -> int | None:
+        if now_ns < self._start_ns:
+            return self._start_ns
         count = self._batcher.batch_records
         if self._left is not None and now_ns >= self._measured_from_ns:
             count = min(count, self._left)

@@ -1,13 +1,15 @@
 """LatencySink: takes the records of one channel, checks that each comes once and in order, and measures latency.
 
-Everything is done for a run of records at once. The stamps of a sound run, minus the numbers they must have, are its
-instants: one subtraction checks the order and yields the latencies.
+While records flow only their stamps are copied, a run at a time; checking and counting is done for some ten thousand
+stamps at once (`settle`). The stamps of a sound stream, minus the numbers they must have, are its instants: one
+subtraction checks the order and yields the latencies. At 100 bytes a record this took the cost of a 32 KiB buffer from
+10 to 3 µs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,19 +28,14 @@ from .payload import (
 
 IntArray = NDArray[np.int64]
 
-_NUMBER_BITS = 64 - INSTANT_BITS
-_NUMBER_MASK = (1 << _NUMBER_BITS) - 1
-_SAMPLES_KEPT = 8192
-_NUMBERS = np.arange(8192, dtype=np.uint64) << np.uint64(INSTANT_BITS)
+Run = tuple[memoryview | bytearray, int, int, int]
+"""Memory, offset, count and length of records of equal length (core.consumer.RecordRun)."""
 
+KEPT_STAMPS = 16_384
+"""Stamps that are checked and counted at once; a run is cut where it exceeds this."""
 
-class RunOfRecords(Protocol):
-    """Records of equal length, back to back (consumer.RecordRun)."""
-
-    memory: memoryview | bytearray
-    offset: int
-    count: int
-    record_bytes: int
+_NUMBER_MASK = (1 << (64 - INSTANT_BITS)) - 1
+_NUMBERS = np.arange(KEPT_STAMPS, dtype=np.uint64) << np.uint64(INSTANT_BITS)
 
 
 @dataclass(slots=True)
@@ -49,17 +46,12 @@ class Disorder:
     repeated: int = 0
     reordered: int = 0
 
-    @property
-    def is_none(self) -> bool:
-        """Whether nothing is wrong."""
-        return not (self.lost or self.repeated or self.reordered)
-
 
 class LatencySink:
     """Counts, checks and times the records of one channel.
 
-    Records count as measured when their intended instant lies in [measured_from_ns, measured_to_ns). The measured
-    part may be set while records flow, before its first record comes.
+    Records count as measured when their intended instant lies in [measured_from_ns, measured_to_ns). Figures are up to
+    date after `settle`.
 
     Args:
         epoch_ns: the instant that stamps count from.
@@ -72,8 +64,8 @@ class LatencySink:
         self, *, epoch_ns: int, delay_ns_per_record: int = 0, is_open_loop: bool = True
     ) -> None:
         self._epoch_ns = epoch_ns
-        self._is_open_loop = is_open_loop
         self._delay_ns = delay_ns_per_record
+        self._is_open_loop = is_open_loop
         self.measured_from_ns = 0
         self.measured_to_ns: int | None = None
         self.records = 0
@@ -85,155 +77,127 @@ class LatencySink:
         self.uncorrected = LogLinearHistogram()
         self.first_record_ns = -1
         self.last_record_ns = -1
-        self._values: list[IntArray] = []
-        self._weights: list[IntArray] = []
-        self._singles: list[int] = []
-        self._uncorrected: list[IntArray] = []
-        self._uncorrected_singles: list[int] = []
+        self._stamps = np.empty(KEPT_STAMPS, np.uint64)
+        self._lateness = np.zeros(KEPT_STAMPS, np.int64)
+        self._has_lateness = False
         self._kept = 0
+        self._settled_records = 0
+        self._runs: list[tuple[int, int, int]] = []  # count, begin, value bytes of each run kept
 
-    def receive(self, run: RunOfRecords, *, now_ns: int) -> int:
-        """Take a run of records. `now_ns` is when the task begins with the first of them.
+    def receive(self, runs: Iterable[Run], *, now_ns: int) -> int:
+        """Take the records of a buffer. `now_ns` is when the task begins with the first of them.
 
-        Sets `first_record_ns` and `last_record_ns` to the intended instants of the run.
+        Sets `first_record_ns` and `last_record_ns` to the intended instants of the first and the last record.
 
         Returns: the instant at which the task is done with the last of them.
         """
-        count = run.count
-        expected = self.records
-        self.records = expected + count
-        done_ns = now_ns + self._delay_ns * count
-        if count == 1:
-            self._receive_one(run, expected, done_ns)
-            return done_ns
-        if count > len(_NUMBERS):
-            return self._receive_in_pieces(run, now_ns, expected)
-        instants = (
-            np.ndarray((count,), ">u8", run.memory, run.offset + STAMP_OFFSET, (run.record_bytes,))
-            - _NUMBERS[:count]
-        )
-        instants -= np.uint64((expected << INSTANT_BITS) & WORD_MASK)
-        if int(instants.max()) > INSTANT_MASK:
-            self._find_disorder(run, expected)
-            instants &= np.uint64(INSTANT_MASK)
-        since_epoch = instants.view(np.int64)
-        first, last = int(since_epoch[0]), int(since_epoch[-1])
-        self.first_record_ns = first + self._epoch_ns
-        self.last_record_ns = last + self._epoch_ns
-        self._measure(run, since_epoch, first, last, now_ns)
-        return done_ns
-
-    def _receive_one(self, run: RunOfRecords, expected: int, done_ns: int) -> None:
-        start = run.offset + STAMP_OFFSET
-        stamp = int.from_bytes(run.memory[start : start + 8], "big")
-        if stamp >> INSTANT_BITS != expected & _NUMBER_MASK:
-            self._find_disorder(run, expected)
-        instant = (stamp & INSTANT_MASK) + self._epoch_ns
-        self.first_record_ns = self.last_record_ns = instant
-        if self._is_measured(instant):
-            latency = done_ns - instant
-            self._note_measured(run, 1, done_ns)
-            self._singles.append(latency)
-            if self._has_lateness(run):
-                at = run.offset + LATENESS_OFFSET
-                lateness = int.from_bytes(run.memory[at : at + 8], "big", signed=True)
-                self._uncorrected_singles.append(latency - lateness)
-
-    def _receive_in_pieces(self, run: RunOfRecords, now_ns: int, expected: int) -> int:
-        self.records = expected
         first_ns = -1
-        for start in range(0, run.count, len(_NUMBERS)):
-            piece = _Piece(
-                run.memory,
-                run.offset + start * run.record_bytes,
-                min(len(_NUMBERS), run.count - start),
-                run.record_bytes,
-            )
-            now_ns = self.receive(piece, now_ns=now_ns)
-            first_ns = self.first_record_ns if first_ns < 0 else first_ns
-        self.first_record_ns = first_ns
+        for memory, offset, count, record_bytes in runs:
+            while count:
+                kept = self._kept
+                if kept == KEPT_STAMPS:
+                    self.settle()
+                    kept = 0
+                taken = min(count, KEPT_STAMPS - kept)
+                end = kept + taken
+                self._kept = end
+                self._copy_stamps(memory, offset, taken, record_bytes, kept, end)
+                if first_ns < 0:
+                    first_ns = (int(self._stamps[kept]) & INSTANT_MASK) + self._epoch_ns
+                self._runs.append((taken, now_ns, record_bytes - OVERHEAD_BYTES))
+                self.records += taken
+                now_ns += self._delay_ns * taken
+                offset += taken * record_bytes
+                count -= taken
+        if first_ns >= 0:
+            self.first_record_ns = first_ns
+            self.last_record_ns = (
+                int(self._stamps[self._kept - 1]) & INSTANT_MASK
+            ) + self._epoch_ns
         return now_ns
 
-    def _is_measured(self, instant_ns: int) -> bool:
-        to_ns = self.measured_to_ns
-        return instant_ns >= self.measured_from_ns and (to_ns is None or instant_ns < to_ns)
-
-    def _measure(
-        self, run: RunOfRecords, since_epoch: IntArray, first: int, last: int, now_ns: int
-    ) -> None:
-        count = run.count
-        low, high = 0, count
-        if not (
-            self._is_measured(first + self._epoch_ns) and self._is_measured(last + self._epoch_ns)
-        ):
-            low = int(np.searchsorted(since_epoch, self.measured_from_ns - self._epoch_ns))
-            if self.measured_to_ns is not None:
-                high = int(np.searchsorted(since_epoch, self.measured_to_ns - self._epoch_ns))
-            if low >= high:
-                return
-        now = now_ns - self._epoch_ns
-        done_ns = now_ns + self._delay_ns * high
-        if first == last and not self._is_open_loop and not self._delay_ns:
-            # a batch emitted at one instant, as at the highest rate: one value, many times
-            self._values.append(np.array((now - first,), np.int64))
-            self._weights.append(np.array((high - low,), np.int64))
-            self._note_measured(run, high - low, done_ns)
-            return
-        latency = now - since_epoch[low:high]
-        if self._delay_ns:
-            latency += self._delay_ns * np.arange(low + 1, high + 1)
-        self._values.append(latency)
-        self._weights.append(np.ones(high - low, np.int64))
-        self._kept += high - low
-        if self._has_lateness(run):
-            lateness = np.ndarray(
-                (count,), ">i8", run.memory, run.offset + LATENESS_OFFSET, (run.record_bytes,)
-            )
-            self._uncorrected.append(latency - lateness[low:high])
-        self._note_measured(run, high - low, done_ns)
-
-    def _note_measured(self, run: RunOfRecords, records: int, done_ns: int) -> None:
-        self.measured_records += records
-        self.measured_bytes += records * (run.record_bytes - OVERHEAD_BYTES)
-        self.last_measured_ns = done_ns
-        self._kept += 1
-        if self._kept >= _SAMPLES_KEPT:
-            self.settle()
-
-    def _has_lateness(self, run: RunOfRecords) -> bool:
-        return (
-            self._is_open_loop and run.record_bytes >= OVERHEAD_BYTES + SMALLEST_WITH_LATENESS_BYTES
-        )
-
     def settle(self) -> None:
-        """Bring the histograms up to date with what was kept for a larger batch."""
-        if self._values:
-            self.latency.add_weighted(np.concatenate(self._values), np.concatenate(self._weights))
-            self._values.clear()
-            self._weights.clear()
-        if self._uncorrected:
-            self.uncorrected.add(np.concatenate(self._uncorrected))
-            self._uncorrected.clear()
-        self.latency.add(self._singles)
-        self._singles.clear()
-        self.uncorrected.add(self._uncorrected_singles)
-        self._uncorrected_singles.clear()
+        """Check and count what was kept."""
+        kept = self._kept
+        if not kept:
+            return
         self._kept = 0
+        runs, self._runs = self._runs, []
+        since_epoch = self._check(self._stamps[:kept])
+        counts, begins, value_bytes = np.array(runs, np.int64).T
+        done = np.repeat(begins - self._epoch_ns, counts)
+        if self._delay_ns:
+            starts = np.cumsum(counts) - counts
+            done += self._delay_ns * (np.arange(1, kept + 1) - np.repeat(starts, counts))
+        low, high = self._measured_range(since_epoch)
+        if low == high:
+            return
+        latency = done[low:high] - since_epoch[low:high]
+        self.measured_records += high - low
+        self.measured_bytes += int(np.repeat(value_bytes, counts)[low:high].sum())
+        self.last_measured_ns = int(done[high - 1]) + self._epoch_ns
+        if self._is_open_loop:
+            self.latency.add(latency)
+            if self._has_lateness:
+                self.uncorrected.add(latency - self._lateness[low:high])
+        else:
+            # records emitted together arrive together: few values, many times
+            edges = np.flatnonzero(latency[1:] != latency[:-1]) + 1
+            edges = np.concatenate(([0], edges))
+            weights = np.diff(edges, append=len(latency))
+            self.latency.add_weighted(latency[edges], weights)
 
-    def check_total(self, sent_records: int) -> None:
-        """Compare with what the producer says it sent: shows losses at the very end, and whole wraps of the number."""
-        missing = sent_records - self.records
-        if missing > 0:
-            self.disorder.lost += missing
-        elif missing < 0:
-            self.disorder.repeated -= missing
-
-    def _find_disorder(self, run: RunOfRecords, expected: int) -> None:
-        """Count what is wrong in a run whose numbers are not the expected ones, and follow the stream from there."""
-        stamps = np.ndarray(
-            (run.count,), ">u8", run.memory, run.offset + STAMP_OFFSET, (run.record_bytes,)
+    def _copy_stamps(
+        self,
+        memory: memoryview | bytearray,
+        offset: int,
+        count: int,
+        record_bytes: int,
+        start: int,
+        end: int,
+    ) -> None:
+        at = offset + STAMP_OFFSET
+        has_lateness = (
+            self._is_open_loop and record_bytes >= OVERHEAD_BYTES + SMALLEST_WITH_LATENESS_BYTES
         )
-        numbers = (stamps.astype(np.uint64) >> np.uint64(INSTANT_BITS)).astype(np.int64)
+        if count == 1:
+            self._stamps[start] = int.from_bytes(memory[at : at + 8], "big")
+            if has_lateness:
+                lateness = memory[offset + LATENESS_OFFSET : offset + LATENESS_OFFSET + 8]
+                self._lateness[start] = int.from_bytes(lateness, "big", signed=True)
+        else:
+            strides = (record_bytes,)
+            self._stamps[start:end] = np.ndarray((count,), ">u8", memory, at, strides)
+            if has_lateness:
+                self._lateness[start:end] = np.ndarray(
+                    (count,), ">i8", memory, offset + LATENESS_OFFSET, strides
+                )
+        self._has_lateness = has_lateness
+
+    def _check(self, stamps: NDArray[np.uint64]) -> IntArray:
+        """Check the numbers of the stamps. Returns: their instants, counted from the epoch."""
+        expected = self._settled_records
+        count = len(stamps)
+        instants = stamps - _NUMBERS[:count]
+        instants -= np.uint64((expected << INSTANT_BITS) & WORD_MASK)
+        self._settled_records = expected + count
+        if int(instants.max()) > INSTANT_MASK:
+            numbers = (stamps >> np.uint64(INSTANT_BITS)).astype(np.int64)
+            self._settled_records = self._find_disorder(numbers, expected)
+            self.records = self._settled_records
+            instants = stamps & np.uint64(INSTANT_MASK)
+        return instants.view(np.int64)
+
+    def _measured_range(self, since_epoch: IntArray) -> tuple[int, int]:
+        """Which of the ascending instants lie in the measured part, as [low, high)."""
+        low = int(np.searchsorted(since_epoch, self.measured_from_ns - self._epoch_ns))
+        if self.measured_to_ns is None:
+            return low, len(since_epoch)
+        high = int(np.searchsorted(since_epoch, self.measured_to_ns - self._epoch_ns))
+        return low, max(low, high)
+
+    def _find_disorder(self, numbers: IntArray, expected: int) -> int:
+        """Count what is wrong with numbers that are not the expected ones. Returns: the number expected next."""
         for number in numbers.tolist():
             step = (number - expected) & _NUMBER_MASK
             if step == 0:
@@ -245,12 +209,4 @@ class LatencySink:
                 self.disorder.repeated += 1
             else:
                 self.disorder.reordered += 1
-        self.records = expected
-
-
-@dataclass(slots=True)
-class _Piece:
-    memory: memoryview | bytearray
-    offset: int
-    count: int
-    record_bytes: int
+        return expected

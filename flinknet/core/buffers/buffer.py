@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .data_type import DataType
-
 Recycler = Callable[["MemorySegment"], None]
 """Takes a segment whose last reference is gone (Flink: BufferRecycler)."""
 
@@ -36,7 +34,8 @@ def free_memory(_segment: MemorySegment) -> None:
 class NetworkBuffer:
     """A reference-counted segment of one data type (Flink: NetworkBuffer); starts with one reference.
 
-    `size_bytes` is the number of valid bytes, for buffers that were filled from the network. At the producer the
+    `data_type` is the ordinal of a DataType, data by default (plain ints: enum members cost a look-up each on the hot
+    path). `size_bytes` is the number of valid bytes, for buffers that were filled from the network. At the producer the
     valid bytes are the business of BufferBuilder and BufferConsumer.
     """
 
@@ -54,7 +53,7 @@ class NetworkBuffer:
         self,
         segment: MemorySegment,
         recycler: Recycler,
-        data_type: int = DataType.DATA_BUFFER,
+        data_type: int = 1,
         size_bytes: int = 0,
     ) -> None:
         self.segment = segment
@@ -127,7 +126,7 @@ class BufferSlice:
         self.reason = reason
         self.sequence_number = -1
         self.backlog_buffers = 0
-        self.next_data_type: int = DataType.NONE
+        self.next_data_type = 0
 
     def recycle(self) -> None:
         """Give up the slice's reference."""

@@ -103,7 +103,8 @@ class BufferBuilder:
 class BufferConsumer:
     """The reading side: slices of what was committed, each byte once (Flink: BufferConsumer).
 
-    `partial_record_length` is how many leading bytes continue a record begun in an earlier buffer.
+    `partial_record_length` is how many leading bytes continue a record begun in an earlier buffer. `is_buffer` says
+    whether it is data; events never count as backlog.
     """
 
     __slots__ = (
@@ -111,6 +112,7 @@ class BufferConsumer:
         "_marks_read",
         "buffer",
         "data_type",
+        "is_buffer",
         "is_finished",
         "partial_record_length",
         "read_bytes",
@@ -130,6 +132,7 @@ class BufferConsumer:
         self.partial_record_length = partial_record_length
         self.data_type = buffer.data_type
         self._marks_read = 0
+        self.is_buffer = builder is not None
         if builder is None:
             self.seen_bytes = buffer.size_bytes
             self.is_finished = True
@@ -161,11 +164,9 @@ class BufferConsumer:
         records, first_ns, last_ns = 0, -1, -1
         if read < written:
             records, first_ns, last_ns = marks[read]
-            for mark in marks[read + 1 :]:
-                if records == 0:
-                    first_ns = mark[1]
-                records += mark[0]
-                last_ns = mark[2]
+            for index in range(read + 1, written):
+                more, _, last_ns = marks[index]
+                records += more
         return BufferSlice(
             buffer,
             buffer.view[start:end],
@@ -187,10 +188,11 @@ class BufferConsumer:
         copy._marks_read = self._marks_read
         return copy
 
-    @property
-    def is_buffer(self) -> bool:
-        """Whether it is data; events never count as backlog."""
-        return self._builder is not None
+    def look(self) -> None:
+        """See what was committed until now without handing it out, as a consumer made only now would."""
+        assert self._builder is not None
+        self.seen_bytes = self._builder.committed_bytes
+        self.is_finished = self._builder.is_finished
 
     @property
     def is_data_available(self) -> bool:

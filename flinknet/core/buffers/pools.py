@@ -189,7 +189,8 @@ class LocalBufferPool:
     @property
     def available_buffers(self) -> int:
         """Buffers this pool could still give within its size."""
-        return max(0, self.size_buffers - self.requested_buffers) + len(self._free)
+        unrequested = self.size_buffers - self.requested_buffers
+        return len(self._free) + unrequested if unrequested > 0 else len(self._free)
 
     @property
     def used_buffers(self) -> int:

@@ -209,7 +209,6 @@ class ConsumerConnection:
         _, _, _, sequence_number, backlog, data_type, _, size = header
         manager = channel.buffers
         pool = manager.pool
-        is_data = data_type in IS_BUFFER
         free = manager.available_buffers
         self._record(
             self._now_ns,
@@ -224,7 +223,7 @@ class ConsumerConnection:
             -1,
             -1,
             backlog,
-            free + 1 if is_data else free,
+            free + 1 if data_type in IS_BUFFER else free,
             free,
             pool.available_buffers,
             pool.size_buffers,
@@ -271,7 +270,7 @@ class ConsumerConnection:
                 return
             credited.recycle()
         sequence_number = message.sequence_number
-        pieces = message.partial_buffers
+        pieces = message.pieces()
         for index, piece in enumerate(pieces):
             segment = MemorySegment(memoryview(piece))
             buffer = NetworkBuffer(segment, free_memory, message.data_type, len(piece))

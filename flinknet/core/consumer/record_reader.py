@@ -7,8 +7,6 @@ SpillingAdaptiveSpanningRecordDeserializer, without the spilling of records abov
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from flinknet.core.wire.records import LENGTH_PREFIX_BYTES
@@ -16,18 +14,10 @@ from flinknet.errors import FrameCorruptedError
 
 LARGEST_RECORD_BYTES = 1 << 30
 
-
-@dataclass(slots=True)
-class RecordRun:
-    """`count` records of `record_bytes` bytes each (prefix included), back to back in `memory` from `offset` on.
-
-    Valid until the buffer it came from is recycled.
-    """
-
-    memory: memoryview | bytearray
-    offset: int
-    count: int
-    record_bytes: int
+RecordRun = tuple[memoryview | bytearray, int, int, int]
+"""(memory, offset, count, record_bytes): `count` records of `record_bytes` bytes each, prefix included, back to back in
+`memory` from `offset` on. Valid until the buffer it came from is recycled. A plain tuple, for one is made for every
+buffer."""
 
 
 class RecordReader:
@@ -53,13 +43,22 @@ class RecordReader:
         if self._rest:
             position = self._complete_rest(payload, end, runs)
         while end - position >= LENGTH_PREFIX_BYTES:
-            record_bytes = _record_bytes(payload[position : position + LENGTH_PREFIX_BYTES])
+            length = int.from_bytes(payload[position : position + LENGTH_PREFIX_BYTES], "big")
+            if not 0 < length <= LARGEST_RECORD_BYTES:
+                raise _broken(length)
+            record_bytes = length + LENGTH_PREFIX_BYTES
             count = (end - position) // record_bytes
             if count == 0:
                 break
             if count > 1:
-                count = _equal_records(payload, position, count, record_bytes)
-            runs.append(RecordRun(payload, position, count, record_bytes))
+                lengths = np.ndarray((count,), ">i4", payload, position, (record_bytes,))
+                if lengths[1] != length:
+                    count = 1
+                else:
+                    is_equal = lengths == length
+                    if np.count_nonzero(is_equal) != count:
+                        count = int(is_equal.argmin())
+            runs.append((payload, position, count, record_bytes))
             position += count * record_bytes
         if position < end:
             self._rest = bytearray(payload[position:])
@@ -74,29 +73,17 @@ class RecordReader:
             rest += payload[:position]
             if len(rest) < LENGTH_PREFIX_BYTES:
                 return position
-        record_bytes = _record_bytes(rest[:LENGTH_PREFIX_BYTES])
+        length = int.from_bytes(rest[:LENGTH_PREFIX_BYTES], "big")
+        if not 0 < length <= LARGEST_RECORD_BYTES:
+            raise _broken(length)
+        record_bytes = length + LENGTH_PREFIX_BYTES
         taken = min(record_bytes - len(rest), end - position)
         rest += payload[position : position + taken]
         if len(rest) == record_bytes:
-            runs.append(RecordRun(rest, 0, 1, record_bytes))
+            runs.append((rest, 0, 1, record_bytes))
             self._rest = bytearray()
         return position + taken
 
 
-def _record_bytes(prefix: memoryview | bytearray) -> int:
-    length = int.from_bytes(prefix, "big", signed=True)
-    if not 0 < length <= LARGEST_RECORD_BYTES:
-        raise FrameCorruptedError(f"a record of {length} bytes: the record stream is broken")
-    return LENGTH_PREFIX_BYTES + length
-
-
-def _equal_records(payload: memoryview, position: int, count: int, record_bytes: int) -> int:
-    """How many of the next `count` records have the length of the first."""
-    lengths = np.ndarray((count,), ">i4", payload, position, (record_bytes,))
-    expected = record_bytes - LENGTH_PREFIX_BYTES
-    if lengths[1] != expected:
-        return 1
-    is_equal = lengths == expected
-    if np.count_nonzero(is_equal) == count:
-        return count
-    return int(is_equal.argmin())
+def _broken(length: int) -> FrameCorruptedError:
+    return FrameCorruptedError(f"a record of {length} bytes: the record stream is broken")

@@ -72,6 +72,7 @@ class ProducerConnection:
         self._timeout_ns = partition_request_timeout_ns
         self._decoder = FrameDecoder(Direction.CONSUMER_TO_PRODUCER)
         self.queue = PartitionRequestQueue()
+        self.opened_readers: list[CreditBasedSequenceNumberingViewReader] = []
         self.is_closing = False
         self._now_ns = 0
         self._control: list[bytes] = []
@@ -275,6 +276,7 @@ class ProducerConnection:
                 self._send_error(kind, str(error), None)
             else:
                 self.queue.add(reader)
+                self.opened_readers.append(reader)
 
         partition = self._partitions.find(message.partition_id)
         if partition is not None:

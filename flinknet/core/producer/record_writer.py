@@ -40,33 +40,27 @@ class SerializedRecords:
         self._ends = ends
         self._instants = instants_ns
 
-    def record_end(self, position: int) -> int:
-        """Where the record ends that contains the byte at `position`."""
-        if self._ends is None:
-            return position - position % self.record_bytes + self.record_bytes
-        return int(self._ends[np.searchsorted(self._ends, position, side="right")])
+    def locate(self, position: int) -> tuple[int, int]:
+        """How far `position` lies inside its record (0: a record begins there), and where that record ends."""
+        ends = self._ends
+        if ends is None:
+            into = position % self.record_bytes
+            return into, position - into + self.record_bytes
+        index = int(np.searchsorted(ends, position, side="right"))
+        return position - (int(ends[index - 1]) if index else 0), int(ends[index])
 
-    def is_record_start(self, position: int) -> bool:
-        """Whether a record begins at `position`."""
-        if self._ends is None:
-            return position % self.record_bytes == 0
-        if position == 0:
-            return True
-        return int(self._ends[np.searchsorted(self._ends, position)]) == position
-
-    def ended_between(self, start: int, end: int) -> tuple[int, int, int]:
+    def ended_between(self, start: int, end: int) -> tuple[int, int, int] | None:
         """Records whose last byte lies in [start, end): their number, first and last intended instant in ns."""
         if self._ends is None:
             first, last = start // self.record_bytes, end // self.record_bytes
         else:
-            first, last = (
-                int(index) for index in np.searchsorted(self._ends, (start, end), side="right")
-            )
+            first, last = np.searchsorted(self._ends, (start, end), side="right").tolist()
         if first == last:
-            return 0, -1, -1
-        if isinstance(self._instants, int):
-            return last - first, self._instants, self._instants
-        return last - first, int(self._instants[first]), int(self._instants[last - 1])
+            return None
+        instants = self._instants
+        if isinstance(instants, int):
+            return last - first, instants, instants
+        return last - first, int(instants[first]), int(instants[last - 1])
 
 
 class ChannelSelector(Protocol):

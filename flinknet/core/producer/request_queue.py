@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from flinknet.core.buffers import BufferSlice, DataType
+from flinknet.core.buffers import BufferSlice
 from flinknet.core.buffers.data_type import IS_BUFFER
 
 from .view_reader import CreditBasedSequenceNumberingViewReader
@@ -52,9 +52,7 @@ class PartitionRequestQueue:
             if piece is None:
                 continue
             following = piece.next_data_type
-            if following != DataType.NONE and (
-                reader.credits_available > 0 or following not in IS_BUFFER
-            ):
+            if following and (reader.credits_available > 0 or following not in IS_BUFFER):
                 reader.is_enqueued = True
                 available.append(reader)
             return reader, piece

@@ -37,13 +37,10 @@ class RecordBytes(Protocol):
 
     data: memoryview
 
-    def record_end(self, position: int) -> int:
-        """Where the record ends that contains the byte at `position`."""
+    def locate(self, position: int) -> tuple[int, int]:
+        """How far `position` lies inside its record (0: a record begins there), and where that record ends."""
 
-    def is_record_start(self, position: int) -> bool:
-        """Whether a record begins at `position`."""
-
-    def ended_between(self, start: int, end: int) -> tuple[int, int, int]:
+    def ended_between(self, start: int, end: int) -> tuple[int, int, int] | None:
         """Records whose last byte lies in [start, end): their number, first and last intended instant in ns."""
 
 
@@ -86,43 +83,41 @@ class PipelinedResultPartition:
             if self._broadcast_builder is not None:
                 self._finish_broadcast(FlushReason.FULL)
             builder = self._builders[channel]
-        data, pool = batch.data, self.pool
+        data, pool, quota_channel = batch.data, self.pool, max(channel, 0)
         total = len(data)
+        is_available = pool.is_available
         while position < total:
+            into, record_end = batch.locate(position)
             end = total
-            is_start = batch.is_record_start(position)
-            if not pool.is_available:
-                if is_start:
+            if not is_available:
+                if into == 0:
                     break
-                end = batch.record_end(position)
-            is_continuation = False
+                end = record_end
+            consumer = None
             if builder is None:
-                buffer = pool.try_request(max(channel, 0))
+                buffer = pool.try_request(quota_channel)
                 if buffer is None:
                     break
                 builder = BufferBuilder(buffer)
-                is_continuation = not is_start
-                if is_start:
-                    self._add(
-                        channel,
-                        builder.create_consumer(),
-                        builder,
-                        batch.record_end(position) - position,
-                    )
-                if end == total and not pool.is_available:
-                    end = batch.record_end(position)
+                consumer = builder.create_consumer()
+                is_available = pool.is_available
+                if not is_available:
+                    end = record_end
+                if into == 0:
+                    self._add(channel, consumer, builder, record_end - position)
             start = builder.written_bytes
             count = min(end - position, builder.capacity_bytes - start)
-            builder.view[start : start + count] = data[position : position + count]
+            reached = position + count
+            builder.view[start : start + count] = data[position:reached]
             builder.written_bytes = builder.committed_bytes = start + count
-            mark = batch.ended_between(position, position + count)
-            if mark[0]:
+            mark = batch.ended_between(position, reached)
+            if mark is not None:
                 builder.marks.append(mark)
-            if is_continuation:
-                consumer = builder.create_consumer(from_beginning=True)
-                consumer.partial_record_length = min(count, batch.record_end(position) - position)
+            if into and consumer is not None:
+                consumer.partial_record_length = min(reached, record_end) - position
+                consumer.look()
                 self._add(channel, consumer, builder, consumer.partial_record_length)
-            position += count
+            position = reached
             if builder.written_bytes == builder.capacity_bytes:
                 builder.finish(FlushReason.FULL)
                 builder.close()

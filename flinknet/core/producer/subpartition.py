@@ -17,6 +17,8 @@ from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.probe import FlushReason
 
 UNLIMITED_BYTES = 2**31 - 1
+_EVENT, _FLUSH = int(FlushReason.EVENT), int(FlushReason.FLUSH)
+_PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
 
 
 class BufferAvailabilityListener(Protocol):
@@ -89,7 +91,7 @@ class PipelinedSubpartition:
         if self.is_finished or self.is_released:
             consumer.close()
             return -1
-        if consumer.data_type == DataType.PRIORITIZED_EVENT_BUFFER:
+        if consumer.data_type == _PRIORITIZED_EVENT:
             self._queue.insert(self._priority_elements, consumer)
             self._priority_elements += 1
         else:
@@ -119,19 +121,21 @@ class PipelinedSubpartition:
         queue = self._queue
         if self.is_blocked and not self._priority_elements:
             return None
-        if not queue:
+        count = len(queue)
+        if not count:
             self._flush_requested = False
             return None
         while True:
             consumer = queue[0]
             piece = consumer.build()
             is_finished = consumer.is_finished
-            if len(queue) == 1:
+            if count == 1:
                 self._flush_requested = False
             elif not is_finished:
                 raise RuntimeError("an open buffer must be the last of its queue")
             if is_finished:
                 queue.popleft()
+                count -= 1
                 if self._priority_elements:
                     self._priority_elements -= 1
                 consumer.buffer.recycle()
@@ -142,18 +146,23 @@ class PipelinedSubpartition:
             if piece.size_bytes:
                 break
             piece.buffer.recycle()
-            if not is_finished or not queue:
+            if not is_finished or not count:
                 return None
         if not consumer.is_buffer:
-            piece.reason = FlushReason.EVENT
+            piece.reason = _EVENT
             if piece.data_type in IS_BLOCKING_UPSTREAM:
                 self.is_blocked = True
         elif not is_finished:
-            piece.reason = FlushReason.FLUSH
-        piece.backlog_buffers = self.backlog()
-        piece.next_data_type = queue[0].data_type if self.is_data_available else DataType.NONE
-        piece.sequence_number = self._sequence_number
-        self._sequence_number = _next_sequence_number(self._sequence_number)
+            piece.reason = _FLUSH
+        if count and not self.is_blocked:
+            piece.backlog_buffers = self.backlog()
+            if count > 1 or self._flush_requested or queue[0].is_finished:
+                piece.next_data_type = queue[0].data_type
+        elif self.is_blocked and self._priority_elements:
+            piece.next_data_type = queue[0].data_type
+        number = self._sequence_number
+        piece.sequence_number = number
+        self._sequence_number = number + 1 if number != 0x7FFFFFFF else -0x80000000
         return piece
 
     def backlog(self) -> int:
@@ -199,8 +208,3 @@ class PipelinedSubpartition:
         if count == 1:
             return 1 if queue[0].is_finished else 0
         return count - 1 if count else 0
-
-
-def _next_sequence_number(number: int) -> int:
-    """32-bit arithmetic: after 2147483647 comes -2147483648."""
-    return number + 1 if number != 0x7FFFFFFF else -0x80000000

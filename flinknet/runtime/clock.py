@@ -1,0 +1,13 @@
+"""The one place that reads a clock."""
+
+from __future__ import annotations
+
+import time
+
+monotonic_ns = time.monotonic_ns
+"""Instant in ns of CLOCK_MONOTONIC, shared by all processes of a host."""
+
+
+def wall_clock_iso() -> str:
+    """The date and time now, UTC, for manifests."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -1,0 +1,141 @@
+"""EventLoop: sockets, deadlines and tasks of one TaskManager, in turns, on one thread."""
+
+from __future__ import annotations
+
+import select
+import selectors
+import socket
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from flinknet.core.connection import Connection
+
+from .clock import monotonic_ns
+from .transport import RECEIVE_BYTES, TcpTransport
+
+import os
+STEPS_PER_TURN = int(os.environ.get('STEPS','16'))
+SPIN_NS = int(os.environ.get('SPIN','0'))
+"""Steps of a task in one turn: about as many buffers as one channel may hold."""
+
+IDLE_WAIT_NS = 200_000_000
+"""Longest sleep; the control pipe wakes the loop earlier."""
+
+
+class Task(Protocol):
+    """What the loop steps (tasks.SourceTask, tasks.SinkTask)."""
+
+    def step(self, *, now_ns: int) -> int | None:
+        """Do a bounded piece of work; returns when to call again, None for when the network has moved."""
+
+
+class EventLoop:
+    """Turns of: tasks, sending, waiting, receiving. `busy_ns` is the time not spent waiting."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._transports: list[TcpTransport] = []
+        self._receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
+        self.tasks: Sequence[Task] = ()
+        self.busy_ns = 0
+        self.waited_ns = 0
+
+    def add_reader(self, sock: socket.socket | int, callback: Callable[[], None]) -> None:
+        """Call back when a descriptor that is no transport has something to read."""
+        self._selector.register(sock, selectors.EVENT_READ, callback)
+
+    def remove_reader(self, sock: socket.socket | int) -> None:
+        """Forget a descriptor."""
+        self._selector.unregister(sock)
+
+    def add_transport(
+        self, sock: socket.socket, connection: Connection, *, is_connecting: bool = False
+    ) -> TcpTransport:
+        """Drive a connection over a socket."""
+        transport = TcpTransport(
+            sock,
+            connection,
+            self._receive_buffer,
+            monotonic_ns,
+            self._set_want_write,
+            self._forget,
+            is_connecting=is_connecting,
+        )
+        events = selectors.EVENT_WRITE if is_connecting else selectors.EVENT_READ
+        self._selector.register(sock, events, transport)
+        self._transports.append(transport)
+        return transport
+
+    def run_once(self, *, until_ns: int | None = None) -> None:
+        """One turn; sleeps until something can be done, but not beyond `until_ns`."""
+        wake_ns = until_ns
+        for task in self.tasks:
+            next_ns = self._step(task)
+            if next_ns is not None and (wake_ns is None or next_ns < wake_ns):
+                wake_ns = next_ns
+        for transport in self._transports:
+            transport.pump()
+            deadline_ns = transport.connection.next_deadline_ns()
+            if deadline_ns is not None and (wake_ns is None or deadline_ns < wake_ns):
+                wake_ns = deadline_ns
+        for key, events in self._wait(wake_ns):
+            target = key.data
+            if isinstance(target, TcpTransport):
+                if events & selectors.EVENT_WRITE:
+                    target.handle_writable()
+                if events & selectors.EVENT_READ and not target.is_closed:
+                    target.handle_readable()
+            else:
+                target()
+        self._handle_deadlines()
+        if any(transport.is_closed for transport in self._transports):
+            self._transports = [each for each in self._transports if not each.is_closed]
+
+    def close(self) -> None:
+        """Close all connections and the selector."""
+        for transport in self._transports:
+            transport.close()
+        self._selector.close()
+
+    def _step(self, task: Task) -> int | None:
+        next_ns: int | None = None
+        for _ in range(STEPS_PER_TURN):
+            now_ns = monotonic_ns()
+            next_ns = task.step(now_ns=now_ns)
+            if next_ns is None or next_ns > now_ns:
+                break
+        return next_ns
+
+    def _wait(self, wake_ns: int | None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Wait for sockets, to the microsecond: an epoll wait alone would round up to a millisecond."""
+        now_ns = monotonic_ns()
+        timeout_ns = IDLE_WAIT_NS if wake_ns is None else wake_ns - now_ns
+        if timeout_ns > 0 and SPIN_NS:
+            end = now_ns + min(SPIN_NS, timeout_ns)
+            while True:
+                found = self._selector.select(0)
+                t = monotonic_ns()
+                if found or t >= end:
+                    break
+            self.waited_ns += t - now_ns
+            if found:
+                return found
+            now_ns = t
+            timeout_ns = IDLE_WAIT_NS if wake_ns is None else wake_ns - now_ns
+        if timeout_ns > 0:
+            select.select([self._selector.fileno()], [], [], min(timeout_ns, IDLE_WAIT_NS) / 1e9)
+            self.waited_ns += monotonic_ns() - now_ns
+        return self._selector.select(0)
+
+    def _handle_deadlines(self) -> None:
+        for transport in self._transports:
+            deadline_ns = transport.connection.next_deadline_ns()
+            if deadline_ns is not None and deadline_ns <= monotonic_ns():
+                transport.connection.handle_deadline(now_ns=monotonic_ns())
+
+    def _set_want_write(self, transport: TcpTransport, wants: bool) -> None:
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if wants else 0)
+        self._selector.modify(transport.sock, events, transport)
+
+    def _forget(self, transport: TcpTransport) -> None:
+        self._selector.unregister(transport.sock)

@@ -1,0 +1,53 @@
+"""Facts about the host that belong beside every result, and the use of processor and memory while a run goes on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+import flinknet
+
+from .clock import wall_clock_iso
+
+
+def environment() -> dict[str, Any]:
+    """Where and with what a result was measured; JSON-ready."""
+    frequency = psutil.cpu_freq()
+    return {
+        "flinknet": flinknet.__version__,
+        "python": platform.python_version(),
+        "implementation": sys.implementation.name,
+        "numpy": metadata.version("numpy"),
+        "zstandard": metadata.version("zstandard"),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "cpu": _cpu_model(),
+        "cpu_mhz": round(frequency.current) if frequency else None,
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_bytes": psutil.virtual_memory().total,
+        "load_average": round(os.getloadavg()[0], 2),
+        "started_at": wall_clock_iso(),
+    }
+
+
+def host_id() -> str:
+    """What tells hosts apart whose clocks must not be compared: the id of this boot."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return platform.node()
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor()

@@ -1,0 +1,277 @@
+"""The launcher: spawns the TaskManagers of a run, leads them through it, collects what they measured, ends them.
+
+No process outlives the run: TaskManagers watch the control pipe, and whatever happens here, `finally` closes the pipes,
+waits a moment, and kills what is left.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterable
+from multiprocessing.connection import Connection as Pipe
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import TypeVar
+
+from flinknet import errors
+from flinknet.config import Scenario
+from flinknet.errors import FlinknetError, RunFailedError
+from flinknet.options import effective_flink_keys
+from flinknet.results import Progress, RunResult, Warning
+from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
+
+from . import messages as say
+from .clock import monotonic_ns, wall_clock_iso
+from .deployment import Deployment, deploy
+from .host import environment, host_id
+from .measure import assemble, check_records
+from .progress import ProgressMeter
+from .task_manager import main as task_manager_main
+
+START_DELAY_NS = 50_000_000
+"""From the word "start" to the first record, so that every process has heard it."""
+
+EXIT_WAIT_S = 2.0
+
+_T = TypeVar("_T")
+
+
+def run_scenario(
+    scenario: Scenario,
+    *,
+    out_dir: Path | None,
+    trace: bool,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> RunResult:
+    """Run a scenario over real sockets.
+
+    Args:
+        out_dir: the run directory, created if need be; gets the manifest and the traces. None: nothing is written.
+        trace: record every message into `out_dir`.
+        on_progress: called several times a second.
+
+    Raises:
+        ConfigError, TransportError, TraceError: it could not start.
+        RunFailedError: a process died, or records were lost, repeated or out of order.
+        KeyboardInterrupt: every process has ended.
+    """
+    deployment = deploy(scenario)
+    with _Cluster(deployment, out_dir if trace else None) as cluster:
+        result = _lead(cluster, on_progress or (lambda _: None))
+    return result
+
+
+def _lead(cluster: _Cluster, on_progress: Callable[[Progress], None]) -> RunResult:
+    deployment = cluster.deployment
+    meter = ProgressMeter(deployment)
+    on_progress(meter.progress("starting", monotonic_ns()))
+    ports = cluster.collect(say.Bound)
+    host = deployment.scenario.network.bind_host
+    cluster.tell(say.Connect({index: (host, bound.port) for index, bound in enumerate(ports)}))
+    cluster.collect(say.Ready)
+    start = _instants(deployment.scenario)
+    cluster.save_manifest(None)
+    cluster.tell(start)
+    meter.start = start
+
+    def sampled(index: int, message: object) -> None:
+        if isinstance(message, say.Sample):
+            meter.add(index, message, monotonic_ns())
+            on_progress(meter.progress(None, monotonic_ns()))
+
+    reports = cluster.collect(say.Report, sampled)
+    cluster.tell(say.Exit())
+    last_ns = max(
+        (each.last_measured_ns for report in reports for each in report.consumer_channels),
+        default=0,
+    )
+    cluster.save_manifest(start, start.measured_to_ns or last_ns + 1)
+    on_progress(meter.progress("finished", monotonic_ns()))
+    check_records(deployment, reports)
+    trace = str(cluster.trace_dir) if cluster.trace_dir is not None else None
+    return assemble(deployment, reports, start, trace)
+
+
+def _instants(scenario: Scenario) -> say.Start:
+    """When the run starts, when its measured part begins and ends, when sources stop."""
+    workload = scenario.workload
+    start_ns = monotonic_ns() + START_DELAY_NS
+    measured_from_ns = start_ns + workload.warmup_ns
+    to_ns: int | None = None
+    if workload.records is None:
+        assert workload.duration_ns is not None
+        to_ns = measured_from_ns + workload.duration_ns
+    elif not workload.is_max_rate:
+        to_ns = measured_from_ns + round(workload.records / workload.rate_per_s * 1e9)
+    elif workload.duration_ns is not None:
+        to_ns = measured_from_ns + workload.duration_ns
+    return say.Start(start_ns, measured_from_ns, to_ns, to_ns)
+
+
+class _Cluster:
+    """The processes of one run and their pipes."""
+
+    def __init__(self, deployment: Deployment, trace_dir: Path | None) -> None:
+        self.deployment = deployment
+        self.trace_dir = trace_dir
+        self._started_at = wall_clock_iso()
+        self._processes: list[BaseProcess] = []
+        self._pipes: list[Pipe] = []
+
+    def __enter__(self) -> _Cluster:
+        try:
+            self._spawn()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pipe in self._pipes:
+            pipe.close()
+        for process in self._processes:
+            process.join(EXIT_WAIT_S)
+            if process.is_alive():
+                process.kill()
+                process.join()
+
+    def _spawn(self) -> None:
+        if self.trace_dir is not None:
+            try:
+                self.trace_dir.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise errors.TraceError(
+                    f"{self.trace_dir}: cannot be made a run directory ({error.strerror});"
+                    " give another --out"
+                ) from error
+        context = multiprocessing.get_context("spawn")
+        for index in range(self.deployment.scenario.task_managers):
+            ours, theirs = context.Pipe()
+            path = self.trace_dir / f"tm-{index}.fnt" if self.trace_dir is not None else None
+            spec = say.TaskManagerSpec(index, self.deployment, path)
+            process = context.Process(
+                target=task_manager_main, args=(theirs, spec), name=spec.name, daemon=True
+            )
+            self._pipes.append(ours)
+            process.start()
+            self._processes.append(process)
+            theirs.close()
+
+    def tell(self, message: object) -> None:
+        """Say something to every TaskManager. One that has died is noticed when its answer is collected."""
+        for pipe in self._pipes:
+            try:
+                pipe.send(message)
+            except OSError:
+                continue
+
+    def collect(
+        self, kind: type[_T], other: Callable[[int, object], None] = lambda *_: None
+    ) -> list[_T]:
+        """Wait until every TaskManager has said something of this kind.
+
+        Raises: RunFailedError or the error a TaskManager ended with.
+        """
+        answers: dict[int, _T] = {}
+        while len(answers) < len(self._pipes):
+            waiting = [pipe for index, pipe in enumerate(self._pipes) if index not in answers]
+            for index in self._ready(waiting):
+                message = self._receive(index)
+                if isinstance(message, kind):
+                    answers[index] = message
+                elif isinstance(message, say.Failed):
+                    raise _error_of(index, message)
+                else:
+                    other(index, message)
+        return [answers[index] for index in range(len(self._pipes))]
+
+    def save_manifest(self, start: say.Start | None, measured_to_ns: int | None = None) -> None:
+        """Write the manifest of the run directory: before the run, and again with its measured part."""
+        if self.trace_dir is None:
+            return
+        scenario = self.deployment.scenario
+        host = environment()
+        RunManifest(
+            scenario=scenario.to_dict(),
+            flink_keys=dict(effective_flink_keys(scenario.network)),
+            host=host,
+            versions={"flinknet": host["flinknet"], "python": host["python"]},
+            seed=scenario.seed,
+            clock=ClockInfo(host_id=host_id()),
+            started_at=self._started_at,
+            measured_from_ns=start.measured_from_ns if start is not None else None,
+            measured_to_ns=measured_to_ns,
+            processes=tuple(
+                ProcessInfo(f"tm-{index}", f"tm-{index}.fnt", process.pid or 0)
+                for index, process in enumerate(self._processes)
+            ),
+            channels=tuple(self._channel_infos()),
+        ).save(self.trace_dir)
+
+    def _channel_infos(self) -> Iterable[ChannelInfo]:
+        deployment = self.deployment
+        for channel in deployment.channels:
+            producer = f"tm-{deployment.producer_task_managers[channel.producer]}"
+            consumer = f"tm-{deployment.consumer_task_managers[channel.consumer]}"
+            yield ChannelInfo(
+                index=channel.index,
+                receiver_id=channel.receiver_id.hex(),
+                producer=channel.producer,
+                consumer=channel.consumer,
+                producer_process=producer,
+                consumer_process=consumer,
+                connection=f"{producer}->{consumer}",
+                subpartition=channel.subpartition,
+                partition=deployment.partition_id(channel.producer).encode().hex(),
+                is_local=False,
+            )
+
+    def _ready(self, pipes: list[Pipe]) -> list[int]:
+        return [self._pipes.index(pipe) for pipe in wait(pipes)]  # type: ignore[arg-type]
+
+    def _receive(self, index: int) -> object:
+        try:
+            return self._pipes[index].recv()
+        except (EOFError, OSError):
+            process = self._processes[index]
+            process.join(EXIT_WAIT_S)
+            raise RunFailedError(
+                f"tm-{index} (pid {process.pid}) died in mid-run, {_how(process.exitcode)};"
+                " what it had recorded is in the run directory"
+            ) from None
+
+
+def _error_of(index: int, failed: say.Failed) -> Exception:
+    kind = getattr(errors, failed.kind, None) if failed.kind else None
+    if kind is None:
+        return RuntimeError(f"tm-{index} failed:\n{failed.error}")
+    if kind in (errors.ConfigError, errors.LocalTransportError, errors.TraceError):
+        return _plain(kind, failed.error)
+    if issubclass(kind, errors.BufferPoolError):
+        return errors.ConfigError(failed.error)
+    return RunFailedError(f"tm-{index}: {failed.error}")
+
+
+def _plain(kind: type[FlinknetError], text: str) -> FlinknetError:
+    return kind(text)
+
+
+def _how(exit_code: int | None) -> str:
+    if exit_code is not None and exit_code < 0:
+        return f"killed by signal {-exit_code}"
+    return f"exit code {exit_code}"
+
+
+def warnings_of_host(scenario: Scenario) -> tuple[Warning, ...]:
+    """What about this host makes results doubtful before anything ran."""
+    cores = environment()["cores"]
+    if scenario.task_managers > cores:
+        return (
+            Warning(
+                "cpu-contended",
+                f"{scenario.task_managers} task managers share {cores} cores; they slow each other"
+                " down. Use --task-managers 2, or a larger machine.",
+            ),
+        )
+    return ()

@@ -1,0 +1,213 @@
+"""From the reports of all TaskManagers to one RunResult: totals, per channel, what limited the run, what to doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flinknet.config import Scenario
+from flinknet.core.probe import FlushReason
+from flinknet.errors import RunFailedError
+from flinknet.histogram import LogLinearHistogram
+from flinknet.options import effective_flink_keys
+from flinknet.results import (
+    BacklogSummary,
+    ChannelMeasured,
+    CreditSummary,
+    FlushCounts,
+    Measured,
+    RunResult,
+    Warning,
+)
+
+from .deployment import Deployment
+from .messages import ConsumerChannelReport, ProducerChannelReport, Report, Start
+
+SCHEDULE_MISSED_NS = 10_000_000
+"""A source that emits a record this late did not keep its schedule."""
+
+FEW_SAMPLES = 500
+"""Below this no p99 is given."""
+
+
+def check_records(deployment: Deployment, reports: Sequence[Report]) -> None:
+    """Every record came once and in order on its channel.
+
+    Raises: RunFailedError that counts what did not.
+    """
+    sent = {
+        each.channel: each.sent_records for report in reports for each in report.producer_channels
+    }
+    faults = []
+    for report in reports:
+        for channel in report.consumer_channels:
+            # A loss that the record numbers showed is one that the totals show too.
+            missing = sent[channel.channel] - channel.records
+            lost, repeated = channel.lost, channel.repeated
+            if missing > 0:
+                lost += missing
+            elif missing < 0:
+                repeated -= missing
+            if lost or repeated or channel.reordered:
+                faults.append(
+                    f"channel {channel.channel}: {lost} lost, {repeated} repeated,"
+                    f" {channel.reordered} out of order"
+                )
+    if faults:
+        raise RunFailedError("records did not arrive once and in order: " + "; ".join(faults[:5]))
+
+
+def assemble(
+    deployment: Deployment, reports: Sequence[Report], start: Start, trace: str | None
+) -> RunResult:
+    """One result from what every TaskManager reported, in the order of their index."""
+    scenario = deployment.scenario
+    consumers = [each for report in reports for each in report.consumer_channels]
+    producers = {each.channel: each for report in reports for each in report.producer_channels}
+    latency, uncorrected = LogLinearHistogram(), LogLinearHistogram()
+    for each in consumers:
+        latency.merge(LogLinearHistogram.from_bytes(each.latency))
+        uncorrected.merge(LogLinearHistogram.from_bytes(each.uncorrected))
+    records = sum(each.measured_records for each in consumers)
+    last_ns = max((each.last_measured_ns for each in consumers), default=0)
+    duration_ns = max(last_ns, start.measured_to_ns or 0) - start.measured_from_ns
+    duration_ns = duration_ns if records else (start.measured_to_ns or 0) - start.measured_from_ns
+    duration_ns = max(duration_ns, 1)
+    size = sum(each.measured_bytes for each in consumers)
+    reasons = [sum(report.reasons[i] for report in reports if report.reasons) for i in range(5)]
+    is_max_rate = scenario.workload.is_max_rate
+    measured = Measured(
+        records=records,
+        bytes=size,
+        buffers=sum(report.buffers for report in reports),
+        events=sum(report.events for report in reports),
+        duration_ns=duration_ns,
+        throughput_records_per_s=records / duration_ns * 1e9 if records else None,
+        throughput_bytes_per_s=size / duration_ns * 1e9 if records else None,
+        latency_ns=latency.summary(),
+        latency_uncorrected_ns=(latency if is_max_rate else uncorrected).summary(),
+        backlog_buffers=_backlog(list(producers.values())),
+        credits=CreditSummary(
+            announced=sum(report.credit_announced for report in reports),
+            messages=sum(report.credit_messages for report in reports),
+            starved_ns=sum(each.starved_ns for each in producers.values()),
+        ),
+        flushes=FlushCounts(
+            full=reasons[FlushReason.FULL],
+            timeout=reasons[FlushReason.FLUSH],
+            event=reasons[FlushReason.EVENT] + reasons[FlushReason.END],
+        ),
+    )
+    return RunResult(
+        config=dict(effective_flink_keys(scenario.network)),
+        workload=describe_workload(scenario),
+        measured=measured,
+        channels=tuple(
+            _channel(deployment, each, producers[each.channel], duration_ns) for each in consumers
+        ),
+        limited_by=_limited_by(scenario, measured, reports, deployment),
+        warnings=tuple(_warnings(scenario, measured, reports)),
+        trace=trace,
+    )
+
+
+def describe_workload(scenario: Scenario) -> dict[str, Any]:
+    """The workload as JSON-ready plain data, with the seed."""
+    described: dict[str, Any] = scenario.to_dict()["workload"]
+    described["slow_consumers"] = [dict(each) for each in described["slow_consumers"]]
+    if scenario.workload.is_max_rate:
+        described["rate_per_s"] = "max"
+    described["task_managers"] = scenario.task_managers
+    described["seed"] = scenario.seed
+    return described
+
+
+def _backlog(channels: Sequence[ProducerChannelReport]) -> BacklogSummary:
+    buffers = sum(each.buffers for each in channels)
+    if not buffers:
+        return BacklogSummary(None, None)
+    return BacklogSummary(
+        sum(each.backlog_sum for each in channels) / buffers,
+        max(each.backlog_max for each in channels),
+    )
+
+
+def _channel(
+    deployment: Deployment,
+    consumer: ConsumerChannelReport,
+    producer: ProducerChannelReport,
+    duration_ns: int,
+) -> ChannelMeasured:
+    deployed = deployment.channels[consumer.channel]
+    records = consumer.measured_records
+    return ChannelMeasured(
+        channel=consumer.channel,
+        producer=deployed.producer,
+        consumer=deployed.consumer,
+        records=records,
+        throughput_records_per_s=records / duration_ns * 1e9 if records else None,
+        latency_ns=LogLinearHistogram.from_bytes(consumer.latency).summary(),
+        backlog_buffers=_backlog([producer]),
+    )
+
+
+def _limited_by(
+    scenario: Scenario, measured: Measured, reports: Sequence[Report], deployment: Deployment
+) -> str:
+    """One sentence on what held the run back."""
+    workload = scenario.workload
+    upstream = [reports[index].busy_share for index in set(deployment.producer_task_managers)]
+    downstream = [reports[index].busy_share for index in set(deployment.consumer_task_managers)]
+    busy = (
+        f"producers' event loops were busy {max(upstream):.0%} of the time,"
+        f" consumers' {max(downstream):.0%}"
+    )
+    starved = (measured.credits.starved_ns or 0) / (measured.duration_ns * len(deployment.channels))
+    if measured.throughput_records_per_s is None:
+        return "no record was measured; the run was shorter than its latency."
+    copies = workload.consumers if workload.partitioner == "broadcast" else 1
+    offered = workload.rate_per_s * workload.producers * copies
+    if offered and measured.throughput_records_per_s >= 0.95 * offered:
+        return f"the rate asked for, which was kept; {busy}."
+    if workload.slow_consumers:
+        slow = ", ".join(str(each.index) for each in workload.slow_consumers)
+        return (
+            f"the slow consumer ({slow}): channels had data but no credit for {starved:.0%} of"
+            " the time."
+        )
+    if starved > 0.2:
+        return (
+            f"credit: channels had data but no credit for {starved:.0%} of the time, so the"
+            f" consumers' side set the pace; {busy}."
+        )
+    if max(upstream) > max(downstream) + 0.05:
+        return f"the producers' processor: {busy}."
+    if max(downstream) > max(upstream) + 0.05:
+        return f"the consumers' processor: {busy}."
+    return f"the processor on both sides: {busy}."
+
+
+def _warnings(scenario: Scenario, measured: Measured, reports: Sequence[Report]) -> list[Warning]:
+    found = []
+    late_ns = max(report.late_ns_max for report in reports)
+    if not scenario.workload.is_max_rate and late_ns > SCHEDULE_MISSED_NS:
+        found.append(
+            Warning(
+                "schedule-missed",
+                f"a source emitted a record {late_ns / 1e6:.1f} ms after its intended instant; latency"
+                " counts that wait, the uncorrected figure does not. Lower --rate if the load should"
+                " not saturate the stack.",
+            )
+        )
+    if measured.records < FEW_SAMPLES:
+        found.append(
+            Warning(
+                "few-samples",
+                f"{measured.records} records support no p99 (it takes {FEW_SAMPLES}); use a longer"
+                " --duration or more --records.",
+            )
+        )
+    for index, report in enumerate(reports):
+        if report.trace_error:
+            found.append(Warning("trace-incomplete", f"tm-{index}: {report.trace_error}"))
+    return found

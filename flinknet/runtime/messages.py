@@ -1,0 +1,132 @@
+"""What launcher and TaskManagers say to each other over their control pipe. Plain values, in the order of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .deployment import Deployment
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerSpec:
+    """Given at spawn: who the process is and where it writes its trace (None: nowhere)."""
+
+    index: int
+    deployment: Deployment
+    trace_path: Path | None
+
+    @property
+    def name(self) -> str:
+        """Its name in logs and traces."""
+        return f"tm-{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """TaskManager: the data port listens."""
+
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Launcher: the data ports of all TaskManagers; set up channels and request partitions."""
+
+    addresses: dict[int, tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """TaskManager: every channel of mine is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Launcher: the instants of the run. `end_ns` None: sources stop by number of records."""
+
+    start_ns: int
+    measured_from_ns: int
+    measured_to_ns: int | None
+    end_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSample:
+    """Where a channel stands: from the producer's side, or -1 there and records from the consumer's."""
+
+    channel: int
+    records: int = -1
+    backlog_buffers: int = -1
+    credits_available: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """TaskManager: how far it is, several times a second."""
+
+    records: int
+    size_bytes: int
+    latency: bytes | None
+    channels: tuple[ChannelSample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerChannelReport:
+    """What the consumer of a channel saw in the whole run, and measured in its measured part."""
+
+    channel: int
+    records: int
+    measured_records: int
+    measured_bytes: int
+    last_measured_ns: int
+    latency: bytes
+    uncorrected: bytes
+    lost: int
+    repeated: int
+    reordered: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerChannelReport:
+    """What the producer of a channel did in the whole run, and saw in its measured part."""
+
+    channel: int
+    sent_records: int
+    starved_ns: int
+    buffers: int
+    backlog_sum: int
+    backlog_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """TaskManager: the end. Totals are of the measured part; `busy` shares are of the whole run."""
+
+    consumer_channels: tuple[ConsumerChannelReport, ...] = ()
+    producer_channels: tuple[ProducerChannelReport, ...] = ()
+    buffers: int = 0
+    buffer_bytes: int = 0
+    events: int = 0
+    reasons: tuple[int, ...] = ()
+    credit_announced: int = 0
+    credit_messages: int = 0
+    late_ns_max: int = 0
+    writer_waited_ns: int = 0
+    busy_share: float = 0.0
+    trace_error: str | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """TaskManager: it cannot go on. `error` is a FlinknetError by name and text, or a traceback."""
+
+    error: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """Launcher: close everything and end."""

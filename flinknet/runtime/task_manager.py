@@ -1,0 +1,422 @@
+"""A TaskManager: one OS process with network memory, a data port, an event loop and some tasks.
+
+Life: bind -> connect (channels are opened) -> start (tasks run) -> report -> exit. The launcher leads, over a control
+pipe; when the pipe breaks the launcher is gone, and so is this process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import traceback
+from contextlib import suppress
+from multiprocessing.connection import Connection as Pipe
+
+from flinknet import errors
+from flinknet.core.buffers import NetworkBufferPool
+from flinknet.core.consumer import ConsumerConnection, RemoteInputChannel, SingleInputGate
+from flinknet.core.producer import (
+    BROADCAST,
+    BroadcastSelector,
+    ChannelSelector,
+    ForwardSelector,
+    KeyGroupSelector,
+    OutputFlusher,
+    PipelinedResultPartition,
+    ProducerConnection,
+    RebalanceSelector,
+    RecordWriter,
+    ResultPartitionManager,
+)
+from flinknet.errors import ConfigError, FlinknetError
+from flinknet.histogram import LogLinearHistogram
+from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
+from flinknet.tasks.sink import delay_of
+from flinknet.trace.manifest import ProcessInfo
+from flinknet.trace.recorder import TraceRecorder
+from flinknet.trace.statistics import EventStatistics
+from flinknet.trace.writer import TraceWriter
+from flinknet.workload.arrivals import ScheduledArrivals
+from flinknet.workload.sink import LatencySink
+
+from . import messages as say
+from .clock import monotonic_ns
+from .event_loop import EventLoop
+from .sockets import bind_data_port, connect_to
+
+SAMPLE_INTERVAL_NS = 200_000_000
+
+
+class TaskManager:
+    """Everything one process owns."""
+
+    def __init__(self, pipe: Pipe, spec: say.TaskManagerSpec) -> None:
+        self._pipe = pipe
+        self._spec = spec
+        self._deployment = spec.deployment
+        self._scenario = spec.deployment.scenario
+        self._network = self._scenario.network
+        self._loop = EventLoop()
+        self._pool = NetworkBufferPool(
+            self._network.network_memory_bytes // self._network.segment_size_bytes,
+            self._network.segment_size_bytes,
+        )
+        self._partitions = ResultPartitionManager()
+        self._own_partitions: dict[int, PipelinedResultPartition] = {}
+        self._gates: dict[int, SingleInputGate] = {}
+        self._sources: list[SourceTask] = []
+        self._sinks: list[SinkTask] = []
+        self._producer_connections: list[ProducerConnection] = []
+        writer = None
+        if spec.trace_path is not None:
+            process = ProcessInfo(spec.name, spec.trace_path.name, os.getpid())
+            writer = TraceWriter(spec.trace_path, process)
+        self._statistics = EventStatistics(len(self._deployment.channels), writer)
+        self._recorder = TraceRecorder(self._statistics)
+        self._inbox: list[object] = []
+        self._warmup_starved_ns: dict[int, int] = {}
+        self._busy_share = 0.0
+        self._peers: dict[str, ConsumerConnection] = {}
+
+    def run(self) -> None:
+        """Live from bind to exit."""
+        self._loop.add_reader(self._pipe.fileno(), self._receive_control)
+        server = bind_data_port(self._network.bind_host, self._network.data_port)
+        server.setblocking(False)
+        self._loop.add_reader(server, lambda: self._accept(server))
+        self._pipe.send(say.Bound(server.getsockname()[1]))
+        self._open_channels(self._await(say.Connect))
+        while not self._is_ready():
+            self._loop.run_once()
+            self._check_errors()
+        self._pipe.send(say.Ready())
+        start = self._await(say.Start)
+        self._start_tasks(start)
+        self._work(start)
+        self._pipe.send(self._report())
+        self._await(say.Exit)
+        self._loop.close()
+        server.close()
+
+    def close_trace(self) -> None:
+        """Save what was recorded; for the way out after an error."""
+        self._recorder.close()
+
+    def _await(self, kind: type) -> object:
+        """Keep the loop going until the launcher says something of this kind."""
+        while True:
+            for message in self._inbox:
+                if isinstance(message, kind):
+                    self._inbox.remove(message)
+                    return message
+            self._loop.run_once()
+            self._check_errors()
+
+    def _receive_control(self) -> None:
+        self._inbox.append(self._pipe.recv())  # EOFError ends the process: see main
+
+    def _accept(self, server: object) -> None:
+        sock, _ = server.accept()  # type: ignore[attr-defined]
+        connection = ProducerConnection(
+            self._partitions,
+            self._recorder,
+            {channel.receiver_id: channel.index for channel in self._deployment.channels},
+            partition_request_timeout_ns=self._network.partition_request_timeout_ns,
+        )
+        self._producer_connections.append(connection)
+        self._loop.add_transport(sock, connection)
+
+    def _open_channels(self, connect: object) -> None:
+        assert isinstance(connect, say.Connect)
+        for producer in self._deployment.producers_on(self._spec.index):
+            self._create_partition(producer)
+        for consumer in self._deployment.consumers_on(self._spec.index):
+            self._create_gate(consumer, connect)
+
+    def _create_partition(self, producer: int) -> None:
+        network = self._network
+        subpartitions = len(self._deployment.channels_of_producer(producer))
+        pool = self._pool.create_buffer_pool(
+            subpartitions + 1,
+            subpartitions * network.exclusive_buffers + network.floating_buffers,
+            channels=subpartitions,
+            max_buffers_per_channel=network.max_buffers_per_channel,
+            max_overdraft_buffers=network.max_overdraft_buffers,
+        )
+        partition = PipelinedResultPartition(
+            self._deployment.partition_id(producer),
+            subpartitions,
+            pool,
+            exclusive_buffers=network.exclusive_buffers,
+        )
+        self._own_partitions[producer] = partition
+        self._partitions.register(partition)
+
+    def _create_gate(self, consumer: int, connect: say.Connect) -> None:
+        network = self._network
+        gate = SingleInputGate()
+        deployed = self._deployment.channels_of_consumer(consumer)
+        # A.6 of the stack's rules: one floating buffer is required, the others are a wish.
+        pool = self._pool.create_buffer_pool(1, network.floating_buffers)
+        channels = [
+            RemoteInputChannel(
+                each.index,
+                each.receiver_id,
+                self._deployment.partition_id(each.producer),
+                each.subpartition,
+                gate,
+                position,
+                self._pool,
+                pool,
+                network.exclusive_buffers,
+            )
+            for position, each in enumerate(deployed)
+        ]
+        gate.set_channels(channels)
+        self._gates[consumer] = gate
+        for channel, each in zip(channels, deployed, strict=True):
+            task_manager = self._deployment.producer_task_managers[each.producer]
+            connection = self._connection_to(task_manager, connect.addresses[task_manager])
+            connection.request_subpartition(channel, now_ns=monotonic_ns())
+
+    def _connection_to(self, task_manager: int, address: tuple[str, int]) -> ConsumerConnection:
+        """The one connection to another TaskManager, opened when it is first needed."""
+        name = f"tm-{task_manager} at {address[0]}:{address[1]}"
+        connection = self._peers.get(name)
+        if connection is None:
+            connection = ConsumerConnection(name, self._recorder)
+            self._peers[name] = connection
+            self._loop.add_transport(connect_to(address), connection, is_connecting=True)
+        return connection
+
+    def _is_ready(self) -> bool:
+        return all(
+            subpartition.has_view
+            for partition in self._own_partitions.values()
+            for subpartition in partition.subpartitions
+        )
+
+    def _start_tasks(self, start: object) -> None:
+        assert isinstance(start, say.Start)
+        self._statistics.measured_from_ns = start.measured_from_ns
+        self._statistics.measured_to_ns = start.measured_to_ns
+        self._sources = [
+            self._create_source(producer, partition, start)
+            for producer, partition in self._own_partitions.items()
+        ]
+        self._sinks = [
+            self._create_sink(consumer, gate, start) for consumer, gate in self._gates.items()
+        ]
+        self._loop.tasks = (*self._sources, *self._sinks)
+
+    def _create_source(
+        self, producer: int, partition: PipelinedResultPartition, start: say.Start
+    ) -> SourceTask:
+        workload, network, seed = self._scenario.workload, self._network, self._scenario.seed
+        channels = tuple(each.index for each in self._deployment.channels_of_producer(producer))
+        selector = _selector(workload.partitioner, len(channels), seed + producer)
+        is_broadcast = isinstance(selector, BroadcastSelector)
+        arrivals = None
+        if not workload.is_max_rate:
+            arrivals = ScheduledArrivals(
+                workload.arrivals,
+                workload.rate_per_s,
+                start_ns=start.start_ns,
+                records=_scheduled_records(workload.rate_per_s, workload.records, start),
+                seed=seed * 1_000_003 + producer,
+            )
+        return SourceTask(
+            producer,
+            RecordWriter(partition, selector, buffer_timeout_ns=network.buffer_timeout_ns),
+            RecordBatcher(
+                workload,
+                (BROADCAST,) if is_broadcast else tuple(range(len(channels))),
+                epoch_ns=start.start_ns,
+                seed=seed * 7_368_787 + producer,
+            ),
+            OutputFlusher(network.buffer_timeout_ns, start_ns=start.start_ns),
+            self._recorder,
+            channels,
+            arrivals=arrivals,
+            records=workload.records,
+            start_ns=start.start_ns,
+            measured_from_ns=start.measured_from_ns,
+            end_ns=start.end_ns,
+            seed=seed * 15_485_863 + producer,
+        )
+
+    def _create_sink(self, consumer: int, gate: SingleInputGate, start: say.Start) -> SinkTask:
+        delay_ns = delay_of(consumer, self._scenario.workload.slow_consumers)
+        sinks = []
+        for _ in gate.channels:
+            sink = LatencySink(
+                epoch_ns=start.start_ns,
+                delay_ns_per_record=max(delay_ns, 0),
+                is_open_loop=not self._scenario.workload.is_max_rate,
+            )
+            sink.measured_from_ns = start.measured_from_ns
+            sink.measured_to_ns = start.measured_to_ns
+            sinks.append(sink)
+        return SinkTask(consumer, gate, tuple(sinks), self._recorder, delay_ns_per_record=delay_ns)
+
+    def _work(self, start: object) -> None:
+        """Run the tasks to their end, telling the launcher how far they are."""
+        assert isinstance(start, say.Start)
+        next_sample_ns = start.start_ns
+        begun_ns, waited_ns = monotonic_ns(), self._loop.waited_ns
+        while not self._is_finished():
+            self._loop.run_once(until_ns=next_sample_ns)
+            now_ns = monotonic_ns()
+            if now_ns >= next_sample_ns:
+                self._check_errors()
+                if now_ns < start.measured_from_ns:
+                    self._warmup_starved_ns = self._starved_ns()
+                self._pipe.send(self._sample())
+                next_sample_ns = now_ns + SAMPLE_INTERVAL_NS
+                if start.measured_to_ns is not None and now_ns >= start.measured_to_ns:
+                    for sink in self._sinks:
+                        sink.unpause()
+        total_ns = max(1, monotonic_ns() - begun_ns)
+        self._busy_share = 1 - (self._loop.waited_ns - waited_ns) / total_ns
+
+    def _is_finished(self) -> bool:
+        return all(sink.is_finished for sink in self._sinks) and all(
+            partition.is_released for partition in self._own_partitions.values()
+        )
+
+    def _check_errors(self) -> None:
+        for connection in self._peers.values():
+            if connection.error is not None:
+                raise connection.error
+
+    def _starved_ns(self) -> dict[int, int]:
+        """Credit-starved time of each channel that was ever read from here, so far."""
+        return {
+            reader.channel: reader.starved_ns
+            for connection in self._producer_connections
+            for reader in connection.opened_readers
+        }
+
+    def _sample(self) -> say.Sample:
+        latency = LogLinearHistogram()
+        channels = [
+            say.ChannelSample(
+                reader.channel,
+                backlog_buffers=reader.subpartition.backlog(),
+                credits_available=reader.credits_available,
+            )
+            for connection in self._producer_connections
+            for reader in connection.queue.readers.values()
+            if reader.subpartition is not None
+        ]
+        records = size = 0
+        for task in self._sinks:
+            for channel, sink in zip(task.gate.channels, task.sinks, strict=True):
+                sink.settle()
+                latency.merge(sink.latency)
+                records += sink.measured_records
+                size += sink.measured_bytes
+                channels.append(say.ChannelSample(channel.index, records=sink.records))
+        return say.Sample(
+            records, size, latency.to_bytes() if self._sinks else None, tuple(channels)
+        )
+
+    def _report(self) -> say.Report:
+        error = None
+        try:
+            self._recorder.close()
+        except errors.TraceError as trace_error:
+            error = str(trace_error)
+        statistics, starved_ns = self._statistics, self._starved_ns()
+        consumer_channels = []
+        for task in self._sinks:
+            for channel, sink in zip(task.gate.channels, task.sinks, strict=True):
+                sink.settle()
+                consumer_channels.append(
+                    say.ConsumerChannelReport(
+                        channel.index,
+                        sink.records,
+                        sink.measured_records,
+                        sink.measured_bytes,
+                        sink.last_measured_ns,
+                        sink.latency.to_bytes(),
+                        sink.uncorrected.to_bytes(),
+                        sink.disorder.lost,
+                        sink.disorder.repeated,
+                        sink.disorder.reordered,
+                    )
+                )
+        producer_channels = [
+            say.ProducerChannelReport(
+                channel.index,
+                source.sent_records.get(channel.subpartition, 0),
+                starved_ns.get(channel.index, 0) - self._warmup_starved_ns.get(channel.index, 0),
+                int(statistics.channel_buffers[channel.index]),
+                int(statistics.channel_backlog_sum[channel.index]),
+                int(statistics.channel_backlog_max[channel.index]),
+            )
+            for source in self._sources
+            for channel in self._deployment.channels_of_producer(source.index)
+        ]
+        return say.Report(
+            tuple(consumer_channels),
+            tuple(producer_channels),
+            statistics.buffers,
+            statistics.buffer_bytes,
+            statistics.events,
+            tuple(statistics.reasons.tolist()),
+            statistics.credit_announced,
+            statistics.credit_messages,
+            max((source.late_ns_max for source in self._sources), default=0),
+            sum(source.waited_ns for source in self._sources),
+            self._busy_share,
+            error,
+        )
+
+
+def main(pipe: Pipe, spec: say.TaskManagerSpec) -> None:
+    """Entry of the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides when we end
+    manager: TaskManager | None = None
+    try:
+        manager = TaskManager(pipe, spec)
+        manager.run()
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return  # the launcher is gone
+    except FlinknetError as error:
+        _save_trace(manager)
+        _tell(pipe, say.Failed(str(error), type(error).__name__))
+    except Exception:  # a bug; the launcher shows the traceback
+        _tell(pipe, say.Failed(traceback.format_exc(), ""))
+
+
+def _save_trace(manager: TaskManager | None) -> None:
+    if manager is not None:
+        with suppress(FlinknetError):
+            manager.close_trace()
+
+
+def _tell(pipe: Pipe, message: object) -> None:
+    with suppress(OSError):
+        pipe.send(message)
+
+
+def _selector(partitioner: str, channels: int, seed: int) -> ChannelSelector:
+    if partitioner == "forward":
+        return ForwardSelector()
+    if partitioner == "broadcast":
+        return BroadcastSelector()
+    if partitioner == "hash":
+        return KeyGroupSelector(channels)
+    if partitioner == "rebalance":
+        return RebalanceSelector(channels, seed % channels)
+    raise ConfigError(f"partitioner {partitioner!r} is not known")
+
+
+def _scheduled_records(rate_per_s: float, records: int | None, start: say.Start) -> int:
+    """Records of one source from start to end, warm-up included."""
+    if records is not None:
+        warmup_s = (start.measured_from_ns - start.start_ns) / 1e9
+        return records + round(warmup_s * rate_per_s)
+    assert start.end_ns is not None
+    return max(1, round((start.end_ns - start.start_ns) / 1e9 * rate_per_s))

@@ -1,0 +1,133 @@
+"""TcpTransport: a non-blocking socket on one side, the five verbs of a Connection on the other."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+from flinknet.core.connection import Connection
+from flinknet.errors import RemoteProtocolError
+
+RECEIVE_BYTES = 256 * 1024
+"""Read at most this much in one go: eight segments, about what a full set of credit brings."""
+
+PIECES_MAX = 512
+"""Pieces in one gathered write; the kernel takes 1024."""
+
+JOIN_BELOW_BYTES = 2048
+"""Pieces smaller than this on average are joined before they are sent: cheaper than gathering them."""
+
+
+class TcpTransport:
+    """Carries the bytes of one connection.
+
+    Args:
+        sock: connected or connecting; owned by the transport from now on.
+        want_write: told whether the transport waits for the socket to become writable.
+        forget: told just before the socket is closed.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        connection: Connection,
+        receive_buffer: memoryview,
+        clock: Callable[[], int],
+        want_write: Callable[[TcpTransport, bool], None],
+        forget: Callable[[TcpTransport], None],
+        *,
+        is_connecting: bool = False,
+    ) -> None:
+        sock.setblocking(False)
+        self.sock = sock
+        self.connection = connection
+        self.is_closed = False
+        self.is_connecting = is_connecting
+        self.sent_bytes = 0
+        self.received_bytes = 0
+        self._receive_buffer = receive_buffer
+        self._clock = clock
+        self._want_write = want_write
+        self._forget = forget
+        self._unsent: list[memoryview] = []
+        self._is_waiting = is_connecting
+
+    def handle_readable(self) -> None:
+        """Read once and hand it on; level-triggered polling brings us back for more."""
+        try:
+            count = self.sock.recv_into(self._receive_buffer)
+        except BlockingIOError:
+            return
+        except OSError:
+            count = 0
+        if count == 0:
+            self.close()
+            return
+        self.received_bytes += count
+        try:
+            self.connection.receive_data(self._receive_buffer[:count], now_ns=self._clock())
+        except RemoteProtocolError:
+            self.pump()
+            self.close()
+
+    def handle_writable(self) -> None:
+        """The socket takes bytes again, or is connected, or failed to."""
+        if self.is_connecting:
+            error = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if error:
+                self.close()
+                return
+            self.is_connecting = False
+        self._set_waiting(False)
+        self.pump()
+
+    def pump(self) -> None:
+        """Send what the connection has, until it has nothing or the socket takes no more."""
+        while not self._is_waiting and not self.is_closed:
+            pieces = self._unsent
+            if not pieces:
+                out = self.connection.data_to_send(now_ns=self._clock())
+                if not out:
+                    return
+                total = sum(map(len, out))
+                if total < JOIN_BELOW_BYTES * len(out):
+                    pieces = [memoryview(b"".join(out))]
+                else:
+                    pieces = [memoryview(piece) for piece in out]
+            self._unsent = self._send(pieces)
+
+    def close(self) -> None:
+        """Close the socket and tell the connection."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._forget(self)
+        self.sock.close()
+        self.connection.receive_eof(now_ns=self._clock())
+
+    def _send(self, pieces: list[memoryview]) -> list[memoryview]:
+        """Send once. Returns: what the socket did not take."""
+        try:
+            count = self.sock.sendmsg(pieces[:PIECES_MAX])
+        except BlockingIOError:
+            self._set_waiting(True)
+            return pieces
+        except OSError:
+            self.close()
+            return []
+        self.sent_bytes += count
+        index = 0
+        for piece in pieces:
+            if count < len(piece):
+                break
+            count -= len(piece)
+            index += 1
+        rest = pieces[index:]
+        if rest and count:
+            rest[0] = rest[0][count:]
+        return rest
+
+    def _set_waiting(self, is_waiting: bool) -> None:
+        if is_waiting != self._is_waiting:
+            self._is_waiting = is_waiting
+            self._want_write(self, is_waiting)
