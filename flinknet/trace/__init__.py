@@ -1,1 +1,28 @@
-""""""
+"""Traces: events in, files out, and back again.
+
+Here live the column table of an event, the byte layout of a trace file, the recorder (a
+`core.probe.Probe`), the writer and reader of files, the manifest of a run directory, and the
+checks of `trace verify`. Analysis lives in `replay`, printing in `report`. Rows enter one by one
+through `TraceRecorder.record`; they leave as numpy columns, a block at a time. Bytes of a layout
+stand in `format` and `columns` alone.
+"""
+
+from .manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
+from .reader import TraceReader, Truncation
+from .recorder import TraceRecorder
+from .run import Run, find_runs, open_run
+from .writer import TraceWriter
+
+__all__ = [
+    "ChannelInfo",
+    "ClockInfo",
+    "ProcessInfo",
+    "Run",
+    "RunManifest",
+    "TraceReader",
+    "TraceRecorder",
+    "TraceWriter",
+    "Truncation",
+    "find_runs",
+    "open_run",
+]

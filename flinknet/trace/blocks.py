@@ -1,0 +1,219 @@
+"""A block of events <-> bytes: which rows go where, and what its directory says.
+
+Rows are sorted by channel, then message kind, then trace point, then arrival; so the rows of one
+channel stand together and neighbours resemble each other. The extra column `order` keeps the
+arrival order: events of one instant (a driver hands one instant to everything it does in a turn)
+could not be put back in order without it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import zstandard
+
+from flinknet.errors import TraceFormatError
+
+from .columns import (
+    COMPRESSION_LEVEL,
+    DIFFERENCES,
+    EncodedColumn,
+    IntArray,
+    decode_column,
+    encode_column,
+)
+from .format import (
+    BLOCK_HEADER_BYTES,
+    CHANNEL_ENTRY,
+    BlockEntry,
+    BlockHeader,
+    BlockType,
+    channel_entries,
+    check_directory,
+    encode_block,
+)
+from .schema import ROW_DTYPE
+
+COLUMN_ENTRY = np.dtype(
+    [
+        ("column", "u1"),  # position in STORED_COLUMNS
+        ("is_differences", "u1"),
+        ("width_bytes", "u1"),
+        ("zero", "u1"),
+        ("frame_bytes", "<u4"),
+        ("frame_crc", "<u4"),
+        ("first", "<i8"),
+        ("low", "<i8"),
+    ]
+)
+
+ORDER = "order"
+"""Name of the extra column; sorting a block's rows by it gives the order of recording."""
+
+STORED_COLUMNS: tuple[tuple[str, str], ...] = (*ROW_DTYPE, (ORDER, "<i4"))
+"""Name and numpy type of what a block stores."""
+
+_NUMPY_TYPES = dict(STORED_COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBlock:
+    """The bytes of an EVENTS block, and its index entry (with offset 0.
+
+    The writer knows where it goes).
+    """
+
+    data: bytes
+    entry: BlockEntry
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRange:
+    """Where the frame of a column stands within its block, and how to read it."""
+
+    name: str
+    offset: int
+    frame_bytes: int
+    frame_crc: int
+    is_differences: bool
+    width_bytes: int
+    first: int
+    low: int
+
+
+def encode_events(rows: npt.NDArray[np.void]) -> Generator[None, None, EncodedBlock]:
+    """Encode a block in steps, one column a step, so that an event loop can go on between them.
+
+    Every step takes its column out of `rows`, which must stay as they are until the last one.
+    """
+    order = np.argsort(_sort_key(rows), kind="stable")
+    yield
+    compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
+    entries = np.zeros(len(STORED_COLUMNS), dtype=COLUMN_ENTRY)
+    frames: list[bytes] = []
+    channels: npt.NDArray[np.void] = np.zeros(0, dtype=CHANNEL_ENTRY)
+    at_ns = rows["at_ns"][order]
+    for number, (name, _) in enumerate(STORED_COLUMNS):
+        values = order if name == ORDER else rows[name][order]
+        if name == "channel":
+            channels = _channel_entries(values, at_ns)
+        column = encode_column(values, compressor, is_differences=name in DIFFERENCES)
+        frames.append(column.frame)
+        entries[number] = (
+            number,
+            column.is_differences,
+            column.width_bytes,
+            0,
+            len(column.frame),
+            zlib.crc32(column.frame),
+            column.first,
+            column.low,
+        )
+        yield
+    first_ns, last_ns = int(at_ns.min()), int(at_ns.max())
+    data = encode_block(
+        BlockType.EVENTS,
+        channels.tobytes() + entries.tobytes(),
+        frames,
+        columns=len(entries),
+        count=len(rows),
+        channels=len(channels),
+        first_ns=first_ns,
+        last_ns=last_ns,
+    )
+    entry = BlockEntry(0, len(data), BlockType.EVENTS, len(rows), first_ns, last_ns, channels)
+    return EncodedBlock(data, entry)
+
+
+def column_ranges(header: BlockHeader, directory: bytes) -> dict[str, ColumnRange]:
+    """Where each column of an EVENTS block stands, from its checked directory."""
+    entries = np.frombuffer(
+        directory, COLUMN_ENTRY, header.columns, header.channels * CHANNEL_ENTRY.itemsize
+    )
+    offset = BLOCK_HEADER_BYTES + header.directory_bytes
+    ranges = {}
+    for number, is_differences, width, _, size, crc, first, low in entries.tolist():
+        name = STORED_COLUMNS[number][0]
+        ranges[name] = ColumnRange(name, offset, size, crc, bool(is_differences), width, first, low)
+        offset += size
+    return ranges
+
+
+def check_block(header: BlockHeader, body: bytes, offset: int) -> BlockEntry:
+    """The index entry of the block at `offset`, if every checksum in its body is right.
+
+    Raises: TraceFormatError.
+    """
+    directory = body[: header.directory_bytes]
+    check_directory(header, directory)
+    channels = channel_entries(header, directory)
+    for column in column_ranges(header, directory).values():
+        start = column.offset - BLOCK_HEADER_BYTES
+        _check_frame(column, body[start : start + column.frame_bytes])
+    return BlockEntry(
+        offset,
+        header.length_bytes,
+        header.type,
+        header.count,
+        header.first_ns,
+        header.last_ns,
+        channels,
+    )
+
+
+def decode_range(column: ColumnRange, frame: bytes, count: int) -> IntArray:
+    """Decode the column that stands in `frame`.
+
+    Raises TraceFormatError if a byte of it is wrong.
+    """
+    _check_frame(column, frame)
+    encoded = EncodedColumn(
+        column.is_differences, column.width_bytes, column.first, column.low, frame
+    )
+    return decode_column(encoded, count, _NUMPY_TYPES[column.name])
+
+
+def _check_frame(column: ColumnRange, frame: bytes) -> None:
+    if len(frame) != column.frame_bytes or zlib.crc32(frame) != column.frame_crc:
+        raise TraceFormatError(f"the checksum of column {column.name} does not match")
+
+
+def selected(columns: Iterable[str] | None) -> tuple[str, ...]:
+    """The names of the wanted columns, all of the schema for None.
+
+    Raises TraceFormatError for an unknown one.
+    """
+    if columns is None:
+        return tuple(name for name, _ in ROW_DTYPE)
+    names = tuple(columns)
+    for name in names:
+        if name not in _NUMPY_TYPES:
+            raise TraceFormatError(f"no column {name!r}; there are {', '.join(_NUMPY_TYPES)}")
+    return names
+
+
+def _sort_key(rows: npt.NDArray[np.void]) -> IntArray:
+    """One integer a row that sorts as (channel, kind, point).
+
+    16 bits where that suffices (radix sort).
+    """
+    channel = rows["channel"].astype(np.int64)
+    channel -= channel.min()
+    kinds, points = int(rows["kind"].max()) + 1, int(rows["point"].max()) + 1
+    key: IntArray = (channel * kinds + rows["kind"]) * points + rows["point"]
+    return key.astype(np.uint16) if key.max() < 1 << 16 else key
+
+
+def _channel_entries(channel: IntArray, at_ns: IntArray) -> npt.NDArray[np.void]:
+    """The entries of a sorted channel column."""
+    starts = np.flatnonzero(np.r_[True, channel[1:] != channel[:-1]])
+    entries = np.zeros(len(starts), dtype=CHANNEL_ENTRY)
+    entries["channel"] = channel[starts]
+    entries["count"] = np.diff(np.r_[starts, len(channel)])
+    entries["first_ns"] = np.minimum.reduceat(at_ns, starts)
+    entries["last_ns"] = np.maximum.reduceat(at_ns, starts)
+    return entries

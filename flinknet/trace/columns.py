@@ -1,0 +1,103 @@
+"""One column of a block <-> bytes.
+
+A column is stored as unsigned integers of the smallest width that holds its spread, each less the
+lowest one. Columns that mostly grow (instants, sequence numbers, the order of arrival) are stored
+as differences to the row before. Integers of more than one byte are laid out plane by plane (all
+lowest bytes first), which zstd compresses better and faster than whole integers: 10.7 instead of
+12.2 bytes an event and 7.5 instead of 9.0 ms for a block of 65 536 events. A column without spread
+has no bytes at all.
+
+Arithmetic is modular in 64 bits, so every value comes back exactly, even where a difference
+overflows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import zstandard
+
+from flinknet.errors import TraceFormatError
+
+IntArray = npt.NDArray[Any]
+"""An integer array of any width."""
+
+COMPRESSION_LEVEL = 1
+"""zstd level: 3 saves 2 % of the bytes and costs 20 % more time."""
+
+DIFFERENCES = frozenset({"at_ns", "first_record_ns", "last_record_ns", "sequence_number", "order"})
+"""Columns stored as differences to the row before."""
+
+_WIDTHS = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedColumn:
+    """A column as it stands in a block.
+
+    Value (or difference) i is `low` + the i-th stored integer.
+    """
+
+    is_differences: bool
+    width_bytes: int  # of a stored integer; 0 if all are alike
+    first: int  # value of the first row, where differences are stored
+    low: int
+    frame: bytes  # zstd frame of the stored integers
+
+
+def encode_column(
+    values: IntArray, compressor: zstandard.ZstdCompressor, *, is_differences: bool
+) -> EncodedColumn:
+    """Encode a column of at least one row."""
+    first = 0
+    if is_differences:
+        first = int(values[0])
+        values = np.diff(values.astype(np.int64))
+        if not len(values):
+            return EncodedColumn(True, 0, first, 0, b"")
+    low = values.min()
+    spread = int(values.max()) - int(low)
+    if spread == 0:
+        return EncodedColumn(is_differences, 0, first, int(low), b"")
+    width_bytes = next(width for width in _WIDTHS if spread < 1 << 8 * width)
+    stored = (values - low).view(f"u{values.itemsize}").astype(f"<u{width_bytes}")
+    planes = np.ascontiguousarray(stored.view(np.uint8).reshape(-1, width_bytes).T)
+    return EncodedColumn(
+        is_differences, width_bytes, first, int(low), compressor.compress(planes.data)
+    )
+
+
+def decode_column(column: EncodedColumn, count: int, numpy_type: str) -> IntArray:
+    """Decode a column of `count` rows.
+
+    Raises: TraceFormatError if the frame does not hold exactly the integers it should; nothing
+        longer is unpacked.
+    """
+    stored_count = count - 1 if column.is_differences else count
+    if column.width_bytes == 0:
+        values = np.full(stored_count, column.low, dtype=np.int64)
+    else:
+        planes = np.frombuffer(
+            _decompress(column.frame, stored_count * column.width_bytes), dtype=np.uint8
+        )
+        stored = np.ascontiguousarray(planes.reshape(column.width_bytes, -1).T)
+        values = stored.view(f"<u{column.width_bytes}").ravel().astype(np.int64)
+        values += column.low
+    if column.is_differences:
+        steps, values = values, np.empty(count, dtype=np.int64)
+        values[0] = column.first
+        values[1:] = steps
+        np.cumsum(values, out=values)
+    return values.astype(numpy_type, copy=False)
+
+
+def _decompress(frame: bytes, expected_bytes: int) -> bytes:
+    try:
+        if zstandard.frame_content_size(frame) != expected_bytes:
+            raise TraceFormatError("a column does not have the length that its block claims")
+        return zstandard.ZstdDecompressor().decompress(frame, max_output_size=expected_bytes)
+    except zstandard.ZstdError as error:
+        raise TraceFormatError(f"a column cannot be decompressed ({error})") from error

@@ -1,0 +1,286 @@
+"""The byte layout of a trace file. Everything is little-endian; every byte stands under a CRC-32.
+
+    file    = header, block*, trailer, footer
+    header  = magic 8, version u32, length u32, description (JSON of that length),
+              crc32 of all before it u32
+    block   = marker "FNTB", type u8, columns u8, 2 zero bytes, events u32, channels u32,
+              directory bytes u32, data bytes u32, first instant i64, last instant i64,
+              crc32 of the directory u32, crc32 of the block header so far u32;
+              then the directory, then the data
+    footer  = offset of the trailer u64, crc32 of that offset u32, "FNTE"
+
+    EVENTS   directory = a CHANNEL_ENTRY for each channel held, a COLUMN_ENTRY for each column;
+             data = one zstd frame for each column, in the order of the entries (see `blocks`)
+    META     directory = JSON: a description that belongs to the whole file; no data
+    TRAILER  directory = totals (events u64, dropped events u64), a TRAILER_ENTRY for each block
+             before it, then their CHANNEL_ENTRYs in the same order; no data
+
+A footer that leads to a whole trailer proves a clean end. Without one the blocks are found by
+walking forward: each says its length. No length is believed before its checksum, and none beyond
+the end of the file.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flinknet.errors import TraceFormatError
+
+from .schema import ROW_FORMAT
+
+# History of the format:
+# 1  first version
+FORMAT_VERSION = 1
+
+MAGIC = b"\x89FNT\r\n\x1a\n"
+"""Starts every file; a transfer in text mode would break it."""
+
+BLOCK_MARKER = b"FNTB"
+FOOTER_MARKER = b"FNTE"
+
+MAX_BLOCK_EVENTS = 1 << 20
+"""More rows than this in one block are never believed."""
+
+_ROW = struct.Struct(ROW_FORMAT)
+_HEADER = struct.Struct("<8sII")
+_CRC = struct.Struct("<I")
+_BLOCK = struct.Struct("<4sBBxxIIIIqqI")
+_FOOTER = struct.Struct("<QI4s")
+_TOTALS = struct.Struct("<QQ")
+
+ROW_BYTES = _ROW.size
+"""Bytes of one event in the recorder's buffer."""
+
+pack_row = _ROW.pack_into
+"""`pack_row(buffer, offset, *event)`: the recorder's work on the hot path."""
+
+FILE_PREFIX_BYTES = _HEADER.size
+BLOCK_HEADER_BYTES = _BLOCK.size + _CRC.size
+FOOTER_BYTES = _FOOTER.size
+
+CHANNEL_ENTRY = np.dtype(
+    [("channel", "<i4"), ("count", "<u4"), ("first_ns", "<i8"), ("last_ns", "<i8")]
+)
+"""A channel held by a block: its rows and their time span."""
+
+TRAILER_ENTRY = np.dtype(
+    [
+        ("offset", "<u8"),
+        ("length_bytes", "<u8"),
+        ("type", "<u4"),
+        ("count", "<u4"),
+        ("channels", "<u4"),
+        ("first_ns", "<i8"),
+        ("last_ns", "<i8"),
+    ]
+)
+
+
+class BlockType(IntEnum):
+    """What a block holds."""
+
+    EVENTS = 1
+    META = 2
+    TRAILER = 3
+
+
+@dataclass(frozen=True, slots=True)
+class BlockHeader:
+    """The fixed part of a block."""
+
+    type: BlockType
+    columns: int
+    count: int
+    channels: int
+    directory_bytes: int
+    data_bytes: int
+    first_ns: int
+    last_ns: int
+    directory_crc: int
+
+    @property
+    def length_bytes(self) -> int:
+        """Length of the whole block."""
+        return BLOCK_HEADER_BYTES + self.directory_bytes + self.data_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BlockEntry:
+    """One block as the index knows it: where it stands, what it holds."""
+
+    offset: int
+    length_bytes: int
+    type: BlockType
+    count: int
+    first_ns: int
+    last_ns: int
+    channels: npt.NDArray[np.void]  # CHANNEL_ENTRY, ascending by channel
+
+
+@dataclass(frozen=True, slots=True)
+class Trailer:
+    """The index of a cleanly closed file, with its totals."""
+
+    events: int
+    dropped_events: int
+    blocks: tuple[BlockEntry, ...]
+
+
+def encode_file_header(description: dict[str, Any]) -> bytes:
+    """The header of a file."""
+    text = _encode_json(description)
+    header = _HEADER.pack(MAGIC, FORMAT_VERSION, len(text)) + text
+    return header + _CRC.pack(zlib.crc32(header))
+
+
+def file_header_bytes(prefix: bytes) -> int:
+    """Length of the whole header, from its first FILE_PREFIX_BYTES.
+
+    Raises: TraceFormatError for a file that is not a trace, or of a version that is not read here.
+    """
+    magic, version, text_bytes = _HEADER.unpack(prefix)
+    if magic != MAGIC:
+        raise TraceFormatError("not a flinknet trace (its first bytes are others)")
+    if version != FORMAT_VERSION:
+        raise TraceFormatError(
+            f"trace format version {version}, but this flinknet reads version {FORMAT_VERSION};"
+            " use the flinknet that wrote it, or record the run again"
+        )
+    return _HEADER.size + int(text_bytes) + _CRC.size
+
+
+def decode_file_header(header: bytes) -> dict[str, Any]:
+    """The description in a whole file header."""
+    body, (crc,) = header[: -_CRC.size], _CRC.unpack(header[-_CRC.size :])
+    if zlib.crc32(body) != crc:
+        raise TraceFormatError("the checksum of the file header does not match: it is damaged")
+    return _decode_json(body[_HEADER.size :])
+
+
+def encode_block(
+    block_type: BlockType,
+    directory: bytes,
+    data: Sequence[bytes] = (),
+    *,
+    columns: int = 0,
+    count: int = 0,
+    channels: int = 0,
+    first_ns: int = 0,
+    last_ns: int = 0,
+) -> bytes:
+    """A whole block."""
+    header = _BLOCK.pack(
+        BLOCK_MARKER,
+        block_type,
+        columns,
+        count,
+        channels,
+        len(directory),
+        sum(map(len, data)),
+        first_ns,
+        last_ns,
+        zlib.crc32(directory),
+    )
+    return b"".join((header, _CRC.pack(zlib.crc32(header)), directory, *data))
+
+
+def decode_block_header(header: bytes) -> BlockHeader | None:
+    """The fixed part of a block, or None if these BLOCK_HEADER_BYTES are not one."""
+    body, (crc,) = header[: _BLOCK.size], _CRC.unpack(header[_BLOCK.size :])
+    if not header.startswith(BLOCK_MARKER) or zlib.crc32(body) != crc:
+        return None
+    _, block_type, *numbers = _BLOCK.unpack(body)
+    decoded = BlockHeader(BlockType(block_type), *numbers)
+    return decoded if decoded.count <= MAX_BLOCK_EVENTS else None
+
+
+def check_directory(header: BlockHeader, directory: bytes) -> None:
+    """Check the directory of a block against its header; raises TraceFormatError."""
+    if len(directory) != header.directory_bytes or zlib.crc32(directory) != header.directory_crc:
+        raise TraceFormatError("the checksum of its directory does not match")
+
+
+def encode_meta(description: dict[str, Any]) -> bytes:
+    """A META block."""
+    return encode_block(BlockType.META, _encode_json(description))
+
+
+def decode_meta(directory: bytes) -> dict[str, Any]:
+    """What a META block says."""
+    return _decode_json(directory)
+
+
+def channel_entries(header: BlockHeader, directory: bytes) -> npt.NDArray[np.void]:
+    """The channels that an EVENTS block holds, from its checked directory."""
+    return np.frombuffer(directory, dtype=CHANNEL_ENTRY, count=header.channels)
+
+
+def encode_end(trailer: Trailer, offset: int) -> bytes:
+    """Trailer and footer of a file; `offset` is where the trailer will stand."""
+    entries = np.zeros(len(trailer.blocks), dtype=TRAILER_ENTRY)
+    for number, block in enumerate(trailer.blocks):
+        entries[number] = (
+            block.offset,
+            block.length_bytes,
+            block.type,
+            block.count,
+            len(block.channels),
+            block.first_ns,
+            block.last_ns,
+        )
+    totals = _TOTALS.pack(trailer.events, trailer.dropped_events)
+    directory = totals + entries.tobytes() + b"".join(b.channels.tobytes() for b in trailer.blocks)
+    crc = zlib.crc32(offset.to_bytes(8, "little"))
+    data = encode_block(BlockType.TRAILER, directory, count=len(trailer.blocks))
+    return data + _FOOTER.pack(offset, crc, FOOTER_MARKER)
+
+
+def decode_footer(footer: bytes) -> int | None:
+    """Offset of the trailer, or None if these FOOTER_BYTES are not a footer."""
+    offset, crc, marker = _FOOTER.unpack(footer)
+    return int(offset) if marker == FOOTER_MARKER and zlib.crc32(footer[:8]) == crc else None
+
+
+def decode_trailer(header: BlockHeader, directory: bytes) -> Trailer:
+    """The index, from the checked directory of a TRAILER block.
+
+    Raises: TraceFormatError if its parts do not add up.
+    """
+    if len(directory) < _TOTALS.size + header.count * TRAILER_ENTRY.itemsize:
+        raise TraceFormatError("the index in its trailer is too short")
+    events, dropped_events = _TOTALS.unpack_from(directory)
+    entries = np.frombuffer(directory, TRAILER_ENTRY, header.count, _TOTALS.size)
+    channels = np.frombuffer(directory, CHANNEL_ENTRY, offset=_TOTALS.size + entries.nbytes)
+    if int(entries["channels"].sum()) != len(channels) or int(entries["count"].sum()) != events:
+        raise TraceFormatError("the index in its trailer contradicts itself")
+    ends = np.cumsum(entries["channels"], dtype=np.int64).tolist()
+    blocks = tuple(
+        BlockEntry(offset, length, BlockType(kind), count, first, last, channels[end - held : end])
+        for (offset, length, kind, count, held, first, last), end in zip(
+            entries.tolist(), ends, strict=True
+        )
+    )
+    return Trailer(events, dropped_events, blocks)
+
+
+def _encode_json(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+
+
+def _decode_json(text: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise TraceFormatError(f"a description in it is not JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise TraceFormatError("a description in it is not a JSON object")
+    return value

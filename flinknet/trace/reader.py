@@ -1,0 +1,291 @@
+"""TraceReader: a file to blocks; tells what a cut or a crash cost."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flinknet.errors import TraceError, TraceFormatError, TraceTruncatedError
+
+from .blocks import check_block, column_ranges, decode_range, selected
+from .columns import IntArray
+from .format import (
+    BLOCK_HEADER_BYTES,
+    BLOCK_MARKER,
+    FILE_PREFIX_BYTES,
+    FOOTER_BYTES,
+    MAGIC,
+    BlockEntry,
+    BlockHeader,
+    BlockType,
+    Trailer,
+    check_directory,
+    decode_block_header,
+    decode_file_header,
+    decode_footer,
+    decode_meta,
+    decode_trailer,
+    file_header_bytes,
+)
+from .manifest import ProcessInfo
+
+_SEARCH_BYTES = 1 << 20
+
+EventColumns = dict[str, IntArray]
+"""Columns by name, all of one length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """A file without its trailer.
+
+    The process did not end cleanly, or the file was cut or damaged.
+    """
+
+    whole_blocks: int  # readable blocks
+    lost_bytes: int  # bytes that belong to no whole block
+
+
+class TraceReader:
+    """Reads one trace file, whole or cut anywhere.
+
+    A file with its trailer is read by its index. Without one the whole blocks are found by walking
+    forward, every checksum is verified on the way, and `truncation` says what is lost.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the file.
+
+        Raises: TraceFormatError for what is not a trace that can be read here, TraceTruncatedError
+            for a file cut within its header, TraceError if it cannot be opened.
+        """
+        self.path = Path(path)
+        self.truncation: Truncation | None = None
+        self.dropped_events: int | None = None  # known to a clean end only
+        try:
+            self._file = open(self.path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
+            self.size_bytes = self._file.seek(0, 2)
+        except OSError as error:
+            raise TraceError(f"{path}: cannot open the trace ({error.strerror})") from error
+        try:
+            with self._located():
+                self.process, self._blocks_start = self._read_file_header()
+            trailer = self._read_trailer()
+        except BaseException:
+            self._file.close()
+            raise
+        if trailer is None:
+            entries = self._walk()
+        else:
+            entries, self.dropped_events = trailer.blocks, trailer.dropped_events
+        self._blocks = tuple(entry for entry in entries if entry.type is BlockType.EVENTS)
+        self._metas = tuple(entry for entry in entries if entry.type is BlockType.META)
+
+    def __enter__(self) -> TraceReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the file ends with its trailer."""
+        return self.truncation is None
+
+    def blocks(self) -> tuple[BlockEntry, ...]:
+        """The index: what each readable block of events holds."""
+        return self._blocks
+
+    def meta(self) -> tuple[dict[str, Any], ...]:
+        """The descriptions of the META blocks, in order."""
+        with self._located():
+            return tuple(decode_meta(self._read_directory(entry)[1]) for entry in self._metas)
+
+    def read_block(self, index: int, columns: Iterable[str] | None = None) -> EventColumns:
+        """Columns of one block; rows are sorted by channel, kind and point.
+
+        The extra column `order` restores the order of recording.
+        Only the bytes of the wanted columns are read.
+
+        Raises: TraceFormatError if a byte of what is read is wrong.
+        """
+        entry = self._blocks[index]
+        with self._located(f"block {index} at byte {entry.offset}: "):
+            names = selected(columns)
+            header, directory = self._read_directory(entry)
+            ranges = column_ranges(header, directory)
+            return {
+                name: decode_range(
+                    ranges[name],
+                    self._read(entry.offset + ranges[name].offset, ranges[name].frame_bytes),
+                    header.count,
+                )
+                for name in names
+            }
+
+    def events(
+        self,
+        columns: Iterable[str] | None = None,
+        channels: Collection[int] | None = None,
+        from_ns: int | None = None,
+        to_ns: int | None = None,
+    ) -> Iterator[EventColumns]:
+        """Columns of the events wanted, block by block; blocks that hold none are not touched.
+
+        Args:
+            columns: names, all of the schema for None.
+            channels: channel indexes, all for None.
+            from_ns: first instant, no bound for None.
+            to_ns: instant after the last one, no bound for None.
+        """
+        names = selected(columns)
+        wanted = None if channels is None else np.array(sorted(channels), dtype=np.int64)
+        for index, entry in enumerate(self._blocks):
+            held = entry.channels
+            if wanted is not None:
+                is_held = np.isin(held["channel"], wanted)
+                if not is_held.any():
+                    continue
+                held = held[is_held]
+            first_ns, last_ns = int(held["first_ns"].min()), int(held["last_ns"].max())
+            is_early = from_ns is not None and first_ns < from_ns
+            is_late = to_ns is not None and last_ns >= to_ns
+            if (is_early and from_ns is not None and last_ns < from_ns) or (
+                is_late and to_ns is not None and first_ns >= to_ns
+            ):
+                continue
+            block = self.read_block(index, {*names, "at_ns"} if is_early or is_late else names)
+            keep = np.ones(entry.count, dtype=bool)
+            if wanted is not None:
+                keep &= np.repeat(is_held, entry.channels["count"])
+            if is_early:
+                keep &= block["at_ns"] >= from_ns
+            if is_late:
+                keep &= block["at_ns"] < to_ns
+            if keep.all():
+                yield {name: block[name] for name in names}
+            elif keep.any():
+                yield {name: block[name][keep] for name in names}
+
+    def _read(self, offset: int, length: int) -> bytes:
+        self._file.seek(offset)
+        parts = []
+        while length and (part := self._file.read(length)):
+            parts.append(part)
+            length -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _read_file_header(self) -> tuple[ProcessInfo, int]:
+        prefix = self._read(0, FILE_PREFIX_BYTES)
+        if not prefix:
+            raise TraceFormatError("the file is empty: its process ended before it recorded")
+        if len(prefix) < FILE_PREFIX_BYTES and MAGIC.startswith(prefix[: len(MAGIC)]):
+            raise TraceTruncatedError(self.path, 0, self.size_bytes)
+        length = file_header_bytes(prefix.ljust(FILE_PREFIX_BYTES, b"\0"))
+        if length > self.size_bytes:
+            raise TraceTruncatedError(self.path, 0, self.size_bytes)
+        return ProcessInfo.from_dict(decode_file_header(self._read(0, length))), length
+
+    def _read_directory(self, entry: BlockEntry) -> tuple[BlockHeader, bytes]:
+        """Header and checked directory of a block that the index names."""
+        header = decode_block_header(self._read(entry.offset, BLOCK_HEADER_BYTES))
+        if header is None or (header.length_bytes, header.count) != (
+            entry.length_bytes,
+            entry.count,
+        ):
+            raise TraceFormatError("its header is damaged")
+        directory = self._read(entry.offset + BLOCK_HEADER_BYTES, header.directory_bytes)
+        check_directory(header, directory)
+        return header, directory
+
+    def _read_trailer(self) -> Trailer | None:
+        """The index, or None without a whole one that covers the file without a gap."""
+        end = self.size_bytes - FOOTER_BYTES
+        if end < self._blocks_start:
+            return None
+        offset = decode_footer(self._read(end, FOOTER_BYTES))
+        if offset is None or not self._blocks_start <= offset <= end - BLOCK_HEADER_BYTES:
+            return None
+        header = decode_block_header(self._read(offset, BLOCK_HEADER_BYTES))
+        if header is None or header.type is not BlockType.TRAILER:
+            return None
+        if offset + header.length_bytes != end:
+            return None
+        directory = self._read(offset + BLOCK_HEADER_BYTES, header.directory_bytes)
+        try:
+            check_directory(header, directory)
+            trailer = decode_trailer(header, directory)
+        except TraceFormatError:
+            return None
+        position = self._blocks_start
+        for entry in trailer.blocks:
+            if entry.offset != position:
+                return None
+            position += entry.length_bytes
+        return trailer if position == offset else None
+
+    def _walk(self) -> tuple[BlockEntry, ...]:
+        """Every whole block of a file without its trailer; sets `truncation`."""
+        entries: list[BlockEntry] = []
+        lost_bytes = 0
+        offset = self._blocks_start
+        while offset < self.size_bytes:
+            entry = self._whole_block(offset)
+            if entry is None:
+                resume = self._next_marker(offset + 1)
+                lost_bytes += resume - offset
+                offset = resume
+            else:
+                entries.append(entry)
+                offset += entry.length_bytes
+        self.truncation = Truncation(
+            sum(entry.type is BlockType.EVENTS for entry in entries), lost_bytes
+        )
+        return tuple(entries)
+
+    def _whole_block(self, offset: int) -> BlockEntry | None:
+        """The block at `offset` if all of it is there and every checksum is right."""
+        prefix = self._read(offset, BLOCK_HEADER_BYTES)
+        header = decode_block_header(prefix) if len(prefix) == BLOCK_HEADER_BYTES else None
+        if header is None or offset + header.length_bytes > self.size_bytes:
+            return None
+        body = self._read(offset + BLOCK_HEADER_BYTES, header.length_bytes - BLOCK_HEADER_BYTES)
+        try:
+            return check_block(header, body, offset)
+        except TraceFormatError:
+            return None
+
+    def _next_marker(self, start: int) -> int:
+        """Offset of the next place that may be a block, the end of the file if there is none."""
+        overlap = len(BLOCK_MARKER) - 1
+        while start < self.size_bytes:
+            chunk = self._read(start, _SEARCH_BYTES)
+            found = chunk.find(BLOCK_MARKER)
+            if found >= 0:
+                return start + found
+            start += max(len(chunk) - overlap, 1)
+        return self.size_bytes
+
+    @contextmanager
+    def _located(self, where: str = "") -> Iterator[None]:
+        """Put path and place before what is wrong.
+
+        A contradiction inside checked bytes is a wrong format, too.
+        """
+        try:
+            yield
+        except TraceFormatError as error:
+            raise TraceFormatError(f"{self.path}: {where}{error}") from error
+        except (ValueError, IndexError, KeyError) as error:
+            raise TraceFormatError(
+                f"{self.path}: {where}its parts contradict each other"
+            ) from error

@@ -1,0 +1,156 @@
+"""TraceRecorder: a Probe that packs events into a buffer and hands full blocks to the writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from flinknet.errors import TraceError
+
+from .format import MAX_BLOCK_EVENTS, ROW_BYTES, pack_row
+from .schema import ROW_DTYPE
+from .statistics import EventWriter
+
+BLOCK_EVENTS = 65_536
+"""Events in a full block."""
+
+_SLICES = 32
+"""Parts of a block. Encoding has some twenty steps, so it is done before the next block is full."""
+
+
+class TraceRecorder:
+    """Records events of one process into one trace file.
+
+    A call of `record` costs 0.3 µs. Encoding a block of 65 536 events costs 7 to 9 ms, which would
+    stop the event loop for that long: so while one buffer fills, the block before it is encoded
+    column by column, one step of about a millisecond each time another 1/32 of the buffer is full.
+
+    `record` never raises for want of space: a block that cannot be written is dropped and counted,
+    `error` says why, and `close` raises it. Invariant: events recorded = events in the file +
+    dropped + still in memory.
+    """
+
+    def __init__(self, writer: EventWriter, *, block_events: int = BLOCK_EVENTS) -> None:
+        assert 0 < block_events <= MAX_BLOCK_EVENTS
+        self._writer = writer
+        self._block_bytes = block_events * ROW_BYTES
+        self._slice_bytes = max(1, block_events // _SLICES) * ROW_BYTES
+        self._buffer = bytearray(self._block_bytes)  # being filled
+        self._spare = bytearray(self._block_bytes)  # being encoded
+        self._offset = 0
+        self._limit = min(self._slice_bytes, self._block_bytes)
+        self._encoding: Iterator[None] | None = None
+        self._encoding_events = 0
+        self._pack = pack_row
+        self.dropped_events = 0
+        self.error: TraceError | None = None
+
+    def record(
+        self,
+        at_ns: int,
+        channel: int,
+        point: int,
+        kind: int,
+        data_type: int,
+        reason: int,
+        sequence_number: int,
+        payload_bytes: int,
+        records: int,
+        first_record_ns: int,
+        last_record_ns: int,
+        backlog_buffers: int,
+        credit_before: int,
+        credit_after: int,
+        pool_available_buffers: int,
+        pool_size_buffers: int,
+        value: int,
+        /,
+    ) -> None:
+        """Note one event; see `core.probe.Probe.record`.
+
+        Named arguments instead of `*values` save a quarter of the call (0.32 instead of 0.43 µs).
+        """
+        self._pack(
+            self._buffer,
+            self._offset,
+            at_ns,
+            channel,
+            point,
+            kind,
+            data_type,
+            reason,
+            sequence_number,
+            payload_bytes,
+            records,
+            first_record_ns,
+            last_record_ns,
+            backlog_buffers,
+            credit_before,
+            credit_after,
+            pool_available_buffers,
+            pool_size_buffers,
+            value,
+        )
+        self._offset += ROW_BYTES
+        if self._offset == self._limit:
+            self._slice_filled()
+
+    @property
+    def pending_events(self) -> int:
+        """Events that are not in the file yet."""
+        return self._offset // ROW_BYTES + self._encoding_events
+
+    def flush(self) -> None:
+        """Hand everything recorded so far to the file, as a block of its own if need be."""
+        self._finish_encoding()
+        if self._offset:
+            self._start_encoding()
+            self._finish_encoding()
+
+    def close(self) -> None:
+        """Flush and close the file. A second call does nothing.
+
+        Raises: TraceError if events were lost, with their number; what was written before is whole
+            and readable.
+        """
+        self.flush()
+        self._writer.close(dropped_events=self.dropped_events)
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise TraceError(f"{error} ({self.dropped_events} events were lost)") from error
+
+    def _slice_filled(self) -> None:
+        if self._offset == self._block_bytes:
+            self._finish_encoding()
+            self._start_encoding()
+        else:
+            self._encode_step()
+            self._limit = min(self._limit + self._slice_bytes, self._block_bytes)
+
+    def _start_encoding(self) -> None:
+        """Swap the buffers; the full one is encoded from now on."""
+        rows = np.frombuffer(self._buffer, ROW_DTYPE, self._offset // ROW_BYTES)
+        self._encoding, self._encoding_events = self._writer.events_in_steps(rows), len(rows)
+        self._buffer, self._spare = self._spare, self._buffer
+        self._offset = 0
+        self._limit = min(self._slice_bytes, self._block_bytes)
+
+    def _encode_step(self) -> bool:
+        """Do one step; returns whether there was one to do."""
+        if self._encoding is None:
+            return False
+        try:
+            next(self._encoding)
+            return True
+        except StopIteration:
+            pass
+        except TraceError as error:
+            self.error = error
+            self.dropped_events += self._encoding_events
+        self._encoding, self._encoding_events = None, 0
+        return False
+
+    def _finish_encoding(self) -> None:
+        while self._encode_step():
+            pass

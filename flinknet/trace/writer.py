@@ -1,0 +1,126 @@
+"""TraceWriter: blocks to a file, append-only."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flinknet.errors import TraceError
+
+from .blocks import encode_events
+from .format import (
+    CHANNEL_ENTRY,
+    BlockEntry,
+    BlockType,
+    Trailer,
+    encode_end,
+    encode_file_header,
+    encode_meta,
+)
+from .manifest import ProcessInfo
+
+_NO_CHANNELS = np.zeros(0, dtype=CHANNEL_ENTRY)
+
+
+class TraceWriter:
+    """Writes one trace file: header at once, blocks as they come, trailer at close.
+
+    Invariant: the file is a header and whole blocks. What could not be written whole is cut off
+        again, so a full disk costs the block that did not fit and nothing before it.
+    """
+
+    def __init__(self, path: Path, process: ProcessInfo) -> None:
+        """Create the file; it must not exist.
+
+        Raises: TraceError, naming the path and the cause.
+        """
+        self.path = path
+        self.events = 0
+        self._blocks: list[BlockEntry] = []
+        self._size_bytes = 0
+        try:
+            self._file = open(path, "xb", buffering=0)  # noqa: SIM115 - closed by close()
+        except FileExistsError:
+            raise TraceError(f"{path}: exists already; traces are never overwritten") from None
+        except OSError as error:
+            raise TraceError(f"{path}: cannot create the trace ({error.strerror})") from error
+        self._append(encode_file_header(process.to_dict()))
+
+    def __enter__(self) -> TraceWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes written so far."""
+        return self._size_bytes
+
+    def write_meta(self, description: dict[str, Any]) -> None:
+        """Write a META block: JSON-ready, about the whole file, such as its channels."""
+        data = encode_meta(description)
+        entry = BlockEntry(self._size_bytes, len(data), BlockType.META, 0, 0, 0, _NO_CHANNELS)
+        self._append(data)
+        self._blocks.append(entry)
+
+    def write_events(self, rows: npt.NDArray[np.void]) -> None:
+        """Write one EVENTS block.
+
+        Args:
+            rows: at least one row of `schema.ROW_DTYPE`, in the order of recording.
+        """
+        for _ in self.events_in_steps(rows):
+            pass
+
+    def events_in_steps(self, rows: npt.NDArray[np.void]) -> Iterator[None]:
+        """The same in steps of about a millisecond.
+
+        The last step writes. `rows` must stay as they are until then.
+        """
+        block = yield from encode_events(rows)
+        entry = replace(block.entry, offset=self._size_bytes)
+        self._append(block.data)
+        self._blocks.append(entry)
+        self.events += entry.count
+
+    def close(self, *, dropped_events: int = 0) -> None:
+        """Write the trailer, which proves a clean end, and close the file; idempotent.
+
+        Args:
+            dropped_events: events that were recorded but could not be written.
+        """
+        if self._file.closed:
+            return
+        try:
+            trailer = Trailer(self.events, dropped_events, tuple(self._blocks))
+            self._append(encode_end(trailer, self._size_bytes))
+        finally:
+            self._file.close()
+
+    def _append(self, data: bytes) -> None:
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            self._file.truncate(self._size_bytes)
+            self._file.seek(self._size_bytes)
+            raise TraceError(f"{self.path}: cannot write the trace: {_cause(error)}") from error
+        self._size_bytes += len(data)
+
+
+def _cause(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "no space left on the device; free some, or write to another place"
+    if error.errno == errno.EFBIG:
+        return (
+            "no space left under the file size limit (ulimit -f); raise it, or trace a shorter run"
+        )
+    return str(error.strerror)
