@@ -47,7 +47,7 @@ def vectors(release: str) -> list[Vector]:
 
 
 def golden(*groups: str) -> pytest.MarkDecorator:
-    """Parametrizes a test with (release, vector) for every vector of these groups in every release."""
+    """Parametrizes a test with every vector of these groups in every release."""
     return pytest.mark.parametrize(
         ("release", "vector"),
         [

@@ -1,4 +1,4 @@
-"""Hypothesis strategies that several tests share: ids, events, elements, messages, and ways to cut bytes."""
+"""Hypothesis strategies that several tests share: what travels, and ways to cut bytes."""
 
 from __future__ import annotations
 
@@ -99,8 +99,9 @@ def buffer_responses(draw: st.DrawFn) -> ms.BufferResponse:
 
 def producer_messages() -> st.SearchStrategy[ms.Message]:
     """What a producer sends."""
-    errors = st.builds(JavaThrowable, st.sampled_from(sorted(SENDABLE_CLASSES)), st.none() |
-    java_text) return st.one_of(
+    throwable_classes = st.sampled_from(sorted(SENDABLE_CLASSES))
+    errors = st.builds(JavaThrowable, throwable_classes, st.none() | java_text)
+    return st.one_of(
         buffer_responses(),
         st.builds(ms.ErrorResponse, errors, st.none() | receiver_ids),
         st.builds(ms.BacklogAnnouncement, positive_i32, receiver_ids),
@@ -130,6 +131,4 @@ def messages() -> st.SearchStrategy[ms.Message]:
 def chunkings(data: bytes) -> st.SearchStrategy[list[bytes]]:
     """Ways to cut `data` into pieces, empty ones among them."""
     cuts = st.lists(st.integers(0, len(data)), max_size=8).map(sorted)
-    return cuts.map(
-        lambda at: [data[a:b] for a, b in zip([0, *at], [*at, len(data)], strict=True)]
-    )
+    return cuts.map(lambda at: [data[a:b] for a, b in zip([0, *at], [*at, len(data)], strict=True)])

@@ -9,6 +9,7 @@ We differ from Flink in one point: a frame is bounded. Flink takes any length up
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from flinknet.errors import FrameCorruptedError, LocalProtocolError, UnknownMessageError
@@ -66,10 +67,16 @@ class FrameDecoder:
 
         Returns: the messages that are complete now, in order.
         Raises: FrameCorruptedError or UnknownMessageError; messages complete before it in the same
-        call are lost.
+            call are lost, as they are not with `messages`.
+        """
+        return list(self.messages(data))
+
+    def messages(self, data: bytes | memoryview) -> Iterator[Message]:
+        """As `feed`, but each message is handed over before the next is decoded.
+
+        The iterator must be exhausted before the next bytes are fed and before the view is reused.
         """
         view = memoryview(data)
-        messages: list[Message] = []
         while view:
             taken = view[: self._wanted_bytes - len(self._frame)]
             self._frame += taken
@@ -78,10 +85,10 @@ class FrameDecoder:
                 break
             self._wanted_bytes = self._next_wanted_bytes()
             if len(self._frame) == self._wanted_bytes:
-                messages.append(self._decode())
+                message = self._decode()
                 self._frame = bytearray()
                 self._wanted_bytes = FRAME_HEADER_BYTES
-        return messages
+                yield message
 
     def _next_wanted_bytes(self) -> int:
         """How long the frame must get to tell more; as long as it is if it is complete."""

@@ -1,4 +1,4 @@
-"""Events of the golden vectors, both ways: bare, in a buffer of exact size, and as pipelined partitions send them."""
+"""Golden events: bare, in a buffer of exact size, and as pipelined partitions send them."""
 
 from __future__ import annotations
 

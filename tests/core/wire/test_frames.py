@@ -1,0 +1,227 @@
+"""FrameDecoder: any cutting gives the same messages, and nothing a peer sends does harm."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flinknet.core.buffers.data_type import DataType
+from flinknet.core.wire.buffer_response import BufferResponse
+from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.ids import InputChannelID
+from flinknet.core.wire.layout import LAYOUTS, detect_layout
+from flinknet.core.wire.messages import (
+    MESSAGE_CLASSES,
+    AddCredit,
+    BacklogAnnouncement,
+    CloseRequest,
+    Message,
+)
+from flinknet.errors import (
+    FrameCorruptedError,
+    LocalProtocolError,
+    RemoteProtocolError,
+    UnknownMessageError,
+)
+from tests.golden_vectors import LAYOUT_OF_RELEASE, Vector, golden
+from tests.strategies import (
+    buffer_responses,
+    chunkings,
+    consumer_messages,
+    messages,
+    producer_messages,
+)
+
+RECEIVER = InputChannelID(bytes(range(1, 17)))
+TO_CONSUMER = Direction.PRODUCER_TO_CONSUMER
+TO_PRODUCER = Direction.CONSUMER_TO_PRODUCER
+
+
+def frame(message_id: int, body: bytes = b"", *, length: int | None = None) -> bytes:
+    length = 9 + len(body) if length is None else length
+    return struct.pack(">i4sB", length, b"\xba\xdc\x0f\xfe", message_id) + body
+
+
+def feed_all(decoder: FrameDecoder, chunks: list[bytes]) -> list[Message]:
+    return [message for chunk in chunks for message in decoder.feed(chunk)]
+
+
+def test_every_message_kind_has_its_id() -> None:
+    assert {kind: cls.ID for kind, cls in MESSAGE_CLASSES.items()} == {n: n for n in range(12)}
+
+
+@given(messages())
+def test_encoding_a_message_yields_a_frame_that_decodes_to_it(message: Message) -> None:
+    assert FrameDecoder(message.DIRECTION).feed(message.encode()) == [message]
+
+
+@given(buffer_responses())
+def test_layout_1_20_carries_everything_but_partial_sizes(message: BufferResponse) -> None:
+    if message.data_type > LAYOUTS["1.20"].data_type_max:
+        return
+    (decoded,) = FrameDecoder(TO_CONSUMER, "1.20").feed(message.encode("1.20"))
+    assert isinstance(decoded, BufferResponse)
+    assert decoded.partial_buffer_sizes == ()
+    assert decoded.buffer == message.buffer
+    assert decoded.sequence_number == message.sequence_number
+
+
+@given(st.data())
+def test_a_stream_cut_anywhere_gives_the_same_messages(data: st.DataObject) -> None:
+    sent = data.draw(
+        st.lists(producer_messages(), max_size=5) | st.lists(consumer_messages(), max_size=5)
+    )
+    stream = b"".join(message.encode() for message in sent)
+    decoder = FrameDecoder(sent[0].DIRECTION if sent else TO_CONSUMER)
+    assert feed_all(decoder, data.draw(chunkings(stream))) == sent
+    assert decoder.pending_bytes == 0
+
+
+@golden("stream", "records")
+def test_a_real_stream_fed_byte_by_byte_gives_the_same_messages(
+    release: str, vector: Vector
+) -> None:
+    data = bytes.fromhex(vector["hex"])
+    layout = LAYOUT_OF_RELEASE[release]
+    whole = FrameDecoder(TO_CONSUMER, layout).feed(data)
+    decoder = FrameDecoder(TO_CONSUMER, layout)
+    assert feed_all(decoder, [data[i : i + 1] for i in range(len(data))]) == whole
+    assert decoder.pending_bytes == 0
+
+
+@golden("partition-request", "add-credit", "data", "partial", "close-request", "stream")
+def test_a_real_frame_is_complete_only_with_its_last_byte(release: str, vector: Vector) -> None:
+    data = bytes.fromhex(vector["hex"])
+    layout = LAYOUT_OF_RELEASE[release]
+    direction = Direction(vector["direction"])
+    whole = FrameDecoder(direction, layout).feed(data)
+    for cut in range(len(data)):
+        decoder = FrameDecoder(direction, layout)
+        before = decoder.feed(data[:cut])
+        assert len(before) < len(whole)
+        assert decoder.pending_bytes <= cut
+        assert before + decoder.feed(data[cut:]) == whole
+
+
+@given(st.data())
+def test_random_bytes_raise_nothing_but_remote_protocol_errors(data: st.DataObject) -> None:
+    decoder = FrameDecoder(
+        data.draw(st.sampled_from(Direction)),
+        data.draw(st.sampled_from(sorted(LAYOUTS))),
+        frame_bytes_max=1000,
+    )
+    body = data.draw(st.binary(max_size=200))
+    message_id = data.draw(st.integers(0, 13))
+    claimed_length = data.draw(st.none() | st.integers(0, 300))
+    garbage = data.draw(st.sampled_from([body, frame(message_id, body, length=claimed_length)]))
+    with suppress(RemoteProtocolError):
+        for chunk in data.draw(chunkings(garbage)):
+            decoder.feed(chunk)
+            assert decoder.pending_bytes <= len(garbage)
+
+
+@given(messages(), st.data())
+def test_a_damaged_body_raises_nothing_but_remote_protocol_errors(
+    message: Message, data: st.DataObject
+) -> None:
+    body = message.encode()[9:]
+    start, replacement = data.draw(st.integers(0, len(body))), data.draw(st.binary(max_size=4))
+    damaged = body[:start] + replacement + body[start + len(replacement) :]
+    with suppress(RemoteProtocolError):
+        FrameDecoder(message.DIRECTION).feed(frame(message.ID, damaged))
+
+
+def test_messages_before_a_corrupt_frame_can_be_had() -> None:
+    stream = FrameDecoder(TO_PRODUCER).messages(CloseRequest().encode() + frame(6, b"", length=-1))
+    assert next(stream) == CloseRequest()
+    with pytest.raises(FrameCorruptedError):
+        next(stream)
+
+
+def test_empty_input_is_no_message() -> None:
+    decoder = FrameDecoder(TO_CONSUMER)
+    assert decoder.feed(b"") == []
+    assert decoder.pending_bytes == 0
+
+
+def test_fed_memory_may_be_reused() -> None:
+    memory = bytearray(AddCredit(3, RECEIVER).encode())
+    decoder = FrameDecoder(TO_PRODUCER)
+    assert decoder.feed(memoryview(memory)[:20]) == []
+    memory[:20] = bytes(20)
+    assert decoder.feed(memoryview(memory)[20:]) == [AddCredit(3, RECEIVER)]
+
+
+def test_a_frame_that_claims_too_much_is_rejected_with_its_header() -> None:
+    decoder = FrameDecoder(TO_PRODUCER, frame_bytes_max=1000)
+    with pytest.raises(FrameCorruptedError, match="1001 bytes"):
+        decoder.feed(frame(3, length=1001))
+
+
+def test_a_payload_that_claims_too_much_is_rejected_with_its_header() -> None:
+    huge = BufferResponse(RECEIVER, 0, 0, 0, DataType.DATA_BUFFER, False, bytes(1000))
+    decoder = FrameDecoder(TO_CONSUMER, frame_bytes_max=1000)
+    with pytest.raises(FrameCorruptedError, match="1047 bytes"):
+        decoder.feed(huge.encode()[:47])
+
+
+@pytest.mark.parametrize("length", [-1, 0, 3, 8])
+@pytest.mark.parametrize("direction", Direction)
+def test_a_length_below_the_frame_header_is_rejected(direction: Direction, length: int) -> None:
+    message_id = CloseRequest.ID if direction is TO_PRODUCER else BacklogAnnouncement.ID
+    with pytest.raises(FrameCorruptedError):
+        FrameDecoder(direction).feed(frame(message_id, length=length))
+
+
+def test_a_negative_length_is_rejected_for_buffers_too() -> None:
+    data = bytearray(BufferResponse(RECEIVER, 0, 0, 0, DataType.DATA_BUFFER, False, b"x").encode())
+    data[:4] = struct.pack(">i", -1)
+    with pytest.raises(FrameCorruptedError, match="negative"):
+        FrameDecoder(TO_CONSUMER).feed(bytes(data))
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize("message_id", range(256))
+def test_only_ids_of_the_direction_are_known(direction: Direction, message_id: int) -> None:
+    data = frame(message_id, bytes(100))
+    from_producer = message_id in (0, 1, 9)
+    known = message_id <= 11 and from_producer == (direction is TO_CONSUMER)
+    if known:
+        with suppress(FrameCorruptedError):
+            FrameDecoder(direction).feed(data)
+    else:
+        with pytest.raises(UnknownMessageError) as caught:
+            FrameDecoder(direction).feed(data)
+        assert caught.value.message_id == message_id
+        assert caught.value.direction == direction.value
+
+
+def test_partial_sizes_must_sum_to_the_size() -> None:
+    good = BufferResponse(RECEIVER, 0, 0, 0, DataType.DATA_BUFFER, False, b"abc", (1, 2))
+    data = bytearray(good.encode())
+    data[47:51] = struct.pack(">i", 2)
+    with pytest.raises(FrameCorruptedError, match="partial"):
+        FrameDecoder(TO_CONSUMER).feed(bytes(data))
+
+
+def test_an_unknown_layout_is_our_own_error() -> None:
+    with pytest.raises(LocalProtocolError, match=r"1\.15"):
+        FrameDecoder(TO_CONSUMER, "1.15")
+
+
+@given(buffer_responses(), st.sampled_from(sorted(LAYOUTS)))
+def test_the_layout_of_any_buffer_response_is_detected(
+    message: BufferResponse, layout: str
+) -> None:
+    if message.data_type <= LAYOUTS[layout].data_type_max:
+        assert detect_layout(message.encode(layout)) == layout
+
+
+@given(st.binary(max_size=100))
+def test_other_bytes_have_no_layout(data: bytes) -> None:
+    assert detect_layout(data) is None
+    assert detect_layout(frame(6, data)) is None

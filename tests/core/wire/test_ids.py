@@ -1,0 +1,103 @@
+"""Ids: bytes, printed form, and what they reject."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+
+from flinknet.core.wire.ids import (
+    ExecutionAttemptID,
+    ExecutionGraphID,
+    ExecutionVertexID,
+    IntermediateDataSetID,
+    IntermediateResultPartitionID,
+    JobVertexID,
+    ResultPartitionID,
+    ResultSubpartitionIndexSet,
+    input_channel_id,
+    print_input_channel_id,
+)
+from flinknet.errors import FrameCorruptedError, LocalProtocolError
+from tests.strategies import partition_ids, subpartition_ranges
+
+COUNTING = bytes(range(16))
+PARTITION = ResultPartitionID(
+    IntermediateResultPartitionID(IntermediateDataSetID(COUNTING), 16909060),
+    ExecutionAttemptID(
+        ExecutionGraphID(bytes(range(16, 32))),
+        ExecutionVertexID(JobVertexID(bytes(range(32, 48))), 2147483647),
+        66051,
+    ),
+)
+
+
+@given(partition_ids)
+def test_a_partition_id_decodes_from_its_60_bytes(partition_id: ResultPartitionID) -> None:
+    encoded = partition_id.encode()
+    assert len(encoded) == ResultPartitionID.BYTES == 60
+    assert ResultPartitionID.decode(memoryview(encoded)) == partition_id
+
+
+@given(subpartition_ranges)
+def test_a_range_decodes_from_its_8_bytes(subpartitions: ResultSubpartitionIndexSet) -> None:
+    assert ResultSubpartitionIndexSet.decode(subpartitions.encode()) == subpartitions
+
+
+def test_a_partition_id_is_printed_as_flink_prints_it() -> None:
+    assert str(PARTITION) == (
+        "000102030405060708090a0b0c0d0e0f#16909060"
+        "@101112131415161718191a1b1c1d1e1f_202122232425262728292a2b2c2d2e2f_2147483647_66051"
+    )
+
+
+def test_a_receiver_is_printed_as_its_bytes() -> None:
+    assert print_input_channel_id(input_channel_id(COUNTING)) == "000102030405060708090a0b0c0d0e0f"
+
+
+def test_a_range_counts_its_subpartitions_both_ends_included() -> None:
+    assert len(ResultSubpartitionIndexSet(3, 3)) == 1
+    assert len(ResultSubpartitionIndexSet(0, 127)) == 128
+
+
+def test_ids_of_different_kinds_are_never_equal() -> None:
+    assert IntermediateDataSetID(COUNTING) != JobVertexID(COUNTING)
+    assert IntermediateDataSetID(COUNTING) == IntermediateDataSetID.decode(COUNTING)
+
+
+@pytest.mark.parametrize("length", [0, 15, 17])
+def test_an_id_of_other_than_16_bytes_is_our_own_error(length: int) -> None:
+    with pytest.raises(LocalProtocolError):
+        input_channel_id(bytes(length))
+    with pytest.raises(LocalProtocolError):
+        JobVertexID(bytes(length))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        IntermediateDataSetID,
+        IntermediateResultPartitionID,
+        ExecutionVertexID,
+        ExecutionAttemptID,
+        ResultPartitionID,
+        ResultSubpartitionIndexSet,
+    ],
+)
+def test_an_id_of_the_wrong_length_is_corrupt(kind: type[ResultPartitionID]) -> None:
+    for length in (kind.BYTES - 1, kind.BYTES + 1):
+        with pytest.raises(FrameCorruptedError, match=kind.__name__):
+            kind.decode(bytes(length))
+
+
+def test_negative_subtasks_and_attempts_are_corrupt() -> None:
+    with pytest.raises(FrameCorruptedError, match="subtask"):
+        ExecutionVertexID.decode(COUNTING + struct.pack(">i", -1))
+    with pytest.raises(FrameCorruptedError, match="attempt"):
+        ExecutionAttemptID.decode(bytes(36) + struct.pack(">i", -1))
+
+
+def test_a_range_that_is_none_is_our_own_error() -> None:
+    with pytest.raises(LocalProtocolError):
+        ResultSubpartitionIndexSet(2, 1)
