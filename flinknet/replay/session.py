@@ -6,6 +6,7 @@ Works without network, without an installed Java and in a directory that cannot 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 LOCAL_MASTER = "local[*]"
 
 WORK_UNITS_MAX = 1_000
-"""A table made by the driver has a partition for each row up to this number: each row is a work unit."""
+"""A table made by the driver has a partition for each row up to this number: each row is a work
+unit."""
 
 _LOG4J2 = """rootLogger.level = off
 rootLogger.appenderRef.nowhere.ref = nowhere
@@ -51,6 +53,27 @@ def spark_session(master: str = LOCAL_MASTER) -> Iterator[SparkSession]:
             spark.stop()
     finally:
         shutil.rmtree(work_dir, ignore_errors=True)
+
+
+@contextmanager
+def spark_errors() -> Iterator[None]:
+    """Turn what Spark raises into a FlinknetError of one line.
+
+    An error of ours that was raised in an executor comes back with its own words. Any other
+    exception of our code there is a bug and keeps its traceback.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException, PythonException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        told = re.findall(r"flinknet\.errors\.\w+: (.+)$", str(error), re.MULTILINE)
+        if told:
+            raise FlinknetError(told[-1]) from error
+        if isinstance(error, PythonException):
+            raise
+        raise FlinknetError(f"Spark failed: {str(error).strip().splitlines()[0]}") from error
 
 
 def is_local(master: str) -> bool:

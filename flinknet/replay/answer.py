@@ -1,0 +1,255 @@
+"""The whole replay of some runs: observed answers, predictions and the model's error, as JSON-ready
+plain data.
+
+    {"schema_version": 1, "trace": {…}, "observed": {…}, "model_error": {…}, "trade_offs": [{…}], …}
+
+The names under `observed` are those of bench. Beside what is named above stand `messages` (by
+kind), `channels`, `over_time` and `simulated` (how much of the run the predictions used). Several
+runs give `{"schema_version": 1, "replays": [{…}]}`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flinknet.core.buffers.data_type import DataType
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.results import Measured, TradeOffPoint
+from flinknet.trace import TraceReader, find_runs
+
+from .exchange import is_max_rate, recorded_network
+from .latency import latency_percentiles
+from .observed import (
+    ObservedRows,
+    channels_of,
+    collect,
+    latency_summary,
+    measured_of,
+    observe,
+)
+from .trade_off import candidates_of, model_error, trade_off_points, window_for
+from .units import ALL_CHANNELS, RecordedRun, open_recorded_run, units_frame, work_units
+from .what_if import DEFAULT_MAX_RECORDS, Candidate, Simulate, predict
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Answers of all runs, and the tables that they were made from."""
+
+    answers: list[dict[str, Any]]
+    tables: dict[str, DataFrame]
+
+    def to_dict(self) -> dict[str, Any]:
+        """One run as it is, several in a list."""
+        if len(self.answers) == 1:
+            return self.answers[0]
+        return {"schema_version": SCHEMA_VERSION, "replays": self.answers}
+
+
+def replay_runs(
+    spark: SparkSession,
+    runs: Sequence[RecordedRun],
+    timeouts_ns: Sequence[int],
+    *,
+    max_records: int = DEFAULT_MAX_RECORDS,
+    simulate: Simulate | None = None,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> Replay:
+    """Observe all runs, and predict them under each buffer timeout.
+
+    Args:
+        timeouts_ns: candidates; the recorded timeout is always one more.
+        max_records: of each run, to simulate for each candidate.
+        simulate: the simulation; None for the one of `simulator.what_if`.
+        on_progress: takes a line that says what is being done.
+    """
+    cores = spark.sparkContext.defaultParallelism
+    units = work_units(runs, cores)
+    on_progress(f"reading {_count(len(runs), 'run')} in {_count(len(units), 'work unit')}")
+    tables = observe(units_frame(spark, units))
+    rows = collect(tables, runs)
+    measured = [measured_of(run, own) for run, own in zip(runs, rows, strict=True)]
+    candidates = [
+        candidate
+        for run, each in zip(runs, measured, strict=True)
+        for candidate in candidates_of(
+            run,
+            recorded_network(run.manifest),
+            timeouts_ns,
+            window_for(run, each.records, max_records),
+        )
+    ]
+    on_progress(f"simulating {_count(len(candidates), 'setting')}")
+    trade_offs = predict(spark, candidates, simulate).cache()
+    outcomes = [row.asDict() for row in trade_offs.collect()]
+    observed_in_window = _observe_windows(spark, candidates, measured, cores)
+    answers = []
+    for run, own, each in zip(runs, rows, measured, strict=True):
+        own_candidates = [candidate for candidate in candidates if candidate.run is run]
+        points = trade_off_points(
+            own_candidates,
+            [outcome for outcome in outcomes if outcome["run"] == run.run],
+            recorded_network(run.manifest),
+        )
+        recorded = next(point for point in points if point.is_recorded)
+        seen = observed_in_window[run.run]
+        answers.append(
+            {
+                "schema_version": SCHEMA_VERSION,
+                "trace": _describe(run),
+                "observed": asdict(each),
+                "model_error": asdict(
+                    model_error(recorded, seen.throughput_records_per_s, seen.latency_ns)
+                ),
+                "trade_offs": [_plain(point) for point in points],
+                "simulated": {
+                    "records": seen.records,
+                    "window_ns": own_candidates[0].to_ns - run.from_ns,
+                    "is_whole": own_candidates[0].to_ns == run.to_ns,
+                },
+                "messages": _messages(own),
+                "channels": _channels(run, own, each),
+                "over_time": _over_time(own),
+            }
+        )
+    return Replay(answers, tables.named() | {"trade_offs": trade_offs})
+
+
+def _observe_windows(
+    spark: SparkSession,
+    candidates: Sequence[Candidate],
+    measured: Sequence[Measured],
+    cores: int,
+) -> dict[int, Measured]:
+    """What was observed in the part of each run that was simulated: like is compared with like."""
+    seen = dict(enumerate(measured))
+    parts = {
+        each.run.run: replace(each.run, to_ns=each.to_ns)
+        for each in candidates
+        if each.to_ns != each.run.to_ns
+    }
+    if not parts:
+        return seen
+    frame = units_frame(spark, work_units(list(parts.values()), cores))
+    totals = latency_percentiles(frame).where(f"channel = {ALL_CHANNELS}")
+    for row in totals.collect():
+        run = parts[row["run"]]
+        duration_ns = max(run.to_ns, row["consumed_to_ns"]) - run.from_ns
+        seen[run.run] = replace(
+            seen[run.run],
+            records=row["count"],
+            throughput_records_per_s=row["count"] * 1e9 / duration_ns,
+            latency_ns=latency_summary(row.asDict()),
+        )
+    return seen
+
+
+def _describe(run: RecordedRun) -> dict[str, Any]:
+    damaged = []
+    events = 0
+    for file in run.files:
+        with TraceReader(file) as reader:
+            events += sum(block.count for block in reader.blocks())
+            if not reader.is_whole:
+                damaged.append(file.name)
+    return {
+        "path": str(run.path),
+        "started_at": run.manifest.started_at,
+        "config": dict(run.manifest.flink_keys),
+        "is_max_rate": is_max_rate(run.manifest),
+        "events": events,
+        "channels": len(run.manifest.channels),
+        "measured_duration_ns": run.duration_ns,
+        "damaged_files": damaged,
+    }
+
+
+def _plain(point: TradeOffPoint) -> dict[str, Any]:
+    return asdict(point) | {"notes": list(point.notes)}
+
+
+def _messages(rows: ObservedRows) -> list[dict[str, Any]]:
+    """Messages by kind; buffers and events by data type. A message counts where it was sent."""
+    messages: Counter[str] = Counter()
+    payload_bytes: Counter[str] = Counter()
+    for row in rows.messages:
+        if row["point"] == TracePoint.SENT:
+            kind = kind_name(row["kind"], row["data_type"])
+            messages[kind] += row["messages"]
+            payload_bytes[kind] += row["payload_bytes"]
+    return [
+        {"kind": kind, "messages": count, "payload_bytes": payload_bytes[kind]}
+        for kind, count in messages.most_common()
+    ]
+
+
+def kind_name(kind: int, data_type: int) -> str:
+    """Name of a message's kind; for a BufferResponse, of what it carries."""
+    try:
+        if kind == MessageKind.BUFFER_RESPONSE:
+            return DataType(data_type).name
+        return MessageKind(kind).name
+    except ValueError:
+        return f"kind {kind}, data type {data_type}"
+
+
+def _channels(run: RecordedRun, rows: ObservedRows, total: Measured) -> list[dict[str, Any]]:
+    starved = {row["channel"]: row["starved_ns"] for row in rows.credit_starved}
+    sent: dict[int, Counter[str]] = {}
+    for row in rows.messages:
+        if row["point"] == TracePoint.SENT:
+            kind = kind_name(row["kind"], row["data_type"])
+            sent.setdefault(row["channel"], Counter())[kind] += row["messages"]
+    return [
+        asdict(each)
+        | {
+            "starved_ns": starved.get(each.channel),
+            "messages": dict(sent.get(each.channel, Counter()).most_common()),
+        }
+        for each in channels_of(run, rows, total.duration_ns)
+    ]
+
+
+def _over_time(rows: ObservedRows) -> list[dict[str, Any]]:
+    """Throughput and backlog of each window that has any."""
+    backlog = {row["from_ns"]: row for row in rows.backlog}
+    taken = {row["from_ns"]: row for row in rows.throughput}
+    windows = []
+    for from_ns in sorted({*backlog, *taken}):
+        width_ns = (taken.get(from_ns) or backlog[from_ns])["width_ns"]
+        records = taken[from_ns]["records"] if from_ns in taken else 0
+        sampled = backlog.get(from_ns)
+        windows.append(
+            {
+                "from_ns": from_ns,
+                "width_ns": width_ns,
+                "throughput_records_per_s": records * 1e9 / width_ns,
+                "backlog_buffers": {
+                    "mean": sampled["backlog_buffers_sum"] / sampled["buffers"],
+                    "max": sampled["backlog_buffers_max"],
+                }
+                if sampled
+                else {"mean": None, "max": None},
+            }
+        )
+    return windows
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def open_runs(paths: Sequence[Path]) -> list[RecordedRun]:
+    """Open every run directory at the paths or directly below them, numbered in order."""
+
+    found = [run for path in paths for run in find_runs(path)]
+    return [open_recorded_run(path, number) for number, path in enumerate(dict.fromkeys(found))]

@@ -1,0 +1,166 @@
+"""What the steps on a buffer's way cost in a recorded run, fitted from its rows by medians.
+
+A run tells how long a message took as a whole. How much of it goes with the message and how much
+with its bytes and records shows only if messages differ in size. Where they do not, the share of a
+message is assumed to be what flinknet's own stack was measured to need, and the rest goes to the
+records; `CostFit.notes` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from flinknet.workload.recorded import CostModel
+
+from .units import EventColumns, IntArray
+
+ASSUMED_SEND_NS_PER_MESSAGE = 12_000.0
+ASSUMED_SEND_NS_PER_BYTE = 0.15
+ASSUMED_RECEIVE_NS_PER_MESSAGE = 12_000.0
+ASSUMED_EMIT_NS_PER_RECORD = 100.0
+ASSUMED_CONSUME_NS_PER_RECORD = 20.0
+ASSUMED_TRANSIT_NS = 50_000.0
+
+_SIZES_DIFFER = 2.0
+"""Messages of at least this ratio between the upper and the lower quarter of sizes tell two costs
+apart."""
+
+_MIN_SAMPLES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class CostFit:
+    """The costs, and what had to be assumed."""
+
+    costs: CostModel
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DataRows:
+    """Rows of data buffers of one run, one set for each point; columns as in the trace, channels >=
+    0."""
+
+    sent: EventColumns
+    received: EventColumns
+    consumed: EventColumns
+
+
+def fit_costs(
+    rows: DataRows,
+    consumer_of: Mapping[int, int],
+    consumers: int,
+    emit_busy_ns_per_record: float | None,
+) -> CostFit:
+    """Fit the costs of one run.
+
+    Args:
+        rows: of a part of the measured window.
+        consumer_of: channel to index of its consumer.
+        consumers: number of consumers.
+        emit_busy_ns_per_record: time of a producer for each record with all that belongs to it, at
+            the highest rate; None for a run with a rate, which does not tell.
+    """
+    notes: list[str] = []
+    sent_at, received_at = _same_message(rows.sent, rows.received)
+    transit_ns = _median(
+        rows.received["at_ns"][received_at] - rows.sent["at_ns"][sent_at], ASSUMED_TRANSIT_NS
+    )
+    receive_ns, consume_ns = _fit_consumers(rows, consumer_of, consumers, notes)
+    records_per_message = _mean(rows.sent["records"], 1.0)
+    bytes_per_message = _mean(rows.sent["payload_bytes"], 0.0)
+    emit_ns = ASSUMED_EMIT_NS_PER_RECORD
+    send_ns, send_ns_per_byte = ASSUMED_SEND_NS_PER_MESSAGE, ASSUMED_SEND_NS_PER_BYTE
+    if emit_busy_ns_per_record is not None:
+        busy_ns = emit_busy_ns_per_record * records_per_message
+        message_ns = send_ns + send_ns_per_byte * bytes_per_message
+        if message_ns > busy_ns / 2:
+            scale = busy_ns / 2 / message_ns
+            send_ns, send_ns_per_byte = send_ns * scale, send_ns_per_byte * scale
+        emit_ns = (busy_ns - min(message_ns, busy_ns / 2)) / records_per_message
+        notes.append(
+            f"assumed: sending takes {send_ns / 1e3:.0f} µs a message of the producer's time;"
+            " one run does not tell it from the time its records take"
+        )
+    costs = CostModel(
+        send_ns_per_message=send_ns,
+        send_ns_per_byte=send_ns_per_byte,
+        transit_ns=max(transit_ns, 0.0),
+        receive_ns_per_message=receive_ns,
+        emit_ns_per_record=emit_ns,
+        consume_ns_per_record=consume_ns,
+    )
+    return CostFit(costs, tuple(notes))
+
+
+def split_cost(
+    total_ns: npt.NDArray[np.float64], units: IntArray, assumed_fixed_ns: float
+) -> tuple[float, float, bool]:
+    """Split the cost of messages into a fixed part and one for each of their units (records or
+    bytes).
+
+    Returns: fixed ns, ns a unit, and whether the data told them apart.
+    """
+    low, high = np.quantile(units, [0.25, 0.75])
+    small, large = units <= low, units >= high
+    typical_ns, typical_units = float(np.median(total_ns)), max(float(np.median(units)), 1.0)
+    units_small, units_large = float(np.median(units[small])), float(np.median(units[large]))
+    if units_large >= _SIZES_DIFFER * max(units_small, 1.0):
+        step_ns = float(np.median(total_ns[large]) - np.median(total_ns[small]))
+        slope = min(max(step_ns / (units_large - units_small), 0.0), typical_ns / typical_units)
+        return max(typical_ns - slope * typical_units, 0.0), slope, True
+    fixed_ns = min(assumed_fixed_ns, typical_ns)
+    return fixed_ns, (typical_ns - fixed_ns) / typical_units, False
+
+
+def _fit_consumers(
+    rows: DataRows, consumer_of: Mapping[int, int], consumers: int, notes: list[str]
+) -> tuple[float, tuple[float, ...]]:
+    """Fixed ns of a message at its consumer (median over consumers), and ns a record of each
+    consumer."""
+    received_at, consumed_at = _same_message(rows.received, rows.consumed)
+    arrived_ns = rows.received["at_ns"][received_at]
+    done_ns = rows.consumed["at_ns"][consumed_at]
+    records = rows.consumed["records"][consumed_at].astype(np.int64)
+    channel = rows.consumed["channel"][consumed_at]
+    consumer = np.array([consumer_of.get(each, -1) for each in channel.tolist()], dtype=np.int64)
+    fixed: list[float] = []
+    per_record = [ASSUMED_CONSUME_NS_PER_RECORD] * consumers
+    for index in range(consumers):
+        own = np.flatnonzero((consumer == index) & (records > 0))
+        if len(own) < _MIN_SAMPLES:
+            continue
+        own = own[np.argsort(done_ns[own], kind="stable")]
+        before_ns = np.r_[np.iinfo(np.int64).min, done_ns[own][:-1]]
+        service_ns = (done_ns[own] - np.maximum(arrived_ns[own], before_ns)).astype(np.float64)
+        message_ns, per_record[index], is_told = split_cost(
+            service_ns, records[own], ASSUMED_RECEIVE_NS_PER_MESSAGE
+        )
+        fixed.append(message_ns)
+        if not is_told and not notes:
+            notes.append(
+                f"assumed: up to {ASSUMED_RECEIVE_NS_PER_MESSAGE / 1e3:.0f} µs of the consumer's"
+                " time belong to a message; its messages are too alike to tell"
+            )
+    return float(np.median(fixed)) if fixed else ASSUMED_RECEIVE_NS_PER_MESSAGE, tuple(per_record)
+
+
+def _same_message(left: EventColumns, right: EventColumns) -> tuple[IntArray, IntArray]:
+    """Rows of the same message in both: their indices, in the same order."""
+    first_keys, second_keys = (
+        (rows["channel"].astype(np.int64) << 32) + rows["sequence_number"] for rows in (left, right)
+    )
+    _, first, second = np.intersect1d(first_keys, second_keys, return_indices=True)
+    return first, second
+
+
+def _median(values: npt.NDArray[np.int64], otherwise: float) -> float:
+    return float(np.median(values)) if len(values) else otherwise
+
+
+def _mean(values: IntArray, otherwise: float) -> float:
+    return float(values.mean()) if len(values) and values.any() else otherwise

@@ -1,0 +1,156 @@
+"""A recorded run as the simulator wants it: who sends to whom, when records came, what the steps
+cost."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, RATE_MAX, NetworkConfig
+from flinknet.core.probe import TracePoint
+from flinknet.options import canonical, network_config
+from flinknet.trace import RunManifest, TraceReader, open_run
+from flinknet.workload.recorded import RecordedChannel, RecordedExchange
+
+from .costs import CostFit, DataRows, fit_costs
+from .latency import spread_records
+from .units import EventColumns, is_data
+
+COST_ROWS_PER_FILE = 200_000
+"""Rows that the costs are fitted from at most, from the start of the window."""
+
+LATEST_ARRIVAL_NS = 10_000_000_000
+"""How long after its intended instant a record is looked for among the buffers sent, beside the
+buffer timeout."""
+
+_COLUMNS = (
+    "at_ns",
+    "channel",
+    "point",
+    "kind",
+    "data_type",
+    "sequence_number",
+    "payload_bytes",
+    "records",
+    "first_record_ns",
+    "last_record_ns",
+)
+
+
+def recorded_network(manifest: RunManifest) -> NetworkConfig:
+    """The network settings of a run."""
+    stated: Any = manifest.scenario.get("network")
+    if isinstance(stated, dict) and set(stated) == {each.name for each in fields(NetworkConfig)}:
+        return NetworkConfig(**stated)
+    return network_config(
+        canonical({key: str(value) for key, value in manifest.flink_keys.items()})
+    )[0]
+
+
+def is_max_rate(manifest: RunManifest) -> bool:
+    """Whether the producers of a run emitted as fast as they could."""
+    return bool(manifest.scenario.get("workload", {}).get("rate_per_s") == RATE_MAX)
+
+
+def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchange, CostFit]:
+    """Read the arrivals of a window, and fit the costs to its start. Runs in an executor.
+
+    Args:
+        path: run directory.
+        from_ns: start of the window.
+        to_ns: end of the window; records count by their intended instant.
+    """
+    run = open_run(path)
+    manifest = run.manifest
+    assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
+    network = recorded_network(manifest)
+    until_ns = None
+    if network.buffer_timeout_ns != BUFFER_TIMEOUT_NEVER_NS:
+        until_ns = to_ns + 2 * network.buffer_timeout_ns + LATEST_ARRIVAL_NS
+    arrivals: dict[int, list[Any]] = {}
+    sizes: dict[int, list[int]] = {}
+    cost_rows: dict[int, list[EventColumns]] = {point: [] for point in (0, 1, 2)}
+    for file in run.files:
+        seen = 0
+        with TraceReader(file) as reader:
+            for block in reader.events(_COLUMNS, from_ns=from_ns, to_ns=until_ns):
+                _add_arrivals(block, from_ns, to_ns, arrivals, sizes)
+                if seen < COST_ROWS_PER_FILE:
+                    for point, parts in cost_rows.items():
+                        keep = is_data(block, point)
+                        parts.append({name: values[keep] for name, values in block.items()})
+                    seen += len(block["at_ns"])
+    rows = {point: _joined(parts) for point, parts in cost_rows.items()}
+    infos = {each.index: each for each in manifest.channels}
+    producers = 1 + max((each.producer for each in manifest.channels), default=0)
+    consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
+    connections = sorted({each.connection for each in manifest.channels})
+    instants = {channel: np.sort(np.concatenate(parts)) for channel, parts in arrivals.items()}
+    records = sum(each.size for each in instants.values())
+    busy_ns_per_record = None
+    if is_max_rate(manifest) and records:
+        busy_ns_per_record = (to_ns - from_ns) * producers / records
+    fit = fit_costs(
+        DataRows(rows[TracePoint.SENT], rows[TracePoint.RECEIVED], rows[TracePoint.CONSUMED]),
+        {index: each.consumer for index, each in infos.items()},
+        consumers,
+        busy_ns_per_record,
+    )
+    exchange = RecordedExchange(
+        producers=producers,
+        consumers=consumers,
+        channels=tuple(
+            RecordedChannel(
+                channel=channel,
+                producer=infos[channel].producer,
+                consumer=infos[channel].consumer,
+                connection=-1
+                if infos[channel].is_local
+                else connections.index(infos[channel].connection),
+                arrivals_ns=instants[channel],
+                record_wire_bytes=sizes[channel][0] / sizes[channel][1],
+            )
+            for channel in sorted(instants)
+        ),
+        network=network,
+        is_max_rate=is_max_rate(manifest),
+        measured_from_ns=from_ns,
+        measured_to_ns=to_ns,
+        seed=manifest.seed,
+        costs=fit.costs,
+    )
+    return exchange, fit
+
+
+def _add_arrivals(
+    block: EventColumns,
+    from_ns: int,
+    to_ns: int,
+    arrivals: dict[int, list[Any]],
+    sizes: dict[int, list[int]],
+) -> None:
+    """Add the instants of the records of a block's sent buffers, and their bytes, by channel."""
+    keep = is_data(block, TracePoint.SENT) & (block["channel"] >= 0)
+    keep &= (block["records"] > 0) & (block["first_record_ns"] >= 0)
+    keep &= (block["first_record_ns"] < to_ns) & (block["last_record_ns"] >= from_ns)
+    rows = {name: values[keep].astype(np.int64) for name, values in block.items()}
+    for channel in np.unique(rows["channel"]).tolist():
+        own = rows["channel"] == channel
+        _, instants_ns = spread_records(
+            rows["records"][own], rows["first_record_ns"][own], rows["last_record_ns"][own]
+        )
+        in_window = instants_ns[(instants_ns >= from_ns) & (instants_ns < to_ns)]
+        arrivals.setdefault(channel, []).append(in_window)
+        size = sizes.setdefault(channel, [0, 0])
+        size[0] += int(rows["payload_bytes"][own].sum())
+        size[1] += int(rows["records"][own].sum())
+
+
+def _joined(parts: list[EventColumns]) -> EventColumns:
+    return {
+        name: np.concatenate([part[name] for part in parts] or [np.zeros(0, np.int64)])
+        for name in _COLUMNS
+    }
