@@ -46,13 +46,14 @@ def vectors(release: str) -> list[Vector]:
     return loaded
 
 
-def golden(*groups: str) -> pytest.MarkDecorator:
-    """Parametrizes a test with every vector of these groups in every release."""
+def golden(*groups: str, layout: str | None = None) -> pytest.MarkDecorator:
+    """Parametrizes a test with every vector of these groups, of every release or of one layout."""
     return pytest.mark.parametrize(
         ("release", "vector"),
         [
             pytest.param(release, vector, id=f"{release}:{vector['name']}")
-            for release in LAYOUT_OF_RELEASE
+            for release, its_layout in LAYOUT_OF_RELEASE.items()
+            if layout in (None, its_layout)
             for vector in vectors(release)
             if vector["name"].split("/")[0] in groups
         ],

@@ -91,19 +91,21 @@ def decompress(codec: CompressionCodec, payload: Bytes, max_bytes: int) -> bytes
 
 def _decompress_block(codec: CompressionCodec, block: bytes, original_bytes: int) -> bytes:
     """Unpack `block`, allocating no more than `original_bytes`."""
-    match codec:
-        case CompressionCodec.LZO:
-            return decompress_lzo1x(block, original_bytes)
-        case CompressionCodec.LZ4:
-            try:
-                unpacked: bytes = lz4.block.decompress(block, uncompressed_size=original_bytes)
-            except lz4.block.LZ4BlockError as error:
-                raise FrameCorruptedError(f"not an LZ4 block: {error}") from error
-            return unpacked
-        case CompressionCodec.ZSTD:
-            return _decompress_zstd(block, original_bytes)
-        case CompressionCodec.NONE:
-            raise FrameCorruptedError("a compressed buffer in an exchange without compression")
+    if codec is CompressionCodec.LZ4:
+        return _decompress_lz4(block, original_bytes)
+    if codec is CompressionCodec.ZSTD:
+        return _decompress_zstd(block, original_bytes)
+    if codec is CompressionCodec.LZO:
+        return decompress_lzo1x(block, original_bytes)
+    raise FrameCorruptedError("a compressed buffer in an exchange without compression")
+
+
+def _decompress_lz4(block: bytes, original_bytes: int) -> bytes:
+    try:
+        original: bytes = lz4.block.decompress(block, uncompressed_size=original_bytes)
+    except lz4.block.LZ4BlockError as error:
+        raise FrameCorruptedError(f"not an LZ4 block: {error}") from error
+    return original
 
 
 def _decompress_zstd(frame: bytes, original_bytes: int) -> bytes:

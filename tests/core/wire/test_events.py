@@ -70,6 +70,11 @@ def test_an_unknown_tag_is_corrupt(tag: int) -> None:
         decode_event(struct.pack(">i", tag))
 
 
+def test_a_watermark_of_an_unknown_kind_is_corrupt() -> None:
+    with pytest.raises(FrameCorruptedError, match="kind 2"):
+        decode_event(struct.pack(">iHBi", 11, 0, 0, 2) + bytes(8))
+
+
 def test_an_announcement_is_not_announced() -> None:
     with pytest.raises(FrameCorruptedError, match="announcement"):
         decode_event(struct.pack(">iiii", 6, 17, 6, 17) + EndOfPartitionEvent().encode())

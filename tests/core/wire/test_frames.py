@@ -221,6 +221,16 @@ def test_the_layout_of_any_buffer_response_is_detected(
         assert detect_layout(message.encode(layout)) == layout
 
 
+def test_the_shortest_frame_of_layout_1_20_is_shorter_than_a_header_of_2_x() -> None:
+    empty = BufferResponse(RECEIVER, 0, 0, 0, DataType.DATA_BUFFER, False, b"")
+    assert detect_layout(empty.encode("1.20")) == "1.20"
+
+
+def test_a_buffer_response_whose_sizes_disagree_has_no_layout() -> None:
+    message = BufferResponse(RECEIVER, 0, 0, 0, DataType.DATA_BUFFER, False, bytes(10))
+    assert detect_layout(frame(0, message.encode()[9:] + b"surplus")) is None
+
+
 @given(st.binary(max_size=100))
 def test_other_bytes_have_no_layout(data: bytes) -> None:
     assert detect_layout(data) is None

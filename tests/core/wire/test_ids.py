@@ -64,6 +64,7 @@ def test_a_range_counts_its_subpartitions_both_ends_included() -> None:
 def test_ids_of_different_kinds_are_never_equal() -> None:
     assert IntermediateDataSetID(COUNTING) != JobVertexID(COUNTING)
     assert IntermediateDataSetID(COUNTING) == IntermediateDataSetID.decode(COUNTING)
+    assert IntermediateDataSetID(COUNTING).encode() == COUNTING
 
 
 @pytest.mark.parametrize("length", [0, 15, 17])

@@ -138,6 +138,26 @@ def test_a_chain_of_superclasses_by_reference_is_bounded() -> None:
         parse_throwable(HEADER + b"\x73" + start_of_a + chain + b"\x78\x70")
 
 
+def test_elements_that_flink_seldom_sends_are_skipped() -> None:
+    """An exception whose fields hold one of each, and which wrote optional data behind them."""
+    elements = {
+        "class": b"\x76" + class_desc("A"),
+        "proxy": b"\x73\x7d" + struct.pack(">IH", 1, 1) + b"I" + b"\x78\x70",
+        "enum": b"\x7e" + class_desc("E", flags=0x12) + b"\x74\0\5VALUE",
+        "external": b"\x73" + class_desc("X", flags=0x0C) + b"\x77\2ab" + b"\x78",
+        "longs": b"\x75" + class_desc("[J") + struct.pack(">I", 2) + bytes(16),
+        "no class data": b"\x73" + class_desc("N", flags=0),
+        "no class": b"\x73\x70",
+    }
+    fields = struct.pack(">H", len(elements) + 1) + b"J" + b"\0\4long"
+    for name in elements:
+        fields += b"L" + struct.pack(">H", len(name)) + name.encode() + b"\x74\0\1x"
+    optional = b"\x77\1a" + b"\x7a" + struct.pack(">I", 2) + b"bc" + b"\x78"
+    desc = class_desc("java.lang.Throwable", flags=3, fields=fields)
+    stream = HEADER + b"\x73" + desc + bytes(8) + b"".join(elements.values()) + optional
+    assert parse_throwable(stream + b"\0") == (JavaThrowable("java.lang.Throwable"), len(stream))
+
+
 def test_a_stream_beyond_the_bound_is_not_read() -> None:
     with pytest.raises(FrameCorruptedError, match="cut"):
         parse_throwable(encode_throwable(IO_EXCEPTION, "x" * STREAM_BYTES_MAX))
