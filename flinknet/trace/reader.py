@@ -49,6 +49,7 @@ class Truncation:
 
     whole_blocks: int  # readable blocks
     lost_bytes: int  # bytes that belong to no whole block
+    gap_bytes: int  # those of them that stand before the last whole block: damage, not a cut
 
 
 class TraceReader:
@@ -131,6 +132,20 @@ class TraceReader:
                 )
                 for name in names
             }
+
+    def check_block(self, index: int) -> None:
+        """Check every byte of a block and what its directory says; raises TraceFormatError."""
+        entry = self._blocks[index]
+        with self._located(f"block {index} at byte {entry.offset}: "):
+            header, _ = self._read_directory(entry)
+            start = entry.offset + BLOCK_HEADER_BYTES
+            body = self._read(start, header.length_bytes - BLOCK_HEADER_BYTES)
+            held = check_block(header, body, entry.offset).channels
+            channels = self.read_block(index, ("channel",))["channel"]
+            if not np.array_equal(held, entry.channels) or not np.array_equal(
+                np.repeat(held["channel"], held["count"]), channels
+            ):
+                raise TraceFormatError("its directory does not tell what it holds")
 
     def events(
         self,
@@ -236,7 +251,7 @@ class TraceReader:
     def _walk(self) -> tuple[BlockEntry, ...]:
         """Every whole block of a file without its trailer; sets `truncation`."""
         entries: list[BlockEntry] = []
-        lost_bytes = 0
+        lost_bytes = gap_bytes = 0
         offset = self._blocks_start
         while offset < self.size_bytes:
             entry = self._whole_block(offset)
@@ -247,8 +262,9 @@ class TraceReader:
             else:
                 entries.append(entry)
                 offset += entry.length_bytes
+                gap_bytes = lost_bytes
         self.truncation = Truncation(
-            sum(entry.type is BlockType.EVENTS for entry in entries), lost_bytes
+            sum(entry.type is BlockType.EVENTS for entry in entries), lost_bytes, gap_bytes
         )
         return tuple(entries)
 

@@ -1,4 +1,4 @@
-"""A run on disk: a directory with its manifest and a trace file of each process, or a file alone."""
+"""A run on disk: a directory with its manifest and trace files, or one trace file alone."""
 
 from __future__ import annotations
 

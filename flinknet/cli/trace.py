@@ -1,0 +1,102 @@
+"""`flinknet trace`: look into recorded runs, check them, replay them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+_LAZY_COMMANDS = {
+    "replay": ("trace_replay", "Compute from recorded runs what other settings would have done."),
+}
+"""Command -> module of this room and its line in the overview; loaded when called."""
+
+
+class _TraceGroup(click.Group):
+    """Loads a command of its own module when it is called for, so that help never loads Spark."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*self.commands, *_LAZY_COMMANDS])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _LAZY_COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        module, _ = _LAZY_COMMANDS[cmd_name]
+        command = getattr(import_module(f"flinknet.cli.{module}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        lines = {name: command.get_short_help_str(80) for name, command in self.commands.items()}
+        lines.update((name, line) for name, (_, line) in _LAZY_COMMANDS.items())
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, lines[name]) for name in self.list_commands(ctx)])
+
+
+_RUNS = click.argument("paths", metavar="RUN...", nargs=-1, required=True, type=Path)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
+
+
+@click.group(cls=_TraceGroup)
+def trace() -> None:
+    """Look into recorded runs, and replay them for other settings.
+
+    A RUN is a run directory, a trace file (*.fnt), or a directory of run directories.
+    """
+
+
+@trace.command()
+@_RUNS
+@_JSON
+def info(paths: tuple[Path, ...], as_json: bool) -> None:
+    """Show what is in a trace: processes, channels, events, settings."""
+    from flinknet.report.trace_console import print_description
+    from flinknet.trace.describe import describe_run
+    from flinknet.trace.run import open_run
+
+    descriptions = [describe_run(open_run(path)).to_dict() for path in _run_paths(paths)]
+    if as_json:
+        _print_json({"schema_version": 1, "runs": descriptions})
+        return
+    for description in descriptions:
+        print_description(description)
+
+
+@trace.command()
+@_RUNS
+@_JSON
+def verify(paths: tuple[Path, ...], as_json: bool) -> None:
+    """Check that a trace is whole, and that credit and sequence numbers add up.
+
+    Exits with 1 if anything is wrong.
+    """
+    from flinknet.report.trace_console import print_verification
+    from flinknet.trace.run import open_run
+    from flinknet.trace.verify import verify_run
+
+    results = [(str(path), verify_run(open_run(path))) for path in _run_paths(paths)]
+    if as_json:
+        runs = [
+            {"path": path, "is_ok": result.is_ok, **result.to_dict()} for path, result in results
+        ]
+        _print_json({"schema_version": 1, "runs": runs})
+    else:
+        for path, result in results:
+            print_verification(path, result.to_dict())
+    if not all(result.is_ok for _, result in results):
+        sys.exit(1)
+
+
+def _run_paths(paths: Iterable[Path]) -> list[Path]:
+    from flinknet.trace.run import find_runs
+
+    return [run for path in paths for run in find_runs(path)]
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    click.echo(json.dumps(value, indent=2))

@@ -1,0 +1,150 @@
+"""What is in a trace, and what is wrong with it, as terminal tables. Takes plain data only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+_CHANNELS_SHOWN = 32
+
+Plain = Mapping[str, Any]
+
+
+def print_description(description: Plain, console: Console | None = None) -> None:
+    """Print a run: its processes, channels, events by kind, and what determined it."""
+    console = console or Console()
+    _print_head(description, console)
+    console.print(_files_table(description["files"]))
+    for file in description["files"]:
+        if file["truncation"] is not None:
+            console.print(
+                f"[yellow]![/yellow] {escape(file['file'])} has no trailer:"
+                f" {file['truncation']['whole_blocks']} whole blocks are readable,"
+                f" {file['truncation']['lost_bytes']} bytes are lost"
+            )
+        if file["dropped_events"]:
+            console.print(
+                f"[yellow]![/yellow] {escape(file['file'])} lacks"
+                f" {file['dropped_events']:,} events that could not be written"
+            )
+    console.print(_channels_table(description["channels"]))
+    hidden = len(description["channels"]) - _CHANNELS_SHOWN
+    if hidden > 0:
+        console.print(f"… and {hidden:,} more channels (--json shows all)")
+    console.print(_kinds_table(description["events_by_kind"]))
+    if description["manifest"] is not None:
+        console.print(_settings_table(description["manifest"]))
+
+
+def print_verification(path: str, verification: Plain, console: Console | None = None) -> None:
+    """Print OK with the counts, or every finding in a sentence."""
+    console = console or Console()
+    counts = (
+        f"{verification['files']} files, {verification['blocks']:,} blocks,"
+        f" {verification['events']:,} events on {verification['channels']:,} channels,"
+        f" {verification['messages_sent']:,} messages sent,"
+        f" {verification['messages_received']:,} received"
+    )
+    findings: Sequence[Plain] = verification["findings"]
+    mark = "[red]DAMAGED[/red]" if findings else "[green]OK[/green]"
+    console.print(f"{mark} {escape(path)}: {counts}", soft_wrap=True)
+    for finding in findings:
+        console.print(f"  {escape(_place(finding) + finding['text'])}", soft_wrap=True)
+
+
+def _place(finding: Plain) -> str:
+    places = [finding["file"]] if finding["file"] is not None else []
+    if finding["channel"] is not None:
+        places.append(f"channel {finding['channel']}")
+    return f"{', '.join(places)}: " if places else ""
+
+
+def _print_head(description: Plain, console: Console) -> None:
+    console.print(f"[bold]{escape(description['path'])}[/bold]", soft_wrap=True)
+    size = f"{description['events']:,} events in {description['size_bytes']:,} bytes"
+    if description["bytes_per_event"] is not None:
+        size += (
+            f" ({description['bytes_per_event']:.1f} bytes an event,"
+            f" {description['compression_ratio']:.1f} times smaller than recorded)"
+        )
+    console.print(size, soft_wrap=True)
+    if description["first_ns"] is not None:
+        span_ns = description["last_ns"] - description["first_ns"]
+        console.print(f"time span {_seconds(span_ns)}, from {description['first_ns']:,} ns")
+
+
+def _files_table(files: Sequence[Plain]) -> Table:
+    table = _table("file", "process", right=("pid", "bytes", "blocks", "events", "time span"))
+    for file in files:
+        is_empty = file["first_ns"] is None
+        table.add_row(
+            escape(file["file"]),
+            escape(file["process"]),
+            str(file["pid"]),
+            f"{file['size_bytes']:,}",
+            f"{file['blocks']:,}",
+            f"{file['events']:,}",
+            "–" if is_empty else _seconds(file["last_ns"] - file["first_ns"]),
+        )
+    return table
+
+
+def _channels_table(channels: Sequence[Plain]) -> Table:
+    table = _table("channel", "connection", right=("producer", "consumer", "events", "time span"))
+    for channel in channels[:_CHANNELS_SHOWN]:
+        is_empty = channel["first_ns"] is None
+        table.add_row(
+            "connection" if channel["index"] < 0 else str(channel["index"]),
+            escape(channel["connection"] or "–"),
+            _or_dash(channel["producer"]),
+            _or_dash(channel["consumer"]),
+            f"{channel['events']:,}",
+            "–" if is_empty else _seconds(channel["last_ns"] - channel["first_ns"]),
+        )
+    return table
+
+
+def _kinds_table(events_by_kind: Mapping[str, Mapping[str, int]]) -> Table:
+    points = list(events_by_kind)
+    kinds = list(dict.fromkeys(kind for counts in events_by_kind.values() for kind in counts))
+    table = _table("events", right=points)
+    for kind in kinds:
+        counts = (events_by_kind[point].get(kind, 0) for point in points)
+        table.add_row(kind, *(f"{count:,}" if count else "–" for count in counts))
+    return table
+
+
+def _settings_table(manifest: Plain) -> Table:
+    table = _table("setting", "value")
+    for key, value in manifest["flink_keys"].items():
+        table.add_row(escape(key), escape(str(value)))
+    workload = manifest["scenario"].get("workload", {})
+    for key, value in workload.items():
+        table.add_row(escape(f"workload.{key}"), escape(str(value)))
+    table.add_row("seed", str(manifest["seed"]))
+    table.add_row("started at", escape(manifest["started_at"]))
+    if manifest["measured_to_ns"] is not None and manifest["measured_from_ns"] is not None:
+        span_ns = manifest["measured_to_ns"] - manifest["measured_from_ns"]
+        table.add_row("measured part", _seconds(span_ns))
+    return table
+
+
+def _table(*left: str, right: Sequence[str] = ()) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in left:
+        table.add_column(name)
+    for name in right:
+        table.add_column(name, justify="right")
+    return table
+
+
+def _or_dash(value: int | None) -> str:
+    return "–" if value is None else str(value)
+
+
+def _seconds(span_ns: int) -> str:
+    return f"{span_ns / 1e9:,.3f} s"

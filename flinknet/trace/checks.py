@@ -1,0 +1,250 @@
+"""What must hold among the events of a channel: sequence and credit. Arithmetic on columns only.
+
+A check is fed blocks in the order of recording; a block's rows are sorted by channel, kind and
+point, and within these by arrival. What it remembers between blocks is one number per channel.
+Channels are looked up in the sorted list of those that a file holds, so that no number in a file
+ever sizes an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.probe import MessageKind, TracePoint
+
+from .columns import IntArray
+from .format import MAX_BLOCK_EVENTS
+from .reader import EventColumns
+
+CHECKED_COLUMNS = (
+    "channel",
+    "point",
+    "kind",
+    "data_type",
+    "sequence_number",
+    "payload_bytes",
+    "credit_before",
+    "credit_after",
+    "value",
+    "order",
+)
+
+_UNKNOWN = np.int64(-(1 << 62))
+
+
+@dataclass(slots=True)
+class Violation:
+    """A rule that a channel broke: how often, and the first time in words."""
+
+    channel: int
+    rule: str
+    times: int
+    first: str
+
+
+class Violations:
+    """Violations by rule and channel; a thousand of a kind are one line."""
+
+    def __init__(self) -> None:
+        self._by_rule: dict[tuple[int, str], Violation] = {}
+
+    def __iter__(self) -> Iterator[Violation]:
+        return iter(sorted(self._by_rule.values(), key=lambda each: (each.channel, each.rule)))
+
+    def add(self, rule: str, channels: IntArray, sentence: str, *details: IntArray) -> None:
+        """Note rows that broke `rule`.
+
+        `sentence` is filled with the details of a channel's first.
+        """
+        if not len(channels):
+            return
+        found, first, times = np.unique(channels, return_index=True, return_counts=True)
+        for channel, row, count in zip(found.tolist(), first.tolist(), times.tolist(), strict=True):
+            known = self._by_rule.get((channel, rule))
+            if known is None:
+                text = sentence.format(*(int(detail[row]) for detail in details))
+                self._by_rule[channel, rule] = Violation(channel, rule, count, text)
+            else:
+                known.times += count
+
+
+def _previous(values: IntArray, where: IntArray, carried: npt.NDArray[np.int64]) -> IntArray:
+    """The value of the row before each row, within its channel.
+
+    Rows of a channel stand together. `carried` holds the last values of earlier blocks, and is moved
+    on to those of this one.
+    """
+    before = np.empty(len(values), dtype=np.int64)
+    before[1:] = values[:-1]
+    is_first = np.r_[True, where[1:] != where[:-1]]
+    before[is_first] = carried[where[is_first]]
+    is_last = np.r_[is_first[1:], True]
+    carried[where[is_last]] = values[is_last]
+    return before
+
+
+class SequenceCheck:
+    """Sequence numbers of BufferResponses go up by one, at the sender and at the receiver.
+
+    They are int32 on the wire and wrap round.
+    """
+
+    def __init__(self, channels: IntArray, violations: Violations) -> None:
+        self._channels = channels
+        self._violations = violations
+        self._last = {
+            point: np.full(len(channels), _UNKNOWN)
+            for point in (TracePoint.SENT, TracePoint.RECEIVED)
+        }
+
+    def feed(self, block: EventColumns) -> None:
+        """Check one block."""
+        for point, last in self._last.items():
+            rows = (block["kind"] == MessageKind.BUFFER_RESPONSE) & (block["point"] == point)
+            channel, number = block["channel"][rows], block["sequence_number"][rows]
+            if not len(channel):
+                continue
+            before = _previous(number, np.searchsorted(self._channels, channel), last)
+            is_gap = (before != _UNKNOWN) & (number != (before + 1).astype(np.int32))
+            self._violations.add(
+                "sequence",
+                channel[is_gap],
+                f"sequence numbers are not contiguous where they were {point.name}:"
+                " {} follows {}",
+                number[is_gap],
+                before[is_gap],
+            )
+
+
+class CreditCheck:
+    """Credit is conserved on every channel, on both sides.
+
+    At the producer the credit after a message is the credit before the next one; the
+    PartitionRequest sets it, an AddCredit raises it by what it carries, data costs one and an
+    event none, and data never leaves without credit. So initial credit + credit received - data
+    sent = credit left, at any moment. At the consumer each data buffer takes a free buffer, and an
+    AddCredit announces all there was to announce.
+
+    ResumeConsumption sets the credit of a channel without initial credit to 0 (Flink:
+    CreditBasedSequenceNumberingViewReader.resumeConsumption).
+    """
+
+    def __init__(self, channels: IntArray, violations: Violations) -> None:
+        self._channels = channels
+        self._violations = violations
+        self._credit = np.full(len(channels), _UNKNOWN)
+        self._is_without_initial = np.zeros(len(channels), dtype=bool)
+
+    def feed(self, block: EventColumns) -> None:
+        """Check one block."""
+        kind, is_sent = block["kind"], block["point"] == TracePoint.SENT
+        is_received = block["point"] == TracePoint.RECEIVED
+        is_buffer_response = kind == MessageKind.BUFFER_RESPONSE
+        is_data = is_buffer_response & np.isin(block["data_type"], list(IS_BUFFER))
+        is_credit = kind == MessageKind.ADD_CREDIT
+        has_credit = block["credit_before"] != -1
+        self._check_producer(
+            block,
+            has_credit & ((is_sent & is_buffer_response) | (is_received & is_credit)),
+            is_received & (kind == MessageKind.PARTITION_REQUEST),
+            is_received & (kind == MessageKind.RESUME_CONSUMPTION),
+            is_data,
+        )
+        self._check_consumer(
+            block,
+            has_credit & is_received & is_buffer_response,
+            has_credit & is_sent & is_credit,
+            is_data,
+        )
+
+    def _check_producer(
+        self,
+        block: EventColumns,
+        changes: IntArray,
+        requests: IntArray,
+        resumes: IntArray,
+        is_data: IntArray,
+    ) -> None:
+        where = np.searchsorted(self._channels, block["channel"])
+        self._is_without_initial[where[requests]] = block["value"][requests] == 0
+        resumes = resumes & self._is_without_initial[where]
+        rows = np.flatnonzero(changes | requests | resumes)
+        arrival = where[rows].astype(np.int64) * MAX_BLOCK_EVENTS + block["order"][rows]
+        rows = rows[np.argsort(arrival, kind="stable")]
+        if not len(rows):
+            return
+        channel, where, is_data = block["channel"][rows], where[rows], is_data[rows]
+        before = block["credit_before"][rows].astype(np.int64)
+        after = block["credit_after"][rows].astype(np.int64)
+        value = block["value"][rows]
+        is_reset = resumes[rows]
+        after[is_reset] = 0
+        expected = before + np.where(
+            block["kind"][rows] == MessageKind.ADD_CREDIT, value, -1 * is_data
+        )
+        is_set = requests[rows] | is_reset
+        expected[requests[rows]] = value[requests[rows]]
+        expected[is_reset] = 0
+        credit = _previous(after, where, self._credit)
+
+        wrong = after != expected
+        self._violations.add(
+            "credit",
+            channel[wrong],
+            "credit is not conserved at the producer: {} before and {} after a message"
+            " that leaves {}",
+            before[wrong],
+            after[wrong],
+            expected[wrong],
+        )
+        jump = ~is_set & (credit != _UNKNOWN) & (credit != before)
+        self._violations.add(
+            "credit",
+            channel[jump],
+            "credit at the producer was {} after a message and {} before the next one",
+            credit[jump],
+            before[jump],
+        )
+        unpaid = is_data & (before <= 0)
+        self._violations.add(
+            "credit",
+            channel[unpaid],
+            "data was sent without credit (credit {}, sequence number {})",
+            before[unpaid],
+            block["sequence_number"][rows][unpaid],
+        )
+
+    def _check_consumer(
+        self, block: EventColumns, taken: IntArray, announced: IntArray, is_data: IntArray
+    ) -> None:
+        channel, before, after = block["channel"], block["credit_before"], block["credit_after"]
+        wrong = taken & (after != before - is_data)
+        self._violations.add(
+            "buffers",
+            channel[wrong],
+            "free buffers of the consumer went from {} to {} with sequence number {}",
+            before[wrong],
+            after[wrong],
+            block["sequence_number"][wrong],
+        )
+        lacking = taken & is_data & (before <= 0)
+        self._violations.add(
+            "buffers",
+            channel[lacking],
+            "data came for which the consumer had no free buffer (sequence number {})",
+            block["sequence_number"][lacking],
+        )
+        wrong = announced & (before - after != block["value"])
+        self._violations.add(
+            "credit",
+            channel[wrong],
+            "the consumer announced {} of {} credits, and {} were left to announce",
+            block["value"][wrong],
+            before[wrong],
+            after[wrong],
+        )

@@ -1,0 +1,148 @@
+"""`trace info`: what is in a run, without judging it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from flinknet.core.probe import MessageKind, TracePoint
+
+from .format import ROW_BYTES
+from .manifest import RunManifest
+from .reader import TraceReader, Truncation
+from .run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class FileDescription:
+    """One trace file."""
+
+    file: str
+    process: str
+    pid: int
+    size_bytes: int
+    blocks: int
+    events: int
+    dropped_events: int | None  # None: not known without a trailer
+    first_ns: int | None
+    last_ns: int | None
+    truncation: Truncation | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelDescription:
+    """One channel: its ends (None without a manifest), and its events in all files."""
+
+    index: int
+    producer: int | None
+    consumer: int | None
+    connection: str | None
+    events: int
+    first_ns: int | None
+    last_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunDescription:
+    """One run."""
+
+    path: str
+    manifest: RunManifest | None
+    files: tuple[FileDescription, ...]
+    channels: tuple[ChannelDescription, ...]
+    events_by_kind: dict[str, dict[str, int]]  # trace point -> message kind -> events
+    events: int
+    size_bytes: int
+    first_ns: int | None
+    last_ns: int | None
+    bytes_per_event: float | None
+    compression_ratio: float | None  # bytes as recorded / bytes in the files
+
+    def to_dict(self) -> dict[str, Any]:
+        """The description as JSON-ready plain data."""
+        return asdict(self)
+
+
+def describe_run(run: Run) -> RunDescription:
+    """Describe a run from its indexes, and from the two narrow columns that name the events.
+
+    Raises: TraceError for a file that cannot be read.
+    """
+    files = []
+    counts = np.zeros((256, 256), dtype=np.int64)
+    spans: dict[int, tuple[int, int, int]] = {}  # channel -> events, first, last
+    for file in run.files:
+        with TraceReader(file) as reader:
+            files.append(_describe_file(reader))
+            for block in reader.events(("point", "kind")):
+                pairs = block["point"].astype(np.int64) << 8 | block["kind"]
+                counts += np.bincount(pairs, minlength=counts.size).reshape(counts.shape)
+            for entry in reader.blocks():
+                for channel, count, first_ns, last_ns in entry.channels.tolist():
+                    events, low, high = spans.get(channel, (0, first_ns, last_ns))
+                    spans[channel] = events + count, min(low, first_ns), max(high, last_ns)
+    events = sum(file.events for file in files)
+    size_bytes = sum(file.size_bytes for file in files)
+    return RunDescription(
+        path=str(run.path),
+        manifest=run.manifest,
+        files=tuple(files),
+        channels=_describe_channels(run, spans),
+        events_by_kind=_by_name(counts),
+        events=events,
+        size_bytes=size_bytes,
+        first_ns=min((first for _, first, _ in spans.values()), default=None),
+        last_ns=max((last for _, _, last in spans.values()), default=None),
+        bytes_per_event=size_bytes / events if events else None,
+        compression_ratio=events * ROW_BYTES / size_bytes if events else None,
+    )
+
+
+def _describe_file(reader: TraceReader) -> FileDescription:
+    blocks = reader.blocks()
+    return FileDescription(
+        reader.path.name,
+        reader.process.name,
+        reader.process.pid,
+        reader.size_bytes,
+        len(blocks),
+        sum(block.count for block in blocks),
+        reader.dropped_events,
+        min((block.first_ns for block in blocks), default=None),
+        max((block.last_ns for block in blocks), default=None),
+        reader.truncation,
+    )
+
+
+def _describe_channels(
+    run: Run, spans: dict[int, tuple[int, int, int]]
+) -> tuple[ChannelDescription, ...]:
+    known = {channel.index: channel for channel in run.manifest.channels} if run.manifest else {}
+    described = []
+    for index in sorted(known.keys() | spans.keys()):
+        channel = known.get(index)
+        events, first_ns, last_ns = spans.get(index, (0, None, None))
+        described.append(
+            ChannelDescription(
+                index,
+                channel.producer if channel else None,
+                channel.consumer if channel else None,
+                channel.connection if channel else None,
+                events,
+                first_ns,
+                last_ns,
+            )
+        )
+    return tuple(described)
+
+
+def _by_name(counts: np.ndarray[Any, np.dtype[np.int64]]) -> dict[str, dict[str, int]]:
+    points = {each.value: each.name for each in TracePoint}
+    kinds = {each.value: each.name for each in MessageKind}
+    table: dict[str, dict[str, int]] = {}
+    for point, kind in np.argwhere(counts).tolist():
+        row = table.setdefault(points.get(point, str(point)), {})
+        row[kinds.get(kind, str(kind))] = int(counts[point, kind])
+    return table

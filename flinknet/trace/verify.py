@@ -1,0 +1,168 @@
+"""`trace verify`: is a run whole, and does it keep the rules of credit-based flow control?
+
+Findings are values; nothing is printed here, and a damaged file never stops the checks of the
+others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from flinknet.errors import TraceError, TraceFormatError
+
+from .checks import (
+    CHECKED_COLUMNS,
+    CreditCheck,
+    SequenceCheck,
+    Violation,
+    Violations,
+)
+from .columns import IntArray
+from .delivery import DeliveryCheck
+from .reader import EventColumns, TraceReader
+from .run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with a run."""
+
+    file: str | None  # None: it shows between files only
+    channel: int | None
+    rule: str  # file, checksum, dropped, manifest, sequence, credit, buffers, delivery
+    text: str  # what and where, ready to be shown
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was checked, and what was found."""
+
+    files: int
+    blocks: int
+    events: int
+    size_bytes: int
+    channels: int
+    messages_sent: int
+    messages_received: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verification as JSON-ready plain data."""
+        return asdict(self)
+
+
+def verify_run(run: Run) -> Verification:
+    """Check every checksum and every rule of a run.
+
+    Raises: TraceError if it is a trace file alone and that cannot be opened.
+    """
+    findings: list[Finding] = []
+    delivery = DeliveryCheck()
+    is_gapless = is_sent_complete = True
+    blocks = events = size_bytes = 0
+    channels: set[int] = set()
+    with ExitStack() as stack:
+        for file in run.files:
+            try:
+                reader = stack.enter_context(TraceReader(file))
+            except TraceError as error:
+                if run.manifest is None:
+                    raise
+                findings.append(Finding(file.name, None, "file", str(error)))
+                is_sent_complete = False
+                continue
+            found = list(_file_findings(reader, run))
+            held = _channels_of(reader)
+            violations = Violations()
+            for block in _checked_blocks(reader, held, violations, found):
+                delivery.feed(block)
+                blocks += 1
+                events += len(block["channel"])
+            found += [_finding(file.name, violation) for violation in violations]
+            findings += found
+            is_sent_complete &= reader.is_whole
+            is_gapless &= not any(finding.rule in ("checksum", "dropped") for finding in found)
+            size_bytes += reader.size_bytes
+            channels.update(held.tolist())
+    if is_gapless:
+        violations_between = delivery.compare(is_sent_complete=is_sent_complete)
+        findings += [_finding(None, violation) for violation in violations_between]
+    sent, received = delivery.totals()
+    return Verification(
+        len(run.files),
+        blocks,
+        events,
+        size_bytes,
+        len(channels - {-1}),
+        sent,
+        received,
+        tuple(findings),
+    )
+
+
+def _file_findings(reader: TraceReader, run: Run) -> Iterator[Finding]:
+    """What is wrong with a file as a whole."""
+    name = reader.path.name
+    cut = reader.truncation
+    if cut is not None:
+        text = (
+            "there is no trailer, so its process did not end cleanly or the file was cut:"
+            f" {cut.whole_blocks} whole blocks are readable, {cut.lost_bytes} bytes are lost"
+        )
+        yield Finding(name, None, "file", text)
+        if cut.gap_bytes:
+            text = f"{cut.gap_bytes} of them are damaged, with readable blocks behind them"
+            yield Finding(name, None, "checksum", text)
+    if reader.dropped_events:
+        text = f"{reader.dropped_events} events could not be written when it was recorded"
+        yield Finding(name, None, "dropped", text)
+    try:
+        reader.meta()
+    except TraceFormatError as error:
+        yield Finding(name, None, "checksum", str(error))
+    if run.manifest is not None:
+        named = {process.file: process for process in run.manifest.processes}[name]
+        if named.name != reader.process.name:
+            text = f"it was recorded by {reader.process.name}, the manifest says {named.name}"
+            yield Finding(name, None, "manifest", text)
+        known = {channel.index for channel in run.manifest.channels} | {-1}
+        for channel in _channels_of(reader).tolist():
+            if channel not in known:
+                yield Finding(name, channel, "manifest", "the manifest does not know this channel")
+
+
+def _checked_blocks(
+    reader: TraceReader, channels: IntArray, violations: Violations, found: list[Finding]
+) -> Iterator[EventColumns]:
+    """Every readable block after its checks; adds a finding for each that is not readable."""
+    checks = SequenceCheck(channels, violations), CreditCheck(channels, violations)
+    for index in range(len(reader.blocks())):
+        try:
+            reader.check_block(index)
+            block = reader.read_block(index, CHECKED_COLUMNS)
+        except TraceFormatError as error:
+            found.append(Finding(reader.path.name, None, "checksum", str(error)))
+            continue
+        for check in checks:
+            check.feed(block)
+        yield block
+
+
+def _channels_of(reader: TraceReader) -> IntArray:
+    entries = [entry.channels["channel"] for entry in reader.blocks()]
+    return np.unique(np.concatenate(entries)) if entries else np.zeros(0, dtype=np.int32)
+
+
+def _finding(file: str | None, violation: Violation) -> Finding:
+    more = f" ({violation.times} times in all)" if violation.times > 1 else ""
+    return Finding(file, violation.channel, violation.rule, violation.first + more)
