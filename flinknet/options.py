@@ -454,12 +454,12 @@ def _strange_keys(path: Path, keys: list[str]) -> tuple[Warning, ...]:
         return ()
     named = ", ".join(keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
     text = f"{path}: keys of other subjects than the network stack were left out: {named}"
-    return (Warning("keys_left_out", text),)
+    return (Warning("keys-left-out", text),)
 
 
 def _not_acted_on(option: Option) -> Warning:
     text = f"{option.key}: Flink knows this key, flinknet does not act on it; the run is without it"
-    return Warning("option_not_acted_on", text)
+    return Warning("option-not-acted-on", text)
 
 
 def _fixed(option: Option) -> Warning:
@@ -467,4 +467,4 @@ def _fixed(option: Option) -> Warning:
         f"{option.key}: Flink 2.x always uses {option.fixed_in_2_x} and silently ignores this key;"
         " expect this result from Flink 1.x only"
     )
-    return Warning("fixed_in_flink_2", text)
+    return Warning("fixed-in-flink-2", text)

@@ -123,7 +123,7 @@ def test_values_reach_the_network_config() -> None:
 def test_a_key_that_flink_2_fixed_works_and_says_so() -> None:
     network, warnings = options.network_config({EXCLUSIVE: "4"})
     assert network.exclusive_buffers == 4
-    assert [warning.code for warning in warnings] == ["fixed_in_flink_2"]
+    assert [warning.code for warning in warnings] == ["fixed-in-flink-2"]
     assert "always uses 2" in warnings[0].text
     assert options.network_config({EXCLUSIVE: "2"})[1] == ()
 
@@ -131,7 +131,7 @@ def test_a_key_that_flink_2_fixed_works_and_says_so() -> None:
 def test_a_known_key_without_effect_is_a_warning() -> None:
     network, warnings = options.network_config({"heartbeat.interval": "5 s"})
     assert network == NetworkConfig()
-    assert [warning.code for warning in warnings] == ["option_not_acted_on"]
+    assert [warning.code for warning in warnings] == ["option-not-acted-on"]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_flink_conf_leaves_out_other_subjects_but_no_mistakes(tmp_path: Path) ->
     path.write_text("jobmanager:\n  rpc:\n    address: localhost\n    port: 6123\n")
     settings, warnings = options.read_flink_conf(path)
     assert settings == {}
-    assert [warning.code for warning in warnings] == ["keys_left_out"]
+    assert [warning.code for warning in warnings] == ["keys-left-out"]
     assert "jobmanager.rpc.address, jobmanager.rpc.port" in warnings[0].text
     path.write_text("taskmanager.memory.segmentsize: 4kb\n")
     with pytest.raises(ConfigError, match=r"did you mean taskmanager\.memory\.segment-size"):

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import errno
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
@@ -63,31 +63,43 @@ class _CommandLine(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
 
     def main(
-        self, args: Sequence[str] | None = None, *rest: Any, **settings: Any
-    ) -> NoReturn | Any:
-        if settings.pop("standalone_mode", True) is False:
-            return super().main(args, *rest, standalone_mode=False, **settings)
-        sys.exit(self._exit_code(args, *rest, **settings))
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        def call() -> Any:
+            return super(_CommandLine, self).main(
+                args, prog_name, complete_var, standalone_mode=False, **extra
+            )
 
-    def _exit_code(self, args: Sequence[str] | None, *rest: Any, **settings: Any) -> int:
-        try:
-            code = super().main(args, *rest, standalone_mode=False, **settings)
-        except (click.Abort, KeyboardInterrupt):
-            return _say("interrupted", EXIT_INTERRUPTED)
-        except click.UsageError as error:
-            path = error.ctx.command_path if error.ctx else "flinknet"
-            return _say(f"{error.format_message()} (see {path} --help)", error.exit_code)
-        except click.ClickException as error:
-            return _say(error.format_message(), error.exit_code)
-        except FlinknetError as error:
-            return _say(str(error), error.exit_code)
-        except OSError as error:
-            advice = _ADVICE_BY_ERRNO.get(error.errno or 0)
-            if advice is None:
-                raise
-            where = f"{error.filename}: " if error.filename else ""
-            return _say(f"{where}{error.strerror}; {advice}", EXIT_KNOWN_ERROR)
-        return code if isinstance(code, int) else 0
+        if standalone_mode:
+            sys.exit(_exit_code(call))
+        return call()
+
+
+def _exit_code(call: Callable[[], Any]) -> int:
+    """Call a command; what goes wrong in a way that flinknet knows becomes one line."""
+    try:
+        code = call()
+    except (click.Abort, KeyboardInterrupt):
+        return _say("interrupted", EXIT_INTERRUPTED)
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "flinknet"
+        return _say(f"{error.format_message()} (see {path} --help)", error.exit_code)
+    except click.ClickException as error:
+        return _say(error.format_message(), error.exit_code)
+    except FlinknetError as error:
+        return _say(str(error), error.exit_code)
+    except OSError as error:
+        advice = _ADVICE_BY_ERRNO.get(error.errno or 0)
+        if advice is None:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        return _say(f"{where}{error.strerror}; {advice}", EXIT_KNOWN_ERROR)
+    return code if isinstance(code, int) else 0
 
 
 def _say(text: str, exit_code: int) -> int:
@@ -96,9 +108,14 @@ def _say(text: str, exit_code: int) -> int:
     return exit_code
 
 
-@click.group(cls=_CommandLine, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_CommandLine,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="flinknet")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """Show, measure and predict what Apache Flink's network stack does between two tasks.
 
     \b
@@ -107,3 +124,5 @@ def main() -> None:
     flinknet trace replay flinknet-runs/*/           what other settings would have done
     flinknet compare-configs base execution.buffer-timeout.interval=5ms
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())

@@ -1,0 +1,316 @@
+"""Options that commands share: network keys, workload, output; and the way from texts to scenarios.
+
+All values stay texts until a scenario is made, so that the command line, a TOML file and a
+`key=value` set are read by the same parsers and a sweep can be cut at its commas.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from flinknet import options as flink
+from flinknet.config import RATE_MAX, RecordSize, Scenario, SlowConsumer, WorkloadConfig
+from flinknet.errors import ConfigError
+from flinknet.results import Warning
+from flinknet.units import format_duration_ns, parse_duration_ns, parse_rate_per_s, parse_size_bytes
+
+DEFAULT_DURATION_NS = 3_000_000_000
+RECORD_SIZE_MIN_BYTES = 8
+"""A record's value begins with the 8 bytes by which the consumer knows it."""
+
+PARTITIONERS = ("rebalance", "hash", "forward", "broadcast")
+ARRIVALS = ("constant", "poisson", "bursts")
+
+NETWORK_OPTIONS: Mapping[str, tuple[str, str, str]] = {
+    "buffer-timeout": (
+        flink.BUFFER_TIMEOUT,
+        "LIST",
+        "How long a record may wait in a buffer that is not full: 0 sends each record, -1 full"
+        " buffers only. [default: 100ms]",
+    ),
+    "exclusive-buffers": (flink.EXCLUSIVE_BUFFERS, "LIST", "Buffers per channel. [default: 2]"),
+    "floating-buffers": (
+        flink.FLOATING_BUFFERS,
+        "LIST",
+        "Buffers per gate, shared by its channels. [default: 8]",
+    ),
+    "segment-size": (flink.SEGMENT_SIZE, "LIST", "Size of a buffer. [default: 32kb]"),
+}
+"""Named option -> Flink's key, metavar, help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the user asked for, as texts: Flink's keys, and bench options by their long name."""
+
+    network: Mapping[str, str] = field(default_factory=dict)
+    workload: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[Warning, ...] = ()
+
+    def over(self, base: Settings) -> Settings:
+        """These settings on top of `base`."""
+        return Settings(
+            flink.merge(base.network, self.network),
+            {**base.workload, **self.workload},
+            (*base.warnings, *self.warnings),
+        )
+
+
+def settings_from(assignments: Mapping[str, str], *, source: str) -> Settings:
+    """Sort names into Flink's keys and bench options; `source` stands in errors."""
+    network: dict[str, str] = {}
+    workload: dict[str, str] = {}
+    for name, text in assignments.items():
+        option = name.replace("_", "-")
+        if option in NETWORK_OPTIONS:
+            network[NETWORK_OPTIONS[option][0]] = text
+        elif option in WORKLOAD_OPTIONS:
+            workload[option] = text
+        elif "." in name:
+            network[name] = text
+        else:
+            known = [*NETWORK_OPTIONS, *WORKLOAD_OPTIONS]
+            near = difflib.get_close_matches(option, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+            raise ConfigError(f"{source}: {name} is neither a bench option nor a Flink key; {hint}")
+    return Settings(flink.canonical(network), workload)
+
+
+def collect(values: Mapping[str, Any]) -> Settings:
+    """Take the shared options out of a command's parameters, in order of precedence."""
+    conf: dict[str, str] = {}
+    warnings: tuple[Warning, ...] = ()
+    if values["flink_conf"] is not None:
+        conf, warnings = flink.read_flink_conf(Path(values["flink_conf"]))
+    defined = dict(flink.parse_assignment(text) for text in values["define"])
+    named, workload = {}, {}
+    for option, (key, _, _) in NETWORK_OPTIONS.items():
+        text = values[_parameter(option)]
+        if text is not None:
+            named[key] = text
+    for option in WORKLOAD_OPTIONS:
+        text = values[_parameter(option)]
+        if isinstance(text, tuple):
+            text = ",".join(text) or None
+        if text is not None:
+            workload[option] = text
+    return Settings(flink.merge(conf, defined, named), workload, warnings)
+
+
+def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[Warning, ...]]:
+    """The scenario of settings without comma lists, and what to know about it.
+
+    Raises: ConfigError for a value that cannot be used, alone or beside the others.
+    """
+    network, warnings = flink.network_config(settings.network)
+    fields = {name: WORKLOAD_OPTIONS[name].parse(t) for name, t in settings.workload.items()}
+    task_managers = fields.pop("task-managers", Scenario().task_managers)
+    names = {name: WORKLOAD_OPTIONS[name].field for name in fields}
+    workload = WorkloadConfig(**{names[name]: value for name, value in fields.items()})
+    if workload.records is None and workload.duration_ns is None:
+        workload = replace(workload, duration_ns=DEFAULT_DURATION_NS)
+    _check(workload)
+    scenario = Scenario(network=network, workload=workload, task_managers=task_managers, seed=seed)
+    return scenario, (*settings.warnings, *warnings)
+
+
+def _check(workload: WorkloadConfig) -> None:
+    if workload.partitioner == "forward" and workload.producers != workload.consumers:
+        raise ConfigError(
+            "--partitioner: forward needs as many consumers as producers"
+            f" ({workload.producers} and {workload.consumers}); use rebalance, or equal numbers"
+        )
+    if workload.is_max_rate and workload.arrivals != "constant":
+        raise ConfigError(
+            f"--arrivals: {workload.arrivals} needs a rate to vary; give one, such as --rate 1k/s"
+        )
+    for slow in workload.slow_consumers:
+        if slow.index >= workload.consumers:
+            raise ConfigError(
+                f"--slow-consumer: there is no consumer {slow.index}; they count from 0 to"
+                f" {workload.consumers - 1}"
+            )
+
+
+def _record_size(text: str) -> RecordSize:
+    low_text, dots, high_text = text.partition("..")
+    low = parse_size_bytes(low_text, "--record-size")
+    high = parse_size_bytes(high_text, "--record-size") if dots else low
+    if low < RECORD_SIZE_MIN_BYTES:
+        raise ConfigError(
+            f"--record-size: {text!r} is too small; a record needs {RECORD_SIZE_MIN_BYTES}b at"
+            " least, to be told from others"
+        )
+    if low > high:
+        raise ConfigError(f"--record-size: {text!r} runs backwards; write SMALLEST..LARGEST")
+    return RecordSize(low, high)
+
+
+def _slow_consumers(text: str) -> tuple[SlowConsumer, ...]:
+    slow = []
+    for part in text.split(","):
+        index, colon, delay = part.strip().partition(":")
+        if not colon or not index.isdecimal():
+            raise ConfigError(
+                f"--slow-consumer: {part!r} is not of the form INDEX:DELAY; write 0:5ms or 0:pause"
+            )
+        paused = delay.strip() == "pause"
+        delay_ns = -1 if paused else _duration("--slow-consumer")(delay)
+        slow.append(SlowConsumer(int(index), delay_ns))
+    return tuple(slow)
+
+
+def _duration(name: str) -> Callable[[str], int]:
+    return lambda text: parse_duration_ns(text, name, bare_unit=None)
+
+
+def _measured_part(text: str) -> int:
+    duration_ns = _duration("--duration")(text)
+    if not duration_ns:
+        raise ConfigError("--duration: 0 measures nothing; give some seconds, such as 3s")
+    return duration_ns
+
+
+def _rate(text: str) -> float:
+    rate_per_s = parse_rate_per_s(text, "--rate")
+    return RATE_MAX if rate_per_s is None else rate_per_s
+
+
+def _count(name: str) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        digits = text.replace("_", "")
+        if not digits.isdecimal() or not int(digits):
+            raise ConfigError(f"{name}: {text!r} is not a number of 1 or more")
+        return int(digits)
+
+    return parse
+
+
+def _choice(name: str, choices: tuple[str, ...]) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise ConfigError(f"{name}: {text!r} is none of {', '.join(choices)}")
+        return text
+
+    return parse
+
+
+@dataclass(frozen=True, slots=True)
+class _WorkloadOption:
+    """A bench option: the WorkloadConfig field it sets, its parser, metavar and help."""
+
+    field: str
+    parse: Callable[[str], Any]
+    metavar: str
+    help: str
+
+
+WORKLOAD_OPTIONS: Mapping[str, _WorkloadOption] = {
+    "rate": _WorkloadOption(
+        "rate_per_s",
+        _rate,
+        "RATE",
+        "Records per second of each producer, such as 20000/s or 20k/s; max: as fast as it goes."
+        " [default: max]",
+    ),
+    "record-size": _WorkloadOption(
+        "record_size",
+        _record_size,
+        "SIZE",
+        "Size of a record's value, or a range of sizes 100b..1kb (uniform). [default: 100b]",
+    ),
+    "producers": _WorkloadOption(
+        "producers", _count("--producers"), "N", "Producing tasks. [default: 1]"
+    ),
+    "consumers": _WorkloadOption(
+        "consumers", _count("--consumers"), "N", "Consuming tasks. [default: 1]"
+    ),
+    "task-managers": _WorkloadOption(
+        "task_managers",
+        _count("--task-managers"),
+        "N",
+        "Processes that the tasks are spread over. [default: 2]",
+    ),
+    "partitioner": _WorkloadOption(
+        "partitioner",
+        _choice("--partitioner", PARTITIONERS),
+        "|".join(PARTITIONERS),
+        "Which consumer gets a record. [default: rebalance]",
+    ),
+    "arrivals": _WorkloadOption(
+        "arrivals",
+        _choice("--arrivals", ARRIVALS),
+        "|".join(ARRIVALS),
+        "How records of a given rate are spread over time. [default: constant]",
+    ),
+    "slow-consumer": _WorkloadOption(
+        "slow_consumers",
+        _slow_consumers,
+        "INDEX:DELAY",
+        "Let a consumer take DELAY for each record; `pause` stops it for the whole run. May be"
+        " repeated.",
+    ),
+    "records": _WorkloadOption(
+        "records",
+        _count("--records"),
+        "N",
+        "Records of each producer in the measured part, instead of a duration.",
+    ),
+    "duration": _WorkloadOption(
+        "duration_ns",
+        _measured_part,
+        "TIME",
+        f"Length of the measured part. [default: {format_duration_ns(DEFAULT_DURATION_NS)}]",
+    ),
+    "warmup": _WorkloadOption(
+        "warmup_ns",
+        _duration("--warmup"),
+        "TIME",
+        "Time before the measured part, recorded and left out. [default: 500ms]",
+    ),
+}
+"""Bench option -> what it sets."""
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def load_options(command: _Command) -> _Command:
+    """Add what flows (the workload) and how the network is set to a command."""
+    decorators = [
+        *(
+            click.option(
+                f"--{name}",
+                metavar=option.metavar,
+                multiple=name == "slow-consumer",
+                help=option.help,
+            )
+            for name, option in WORKLOAD_OPTIONS.items()
+        ),
+        *(
+            click.option(f"--{name}", metavar=metavar, help=text)
+            for name, (_, metavar, text) in NETWORK_OPTIONS.items()
+        ),
+        click.option(
+            "-D",
+            "define",
+            metavar="KEY=VALUE",
+            multiple=True,
+            help="Any of Flink's network keys. May be repeated; wins over --flink-conf.",
+        ),
+        click.option(
+            "--flink-conf", metavar="FILE", help="Read keys from Flink's config.yaml first."
+        ),
+    ]
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command
+
+
+def _parameter(option: str) -> str:
+    return option.replace("-", "_")

@@ -1,0 +1,178 @@
+"""Comparison: paired differences, their intervals, verdicts and limits."""
+
+from __future__ import annotations
+
+import math
+import random
+from itertools import pairwise
+
+import pytest
+
+from flinknet import comparison
+from flinknet.comparison import Outcome, Verdict, difference, parse_limit
+from flinknet.errors import ConfigError
+
+METRICS = ("throughput", "p99")
+
+
+@pytest.mark.parametrize(
+    ("probability", "degrees", "expected"),
+    [
+        (0.975, 1, 12.7062),
+        (0.975, 2, 4.3027),
+        (0.975, 3, 3.1824),
+        (0.975, 4, 2.7764),
+        (0.95, 5, 2.0150),
+        (0.995, 9, 3.2498),
+        (0.975, 30, 2.0423),
+    ],
+)
+def test_t_quantiles_are_those_of_the_tables(
+    probability: float, degrees: int, expected: float
+) -> None:
+    assert comparison.student_t_quantile(probability, degrees) == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_difference_by_hand() -> None:
+    # logs of the ratios 1.1, 1.2, 1.3: mean 0.180005, standard deviation 0.083559, t = 4.3027
+    found = difference([10, 10, 10], [11, 12, 13], direction=-1)
+    reach = 4.302653 * 0.083559 / math.sqrt(3)
+    assert found.change == pytest.approx(math.exp(0.180005) - 1, rel=1e-4)
+    assert found.low == pytest.approx(math.exp(0.180005 - reach) - 1, rel=1e-3)
+    assert found.high == pytest.approx(math.exp(0.180005 + reach) - 1, rel=1e-3)
+    assert (found.base_median, found.candidate_median, found.rounds) == (10, 12, 3)
+    assert found.verdict is Verdict.NONE
+
+
+def test_pairing_removes_what_a_round_does_to_both() -> None:
+    base = [100, 200, 50, 400]
+    found = difference(base, [value * 1.1 for value in base], direction=1)
+    assert found.change == pytest.approx(0.1)
+    assert found.verdict is Verdict.BETTER
+
+
+@pytest.mark.parametrize(
+    ("direction", "verdict"), [(1, Verdict.BETTER), (-1, Verdict.WORSE), (0, Verdict.HIGHER)]
+)
+def test_the_direction_decides_what_more_means(direction: int, verdict: Verdict) -> None:
+    assert difference([10, 11, 10], [20, 22, 21], direction=direction).verdict is verdict
+
+
+def test_a_sure_difference_below_one_percent_is_none() -> None:
+    found = difference([1000, 1000, 1000], [1001, 1001, 1001], direction=1)
+    assert found.low is not None
+    assert found.low > 0
+    assert found.verdict is Verdict.NONE
+
+
+def test_one_round_gives_no_interval_and_no_verdict() -> None:
+    found = difference([10], [20], direction=1)
+    assert (found.change, found.low, found.high) == (pytest.approx(1.0), None, None)
+    assert found.verdict is Verdict.NONE
+
+
+def test_rounds_without_a_value_are_left_out() -> None:
+    found = difference([10, None, 10], [20, 20, None], direction=1)
+    assert found.rounds == 1
+    assert difference([None], [1.0], direction=1).verdict is Verdict.UNKNOWN
+
+
+def test_zeros_are_compared_by_difference() -> None:
+    found = difference([0, 2, 4], [0, 4, 8], direction=-1)
+    # differences 0, 2, 4 relative to the base's mean 2: mean 1, deviation 1
+    assert found.change == pytest.approx(1.0)
+    assert found.high == pytest.approx(1 + 4.302653 / math.sqrt(3), rel=1e-4)
+
+
+def test_a_metric_that_is_always_zero_does_not_differ() -> None:
+    assert difference([0, 0], [0, 0], direction=1).verdict is Verdict.NONE
+    assert difference([0, 0], [1, 0], direction=1).verdict is Verdict.UNKNOWN
+
+
+def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
+    rng = random.Random(20)
+    truth, covered, trials = math.log(1.2), 0, 1000
+    for _ in range(trials):
+        drift = [rng.gauss(0, 0.3) for _ in range(5)]
+        base = [math.exp(5 + d + rng.gauss(0, 0.05)) for d in drift]
+        candidate = [math.exp(5 + d + truth + rng.gauss(0, 0.05)) for d in drift]
+        found = difference(base, candidate, direction=1)
+        assert found.low is not None
+        assert found.high is not None
+        covered += found.low <= math.expm1(truth) <= found.high
+    assert 0.93 <= covered / trials <= 0.97
+
+
+def test_equal_configurations_mostly_show_no_difference() -> None:
+    rng = random.Random(21)
+    seen = 0
+    for _ in range(500):
+        base, candidate = ([math.exp(rng.gauss(5, 0.05)) for _ in range(5)] for _ in range(2))
+        seen += difference(base, candidate, direction=1).verdict is not Verdict.NONE
+    assert seen <= 0.07 * 500
+
+
+def test_a_real_difference_is_seen() -> None:
+    rng = random.Random(22)
+    base = [rng.gauss(100, 3) for _ in range(5)]
+    candidate = [rng.gauss(130, 3) for _ in range(5)]
+    assert difference(base, candidate, direction=-1).verdict is Verdict.WORSE
+
+
+@pytest.mark.parametrize(
+    ("limit", "base", "candidate", "outcome"),
+    [
+        ("p99>+10%", [10, 10, 10], [12, 12, 12], Outcome.REGRESSION),
+        ("p99>+10%", [10, 10, 10], [10, 10, 10], Outcome.PASS),
+        ("p99>+10%", [10, 10, 10], [9, 12, 15], Outcome.INCONCLUSIVE),
+        ("p99>+10%", [10], [50], Outcome.INCONCLUSIVE),
+        ("throughput<-5%", [10, 10, 10], [9, 9, 9], Outcome.REGRESSION),
+        ("throughput < -5 %", [10, 10, 10], [9.9, 9.9, 9.9], Outcome.PASS),
+        ("throughput<-5%", [10, 10, 10], [20, 20, 20], Outcome.PASS),
+        ("throughput<-5%", [10, 10, 10], [8, 10, 12], Outcome.INCONCLUSIVE),
+    ],
+)
+def test_a_limit_is_broken_only_by_the_whole_interval(
+    limit: str, base: list[float], candidate: list[float], outcome: Outcome
+) -> None:
+    found = difference(base, candidate, direction=0)
+    assert parse_limit(limit, METRICS).outcome(found) is outcome
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("p99", "no limit"), ("p98>1%", "no metric"), ("p99>10", "not a percentage")],
+)
+def test_a_bad_limit_is_refused(text: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        parse_limit(text, METRICS)
+
+
+def test_each_configuration_runs_once_a_round_and_once_in_each_place() -> None:
+    orders = comparison.interleaved_orders(3, 6, seed=5)
+    assert all(sorted(order) == [0, 1, 2] for order in orders)
+    for place in range(3):
+        assert sorted(order[place] for order in orders) == [0, 0, 1, 1, 2, 2]
+    assert all(one != other for one, other in pairwise(orders))
+
+
+def test_the_order_follows_from_the_seed() -> None:
+    assert comparison.interleaved_orders(4, 5, 1) == comparison.interleaved_orders(4, 5, 1)
+    assert any(
+        comparison.interleaved_orders(4, 1, 1) != comparison.interleaved_orders(4, 1, seed)
+        for seed in range(2, 6)
+    )
+
+
+def test_the_summary_names_what_is_better_and_what_is_worse() -> None:
+    differences = {
+        "throughput": difference([10, 10], [11, 11], direction=1),
+        "p99": difference([10, 10], [20, 20], direction=-1),
+        "mean": difference([10, 10], [10, 10], direction=-1),
+    }
+    assert comparison.summary("B", "A", differences) == (
+        "B against A: better in throughput (+10.0 %); worse in p99 (+100.0 %)."
+    )
+    assert comparison.summary("B", "A", {"mean": differences["mean"]}) == (
+        "B against A: no difference seen."
+    )
