@@ -1,0 +1,241 @@
+"""A replay as terminal tables: how far the model can be trusted, what was observed, what other
+settings would do.
+
+Takes the JSON-ready answer of `trace replay`, so that nothing is shown that the JSON does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from flinknet.units import MISSING, human_bytes, human_count, human_duration
+
+CHANNELS_SHOWN = 16
+"""Channels in the table by channel: those with the highest p99 if there are more."""
+
+BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
+
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_LATENCIES = ("min", "p50", "p90", "p99", "p99_9", "max")
+
+Answer = dict[str, Any]
+
+
+def print_replays(
+    answers: Sequence[Answer],
+    console: Console | None = None,
+    *,
+    channels: Sequence[int] | None = None,
+) -> None:
+    """Print one section for each run, and the runs beside each other if there are several.
+
+    Args:
+        channels: to show in the table by channel; None for the slowest ones.
+    """
+    console = console or Console()
+    for answer in answers:
+        trace = answer["trace"]
+        console.rule(f"[bold]{trace['path']}[/bold]")
+        console.print(_model_error_line(answer))
+        for file in trace["damaged_files"]:
+            console.print(f"[yellow]![/yellow] {file} is cut off; its whole blocks are used")
+        console.print()
+        console.print(_observed_table(answer))
+        console.print(_over_time_table(answer["over_time"]))
+        console.print(_messages_table(answer["messages"]))
+        console.print(_channels_table(answer["channels"], channels))
+        console.print(_trade_off_table(answer))
+        for note in _notes(answer):
+            console.print(f"  [dim]{note}[/dim]")
+        console.print()
+    if len(answers) > 1:
+        console.rule("[bold]all runs, as observed[/bold]")
+        console.print(_runs_table(answers))
+
+
+def sparkline(values: Iterable[float | None]) -> str:
+    """One block for each value, its height in proportion to the largest one; a gap for None."""
+    known = list(values)
+    largest = max((value for value in known if value is not None), default=0) or 1
+    top = len(_BLOCKS) - 1
+    return "".join(
+        " " if value is None else _BLOCKS[max(min(round(value / largest * top), top), 1)]
+        for value in known
+    )
+
+
+def _model_error_line(answer: Answer) -> str:
+    error, simulated = answer["model_error"], answer["simulated"]
+    if all(value is None for value in error.values()):
+        return "[yellow]model error unknown:[/yellow] the recorded setting could not be predicted"
+    parts = [f"{name} {_percent(error[name])}" for name in ("throughput", "p50", "p99")]
+    used = f"{human_count(simulated['records'])} records"
+    if not simulated["is_whole"]:
+        used += f", the first {human_duration(simulated['window_ns'])} of the measured part"
+    return (
+        f"[bold]model error[/bold] on the recorded setting: {', '.join(parts)}  [dim]({used})[/dim]"
+    )
+
+
+def _observed_table(answer: Answer) -> Table:
+    seen = answer["observed"]
+    table = _table("observed in the measured part")
+    table.add_column("what")
+    table.add_column("value")
+    latency = seen["latency_ns"]
+    shares = ", ".join(f"{count:,} {why}" for why, count in seen["flushes"].items())
+    rows = {
+        "records": f"{seen['records']:,} in {human_duration(seen['duration_ns'])}",
+        "throughput": f"{human_count(seen['throughput_records_per_s'])} records/s,"
+        f" {human_bytes(seen['throughput_bytes_per_s'])}/s",
+        "latency": "  ".join(
+            f"{name.replace('_', '.')} {human_duration(latency[name])}" for name in _LATENCIES
+        ),
+        "buffers": f"{seen['buffers']:,} data ({shares}), {seen['events']:,} events",
+        "backlog": f"mean {_number(seen['backlog_buffers']['mean'])}, largest"
+        f" {_number(seen['backlog_buffers']['max'])} buffers",
+        "credit": f"{seen['credits']['announced']:,} in {seen['credits']['messages']:,} messages;"
+        f" starved for {human_duration(seen['credits']['starved_ns'])} over all channels",
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table
+
+
+def _over_time_table(windows: Sequence[Answer]) -> Table:
+    width = f", a mark is {human_duration(windows[0]['width_ns'])}" if windows else ""
+    table = _table(f"over time{width}")
+    for name in ("what", "", "largest"):
+        table.add_column(name)
+    rates = [window["throughput_records_per_s"] for window in windows]
+    means = [window["backlog_buffers"]["mean"] for window in windows]
+    table.add_row("throughput", sparkline(rates), f"{human_count(max(rates, default=None))}/s")
+    largest = max((mean for mean in means if mean is not None), default=None)
+    table.add_row("mean backlog", sparkline(means), _number(largest))
+    return table
+
+
+def _messages_table(messages: Sequence[Answer]) -> Table:
+    table = _table("messages by kind")
+    table.add_column("kind")
+    table.add_column("messages", justify="right")
+    table.add_column("payload", justify="right")
+    for row in messages:
+        size = human_bytes(row["payload_bytes"]) if row["payload_bytes"] else MISSING
+        table.add_row(row["kind"], f"{row['messages']:,}", size)
+    return table
+
+
+def _channels_table(channels: Sequence[Answer], wanted: Sequence[int] | None) -> Table:
+    if wanted is not None:
+        shown = [row for row in channels if row["channel"] in wanted]
+    else:
+        slowest = sorted(channels, key=lambda row: -(row["latency_ns"]["p99"] or 0))
+        shown = sorted(slowest[:CHANNELS_SHOWN], key=lambda row: int(row["channel"]))
+    left_out = len(channels) - len(shown)
+    table = _table("by channel" + (f" ({left_out} more not shown)" if left_out else ""))
+    table.add_column("channel", justify="right")
+    table.add_column("from → to")
+    for name in ("records/s", "p50", "p99", "backlog mean", "max", "starved", "data", "credit"):
+        table.add_column(name, justify="right")
+    for row in shown:
+        table.add_row(
+            str(row["channel"]),
+            f"{row['producer']} → {row['consumer']}",
+            human_count(row["throughput_records_per_s"]),
+            human_duration(row["latency_ns"]["p50"]),
+            human_duration(row["latency_ns"]["p99"]),
+            _number(row["backlog_buffers"]["mean"]),
+            _number(row["backlog_buffers"]["max"]),
+            human_duration(row["starved_ns"]),
+            f"{row['messages'].get('DATA_BUFFER', 0):,}",
+            f"{row['messages'].get('ADD_CREDIT', 0):,}",
+        )
+    return table
+
+
+def _trade_off_table(answer: Answer) -> Table:
+    table = _table("predicted for each buffer timeout")
+    table.add_column("timeout", justify="right")
+    for name in ("records/s", "p50", "p99", "backlog mean", "max", "buffers/s"):
+        table.add_column(name, justify="right")
+    table.add_column("p99 latency")
+    points = answer["trade_offs"]
+    worst = max((point["latency_ns"]["p99"] or 0 for point in points), default=0) or 1
+    for point in points:
+        p99 = point["latency_ns"]["p99"]
+        table.add_row(
+            _timeout(point["config"]),
+            human_count(point["throughput_records_per_s"]),
+            human_duration(point["latency_ns"]["p50"]),
+            human_duration(p99),
+            _number(point["backlog_buffers"]["mean"]),
+            _number(point["backlog_buffers"]["max"]),
+            human_count(point["buffers_per_s"]),
+            ("█" * max(round((p99 or 0) / worst * 20), 1) if p99 else "")
+            + ("  ← recorded" if point["is_recorded"] else ""),
+            style="bold" if point["is_recorded"] else "",
+        )
+    return table
+
+
+def _notes(answer: Answer) -> list[str]:
+    """Each note once, with the timeouts it belongs to unless it belongs to all."""
+    points = answer["trade_offs"]
+    timeouts: dict[str, list[str]] = {}
+    for point in points:
+        for note in point["notes"]:
+            timeouts.setdefault(note, []).append(_timeout(point["config"]))
+    return [
+        note if len(of) == len(points) else f"{', '.join(of)}: {note}"
+        for note, of in timeouts.items()
+    ]
+
+
+def _runs_table(answers: Sequence[Answer]) -> Table:
+    table = _table("")
+    table.add_column("run")
+    table.add_column("timeout", justify="right")
+    for name in ("records/s", "p50", "p99", "backlog mean", "max", "buffers/s"):
+        table.add_column(name, justify="right")
+    for name in ("throughput", "p50", "p99"):
+        table.add_column(f"model {name}", justify="right")
+    for answer in answers:
+        seen, error = answer["observed"], answer["model_error"]
+        table.add_row(
+            answer["trace"]["path"].rstrip("/").rsplit("/", 1)[-1],
+            _timeout(answer["trace"]["config"]),
+            human_count(seen["throughput_records_per_s"]),
+            human_duration(seen["latency_ns"]["p50"]),
+            human_duration(seen["latency_ns"]["p99"]),
+            _number(seen["backlog_buffers"]["mean"]),
+            _number(seen["backlog_buffers"]["max"]),
+            human_count(seen["buffers"] * 1e9 / seen["duration_ns"]),
+            *(_percent(error[name]) for name in ("throughput", "p50", "p99")),
+        )
+    return table
+
+
+def _table(title: str) -> Table:
+    return Table(title=title or None, title_justify="left", title_style="bold", box=None)
+
+
+def _timeout(config: dict[str, str]) -> str:
+    if config.get("execution.buffer-timeout.enabled") == "false":
+        return "-1"
+    text = config.get(BUFFER_TIMEOUT, MISSING)
+    return text.replace(" ", "")
+
+
+def _percent(ratio: float | None) -> str:
+    return MISSING if ratio is None else f"{ratio:+.1%}"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return MISSING
+    return str(value) if isinstance(value, int) else f"{value:.2f}"

@@ -1,0 +1,186 @@
+"""Runs in, answers out: predictions next to what was observed, with a simulation of a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flinknet.errors import FlinknetError, SimulationError, TraceFormatError
+from flinknet.replay.answer import open_runs, replay_runs
+from flinknet.replay.exchange import load_exchange
+from flinknet.replay.session import spark_errors
+from flinknet.replay.units import open_recorded_run
+
+MS = 1_000_000
+START_NS = 1_000_000 * MS
+
+
+@pytest.fixture
+def simulate() -> Callable[..., Any]:
+    """Records wait for the next multiple of the timeout, and take 70 µs from there; made here so
+    that it travels."""
+
+    def beat(exchange: Any, network: Any) -> Any:
+        import numpy as np
+
+        from flinknet.histogram import LogLinearHistogram
+        from flinknet.results import BacklogSummary
+        from flinknet.workload.recorded import SimulatedOutcome
+
+        latency, messages = LogLinearHistogram(), 0
+        for channel in exchange.channels:
+            came_ns = channel.arrivals_ns - exchange.measured_from_ns
+            period_ns = network.buffer_timeout_ns or 1
+            if period_ns < 0:
+                period_ns = exchange.duration_ns
+            beats = came_ns // period_ns + 1
+            latency.add(beats * period_ns - came_ns + 70_000)
+            messages += len(np.unique(beats))
+        return SimulatedOutcome(
+            latency, latency.count, messages, exchange.duration_ns, BacklogSummary(0.0, 3)
+        )
+
+    return beat
+
+
+@pytest.mark.spark
+def test_the_recorded_setting_is_predicted_too_and_its_error_stated(
+    spark: Any, sawtooth_run: Path, simulate: Any
+) -> None:
+    replay = replay_runs(spark, open_runs([sawtooth_run]), [0, 100 * MS, -1], simulate=simulate)
+    answer = replay.to_dict()
+    assert [point["is_recorded"] for point in answer["trade_offs"]] == [False, True, False, False]
+    assert answer["model_error"]["p50"] == pytest.approx(0, abs=0.01)
+    assert answer["model_error"]["p99"] == pytest.approx(0, abs=0.01)
+    # Observed lasts until the last record was consumed, 70 µs longer than the window.
+    assert answer["model_error"]["throughput"] == pytest.approx(70e3 / 1e9, rel=0.01)
+    shortest, recorded, longer, never = answer["trade_offs"]
+    assert shortest["buffers_per_s"] == pytest.approx(2000)
+    assert recorded["buffers_per_s"] == pytest.approx(200)
+    assert longer["latency_ns"]["p50"] == pytest.approx(50 * MS, rel=0.05)
+    assert never["config"]["execution.buffer-timeout.enabled"] == "false"
+    assert any("evenly spread" in note for note in shortest["notes"])
+    assert not any("evenly spread" in note for note in longer["notes"])
+
+
+@pytest.mark.spark
+def test_the_answer_has_the_names_of_bench_and_the_numbers_of_the_trace(
+    spark: Any, sawtooth_run: Path, simulate: Any
+) -> None:
+    answer = replay_runs(spark, open_runs([sawtooth_run]), [], simulate=simulate).to_dict()
+    assert answer["schema_version"] == 1
+    seen = answer["observed"]
+    assert (seen["records"], seen["bytes"], seen["buffers"], seen["events"]) == (
+        2000,
+        200_000,
+        198,
+        0,
+    )
+    assert seen["duration_ns"] == 1000 * MS + 70_000
+    assert seen["flushes"] == {"full": 100, "timeout": 98, "event": 0}
+    assert seen["backlog_buffers"] == {"mean": pytest.approx(2 * 24 * 3 / 198), "max": 3}
+    assert seen["credits"] == {
+        "announced": 396,
+        "messages": 198,
+        "starved_ns": 2 * 24 * (5 * MS + 20_000),
+    }
+    assert seen["latency_uncorrected_ns"]["p50"] is None
+    assert answer["messages"][0]["messages"] == 198
+    assert {row["kind"] for row in answer["messages"]} == {"DATA_BUFFER", "ADD_CREDIT"}
+    assert [row["channel"] for row in answer["channels"]] == [0, 1]
+    assert sum(row["throughput_records_per_s"] for row in answer["over_time"]) / 50 == (
+        pytest.approx(1980)
+    )
+    assert answer["simulated"] == {"records": 2000, "window_ns": 1000 * MS, "is_whole": True}
+
+
+@pytest.mark.spark
+def test_a_long_run_is_simulated_in_part_and_compared_with_that_part(
+    spark: Any, sawtooth_run: Path, simulate: Any
+) -> None:
+    runs = open_runs([sawtooth_run])
+    answer = replay_runs(spark, runs, [], max_records=500, simulate=simulate).to_dict()
+    assert answer["simulated"] == {"records": 500, "window_ns": 250 * MS, "is_whole": False}
+    assert answer["observed"]["records"] == 2000
+    assert answer["trade_offs"][0]["latency_ns"]["count"] == 500
+    assert answer["model_error"]["p50"] == pytest.approx(0, abs=0.01)
+
+
+@pytest.mark.spark
+def test_several_runs_give_a_list(
+    spark: Any, tmp_path: Path, make_run: Callable[..., Path], simulate: Any
+) -> None:
+    make_run(tmp_path / "runs" / "a", buffers=20)
+    make_run(tmp_path / "runs" / "b", buffers=20, period_ns=5 * MS)
+    runs = open_runs([tmp_path / "runs", tmp_path / "runs" / "a"])
+    answer = replay_runs(spark, runs, [MS], simulate=simulate).to_dict()
+    assert [Path(each["trace"]["path"]).name for each in answer["replays"]] == ["a", "b"]
+    recorded = [
+        point["config"]["execution.buffer-timeout.interval"].replace(" ", "")
+        for each in answer["replays"]
+        for point in each["trade_offs"]
+        if point["is_recorded"]
+    ]
+    assert recorded == ["10ms", "5ms"]
+
+
+@pytest.mark.spark
+def test_a_simulation_that_fails_is_a_note_and_leaves_the_rest(
+    spark: Any, sawtooth_run: Path
+) -> None:
+    def fail(_exchange: Any, _network: Any) -> Any:
+        raise SimulationError("nothing moves", seed=7)
+
+    answer = replay_runs(spark, open_runs([sawtooth_run]), [], simulate=fail).to_dict()
+    assert answer["model_error"] == {"throughput": None, "p50": None, "p99": None}
+    assert answer["trade_offs"][0]["throughput_records_per_s"] is None
+    assert answer["trade_offs"][0]["latency_ns"]["p50"] is None
+    assert any("nothing moves (seed 7)" in note for note in answer["trade_offs"][0]["notes"])
+    assert answer["observed"]["records"] == 2000
+
+
+@pytest.mark.spark
+def test_damage_found_by_an_executor_is_one_line(
+    spark: Any, tmp_path: Path, make_run: Callable[..., Path], simulate: Any
+) -> None:
+    run = make_run(tmp_path / "run", buffers=20)
+    runs = open_runs([run])
+    data = bytearray((run / "tm-1.fnt").read_bytes())
+    data[len(data) // 3] ^= 0xFF
+    (run / "tm-1.fnt").write_bytes(data)
+    with pytest.raises(FlinknetError) as caught, spark_errors():
+        replay_runs(spark, runs, [], simulate=simulate)
+    assert "tm-1.fnt" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_arrivals_and_costs_are_those_of_the_trace(sawtooth_run: Path) -> None:
+    exchange, fit = load_exchange(sawtooth_run, START_NS, START_NS + 1000 * MS)
+    assert (exchange.producers, exchange.consumers, len(exchange.channels)) == (1, 2, 2)
+    assert not exchange.is_max_rate
+    assert exchange.network.buffer_timeout_ns == 10 * MS
+    for channel in exchange.channels:
+        assert np.array_equal(channel.arrivals_ns, START_NS + np.arange(1000) * MS)
+        assert channel.record_wire_bytes == 105
+        assert channel.connection == 0
+    assert fit.costs.transit_ns == 20_000
+    consumed_ns = fit.costs.receive_ns_per_message + 10 * fit.costs.consume_ns_per_record[0]
+    assert consumed_ns == pytest.approx(50_000)
+
+
+def test_only_records_intended_in_the_window_arrive(sawtooth_run: Path) -> None:
+    exchange, _ = load_exchange(sawtooth_run, START_NS + 15 * MS, START_NS + 42 * MS)
+    assert exchange.records == 2 * 27
+    assert exchange.channels[0].arrivals_ns[[0, -1]].tolist() == [
+        START_NS + 15 * MS,
+        START_NS + 41 * MS,
+    ]
+
+
+def test_a_trace_file_alone_is_refused_with_advice(sawtooth_run: Path) -> None:
+    with pytest.raises(TraceFormatError, match="give the run directory"):
+        open_recorded_run(sawtooth_run / "tm-0.fnt", 0)
