@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import traceback
 from contextlib import suppress
 from multiprocessing.connection import Connection as Pipe
@@ -115,8 +116,10 @@ class TaskManager:
     def _receive_control(self) -> None:
         self._inbox.append(self._pipe.recv())  # EOFError ends the process: see main
 
-    def _accept(self, server: object) -> None:
-        sock, _ = server.accept()  # type: ignore[attr-defined]
+    def _accept(self, server: socket.socket) -> None:
+        sock, _ = server.accept()
+        # Netty turns Nagle's algorithm off on accepted sockets too.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = ProducerConnection(
             self._partitions,
             self._recorder,

@@ -17,6 +17,8 @@ of an exact multiple of 2**20 records in one place; the totals that both sides c
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -60,7 +62,10 @@ class RecordFactory:
         strides = (self.record_bytes,)
         lengths = np.ndarray((capacity,), ">i4", self._view, 0, strides)
         lengths[:] = TAG_BYTES + value_bytes
-        self._stamps = np.ndarray((capacity,), ">u8", self._view, STAMP_OFFSET, strides)
+        # big-endian words through a native view: adding, swapping and storing apart takes half the time of numpy's
+        # buffered store to a ">u8" view (0.6 against 1.3 µs for the records of 32 KiB)
+        self._stamps = np.ndarray((capacity,), np.uint64, self._view, STAMP_OFFSET, strides)
+        self._scratch = np.empty(capacity, np.uint64)
         self._lateness = (
             np.ndarray((capacity,), ">i8", self._view, LATENESS_OFFSET, strides)
             if value_bytes >= SMALLEST_WITH_LATENESS_BYTES
@@ -83,18 +88,24 @@ class RecordFactory:
         base = np.uint64((first_number << INSTANT_BITS) & WORD_MASK)
         if isinstance(since_epoch_ns, int):
             base = np.uint64((int(base) + (since_epoch_ns & INSTANT_MASK)) & WORD_MASK)
-            np.add(self._numbers[:count], base, out=self._stamps[:count])
+            stamps = np.add(self._numbers[:count], base, out=self._scratch[:count])
+            self._store(stamps)
             if self._has_lateness and self._lateness is not None:
                 self._lateness[:] = 0
                 self._has_lateness = False
         else:
             stamps = self._numbers[:count] + base
             stamps += (since_epoch_ns & INSTANT_MASK).view(np.uint64)
-            self._stamps[:count] = stamps
+            self._store(stamps)
             if self._lateness is not None:
                 np.subtract(emitted_ns, since_epoch_ns, out=self._lateness[:count])
                 self._has_lateness = True
         return self._view[: count * self.record_bytes]
+
+    def _store(self, stamps: NDArray[np.uint64]) -> None:
+        if sys.byteorder == "little":
+            stamps.byteswap(inplace=True)
+        self._stamps[: len(stamps)] = stamps
 
 
 class MixedRecordFactory:

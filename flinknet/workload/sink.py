@@ -78,11 +78,14 @@ class LatencySink:
         self.first_record_ns = -1
         self.last_record_ns = -1
         self._stamps = np.empty(KEPT_STAMPS, np.uint64)
+        self._scratch = np.empty(KEPT_STAMPS, np.uint64)
         self._lateness = np.zeros(KEPT_STAMPS, np.int64)
         self._has_lateness = False
         self._kept = 0
         self._settled_records = 0
         self._runs: list[tuple[int, int, int]] = []  # count, begin, value bytes of each run kept
+        self._values: list[IntArray] = []
+        self._weights: list[IntArray] = []
 
     def receive(self, runs: Iterable[Run], *, now_ns: int) -> int:
         """Take the records of a buffer. `now_ns` is when the task begins with the first of them.
@@ -96,7 +99,7 @@ class LatencySink:
             while count:
                 kept = self._kept
                 if kept == KEPT_STAMPS:
-                    self.settle()
+                    self._count_kept()
                     kept = 0
                 taken = min(count, KEPT_STAMPS - kept)
                 end = kept + taken
@@ -118,34 +121,66 @@ class LatencySink:
 
     def settle(self) -> None:
         """Check and count what was kept."""
+        self._count_kept()
+        if self._values:
+            self.latency.add_weighted(np.concatenate(self._values), np.concatenate(self._weights))
+            self._values.clear()
+            self._weights.clear()
+
+    def _count_kept(self) -> None:
         kept = self._kept
         if not kept:
             return
         self._kept = 0
         runs, self._runs = self._runs, []
         since_epoch = self._check(self._stamps[:kept])
-        counts, begins, value_bytes = np.array(runs, np.int64).T
-        done = np.repeat(begins - self._epoch_ns, counts)
-        if self._delay_ns:
-            starts = np.cumsum(counts) - counts
-            done += self._delay_ns * (np.arange(1, kept + 1) - np.repeat(starts, counts))
         low, high = self._measured_range(since_epoch)
         if low == high:
             return
-        latency = done[low:high] - since_epoch[low:high]
+        counts, begins, value_bytes = np.array(runs, np.int64).T
+        starts = np.cumsum(counts) - counts
         self.measured_records += high - low
-        self.measured_bytes += int(np.repeat(value_bytes, counts)[low:high].sum())
-        self.last_measured_ns = int(done[high - 1]) + self._epoch_ns
-        if self._is_open_loop:
-            self.latency.add(latency)
-            if self._has_lateness:
-                self.uncorrected.add(latency - self._lateness[low:high])
+        if value_bytes.min() == value_bytes.max():
+            self.measured_bytes += int(value_bytes[0]) * (high - low)
         else:
-            # records emitted together arrive together: few values, many times
-            edges = np.flatnonzero(latency[1:] != latency[:-1]) + 1
-            edges = np.concatenate(([0], edges))
-            weights = np.diff(edges, append=len(latency))
-            self.latency.add_weighted(latency[edges], weights)
+            self.measured_bytes += int(np.repeat(value_bytes, counts)[low:high].sum())
+        if self._is_open_loop or self._delay_ns:
+            self._time_each(since_epoch, low, high, counts, starts, begins - self._epoch_ns)
+        else:
+            self._time_groups(since_epoch, low, high, starts, begins - self._epoch_ns)
+
+    def _time_each(
+        self,
+        since_epoch: IntArray,
+        low: int,
+        high: int,
+        counts: IntArray,
+        starts: IntArray,
+        begins: IntArray,
+    ) -> None:
+        """Latency of every record, where each has an instant of its own."""
+        done = np.repeat(begins, counts)
+        if self._delay_ns:
+            position = np.arange(1, len(since_epoch) + 1) - np.repeat(starts, counts)
+            done += self._delay_ns * position
+        latency = done[low:high] - since_epoch[low:high]
+        self.last_measured_ns = int(done[high - 1]) + self._epoch_ns
+        self.latency.add(latency)
+        if self._has_lateness:
+            self.uncorrected.add(latency - self._lateness[low:high])
+
+    def _time_groups(
+        self, since_epoch: IntArray, low: int, high: int, starts: IntArray, begins: IntArray
+    ) -> None:
+        """Latency of records that were emitted together and arrive together: few values, many times."""
+        changes = np.flatnonzero(since_epoch[low + 1 : high] != since_epoch[low : high - 1])
+        inside = starts[(starts > low) & (starts < high)]
+        edges = np.concatenate(([low], changes + low + 1, inside))
+        edges.sort()  # an edge that stands in it twice gets weight 0
+        begun = begins[np.searchsorted(starts, edges, side="right") - 1]
+        self.last_measured_ns = int(begun[-1]) + self._epoch_ns
+        self._values.append(begun - since_epoch[edges])
+        self._weights.append(np.diff(edges, append=high))
 
     def _copy_stamps(
         self,
@@ -178,7 +213,7 @@ class LatencySink:
         """Check the numbers of the stamps. Returns: their instants, counted from the epoch."""
         expected = self._settled_records
         count = len(stamps)
-        instants = stamps - _NUMBERS[:count]
+        instants = np.subtract(stamps, _NUMBERS[:count], out=self._scratch[:count])
         instants -= np.uint64((expected << INSTANT_BITS) & WORD_MASK)
         self._settled_records = expected + count
         if int(instants.max()) > INSTANT_MASK:

@@ -96,7 +96,7 @@ class BufferBuilder:
         if self._has_consumer:
             raise RuntimeError("a buffer builder has exactly one consumer; copy it for more")
         self._has_consumer = True
-        self.buffer.retain()
+        self.buffer.references += 1
         return BufferConsumer(self.buffer, self, 0 if from_beginning else self.committed_bytes)
 
 

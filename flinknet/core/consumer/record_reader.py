@@ -23,10 +23,11 @@ buffer."""
 class RecordReader:
     """Deserialises the stream of one channel; `_rest` is the record that the last buffer cut."""
 
-    __slots__ = ("_rest",)
+    __slots__ = ("_record_bytes", "_rest")
 
     def __init__(self) -> None:
         self._rest = bytearray()
+        self._record_bytes = LENGTH_PREFIX_BYTES + 1
 
     @property
     def has_partial_record(self) -> bool:
@@ -43,26 +44,32 @@ class RecordReader:
         if self._rest:
             position = self._complete_rest(payload, end, runs)
         while end - position >= LENGTH_PREFIX_BYTES:
-            length = int.from_bytes(payload[position : position + LENGTH_PREFIX_BYTES], "big")
-            if not 0 < length <= LARGEST_RECORD_BYTES:
-                raise _broken(length)
-            record_bytes = length + LENGTH_PREFIX_BYTES
+            # As a rule all records are as long as the last one was: one comparison shows it.
+            record_bytes = self._record_bytes
             count = (end - position) // record_bytes
-            if count == 0:
-                break
-            if count > 1:
+            if count:
                 lengths = np.ndarray((count,), ">i4", payload, position, (record_bytes,))
-                if lengths[1] != length:
-                    count = 1
-                else:
-                    is_equal = lengths == length
-                    if np.count_nonzero(is_equal) != count:
-                        count = int(is_equal.argmin())
+                is_equal = lengths == record_bytes - LENGTH_PREFIX_BYTES
+                if np.count_nonzero(is_equal) != count:
+                    count = int(is_equal.argmin())
+            if not count:
+                record_bytes = self._read_length(payload[position : position + LENGTH_PREFIX_BYTES])
+                if end - position < record_bytes:
+                    break
+                count = 1
             runs.append((payload, position, count, record_bytes))
             position += count * record_bytes
         if position < end:
             self._rest = bytearray(payload[position:])
         return runs
+
+    def _read_length(self, prefix: memoryview | bytearray) -> int:
+        """The bytes of the record that begins with this prefix, which is counted in."""
+        length = int.from_bytes(prefix, "big", signed=True)
+        if not 0 < length <= LARGEST_RECORD_BYTES:
+            raise FrameCorruptedError(f"a record of {length} bytes: the record stream is broken")
+        self._record_bytes = length + LENGTH_PREFIX_BYTES
+        return self._record_bytes
 
     def _complete_rest(self, payload: memoryview, end: int, runs: list[RecordRun]) -> int:
         """Add to the cut record what this buffer has of it. Returns: the position behind it."""
@@ -73,17 +80,10 @@ class RecordReader:
             rest += payload[:position]
             if len(rest) < LENGTH_PREFIX_BYTES:
                 return position
-        length = int.from_bytes(rest[:LENGTH_PREFIX_BYTES], "big")
-        if not 0 < length <= LARGEST_RECORD_BYTES:
-            raise _broken(length)
-        record_bytes = length + LENGTH_PREFIX_BYTES
+        record_bytes = self._read_length(rest[:LENGTH_PREFIX_BYTES])
         taken = min(record_bytes - len(rest), end - position)
         rest += payload[position : position + taken]
         if len(rest) == record_bytes:
             runs.append((rest, 0, 1, record_bytes))
             self._rest = bytearray()
         return position + taken
-
-
-def _broken(length: int) -> FrameCorruptedError:
-    return FrameCorruptedError(f"a record of {length} bytes: the record stream is broken")

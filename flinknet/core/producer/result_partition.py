@@ -28,6 +28,8 @@ from flinknet.core.wire.ids import ResultPartitionID
 
 from .subpartition import PipelinedSubpartition
 
+_FULL = int(FlushReason.FULL)
+
 BROADCAST = -1
 """Channel number that stands for all subpartitions sharing one buffer."""
 
@@ -36,6 +38,8 @@ class RecordBytes(Protocol):
     """A batch of serialised records, back to back: length prefix, element, length prefix, …"""
 
     data: memoryview
+    record_bytes: int
+    """Length of every record, prefix included; 0 if they differ."""
 
     def locate(self, position: int) -> tuple[int, int]:
         """How far `position` lies inside its record (0: a record begins there), and where that record ends."""
@@ -84,10 +88,15 @@ class PipelinedResultPartition:
                 self._finish_broadcast(FlushReason.FULL)
             builder = self._builders[channel]
         data, pool, quota_channel = batch.data, self.pool, max(channel, 0)
+        record_bytes = batch.record_bytes
         total = len(data)
         is_available = pool.is_available
         while position < total:
-            into, record_end = batch.locate(position)
+            if record_bytes:
+                into = position % record_bytes
+                record_end = position - into + record_bytes
+            else:
+                into, record_end = batch.locate(position)
             end = total
             if not is_available:
                 if into == 0:
@@ -106,10 +115,12 @@ class PipelinedResultPartition:
                 if into == 0:
                     self._add(channel, consumer, builder, record_end - position)
             start = builder.written_bytes
-            count = min(end - position, builder.capacity_bytes - start)
-            reached = position + count
-            builder.view[start : start + count] = data[position:reached]
-            builder.written_bytes = builder.committed_bytes = start + count
+            reached = position + builder.capacity_bytes - start
+            if reached > end:
+                reached = end
+            filled = start + reached - position
+            builder.view[start:filled] = data[position:reached]
+            builder.written_bytes = builder.committed_bytes = filled
             mark = batch.ended_between(position, reached)
             if mark is not None:
                 builder.marks.append(mark)
@@ -118,9 +129,9 @@ class PipelinedResultPartition:
                 consumer.look()
                 self._add(channel, consumer, builder, consumer.partial_record_length)
             position = reached
-            if builder.written_bytes == builder.capacity_bytes:
-                builder.finish(FlushReason.FULL)
-                builder.close()
+            if filled == builder.capacity_bytes:
+                builder.finish(_FULL)
+                builder.buffer.recycle()
                 builder = None
         if channel == BROADCAST:
             self._broadcast_builder = builder

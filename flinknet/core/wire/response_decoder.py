@@ -13,12 +13,10 @@ from flinknet.errors import FrameCorruptedError, UnknownMessageError
 
 from .buffer_response import (
     BUFFER_RESPONSE_HEADER_BYTES,
-    BufferResponse,
     Header,
-    buffer_response_bytes,
     decode_buffer_response_header,
 )
-from .layout import FRAME_HEADER, FRAME_HEADER_BYTES, LAYOUT_2_X, MAGIC, Direction
+from .layout import FRAME_HEADER, FRAME_HEADER_BYTES, MAGIC, Direction
 from .messages import MESSAGE_CLASSES, Message
 
 LARGEST_FRAME_BYTES = 16 * 1024 * 1024
@@ -130,7 +128,7 @@ class ResponseDecoder:
             else:
                 header = decode_buffer_response_header(rest, 0)
                 if header[2]:
-                    self._want_whole(buffer_response_bytes(rest, LAYOUT_2_X) or 0)
+                    self._want_whole(BUFFER_RESPONSE_HEADER_BYTES + 4 * header[2] + header[7])
                 else:
                     rest.clear()
                     self._begin(header)
@@ -150,8 +148,6 @@ class ResponseDecoder:
 
 def _decode_frame(frame: bytearray) -> Message:
     message_id = frame[8]
-    if message_id == BufferResponse.ID:
-        return BufferResponse.decode(frame)
     kind = MESSAGE_CLASSES.get(message_id)
     if kind is None or kind.DIRECTION is not Direction.PRODUCER_TO_CONSUMER:
         raise UnknownMessageError(message_id, Direction.PRODUCER_TO_CONSUMER.value)
