@@ -312,5 +312,29 @@ def load_options(command: _Command) -> _Command:
     return command
 
 
+def output_options(command: _Command) -> _Command:
+    """Add where results go, and the seed."""
+    decorators = [
+        click.option(
+            "--seed",
+            type=click.IntRange(0),
+            default=1,
+            show_default=True,
+            help="The same seed gives the same arrivals, sizes and keys.",
+        ),
+        click.option(
+            "--out",
+            metavar="DIR",
+            help="Where runs lie. [default: a new directory in flinknet-runs, if traces are kept]",
+        ),
+        click.option(
+            "--json", metavar="FILE|-", help="Write the result as JSON; - for stdout, alone."
+        ),
+    ]
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command
+
+
 def _parameter(option: str) -> str:
     return option.replace("-", "_")

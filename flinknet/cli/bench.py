@@ -1,0 +1,106 @@
+"""`flinknet bench`: measure an exchange between tasks, once or as a sweep."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .options import collect, load_options, output_options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from .sweep import Executor, Finished, Plan
+
+_EPILOG = """\b
+Examples:
+  flinknet bench
+      how fast one producer and one consumer go over one connection
+  flinknet bench --rate 2k/s --buffer-timeout 0,5ms,100ms,-1
+      what waiting for fuller buffers costs in latency
+  flinknet bench --producers 2 --consumers 4 --slow-consumer 3:1ms
+      how far one slow consumer holds back the others
+  flinknet bench --flink-conf conf/config.yaml -D taskmanager.memory.segment-size=8kb,32kb
+      the settings of a cluster, with two sizes of buffers
+  flinknet bench --records 1000000 --no-trace --json - | jq .runs[0].measured
+
+A comma list for any network key, by option or by -D, makes a sweep. Durations (5ms, 3s) and sizes
+(100b, 32kb) are spelled as in Flink. With a rate, latency counts from the instant at which a record
+was meant to leave; the uncorrected figure, which forgets the records that had to wait, stands
+beside it.
+"""
+
+
+@click.command(epilog=_EPILOG)
+@load_options
+@output_options
+@click.option("--runs", type=click.IntRange(1), default=1, help="Runs of each setting, in turns.")
+@click.option(
+    "--trace/--no-trace", default=True, help="Record every message, for `trace`. [default: trace]"
+)
+@click.pass_obj
+def bench(executor: Executor | None, /, **values: Any) -> None:
+    """Measure an exchange between tasks over real sockets.
+
+    Producers and consumers run in TaskManager processes on this machine and speak Flink's own
+    protocol: throughput, latency, backlog, credit, and what limited the run.
+    """
+    from flinknet.report.console import console_for, print_bench
+    from flinknet.report.export import dump, write_json
+    from flinknet.report.live import view
+
+    from . import sweep
+
+    plans = sweep.plan_sweep(collect(values), values["seed"])
+    json_file = sweep.json_file(values["json"])
+    out = sweep.out_directory(values["out"], trace=values["trace"])
+    files = [path for path in (json_file, out / "bench.json" if out else None) if path]
+    executor = executor or sweep.default_executor()
+    environment = executor.environment()
+    talk = console_for(sys.stderr)
+    finished: list[sweep.Finished] = []
+    document: dict[str, Any] = {}
+    try:
+        with view(talk) as watcher:
+            for each in sweep.run_all(
+                plans,
+                executor,
+                rounds=values["runs"],
+                seed=values["seed"],
+                trace=values["trace"],
+                out=out,
+                watcher=watcher,
+            ):
+                finished.append(each)
+                document = _document(environment, plans, finished)
+                for path in files:
+                    write_json(path, document)
+    finally:
+        # What has been measured is told even if a later run failed.
+        if finished and values["json"] != "-":
+            print_bench(console_for(sys.stdout), sweep.by_plan(plans, finished))
+    if values["json"] == "-":
+        click.echo(dump(document), nl=False)
+    talk.print(f"seed {values['seed']}", style="dim")
+    if out is not None:
+        _tell_places(out, is_traced=values["trace"])
+
+
+def _document(
+    environment: dict[str, Any], plans: Sequence[Plan], finished: Sequence[Finished]
+) -> dict[str, Any]:
+    from flinknet.report.export import bench_document
+
+    from .sweep import by_plan
+
+    settings = by_plan(plans, finished)
+    return bench_document(environment, [r for setting in settings for r in setting.results])
+
+
+def _tell_places(out: Path, *, is_traced: bool) -> None:
+    click.echo(f"results: {out}/bench.json, and result.json in each run directory", err=True)
+    if is_traced:
+        click.echo(f"traces:  {out}/run-*; next: flinknet trace replay {out}/run-0001*", err=True)

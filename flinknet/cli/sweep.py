@@ -1,0 +1,162 @@
+"""A sweep: which runs there are, in which order, where each lies; saved one by one as they end."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from flinknet import options as flink
+from flinknet.comparison import interleaved_orders
+from flinknet.config import Scenario
+from flinknet.errors import ConfigError
+from flinknet.report.console import Setting
+from flinknet.report.export import write_json
+from flinknet.report.live import LineView
+from flinknet.report.warnings import with_doubts
+from flinknet.results import RunResult, Warning
+
+from .options import NETWORK_OPTIONS, Settings, scenario_of
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """What a command needs of the runtime; tests hand in one that spawns nothing.
+
+    `run` takes a scenario, and by name out_dir, trace and on_progress (runtime.launcher).
+    """
+
+    run: Callable[..., RunResult]
+    environment: Callable[[], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One configuration of a sweep or a comparison."""
+
+    name: str
+    scenario: Scenario
+    warnings: tuple[Warning, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """One run that ended well."""
+
+    plan_index: int
+    round_index: int
+    result: RunResult
+
+
+def default_executor() -> Executor:
+    """Real sockets, real processes."""
+    from flinknet.runtime.host import environment
+    from flinknet.runtime.launcher import run_scenario
+
+    return Executor(run_scenario, environment)
+
+
+def plan_sweep(settings: Settings, seed: int) -> list[Plan]:
+    """One plan for each combination of the comma lists in the settings."""
+    swept = flink.swept_keys(settings.network)
+    plans = []
+    for network in flink.expand(settings.network):
+        name = " ".join(f"{short_name(key)}={network[key]}" for key in swept)
+        scenario, warnings = scenario_of(replace(settings, network=network), seed)
+        plans.append(Plan(name, scenario, warnings))
+    return plans
+
+
+def short_name(key: str) -> str:
+    """The named option of a Flink key, or the end of the key."""
+    named = {flink_key: option for option, (flink_key, _, _) in NETWORK_OPTIONS.items()}
+    return named.get(key) or key.rsplit(".", 1)[-1]
+
+
+def run_all(
+    plans: Sequence[Plan],
+    executor: Executor,
+    *,
+    rounds: int,
+    seed: int,
+    trace: bool,
+    out: Path | None,
+    watcher: LineView,
+) -> Iterator[Finished]:
+    """Run every plan once a round, and give each run when it has ended and is saved.
+
+    The runs of a round share one seed, so that they get the same arrivals; each round has another.
+    """
+    total, number = rounds * len(plans), 0
+    for round_index, order in enumerate(interleaved_orders(len(plans), rounds, seed)):
+        for plan_index in order if rounds > 1 else range(len(plans)):
+            number += 1
+            plan = plans[plan_index]
+            scenario = replace(plan.scenario, seed=seed + round_index)
+            directory = out / _directory_name(number, plan.name) if out is not None else None
+            watcher.start_run(number, total, plan.name)
+            measured = executor.run(
+                scenario, out_dir=directory, trace=trace, on_progress=watcher.update
+            )
+            result = with_doubts(scenario, measured, plan.warnings)
+            if directory is not None:
+                write_json(directory / "result.json", result.to_dict())
+            watcher.finish_run(result)
+            yield Finished(plan_index, round_index, result)
+
+
+def by_plan(plans: Sequence[Plan], finished: Sequence[Finished]) -> list[Setting]:
+    """The runs of each plan, in the order of the rounds; a plan without runs is left out."""
+    grouped = [
+        Setting(plan.name, [each.result for each in finished if each.plan_index == index])
+        for index, plan in enumerate(plans)
+    ]
+    return [setting for setting in grouped if setting.results]
+
+
+def out_directory(out: str | None, *, trace: bool) -> Path | None:
+    """The directory of a new sweep; without a wish, a fresh one if there are traces to keep.
+
+    Raises: ConfigError if runs lie there already: two sweeps in one directory cannot be told apart.
+    """
+    if out is None:
+        return _timestamped_directory() if trace else None
+    path = Path(out)
+    if path.exists() and not path.is_dir():
+        raise ConfigError(f"--out: {path} is a file; give a directory")
+    if path.is_dir() and any(path.glob("run-*")):
+        raise ConfigError(f"--out: {path} holds runs already; give another directory or remove it")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def json_file(target: str | None) -> Path | None:
+    """The file that --json names, None for none or for stdout; checked before anything runs."""
+    if target in (None, "-"):
+        return None
+    path = Path(str(target))
+    if path.is_dir() or not path.parent.is_dir():
+        raise ConfigError(f"--json: {path} cannot be written; give a file in a directory there is")
+    return path
+
+
+def _timestamped_directory() -> Path:
+    from flinknet.runtime.clock import wall_clock_iso
+
+    stamp = re.sub(r"\D", "", wall_clock_iso())[:14]
+    name = f"{stamp[:8]}-{stamp[8:]}"
+    for number in itertools.count(1):
+        path = Path("flinknet-runs", name if number == 1 else f"{name}-{number}")
+        with suppress(FileExistsError):
+            path.mkdir(parents=True)
+            return path
+    raise AssertionError("unreachable")
+
+
+def _directory_name(number: int, name: str) -> str:
+    setting = re.sub(r"[^\w.-]+", "-", name.replace("=", "-")).strip("-")
+    return f"run-{number:04d}" + (f"-{setting[:60]}" if setting else "")

@@ -1,0 +1,58 @@
+"""Results as JSON: the documents that others build on, and files that are whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flinknet.comparison import Difference
+from flinknet.results import RunResult
+
+SCHEMA_VERSION = 1
+"""Version of the documents; history: 1, the first."""
+
+_RUN_FIELDS = ("config", "workload", "measured", "warnings", "trace")
+
+
+def bench_document(environment: Mapping[str, Any], results: Sequence[RunResult]) -> dict[str, Any]:
+    """What `flinknet bench --json` writes. A result.json holds all fields of one run."""
+    runs = [result.to_dict() for result in results]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "environment": dict(environment),
+        "runs": [{name: run[name] for name in _RUN_FIELDS} for run in runs],
+    }
+
+
+def difference_document(difference: Difference) -> dict[str, Any]:
+    """One metric of a comparison; `change` and its interval are relative to the base."""
+    return {
+        "base_median": difference.base_median,
+        "median": difference.candidate_median,
+        "change": difference.change,
+        "interval": (
+            None if difference.low is None else {"low": difference.low, "high": difference.high}
+        ),
+        "rounds": difference.rounds,
+        "verdict": difference.verdict.value,
+    }
+
+
+def dump(document: Any) -> str:
+    """A document as text."""
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def write_json(path: Path, document: Any) -> None:
+    """Put a document into a file, at once: a reader sees the old file or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        unfinished.write_text(dump(document), encoding="utf-8")
+        os.replace(unfinished, path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,146 @@
+"""What a user sees while runs go on: a live view on a terminal, sparse lines anywhere else."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from flinknet.results import Progress, RunResult
+from flinknet.units import MISSING, human_bytes, human_count, human_duration
+
+LINE_EVERY_NS = 5_000_000_000
+CHANNELS_SHOWN = 12
+
+
+class LineView:
+    """A line when a run starts, every few seconds, and when it ends."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._title = ""
+        self._next_line_ns = 0
+
+    def __enter__(self) -> LineView:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        """Nothing is left to put in order."""
+
+    def start_run(self, number: int, total: int, name: str) -> None:
+        """Begin a run."""
+        self._title = run_title(number, total, name)
+        self._next_line_ns = LINE_EVERY_NS
+        self._print(f"{self._title}: starting")
+
+    def update(self, progress: Progress) -> None:
+        """Print a line when one is due, by the run's own time."""
+        if progress.elapsed_ns >= self._next_line_ns and progress.phase != "finished":
+            self._next_line_ns = progress.elapsed_ns + LINE_EVERY_NS
+            self._print(f"{self._title}: {progress_line(progress)}")
+
+    def finish_run(self, result: RunResult) -> None:
+        """Print what a run measured."""
+        self._print(f"{self._title}: {result_line(result)}")
+
+    def _print(self, line: str) -> None:
+        self._console.print(Text(line), soft_wrap=True)
+
+
+class LiveView(LineView):
+    """A panel that follows the run in place; finished runs stay above it as lines."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._live = Live(console=console, transient=True, refresh_per_second=8)
+
+    def __enter__(self) -> LiveView:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def start_run(self, number: int, total: int, name: str) -> None:
+        """Begin a run."""
+        self._title = run_title(number, total, name)
+
+    def update(self, progress: Progress) -> None:
+        """Show where the run stands."""
+        self._live.update(panel(self._title, progress))
+
+
+def view(console: Console) -> LineView:
+    """The view that suits where the console goes."""
+    return LiveView(console) if console.is_terminal else LineView(console)
+
+
+def run_title(number: int, total: int, name: str) -> str:
+    """Which run of how many this is."""
+    return f"run {number}/{total}" + (f" {name}" if name else "")
+
+
+def progress_line(progress: Progress) -> str:
+    """A run's progress in one line."""
+    done = f" {progress.fraction:.0%}" if progress.fraction is not None else ""
+    return f"{progress.phase}{done}, {_rates(progress)}"
+
+
+def result_line(result: RunResult) -> str:
+    """A run's result in one line."""
+    measured = result.measured
+    latency = measured.latency_ns
+    return (
+        f"{human_count(measured.throughput_records_per_s)} records/s,"
+        f" p50 {human_duration(latency.p50)}, p99 {human_duration(latency.p99)}"
+    )
+
+
+def panel(title: str, progress: Progress) -> RenderableType:
+    """Progress, rates, latency, and the backlog and credit of each channel."""
+    heading = Text.assemble((title, "bold"), f"  {progress.phase}")
+    rates = Text("  " + _rates(progress))
+    bar = ProgressBar(total=1.0, completed=progress.fraction or 0.0, width=40)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
+    for name in ("channel", "records/s", "backlog", "credit"):
+        table.add_column(name, justify="right", style="dim" if name == "channel" else "")
+    # The channels with most backlog first: there the pressure is.
+    busiest = sorted(progress.channels, key=lambda each: -(each.backlog_buffers or 0))
+    for channel in sorted(busiest[:CHANNELS_SHOWN], key=lambda each: each.channel):
+        table.add_row(
+            f"{channel.producer} → {channel.consumer}",
+            human_count(channel.throughput_records_per_s),
+            _level(channel.backlog_buffers),
+            _level(channel.credits_available),
+        )
+    hidden = len(progress.channels) - CHANNELS_SHOWN
+    more = Text(f"  and {hidden} more channels" if hidden > 0 else "", style="dim")
+    return Group(heading, bar, rates, table, more)
+
+
+def _rates(progress: Progress) -> str:
+    return (
+        f"{human_count(progress.throughput_records_per_s)} records/s,"
+        f" {human_bytes(progress.throughput_bytes_per_s)}/s,"
+        f" p50 {human_duration(progress.latency_ns_p50)},"
+        f" p99 {human_duration(progress.latency_ns_p99)}"
+    )
+
+
+def _level(buffers: int | None) -> str:
+    """A number of buffers with a bar of that length."""
+    return MISSING if buffers is None else f"{'▮' * min(buffers, 12)} {buffers:>3}"

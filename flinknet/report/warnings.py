@@ -1,0 +1,67 @@
+"""What makes a result doubtful, and what to do about it.
+
+The runtime notes what only it can see (a missed schedule, lost trace events). Here stands what the
+scenario and the numbers tell by themselves. A warning is a value with advice, never a print.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flinknet.config import Scenario
+from flinknet.results import RunResult, Warning
+from flinknet.units import format_duration_ns, human_count, human_duration
+
+RATE_REACHED = 0.98
+BEATS_MIN = 10
+WARMUP_MIN_NS = 100_000_000
+
+
+def with_doubts(scenario: Scenario, result: RunResult, known: tuple[Warning, ...]) -> RunResult:
+    """The result with every warning there is: the runtime's, those of the settings, and ours."""
+    codes = {warning.code for warning in result.warnings}
+    own = (warning for warning in doubts(scenario, result) if warning.code not in codes)
+    return replace(result, warnings=(*result.warnings, *known, *own))
+
+
+def doubts(scenario: Scenario, result: RunResult) -> tuple[Warning, ...]:
+    """What the numbers of a run do not carry."""
+    checks = (_rate(scenario, result), _beats(scenario, result), _warmup(scenario))
+    return tuple(warning for warning in checks if warning is not None)
+
+
+def _rate(scenario: Scenario, result: RunResult) -> Warning | None:
+    """Beyond the rate that can be served, latency measures how long the run was."""
+    workload = scenario.workload
+    copies = workload.consumers if workload.partitioner == "broadcast" else 1
+    asked = workload.rate_per_s * workload.producers * copies
+    got = result.measured.throughput_records_per_s
+    if got is None or got >= asked * RATE_REACHED:
+        return None
+    return Warning(
+        "rate-not-reached",
+        f"{human_count(asked)} records/s were asked for, {human_count(got)} went through; the queue"
+        " grows all the time and latency tells only how long. Lower --rate, or remove the limit.",
+    )
+
+
+def _beats(scenario: Scenario, result: RunResult) -> Warning | None:
+    timeout_ns = scenario.network.buffer_timeout_ns
+    duration_ns = result.measured.duration_ns
+    if timeout_ns <= 0 or duration_ns >= BEATS_MIN * timeout_ns:
+        return None
+    return Warning(
+        "few-flushes",
+        f"{human_duration(duration_ns)} hold fewer than {BEATS_MIN} flushes of"
+        f" {format_duration_ns(timeout_ns)}; use a longer --duration.",
+    )
+
+
+def _warmup(scenario: Scenario) -> Warning | None:
+    if scenario.workload.warmup_ns >= WARMUP_MIN_NS:
+        return None
+    return Warning(
+        "no-warmup",
+        "the measured part holds the start, when caches are cold and the first credits travel;"
+        " use --warmup 500ms.",
+    )
