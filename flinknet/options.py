@@ -13,7 +13,7 @@ still work here, and a warning says so.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -260,7 +260,7 @@ def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[Warning, ...]]:
         raise ConfigError(f"{path}: holds no keys; lines of the form `key: value` are expected")
     known: dict[str, str] = {}
     strange: list[str] = []
-    for key, value in _flatten(document, ""):
+    for key, value in flatten(document):
         if key in _current_keys() or key.startswith(_FAMILIES):
             known[key] = value
         else:
@@ -269,6 +269,20 @@ def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[Warning, ...]]:
         return canonical(known), _strange_keys(path, strange)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
+
+
+def flatten(node: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Dotted keys and texts of a nested document; YAML's own types go back to Flink's spelling."""
+    for name, value in node.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            yield from flatten(value, key + ".")
+        elif isinstance(value, list):
+            yield key, ";".join(str(item) for item in value)
+        elif isinstance(value, bool):
+            yield key, str(value).lower()
+        elif value is not None:
+            yield key, str(value)
 
 
 def canonical(settings: Mapping[str, str]) -> dict[str, str]:
@@ -433,20 +447,6 @@ def _check(network: NetworkConfig, settings: Mapping[str, str]) -> None:
 
 def _key(field_name: str) -> str:
     return next(o.key for o in options().values() if o.field == field_name)
-
-
-def _flatten(node: Mapping[Any, Any], prefix: str) -> Iterable[tuple[str, str]]:
-    """Dotted keys and their texts; YAML's own types go back to Flink's spelling."""
-    for name, value in node.items():
-        key = f"{prefix}{name}"
-        if isinstance(value, Mapping):
-            yield from _flatten(value, key + ".")
-        elif isinstance(value, list):
-            yield key, ";".join(str(item) for item in value)
-        elif isinstance(value, bool):
-            yield key, str(value).lower()
-        elif value is not None:
-            yield key, str(value)
 
 
 def _strange_keys(path: Path, keys: list[str]) -> tuple[Warning, ...]:

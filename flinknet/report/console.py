@@ -93,16 +93,20 @@ def channel_table(channels: Iterable[ChannelMeasured]) -> Table:
 
 
 def print_warnings(console: Console, settings: Sequence[Setting]) -> None:
-    """Every warning once, with the settings it belongs to when there are several."""
-    found: dict[Warning, list[str]] = {}
+    """One line for each kind of warning: its first text, how many runs and which settings."""
+    found: dict[str, list[tuple[str, Warning]]] = {}
     for setting in settings:
-        for warning in dict.fromkeys(w for result in setting.results for w in result.warnings):
-            found.setdefault(warning, []).append(setting.name)
-    for warning, names in found.items():
-        where = "" if len(names) == len(settings) else f" ({', '.join(names)})"
-        console.print(
-            Text.assemble(("Warning", "yellow"), f"{where}: {warning.text}"), soft_wrap=True
-        )
+        for result in setting.results:
+            for warning in result.warnings:
+                found.setdefault(warning.code, []).append((setting.name, warning))
+    total = sum(len(setting.results) for setting in settings)
+    for each in found.values():
+        where = ""
+        if total > 1:
+            names = ", ".join(dict.fromkeys(name for name, _ in each if name))
+            where = f" in {len(each)} of {total} runs" + (f" ({names})" if names else "")
+        text = f"{where}: {each[0][1].text}"
+        console.print(Text.assemble(("Warning", "yellow"), text), soft_wrap=True)
 
 
 def print_comparison(

@@ -1,0 +1,73 @@
+"""Configurations as a user names them: a set of keys, a TOML file, Flink's config.yaml, or `base`."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+from flinknet import options as flink
+from flinknet.errors import ConfigError
+
+from .options import Settings, scenario_of, settings_from
+from .sweep import Plan
+
+
+def plan_configs(configs: Sequence[str], base: Settings, seed: int) -> list[Plan]:
+    """One plan for each configuration, on top of the options of the call."""
+    if len(configs) < 2:
+        raise ConfigError(
+            "compare-configs: give two configurations or more, such as base buffer-timeout=5ms"
+        )
+    plans: list[Plan] = []
+    for text in configs:
+        name, settings = read_config(text)
+        merged = settings.over(base)
+        if swept := flink.swept_keys(merged.network):
+            raise ConfigError(f"{text}: {swept[0]} has several values; a config has one of each")
+        scenario, warnings = scenario_of(merged, seed)
+        if name in {plan.name for plan in plans}:
+            name = f"{name} ({len(plans) + 1})"
+        plans.append(Plan(name, scenario, warnings))
+    return plans
+
+
+def read_config(text: str) -> tuple[str, Settings]:
+    """The name and settings of one configuration argument."""
+    if text == "base":
+        return text, Settings()
+    path = Path(text)
+    if path.suffix == ".toml":
+        return path.stem, _read_toml(path)
+    if path.suffix in (".yaml", ".yml"):
+        network, warnings = flink.read_flink_conf(path)
+        return path.stem, Settings(network, {}, warnings)
+    name, colon, assignments = text.partition(":")
+    if not colon or "=" in name:
+        name, assignments = text, text
+    if "=" not in assignments:
+        raise ConfigError(
+            f"{text}: no configuration; give base, key=value, name:key=value, a .toml or a .yaml"
+        )
+    # A comma separates settings only where another key= follows it.
+    parts = re.split(r",(?=[^,=]+=)", assignments)
+    pairs = dict(flink.parse_assignment(part) for part in parts)
+    return name.strip(), settings_from(pairs, source=text)
+
+
+def _read_toml(path: Path) -> Settings:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read as TOML: {error}") from None
+    strange = set(document) - {"network", "workload"}
+    if strange or not all(isinstance(table, dict) for table in document.values()):
+        named = ", ".join(sorted(strange or document))
+        raise ConfigError(f"{path}: {named}: only the tables [network] and [workload] are known")
+    pairs = dict(flink.flatten(document.get("network", {})))
+    for name, value in document.get("workload", {}).items():
+        pairs[name] = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return settings_from(pairs, source=str(path))
