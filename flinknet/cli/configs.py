@@ -1,4 +1,4 @@
-"""Configurations as a user names them: a set of keys, a TOML file, Flink's config.yaml, or `base`."""
+"""Configurations as a user names them: `base`, a set of keys, a TOML file, a config.yaml."""
 
 from __future__ import annotations
 

@@ -1,0 +1,104 @@
+"""An executor that spawns nothing: it answers each scenario with numbers that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flinknet.cli import main
+from flinknet.cli.sweep import Executor
+from flinknet.config import Scenario
+from flinknet.options import effective_flink_keys
+from flinknet.results import (
+    BacklogSummary,
+    ChannelMeasured,
+    CreditSummary,
+    FlushCounts,
+    LatencySummary,
+    Measured,
+    Progress,
+    RunResult,
+)
+
+RATE_PER_S = 1000
+
+
+@dataclass
+class RecordingRun:
+    """Notes what it was asked; p99 is the buffer timeout, 7 % less or more as the round has it."""
+
+    scenarios: list[Scenario] = field(default_factory=list)
+    fail_at: int | None = None
+    error: BaseException | None = None
+
+    def __call__(
+        self,
+        scenario: Scenario,
+        *,
+        out_dir: Path | None,
+        trace: bool,
+        on_progress: Callable[[Progress], None],
+    ) -> RunResult:
+        self.scenarios.append(scenario)
+        if self.error is not None and len(self.scenarios) == self.fail_at:
+            raise self.error
+        if trace:
+            assert out_dir is not None
+        on_progress(Progress("measuring", 6_000_000_000, 0.5, 10, 1000.0, 1e5, 1e6, 2e6, ()))
+        wobble = 1 + 0.07 * (scenario.seed % 3 - 1)
+        latency = LatencySummary(
+            count=3000, p50=1e6, p99=max(1, scenario.network.buffer_timeout_ns) * wobble
+        )
+        backlog = BacklogSummary(0.5, 2)
+        measured = Measured(
+            records=3000,
+            bytes=300_000,
+            buffers=30,
+            events=2,
+            duration_ns=3_000_000_000,
+            throughput_records_per_s=RATE_PER_S,
+            throughput_bytes_per_s=RATE_PER_S * 100,
+            latency_ns=latency,
+            latency_uncorrected_ns=latency,
+            backlog_buffers=backlog,
+            credits=CreditSummary(20, 10, None),
+            flushes=FlushCounts(1, 28, 1),
+        )
+        return RunResult(
+            config=dict(effective_flink_keys(scenario.network)),
+            workload={"producers": scenario.workload.producers},
+            measured=measured,
+            channels=(ChannelMeasured(0, 0, 0, 3000, RATE_PER_S, latency, backlog),),
+            limited_by="the rate asked for.",
+            warnings=(),
+            trace=str(out_dir) if trace else None,
+        )
+
+
+@pytest.fixture
+def run() -> RecordingRun:
+    """What stands in for the runtime."""
+    return RecordingRun()
+
+
+@pytest.fixture
+def flinknet(
+    run: RecordingRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Result]:
+    """Call the command line in an empty directory."""
+    monkeypatch.chdir(tmp_path)
+    executor = Executor(run, lambda: {"cores": 2})
+
+    def call(*arguments: str) -> Result:
+        return CliRunner().invoke(main, _strings(arguments), obj=executor)
+
+    return call
+
+
+def _strings(arguments: Sequence[Any]) -> list[str]:
+    return [str(argument) for argument in arguments]

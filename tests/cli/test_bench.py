@@ -1,0 +1,229 @@
+"""flinknet bench: options to scenarios, order of runs, files, JSON, and errors in one line."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from flinknet.config import RecordSize, SlowConsumer
+from flinknet.errors import LocalTransportError, RunFailedError, TraceError
+
+Flinknet = Callable[..., Result]
+
+
+def test_every_option_reaches_the_scenario(flinknet: Flinknet, run: Any) -> None:
+    arguments = (
+        "bench --rate 20k/s --record-size 100b..1kb --records 5000 --producers 2 --consumers 3"
+        " --task-managers 4 --partitioner hash --arrivals poisson --buffer-timeout 5ms"
+        " --exclusive-buffers 4 --floating-buffers 6 --segment-size 8kb --slow-consumer 1:5ms"
+        " --slow-consumer 2:pause --duration 2s --warmup 1s --seed 9 --no-trace"
+        " -D taskmanager.data.port=50100"
+    )
+    result = flinknet(*arguments.split())
+    assert result.exit_code == 0, result.output
+    (scenario,) = run.scenarios
+    workload, network = scenario.workload, scenario.network
+    assert (workload.rate_per_s, workload.records) == (20_000, 5000)
+    assert workload.record_size == RecordSize(100, 1024)
+    assert (workload.producers, workload.consumers, scenario.task_managers) == (2, 3, 4)
+    assert (workload.partitioner, workload.arrivals) == ("hash", "poisson")
+    assert workload.slow_consumers == (SlowConsumer(1, 5_000_000), SlowConsumer(2, -1))
+    assert (workload.duration_ns, workload.warmup_ns) == (2_000_000_000, 1_000_000_000)
+    assert scenario.seed == 9
+    assert network.buffer_timeout_ns == 5_000_000
+    assert (network.exclusive_buffers, network.floating_buffers) == (4, 6)
+    assert (network.segment_size_bytes, network.data_port) == (8192, "50100")
+
+
+def test_alone_it_measures_a_few_seconds_at_full_speed(flinknet: Flinknet, run: Any) -> None:
+    assert flinknet("bench", "--no-trace").exit_code == 0
+    (scenario,) = run.scenarios
+    assert scenario.workload.is_max_rate
+    assert scenario.workload.duration_ns == 3_000_000_000
+    assert scenario.task_managers == 2
+
+
+def test_records_replace_the_duration(flinknet: Flinknet, run: Any) -> None:
+    flinknet("bench", "--no-trace", "--records", "10")
+    assert run.scenarios[0].workload.duration_ns is None
+
+
+def test_comma_lists_of_options_and_keys_make_a_sweep(flinknet: Flinknet, run: Any) -> None:
+    result = flinknet(
+        *("bench", "--no-trace", "--buffer-timeout", "0,5ms,-1"),
+        *("-D", "taskmanager.memory.segment-size=4kb,32kb"),
+    )
+    assert result.exit_code == 0, result.output
+    assert sorted(
+        (s.network.buffer_timeout_ns, s.network.segment_size_bytes) for s in run.scenarios
+    ) == [(t, size) for t in (-1, 0, 5_000_000) for size in (4096, 32_768)]
+    assert "buffer-timeout=5ms" in result.stdout
+
+
+def test_named_options_win_over_definitions_and_those_over_the_file(
+    flinknet: Flinknet, run: Any, tmp_path: Path
+) -> None:
+    conf = tmp_path / "config.yaml"
+    conf.write_text(
+        "execution.buffer-timeout.interval: 1 ms\n"
+        "taskmanager.memory.segment-size: 4kb\n"
+        "taskmanager.network.memory.buffers-per-channel: 7\n"
+    )
+    flinknet(
+        *("bench", "--no-trace", "--flink-conf", str(conf), "--buffer-timeout", "3ms"),
+        *("-D", "execution.buffer-timeout=2ms", "-D", "taskmanager.memory.segment-size=8kb"),
+    )
+    network = run.scenarios[0].network
+    assert network.buffer_timeout_ns == 3_000_000
+    assert (network.segment_size_bytes, network.exclusive_buffers) == (8192, 7)
+
+
+def test_runs_are_interleaved_and_a_round_shares_its_seed(flinknet: Flinknet, run: Any) -> None:
+    flinknet("bench", "--no-trace", "--runs", "2", "--buffer-timeout", "1ms,2ms", "--seed", "5")
+    assert [scenario.seed for scenario in run.scenarios] == [5, 5, 6, 6]
+    timeouts = [scenario.network.buffer_timeout_ns for scenario in run.scenarios]
+    assert timeouts[:2] == timeouts[:1:-1]
+    assert set(timeouts[:2]) == {1_000_000, 2_000_000}
+
+
+def test_the_json_holds_the_agreed_names_and_nothing_else(flinknet: Flinknet) -> None:
+    result = flinknet("bench", "--no-trace", "--json", "-")
+    document = json.loads(result.stdout)
+    assert list(document) == ["schema_version", "environment", "runs"]
+    assert document["schema_version"] == 1
+    (one,) = document["runs"]
+    assert list(one) == ["config", "workload", "measured", "warnings", "trace"]
+    assert one["config"]["execution.buffer-timeout.interval"] == "100 ms"
+    assert one["trace"] is None
+    measured = one["measured"]
+    assert list(measured) == [
+        *("records", "bytes", "buffers", "events", "duration_ns"),
+        *("throughput_records_per_s", "throughput_bytes_per_s"),
+        *("latency_ns", "latency_uncorrected_ns", "backlog_buffers", "credits", "flushes"),
+    ]
+    percentiles = ["p50", "p75", "p90", "p95", "p99", "p99_9"]
+    assert list(measured["latency_ns"]) == ["count", "min", "mean", *percentiles, "max"]
+    assert measured["latency_ns"]["min"] is None
+    assert measured["credits"] == {"announced": 20, "messages": 10, "starved_ns": None}
+    assert measured["flushes"] == {"full": 1, "timeout": 28, "event": 1}
+
+
+def test_each_run_has_a_directory_with_its_result(flinknet: Flinknet, tmp_path: Path) -> None:
+    flinknet("bench", "--out", "out", "--buffer-timeout", "0,5ms")
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["bench.json", "run-0001-buffer-timeout-0", "run-0002-buffer-timeout-5ms"]
+    result = json.loads((tmp_path / "out" / names[2] / "result.json").read_text())
+    assert result["limited_by"] == "the rate asked for."
+    assert result["trace"] == "out/run-0002-buffer-timeout-5ms"
+    assert len(json.loads((tmp_path / "out/bench.json").read_text())["runs"]) == 2
+
+
+def test_traces_without_a_wish_go_to_a_fresh_directory(flinknet: Flinknet, tmp_path: Path) -> None:
+    for _ in range(2):
+        assert flinknet("bench").exit_code == 0
+    directories = list((tmp_path / "flinknet-runs").iterdir())
+    assert len(directories) == 2
+    assert all((directory / "run-0001/result.json").exists() for directory in directories)
+
+
+def test_no_trace_and_no_wish_leave_no_files(flinknet: Flinknet, tmp_path: Path) -> None:
+    flinknet("bench", "--no-trace")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_with_runs_is_not_written_over(flinknet: Flinknet, run: Any) -> None:
+    flinknet("bench", "--out", "out")
+    result = flinknet("bench", "--out", "out")
+    assert result.exit_code == 2
+    assert "holds runs already" in result.stderr
+    assert len(run.scenarios) == 1
+
+
+def test_the_table_has_corrected_and_uncorrected_latency_and_the_limit(flinknet: Flinknet) -> None:
+    result = flinknet("bench", "--no-trace", "--rate", "1k/s")
+    assert "uncorrected" in result.stdout
+    assert "Limited by the rate asked for." in result.stdout
+    assert "seed 1" in result.stderr
+
+
+def test_settings_that_need_a_word_are_warnings_of_the_result(flinknet: Flinknet) -> None:
+    result = flinknet("bench", "--no-trace", "--exclusive-buffers", "5", "--rate", "9k/s")
+    assert "Flink 2.x always uses 2" in result.stdout
+    assert "9.00 k records/s were asked for, 1.00 k went through" in result.stdout
+    document = json.loads(flinknet("bench", "--no-trace", "--warmup", "0", "--json", "-").stdout)
+    assert [warning["code"] for warning in document["runs"][0]["warnings"]] == ["no-warmup"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ("--rate 20x", "--rate: '20x' is not a rate"),
+        ("--duration 5", "no unit; write 5s"),
+        ("--duration 0", "measures nothing"),
+        ("--buffer-timeout soon", "not a duration"),
+        ("--segment-size 5000", "power of two"),
+        ("--record-size 4b", "too small"),
+        ("--record-size 1kb..100b", "runs backwards"),
+        ("--producers 0", "not a number of 1 or more"),
+        ("--partitioner keyed", "none of rebalance, hash"),
+        ("--partitioner forward --consumers 2", "as many consumers as producers"),
+        ("--arrivals poisson", "needs a rate"),
+        ("--slow-consumer 3:5ms", "there is no consumer 3"),
+        ("--slow-consumer fast", "INDEX:DELAY"),
+        ("-D execution.buffer-timeot=5ms", "did you mean execution.buffer-timeout.interval"),
+        ("-D nonsense", "key=value"),
+        ("--flink-conf absent.yaml", "no such file"),
+        ("--json absent/file.json", "cannot be written"),
+        ("--runs 0", "--runs"),
+        ("--nonsense", "--nonsense"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    flinknet: Flinknet, run: Any, tmp_path: Path, arguments: str, why: str
+) -> None:
+    result = flinknet("bench", *arguments.split())
+    assert result.exit_code == 2
+    assert why in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+    assert run.scenarios == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code", "line"),
+    [
+        (RunFailedError("3 records lost"), 1, "flinknet: 3 records lost"),
+        (LocalTransportError("port 50100 is in use"), 4, "flinknet: port 50100 is in use"),
+        (TraceError("no space left\non device"), 4, "flinknet: no space left on device"),
+        (OSError(errno.ENOSPC, "No space left on device", "x.fnt"), 4, "x.fnt: No space left"),
+        (OSError(errno.EACCES, "Permission denied", "x.fnt"), 4, "x.fnt: Permission denied"),
+        (KeyboardInterrupt(), 130, "flinknet: interrupted"),
+    ],
+)
+def test_a_failed_run_is_one_line_and_keeps_earlier_results(
+    flinknet: Flinknet,
+    run: Any,
+    tmp_path: Path,
+    error: BaseException,
+    exit_code: int,
+    line: str,
+) -> None:
+    run.error, run.fail_at = error, 2
+    result = flinknet("bench", "--out", "out", "--buffer-timeout", "1ms,2ms")
+    assert result.exit_code == exit_code
+    assert line in result.stderr.splitlines()[-1]
+    assert "Traceback" not in result.output
+    assert "buffer-timeout=1ms" in result.stdout
+    assert len(json.loads((tmp_path / "out/bench.json").read_text())["runs"]) == 1
+
+
+def test_a_bug_keeps_its_traceback(flinknet: Flinknet, run: Any) -> None:
+    run.error, run.fail_at = RuntimeError("a bug"), 1
+    assert isinstance(flinknet("bench", "--no-trace").exception, RuntimeError)

@@ -1,0 +1,51 @@
+"""The command group: quick help, version, unknown commands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from flinknet import __version__
+from flinknet.cli import main
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_help_names_every_command(arguments: list[str]) -> None:
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0
+    for command in ("bench", "trace", "compare-configs", "doctor"):
+        assert command in result.stdout
+
+
+@pytest.mark.parametrize("command", ["bench", "trace", "compare-configs", "doctor"])
+def test_every_command_explains_itself(command: str) -> None:
+    result = CliRunner().invoke(main, [command, "--help"])
+    assert result.exit_code == 0
+    assert f"{command} [OPTIONS]" in result.stdout
+
+
+def test_version() -> None:
+    assert __version__ in CliRunner().invoke(main, ["--version"]).stdout
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"]])
+def test_an_unknown_word_is_one_line(arguments: list[str]) -> None:
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert "nonsense" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [["--help"], ["bench", "--help"], ["trace", "--help"]])
+def test_help_loads_nothing_heavy(command: list[str]) -> None:
+    code = (
+        "import sys; from flinknet.cli import main\n"
+        f"try: main({command!r})\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "heavy = {'numpy', 'pyspark', 'pandas', 'pyarrow', 'rich', 'psutil'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
