@@ -88,7 +88,7 @@ def _files_table(files: Sequence[Plain]) -> Table:
             f"{file['size_bytes']:,}",
             f"{file['blocks']:,}",
             f"{file['events']:,}",
-            "–" if is_empty else _seconds(file["last_ns"] - file["first_ns"]),
+            "-" if is_empty else _seconds(file["last_ns"] - file["first_ns"]),
         )
     return table
 
@@ -99,11 +99,11 @@ def _channels_table(channels: Sequence[Plain]) -> Table:
         is_empty = channel["first_ns"] is None
         table.add_row(
             "connection" if channel["index"] < 0 else str(channel["index"]),
-            escape(channel["connection"] or "–"),
+            escape(channel["connection"] or "-"),
             _or_dash(channel["producer"]),
             _or_dash(channel["consumer"]),
             f"{channel['events']:,}",
-            "–" if is_empty else _seconds(channel["last_ns"] - channel["first_ns"]),
+            "-" if is_empty else _seconds(channel["last_ns"] - channel["first_ns"]),
         )
     return table
 
@@ -114,7 +114,7 @@ def _kinds_table(events_by_kind: Mapping[str, Mapping[str, int]]) -> Table:
     table = _table("events", right=points)
     for kind in kinds:
         counts = (events_by_kind[point].get(kind, 0) for point in points)
-        table.add_row(kind, *(f"{count:,}" if count else "–" for count in counts))
+        table.add_row(kind, *(f"{count:,}" if count else "-" for count in counts))
     return table
 
 
@@ -143,7 +143,7 @@ def _table(*left: str, right: Sequence[str] = ()) -> Table:
 
 
 def _or_dash(value: int | None) -> str:
-    return "–" if value is None else str(value)
+    return "-" if value is None else str(value)
 
 
 def _seconds(span_ns: int) -> str:

@@ -48,13 +48,13 @@ class Violation:
 
 
 class Violations:
-    """Violations by rule and channel; a thousand of a kind are one line."""
+    """Violations by channel and kind; a thousand of a kind are one line."""
 
     def __init__(self) -> None:
-        self._by_rule: dict[tuple[int, str], Violation] = {}
+        self._by_kind: dict[tuple[int, str], Violation] = {}
 
     def __iter__(self) -> Iterator[Violation]:
-        return iter(sorted(self._by_rule.values(), key=lambda each: (each.channel, each.rule)))
+        return iter(sorted(self._by_kind.values(), key=lambda each: (each.channel, each.rule)))
 
     def add(self, rule: str, channels: IntArray, sentence: str, *details: IntArray) -> None:
         """Note rows that broke `rule`.
@@ -65,10 +65,10 @@ class Violations:
             return
         found, first, times = np.unique(channels, return_index=True, return_counts=True)
         for channel, row, count in zip(found.tolist(), first.tolist(), times.tolist(), strict=True):
-            known = self._by_rule.get((channel, rule))
+            known = self._by_kind.get((channel, sentence))
             if known is None:
                 text = sentence.format(*(int(detail[row]) for detail in details))
-                self._by_rule[channel, rule] = Violation(channel, rule, count, text)
+                self._by_kind[channel, sentence] = Violation(channel, rule, count, text)
             else:
                 known.times += count
 
@@ -76,8 +76,8 @@ class Violations:
 def _previous(values: IntArray, where: IntArray, carried: npt.NDArray[np.int64]) -> IntArray:
     """The value of the row before each row, within its channel.
 
-    Rows of a channel stand together. `carried` holds the last values of earlier blocks, and is moved
-    on to those of this one.
+    Rows of a channel stand together. `carried` holds the last values of earlier blocks, and is
+    moved on to those of this one.
     """
     before = np.empty(len(values), dtype=np.int64)
     before[1:] = values[:-1]

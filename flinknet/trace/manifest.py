@@ -101,6 +101,9 @@ class RunManifest:
         parts = dict(value)
         parts["clock"] = _decode(ClockInfo, value.get("clock"), "clock")
         parts["processes"] = _decode_all(ProcessInfo, value, "processes")
+        for process in parts["processes"]:
+            if Path(process.file).name != process.file:
+                raise TraceFormatError(f"{process.file!r} is not a plain file name")
         parts["channels"] = _decode_all(ChannelInfo, value, "channels")
         return _decode(cls, parts, "manifest")
 

@@ -115,10 +115,13 @@ class TraceRecorder:
             and readable.
         """
         self.flush()
-        self._writer.close(dropped_events=self.dropped_events)
-        if self.error is not None:
-            error, self.error = self.error, None
-            raise TraceError(f"{error} ({self.dropped_events} events were lost)") from error
+        try:
+            self._writer.close(dropped_events=self.dropped_events)
+        except TraceError as error:
+            self.error = self.error or error
+        cause, self.error = self.error, None
+        if cause is not None:
+            raise TraceError(f"{cause} ({self.dropped_events} events were lost)") from cause
 
     def _slice_filled(self) -> None:
         if self._offset == self._block_bytes:

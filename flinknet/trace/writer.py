@@ -40,7 +40,7 @@ class TraceWriter:
 
         Raises: TraceError, naming the path and the cause.
         """
-        self.path = path
+        self.path = path = Path(path)
         self.events = 0
         self._blocks: list[BlockEntry] = []
         self._size_bytes = 0
@@ -50,7 +50,12 @@ class TraceWriter:
             raise TraceError(f"{path}: exists already; traces are never overwritten") from None
         except OSError as error:
             raise TraceError(f"{path}: cannot create the trace ({error.strerror})") from error
-        self._append(encode_file_header(process.to_dict()))
+        try:
+            self._append(encode_file_header(process.to_dict()))
+        except TraceError:
+            self._file.close()
+            path.unlink(missing_ok=True)
+            raise
 
     def __enter__(self) -> TraceWriter:
         return self

@@ -1,0 +1,131 @@
+"""`flinknet trace info` and `trace verify`, from the command line to the table."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flinknet.cli import main
+from tests.synthetic_trace import write_run
+
+
+def run_cli(*args: str | Path) -> Result:
+    return CliRunner().invoke(main, ["trace", *map(str, args)], env={"COLUMNS": "120"})
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "run", channels=2, data_buffers=10)
+
+
+def test_info_shows_what_is_in_a_run(run: Path) -> None:
+    result = run_cli("info", run)
+    assert result.exit_code == 0, result.output
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    assert "88 events in" in lines[1].replace(",", "")
+    for expected in (
+        "0 tm-0->tm-1 0 0 44 0.000 s",
+        "1 tm-0->tm-1 1 1 44 0.000 s",
+        "BUFFER_RESPONSE 22 22 20",
+        "PARTITION_REQUEST 2 2 -",
+        "ADD_CREDIT 10 10 -",
+        "execution.buffer-timeout.interval 100 ms",
+        "workload.producers 2",
+        "measured part 1.000 s",
+    ):
+        assert expected in lines, result.output
+    assert any(line.startswith("tm-0.fnt tm-0 100 ") for line in lines)
+
+
+def test_info_of_a_file_alone_needs_no_manifest(run: Path) -> None:
+    result = run_cli("info", run / "tm-1.fnt")
+    assert result.exit_code == 0, result.output
+    assert "execution.buffer-timeout" not in result.output
+
+
+def test_info_shows_a_cut(run: Path) -> None:
+    file = run / "tm-0.fnt"
+    file.write_bytes(file.read_bytes()[:-100])
+    result = run_cli("info", run)
+    assert result.exit_code == 0
+    assert "tm-0.fnt has no trailer" in result.output
+
+
+def test_info_as_json_names_units(run: Path) -> None:
+    (described,) = json.loads(run_cli("info", run, "--json").output)["runs"]
+    assert described["events"] == 88
+    assert described["size_bytes"] == sum(
+        (run / name).stat().st_size for name in ("tm-0.fnt", "tm-1.fnt")
+    )
+    assert described["bytes_per_event"] == described["size_bytes"] / 88
+    assert described["compression_ratio"] == pytest.approx(72 / described["bytes_per_event"])
+    assert described["events_by_kind"]["CONSUMED"] == {"BUFFER_RESPONSE": 20}
+    assert [channel["events"] for channel in described["channels"]] == [44, 44]
+    assert described["manifest"]["seed"] == 7
+    assert described["files"][0]["truncation"] is None
+
+
+def test_verify_says_ok_with_the_counts(run: Path) -> None:
+    result = run_cli("verify", run)
+    assert result.exit_code == 0
+    assert result.output == (
+        f"OK {run}: 2 files, 3 blocks, 88 events on 2 channels, 34 messages sent, 34 received\n"
+    )
+
+
+def test_verify_of_a_damaged_run_exits_with_1_and_a_sentence(run: Path) -> None:
+    file = run / "tm-0.fnt"
+    file.write_bytes(file.read_bytes()[:-100])
+    result = run_cli("verify", run)
+    assert result.exit_code == 1
+    first, second = result.output.splitlines()
+    assert first.startswith("DAMAGED")
+    assert second.startswith("  tm-0.fnt: there is no trailer")
+
+
+def test_verify_as_json_carries_the_findings(run: Path) -> None:
+    content = bytearray((run / "tm-1.fnt").read_bytes())
+    content[len(content) // 3] ^= 1
+    (run / "tm-1.fnt").write_bytes(content)
+    result = run_cli("verify", run, "--json")
+    assert result.exit_code == 1
+    (verified,) = json.loads(result.output)["runs"]
+    assert not verified["is_ok"]
+    assert "checksum" in {finding["rule"] for finding in verified["findings"]}
+
+
+def test_all_runs_below_a_directory_are_verified(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "a")
+    write_run(tmp_path / "runs" / "b")
+    result = run_cli("verify", tmp_path / "runs")
+    assert result.exit_code == 0
+    assert len(result.output.splitlines()) == 2
+
+
+@pytest.mark.parametrize("command", ["info", "verify"])
+def test_what_is_no_trace_is_one_line_and_exit_4(tmp_path: Path, command: str) -> None:
+    foreign = tmp_path / "notes.txt"
+    foreign.write_text("no trace, only notes about one")
+    result = run_cli(command, foreign)
+    assert result.exit_code == 4
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert "not a flinknet trace" in result.stderr
+
+
+def test_help_loads_neither_spark_nor_numpy() -> None:
+    program = (
+        "import sys\n"
+        "from flinknet.cli import main\n"
+        "main(['trace', '--help'], standalone_mode=False)\n"
+        "assert not {'pyspark', 'numpy'} & sys.modules.keys()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "replay" in done.stdout
+    assert "Check that a trace is whole" in done.stdout

@@ -1,0 +1,109 @@
+"""The manifest of a run, and what a path to a run may be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinknet.errors import TraceError, TraceFormatError
+from flinknet.trace import RunManifest, find_runs, open_run
+from tests.synthetic_trace import manifest, write_run
+
+
+def test_a_manifest_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+    manifest().save(tmp_path)
+    assert RunManifest.load(tmp_path) == manifest()
+    assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
+
+
+def test_saving_again_replaces_it(tmp_path: Path) -> None:
+    manifest(channels=1).save(tmp_path)
+    manifest(channels=3).save(tmp_path)
+    assert len(RunManifest.load(tmp_path).channels) == 3
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"absent/manifest\.json: cannot write"):
+        manifest().save(tmp_path / "absent")
+
+
+def without(name: str) -> Any:
+    return lambda value: value.pop(name)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda value: value.update(schema_version=9), "schema_version is 9"),
+        (without("seed"), "lacks 'seed'"),
+        (lambda value: value.update(seed="7"), "'7' as 'seed', not int"),
+        (lambda value: value.update(seed=True), "True as 'seed'"),
+        (lambda value: value.update(more=1), "'more', which"),
+        (lambda value: value.update(clock=None), "clock is not"),
+        (lambda value: value.update(channels={}), "channels is not a list"),
+        (lambda value: value["channels"][1].pop("consumer"), r"channels\[1\] lacks 'consumer'"),
+        (lambda value: value["processes"][0].update(pid=None), "None as 'pid'"),
+        (lambda value: value["processes"][0].update(file="../x.fnt"), "a plain file name"),
+    ],
+)
+def test_what_is_wrong_with_a_manifest_is_named(tmp_path: Path, change: Any, says: str) -> None:
+    value = json.loads(manifest().save(tmp_path).read_text())
+    change(value)
+    (tmp_path / "manifest.json").write_text(json.dumps(value))
+    with pytest.raises(TraceFormatError, match=says) as raised:
+        RunManifest.load(tmp_path)
+    assert str(tmp_path) in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema_version": 1}', "\x00"])
+def test_what_is_no_manifest_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(TraceFormatError, match=r"manifest\.json"):
+        RunManifest.load(tmp_path)
+
+
+def test_a_run_is_a_directory_or_a_file(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    whole = open_run(run)
+    assert whole.manifest == manifest()
+    assert [file.name for file in whole.files] == ["tm-0.fnt", "tm-1.fnt"]
+    alone = open_run(run / "tm-1.fnt")
+    assert alone.manifest is None
+    (reader,) = alone.readers()
+    with reader:
+        assert reader.process.name == "tm-1"
+
+
+def test_runs_are_found_at_a_path_and_below_it(tmp_path: Path) -> None:
+    first, second = write_run(tmp_path / "runs" / "a"), write_run(tmp_path / "runs" / "b")
+    assert find_runs(first) == [first]
+    assert find_runs(tmp_path / "runs") == [first, second]
+    assert find_runs(first / "tm-0.fnt") == [first / "tm-0.fnt"]
+
+
+@pytest.mark.parametrize("find", [open_run, find_runs])
+def test_what_is_no_run_is_explained(tmp_path: Path, find: Any) -> None:
+    with pytest.raises(TraceFormatError, match="no such file or directory"):
+        find(tmp_path / "absent")
+    with pytest.raises(TraceFormatError, match=r"no manifest\.json and no \*\.fnt"):
+        find(tmp_path)
+    run = write_run(tmp_path / "run")
+    (run / "manifest.json").unlink()
+    with pytest.raises(TraceFormatError, match=r"give one of its traces, such as .*tm-0\.fnt"):
+        find(run)
+
+
+def test_a_directory_of_runs_is_not_a_run(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "a")
+    with pytest.raises(TraceFormatError, match="the runs are below it"):
+        open_run(tmp_path / "runs")
+
+
+def test_a_missing_trace_file_is_named(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    (run / "tm-1.fnt").unlink()
+    with pytest.raises(TraceFormatError, match=r"names tm-1\.fnt, which is not there"):
+        open_run(run)

@@ -1,0 +1,115 @@
+"""TraceRecorder: every event reaches the file, in order; what cannot be written is counted."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flinknet.core.probe import Probe
+from flinknet.errors import TraceError
+from flinknet.trace import ProcessInfo, TraceReader, TraceRecorder, TraceWriter
+from flinknet.trace.blocks import ORDER
+from flinknet.trace.schema import COLUMN_NAMES
+
+PROCESS = ProcessInfo("tm-0", "tm-0.fnt", 100)
+RANDOM = np.random.default_rng(3)
+
+
+def record(probe: Probe, number: int) -> None:
+    noise = int(RANDOM.integers(1 << 62))
+    probe.record(number, number % 3, 0, 0, 1, 1, number, 5, 1, noise, noise, 0, 1, 0, 2, 3, -1)
+
+
+def recorded(path: Path) -> list[int]:
+    """The instants in the file, in the order of recording."""
+    instants: list[int] = []
+    with TraceReader(path) as reader:
+        for block in reader.events(("at_ns", ORDER)):
+            instants += block["at_ns"][np.argsort(block[ORDER])].tolist()
+    return instants
+
+
+@pytest.mark.parametrize("block_events", [1, 2, 31, 32, 33, 64, 1000])
+@pytest.mark.parametrize("events", [0, 1, 63, 64, 65, 200])
+def test_every_event_reaches_the_file_in_order(
+    tmp_path: Path, block_events: int, events: int
+) -> None:
+    path = tmp_path / "tm-0.fnt"
+    recorder = TraceRecorder(TraceWriter(path, PROCESS), block_events=block_events)
+    for number in range(events):
+        record(recorder, number)
+    recorder.close()
+    assert recorded(path) == list(range(events))
+
+
+def test_a_column_keeps_its_place_from_the_call_to_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "tm-0.fnt"
+    recorder = TraceRecorder(TraceWriter(path, PROCESS))
+    recorder.record(*range(1, len(COLUMN_NAMES) + 1))
+    recorder.close()
+    with TraceReader(path) as reader:
+        (block,) = reader.events()
+    assert {name: values.tolist() for name, values in block.items()} == {
+        name: [position] for position, name in enumerate(COLUMN_NAMES, start=1)
+    }
+
+
+def test_flush_makes_everything_readable_while_recording_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "tm-0.fnt"
+    recorder = TraceRecorder(TraceWriter(path, PROCESS), block_events=32)
+    for number in range(40):
+        record(recorder, number)
+    recorder.flush()
+    assert recorder.pending_events == 0
+    assert recorded(path) == list(range(40))
+    for number in range(40, 100):
+        record(recorder, number)
+    recorder.close()
+    assert recorded(path) == list(range(100))
+
+
+def test_while_one_block_fills_the_one_before_is_written(tmp_path: Path) -> None:
+    recorder = TraceRecorder(TraceWriter(tmp_path / "tm-0.fnt", PROCESS), block_events=640)
+    for number in range(640):
+        record(recorder, number)
+    assert recorder.pending_events == 640
+    for number in range(640 - 1):
+        record(recorder, number)
+    assert recorder.pending_events == 640 - 1
+    recorder.close()
+
+
+@pytest.fixture
+def file_size_limit() -> Iterator[None]:
+    """No file may grow beyond 8192 bytes: refused by the system as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.usefixtures("file_size_limit")
+def test_a_full_disk_does_not_stop_the_run_and_lost_events_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "tm-0.fnt"
+    recorder = TraceRecorder(TraceWriter(path, PROCESS), block_events=64)
+    for number in range(1000):
+        record(recorder, number)
+    with pytest.raises(TraceError, match="no space left") as raised:
+        recorder.close()
+    assert 0 < recorder.dropped_events < 1000
+    assert f"{recorder.dropped_events} events were lost" in str(raised.value)
+    kept = recorded(path)
+    assert len(kept) == 1000 - recorder.dropped_events
+    assert kept == list(range(len(kept)))
+
+
+def test_closing_twice_is_harmless(tmp_path: Path) -> None:
+    recorder = TraceRecorder(TraceWriter(tmp_path / "tm-0.fnt", PROCESS))
+    record(recorder, 1)
+    recorder.close()
+    recorder.close()
+    assert recorded(tmp_path / "tm-0.fnt") == [1]

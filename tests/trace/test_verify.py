@@ -1,0 +1,288 @@
+"""A sound run passes; each rule broken in one place is found there, and named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flinknet.core.buffers.data_type import DataType
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.errors import TraceError
+from flinknet.trace import ProcessInfo, open_run
+from flinknet.trace.verify import Verification, verify_run
+from tests.synthetic_trace import event, interleaved, rows, write_run, write_trace
+
+PRODUCER = ProcessInfo("tm-0", "tm-0.fnt", 100)
+
+
+def select(events: np.ndarray, point: TracePoint, kind: MessageKind, channel: int) -> np.ndarray:
+    """Row numbers of the events of one sort on one channel."""
+    return np.flatnonzero(
+        (events["point"] == point) & (events["kind"] == kind) & (events["channel"] == channel)
+    )
+
+
+def verified(path: Path) -> Verification:
+    return verify_run(open_run(path))
+
+
+def test_a_sound_run_passes_with_its_counts(tmp_path: Path) -> None:
+    result = verified(write_run(tmp_path / "run", channels=3, data_buffers=50))
+    assert result.findings == ()
+    assert result.is_ok
+    assert (result.files, result.channels) == (2, 3)
+    assert result.messages_sent == result.messages_received == 3 * (50 + 1 + 25 + 1)
+    assert result.events == 2 * result.messages_sent + 3 * 50
+
+
+def test_sequence_numbers_wrap_round(tmp_path: Path) -> None:
+    top = (1 << 31) - 1
+    numbers = [top - 1, top, -top - 1, -top]
+    sent = [
+        event(at_ns=at, channel=0, point=0, kind=0, data_type=1, sequence_number=number)
+        for at, number in enumerate(numbers)
+    ]
+    assert verified(write_trace(tmp_path / "tm-0.fnt", PRODUCER, rows(sent), 2)).is_ok
+
+
+def test_equal_instants_do_not_confuse_the_order(tmp_path: Path) -> None:
+    producer, consumer = interleaved(channels=2, data_buffers=50)
+    producer["at_ns"] = consumer["at_ns"] = 1
+    run = write_run(tmp_path / "run", producer_rows=producer, consumer_rows=consumer)
+    assert verified(run).is_ok
+
+
+def test_what_is_still_on_its_way_at_the_end_is_no_fault(tmp_path: Path) -> None:
+    producer, consumer = interleaved(channels=2, data_buffers=50)
+    end_ns = producer["at_ns"][
+        select(producer, TracePoint.SENT, MessageKind.BUFFER_RESPONSE, 1)[30]
+    ]
+    run = write_run(
+        tmp_path / "run",
+        producer_rows=producer[producer["at_ns"] <= end_ns],
+        consumer_rows=consumer[consumer["at_ns"] <= end_ns],
+    )
+    result = verified(run)
+    assert result.is_ok
+    assert result.messages_sent == result.messages_received + 2
+
+
+def test_credit_of_a_channel_without_initial_credit_starts_again_when_it_resumes(
+    tmp_path: Path,
+) -> None:
+    def at_producer(kind: MessageKind, before: int, after: int, value: int = -1, **more: int):
+        point = TracePoint.SENT if kind == MessageKind.BUFFER_RESPONSE else TracePoint.RECEIVED
+        return event(
+            at_ns=1,
+            channel=4,
+            point=point,
+            kind=kind,
+            credit_before=before,
+            credit_after=after,
+            value=value,
+            **more,
+        )
+
+    data = {"data_type": DataType.DATA_BUFFER}
+    barrier = {"data_type": DataType.ALIGNED_CHECKPOINT_BARRIER}
+    events = [
+        at_producer(MessageKind.PARTITION_REQUEST, 0, 0, 0),
+        at_producer(MessageKind.ADD_CREDIT, 0, 3, 3),
+        at_producer(MessageKind.BUFFER_RESPONSE, 3, 2, sequence_number=0, **data),
+        at_producer(MessageKind.BUFFER_RESPONSE, 2, 2, sequence_number=1, **barrier),
+        at_producer(MessageKind.RESUME_CONSUMPTION, -1, -1),
+        at_producer(MessageKind.ADD_CREDIT, 0, 1, 1),
+        at_producer(MessageKind.BUFFER_RESPONSE, 1, 0, sequence_number=2, **data),
+    ]
+    assert verified(write_trace(tmp_path / "a.fnt", PRODUCER, rows(events), 2)).is_ok
+    events[0] = at_producer(MessageKind.PARTITION_REQUEST, 0, 2, 2)
+    assert not verified(write_trace(tmp_path / "b.fnt", PRODUCER, rows(events), 2)).is_ok
+
+
+Break = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def skip_a_sequence_number(producer: np.ndarray, consumer: np.ndarray):
+    sent = select(producer, TracePoint.SENT, MessageKind.BUFFER_RESPONSE, 1)
+    producer["sequence_number"][sent[10:]] += 1
+    return producer, consumer
+
+
+def lose_a_received_buffer(producer: np.ndarray, consumer: np.ndarray):
+    received = select(consumer, TracePoint.RECEIVED, MessageKind.BUFFER_RESPONSE, 1)
+    return producer, np.delete(consumer, received[20])
+
+
+def swap_received_buffers(producer: np.ndarray, consumer: np.ndarray):
+    received = select(consumer, TracePoint.RECEIVED, MessageKind.BUFFER_RESPONSE, 1)
+    consumer["sequence_number"][received[[5, 6]]] = consumer["sequence_number"][received[[6, 5]]]
+    return producer, consumer
+
+
+def change_a_payload_on_the_way(producer: np.ndarray, consumer: np.ndarray):
+    received = select(consumer, TracePoint.RECEIVED, MessageKind.BUFFER_RESPONSE, 1)
+    consumer["payload_bytes"][received[7]] += 1
+    return producer, consumer
+
+
+def change_a_type_on_the_way(producer: np.ndarray, consumer: np.ndarray):
+    received = select(consumer, TracePoint.RECEIVED, MessageKind.BUFFER_RESPONSE, 1)
+    consumer["data_type"][received[-1]] = DataType.END_OF_DATA
+    return producer, consumer
+
+
+def receive_more_than_was_sent(producer: np.ndarray, consumer: np.ndarray):
+    sent = select(producer, TracePoint.SENT, MessageKind.BUFFER_RESPONSE, 1)
+    return np.delete(producer, sent[-1]), consumer
+
+
+def give_credit_that_nobody_announced(producer: np.ndarray, consumer: np.ndarray):
+    announced = select(consumer, TracePoint.SENT, MessageKind.ADD_CREDIT, 1)
+    return producer, np.delete(consumer, announced[3])
+
+
+def lose_a_credit_message(producer: np.ndarray, consumer: np.ndarray):
+    received = select(producer, TracePoint.RECEIVED, MessageKind.ADD_CREDIT, 1)
+    return np.delete(producer, received[3]), consumer
+
+
+def let_an_event_cost_credit(producer: np.ndarray, consumer: np.ndarray):
+    sent = select(producer, TracePoint.SENT, MessageKind.BUFFER_RESPONSE, 1)
+    producer["credit_after"][sent[-1]] -= 1
+    return producer, consumer
+
+
+def send_data_without_credit(producer: np.ndarray, consumer: np.ndarray):
+    changes = np.flatnonzero((producer["channel"] == 1) & (producer["credit_before"] >= 0))
+    producer["credit_before"][changes] -= 2
+    producer["credit_after"][changes] -= 2
+    return producer, consumer
+
+
+def take_a_buffer_that_is_not_free(producer: np.ndarray, consumer: np.ndarray):
+    received = select(consumer, TracePoint.RECEIVED, MessageKind.BUFFER_RESPONSE, 1)
+    consumer["credit_before"][received[4]] = 0
+    consumer["credit_after"][received[4]] = -1
+    return producer, consumer
+
+
+def take_two_buffers_for_one(producer: np.ndarray, consumer: np.ndarray):
+    received = select(consumer, TracePoint.RECEIVED, MessageKind.BUFFER_RESPONSE, 1)
+    consumer["credit_after"][received[4]] -= 1
+    return producer, consumer
+
+
+def announce_less_than_there_is(producer: np.ndarray, consumer: np.ndarray):
+    announced = select(consumer, TracePoint.SENT, MessageKind.ADD_CREDIT, 1)
+    consumer["credit_before"][announced[4]] += 1
+    return producer, consumer
+
+
+def use_a_channel_that_does_not_exist(producer: np.ndarray, consumer: np.ndarray):
+    stray = producer[-1:].copy()
+    stray["channel"] = 9
+    return np.concatenate([producer, stray]), consumer
+
+
+@pytest.mark.parametrize(
+    ("break_it", "where", "says"),
+    [
+        (skip_a_sequence_number, (1, "sequence"), "where they were SENT: 11 follows 9"),
+        (skip_a_sequence_number, (1, "delivery"), "BUFFER_RESPONSE number 11 was received other"),
+        (lose_a_received_buffer, (1, "sequence"), "where they were RECEIVED: 21 follows 19"),
+        (swap_received_buffers, (1, "sequence"), "6 follows 4"),
+        (change_a_payload_on_the_way, (1, "delivery"), "BUFFER_RESPONSE number 8"),
+        (change_a_type_on_the_way, (1, "delivery"), "BUFFER_RESPONSE number 51"),
+        (receive_more_than_was_sent, (1, "delivery"), "51 BUFFER_RESPONSE messages"),
+        (give_credit_that_nobody_announced, (1, "delivery"), "25 ADD_CREDIT messages"),
+        (lose_a_credit_message, (1, "credit"), "was 0 after a message and 2 before the next"),
+        (let_an_event_cost_credit, (1, "credit"), "that leaves"),
+        (send_data_without_credit, (1, "credit"), "data was sent without credit (credit 0,"),
+        (take_a_buffer_that_is_not_free, (1, "buffers"), "no free buffer (sequence number 4)"),
+        (take_two_buffers_for_one, (1, "buffers"), "with sequence number 4"),
+        (announce_less_than_there_is, (1, "credit"), "announced 2 of 3 credits"),
+        (use_a_channel_that_does_not_exist, (9, "manifest"), "does not know this channel"),
+    ],
+)
+def test_a_broken_rule_is_found(
+    tmp_path: Path, break_it: Break, where: tuple[int, str], says: str
+) -> None:
+    producer, consumer = break_it(*interleaved(channels=2, data_buffers=50))
+    run = write_run(tmp_path / "run", producer_rows=producer, consumer_rows=consumer)
+    findings = verified(run).findings
+    texts = [each.text for each in findings if (each.channel, each.rule) == where]
+    assert any(says in text for text in texts), findings
+    assert {finding.channel for finding in findings} == {where[0]}
+
+
+def test_data_sent_at_credit_0_is_found(tmp_path: Path) -> None:
+    producer, _ = interleaved(channels=1, data_buffers=4)
+    sent = select(producer, TracePoint.SENT, MessageKind.BUFFER_RESPONSE, 0)
+    unpaid = producer[sent[1:2]].copy()
+    unpaid["credit_before"], unpaid["credit_after"] = 0, -1
+    (finding,) = verified(write_trace(tmp_path / "tm-0.fnt", PRODUCER, unpaid)).findings
+    assert finding.text == "data was sent without credit (credit 0, sequence number 1)"
+
+
+def test_many_violations_of_a_kind_are_one_finding_with_their_number(tmp_path: Path) -> None:
+    producer, _ = interleaved(channels=1, data_buffers=50)
+    sent = select(producer, TracePoint.SENT, MessageKind.BUFFER_RESPONSE, 0)
+    producer["sequence_number"][sent] *= 2
+    (finding,) = verified(write_trace(tmp_path / "tm-0.fnt", PRODUCER, producer)).findings
+    assert finding.text.endswith("(50 times in all)")
+
+
+def test_a_damaged_block_is_named_and_the_others_are_checked(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    file = run / "tm-1.fnt"
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    findings = verified(run).findings
+    assert {finding.rule for finding in findings} >= {"checksum"}
+    assert {finding.rule for finding in findings} <= {"checksum", "sequence"}
+    assert all(finding.file == "tm-1.fnt" for finding in findings)
+    (damage,) = (finding for finding in findings if finding.rule == "checksum")
+    assert "block" in damage.text
+    assert "checksum" in damage.text
+
+
+def test_a_cut_file_is_one_finding(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    file = run / "tm-0.fnt"
+    file.write_bytes(file.read_bytes()[:-2000])
+    (finding,) = verified(run).findings
+    assert (finding.file, finding.rule) == ("tm-0.fnt", "file")
+    assert "no trailer" in finding.text
+
+
+def test_a_foreign_file_in_a_run_is_a_finding_and_alone_an_error(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    (run / "tm-0.fnt").write_bytes(b"something else entirely")
+    (finding,) = verified(run).findings
+    assert "not a flinknet trace" in finding.text
+    with pytest.raises(TraceError, match="not a flinknet trace"):
+        verified(run / "tm-0.fnt")
+
+
+def test_dropped_events_are_a_finding(tmp_path: Path) -> None:
+    from flinknet.trace import TraceWriter
+
+    producer, _ = interleaved(channels=1, data_buffers=5)
+    with TraceWriter(tmp_path / "tm-0.fnt", PRODUCER) as writer:
+        writer.write_events(producer)
+        writer.close(dropped_events=12)
+    (finding,) = verified(tmp_path / "tm-0.fnt").findings
+    assert finding.rule == "dropped"
+    assert "12 events" in finding.text
+
+
+def test_a_file_of_another_process_is_found(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    (run / "tm-0.fnt").rename(run / "swap")
+    (run / "tm-1.fnt").rename(run / "tm-0.fnt")
+    (run / "swap").rename(run / "tm-1.fnt")
+    assert {finding.rule for finding in verified(run).findings} == {"manifest"}
