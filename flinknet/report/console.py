@@ -50,7 +50,7 @@ def console_for(stream: IO[str]) -> Console:
 def print_bench(console: Console, settings: Sequence[Setting]) -> None:
     """The result table, the channels of a single run, and one sentence for each setting."""
     console.print(bench_table(settings))
-    if len(settings) == 1 and 1 < len(settings[0].results[-1].channels) <= CHANNELS_SHOWN:
+    if not settings[0].name and 1 < len(settings[0].results[-1].channels) <= CHANNELS_SHOWN:
         console.print(channel_table(settings[0].results[-1].channels))
     for setting in settings:
         where = f"{setting.name}: limited by " if setting.name else "Limited by "
