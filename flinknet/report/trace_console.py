@@ -135,8 +135,8 @@ def _settings_table(manifest: Plain) -> Table:
 
 def _table(*left: str, right: Sequence[str] = ()) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in left:
-        table.add_column(name)
+    for position, name in enumerate(left):
+        table.add_column(name, overflow="fold", no_wrap=position == 0)
     for name in right:
         table.add_column(name, justify="right")
     return table
