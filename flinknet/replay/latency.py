@@ -15,12 +15,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from flinknet.core.probe import TracePoint
 from flinknet.histogram import LogLinearHistogram
 
-from .units import ALL_CHANNELS, Answer, EventColumns, IntArray, WorkUnit, ask, is_data
+from .units import ALL_CHANNELS, Answer, EventColumns, IntArray, WorkUnit, ask, is_data, is_measured
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -87,7 +88,9 @@ def spread_records(
 def _measure(unit: WorkUnit, blocks: Iterator[EventColumns]) -> Iterator[Answer]:
     consumed: defaultdict[int, _Consumed] = defaultdict(_Consumed)
     for block in blocks:
-        keep = is_data(block, TracePoint.CONSUMED) & (block["records"] > 0)
+        is_consumed = is_data(block, TracePoint.CONSUMED)
+        _add_bare_buffers(unit, block, is_consumed & (block["records"] == 0), consumed)
+        keep = is_consumed & (block["records"] > 0)
         keep &= (block["first_record_ns"] >= 0) & (block["first_record_ns"] < unit.to_ns)
         keep &= block["last_record_ns"] >= unit.from_ns
         rows = {name: values[keep].astype(np.int64) for name, values in block.items()}
@@ -134,6 +137,17 @@ def _add(unit: WorkUnit, rows: EventColumns, into: _Consumed) -> None:
     share = np.bincount(buffer, minlength=len(rows["records"])) / rows["records"]
     into.payload_bytes += float((rows["payload_bytes"] * share).sum())
     into.consumed_to_ns = max(into.consumed_to_ns, int(rows["at_ns"][buffer].max()))
+
+
+def _add_bare_buffers(
+    unit: WorkUnit, block: EventColumns, keep: npt.NDArray[np.bool_], into: dict[int, _Consumed]
+) -> None:
+    """Buffers in which no record ends hold a piece of one: their bytes count by when they were
+    taken."""
+    keep = keep & is_measured(unit, block["at_ns"])
+    for channel in np.unique(block["channel"][keep]).tolist():
+        sizes = block["payload_bytes"][keep & (block["channel"] == channel)]
+        into[channel].payload_bytes += float(sizes.sum())
 
 
 def _join(into: _Consumed, other: _Consumed) -> None:

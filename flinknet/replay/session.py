@@ -127,7 +127,6 @@ def _settings(master: str, work_dir: Path) -> dict[str, str]:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.leafNodeDefaultParallelism": str(WORK_UNITS_MAX),
-        "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
         "spark.sql.warehouse.dir": (work_dir / "warehouse").as_uri(),
     }
@@ -135,6 +134,7 @@ def _settings(master: str, work_dir: Path) -> dict[str, str]:
         settings |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
+            "spark.python.daemon.module": "flinknet.replay.worker_daemon",
             "spark.driver.memory": "1g",
             "spark.driver.extraJavaOptions": " ".join(java_options),
         }

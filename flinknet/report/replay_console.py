@@ -6,6 +6,7 @@ Takes the JSON-ready answer of `trace replay`, so that nothing is shown that the
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,8 +15,12 @@ from rich.table import Table
 
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
+from .console import console_for
+
 CHANNELS_SHOWN = 16
 """Channels in the table by channel: those with the highest p99 if there are more."""
+
+BAR_MARKS = 10
 
 BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
 
@@ -36,19 +41,22 @@ def print_replays(
     Args:
         channels: to show in the table by channel; None for the slowest ones.
     """
-    console = console or Console()
+    console = console or console_for(sys.stdout)
     for answer in answers:
         trace = answer["trace"]
         console.rule(f"[bold]{trace['path']}[/bold]")
         console.print(_model_error_line(answer))
         for file in trace["damaged_files"]:
             console.print(f"[yellow]![/yellow] {file} is cut off; its whole blocks are used")
-        console.print()
-        console.print(_observed_table(answer))
-        console.print(_over_time_table(answer["over_time"]))
-        console.print(_messages_table(answer["messages"]))
-        console.print(_channels_table(answer["channels"], channels))
-        console.print(_trade_off_table(answer))
+        for table in (
+            _observed_table(answer),
+            _over_time_table(answer["over_time"]),
+            _messages_table(answer["messages"]),
+            _channels_table(answer["channels"], channels),
+            _trade_off_table(answer),
+        ):
+            console.print()
+            console.print(table)
         for note in _notes(answer):
             console.print(f"  [dim]{note}[/dim]")
         console.print()
@@ -140,8 +148,8 @@ def _channels_table(channels: Sequence[Answer], wanted: Sequence[int] | None) ->
     table = _table("by channel" + (f" ({left_out} more not shown)" if left_out else ""))
     table.add_column("channel", justify="right")
     table.add_column("from → to")
-    for name in ("records/s", "p50", "p99", "backlog mean", "max", "starved", "data", "credit"):
-        table.add_column(name, justify="right")
+    for name in ("records/s", "p50", "p99", "backlog", "max", "starved", "data", "credit"):
+        table.add_column(name, justify="right", no_wrap=True)
     for row in shown:
         table.add_row(
             str(row["channel"]),
@@ -161,9 +169,9 @@ def _channels_table(channels: Sequence[Answer], wanted: Sequence[int] | None) ->
 def _trade_off_table(answer: Answer) -> Table:
     table = _table("predicted for each buffer timeout")
     table.add_column("timeout", justify="right")
-    for name in ("records/s", "p50", "p99", "backlog mean", "max", "buffers/s"):
-        table.add_column(name, justify="right")
-    table.add_column("p99 latency")
+    for name in ("records/s", "p50", "p99", "backlog", "max", "buffers/s"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("p99", no_wrap=True)
     points = answer["trade_offs"]
     worst = max((point["latency_ns"]["p99"] or 0 for point in points), default=0) or 1
     for point in points:
@@ -176,8 +184,8 @@ def _trade_off_table(answer: Answer) -> Table:
             _number(point["backlog_buffers"]["mean"]),
             _number(point["backlog_buffers"]["max"]),
             human_count(point["buffers_per_s"]),
-            ("█" * max(round((p99 or 0) / worst * 20), 1) if p99 else "")
-            + ("  ← recorded" if point["is_recorded"] else ""),
+            ("█" * max(round((p99 or 0) / worst * BAR_MARKS), 1) if p99 else "")
+            + (" ← recorded" if point["is_recorded"] else ""),
             style="bold" if point["is_recorded"] else "",
         )
     return table
@@ -200,10 +208,10 @@ def _runs_table(answers: Sequence[Answer]) -> Table:
     table = _table("")
     table.add_column("run")
     table.add_column("timeout", justify="right")
-    for name in ("records/s", "p50", "p99", "backlog mean", "max", "buffers/s"):
-        table.add_column(name, justify="right")
+    for name in ("records/s", "p50", "p99", "backlog", "max", "buffers/s"):
+        table.add_column(name, justify="right", no_wrap=True)
     for name in ("throughput", "p50", "p99"):
-        table.add_column(f"model {name}", justify="right")
+        table.add_column(f"error {name}", justify="right", no_wrap=True)
     for answer in answers:
         seen, error = answer["observed"], answer["model_error"]
         table.add_row(
@@ -227,8 +235,8 @@ def _table(title: str) -> Table:
 def _timeout(config: dict[str, str]) -> str:
     if config.get("execution.buffer-timeout.enabled") == "false":
         return "-1"
-    text = config.get(BUFFER_TIMEOUT, MISSING)
-    return text.replace(" ", "")
+    text = config.get(BUFFER_TIMEOUT, MISSING).replace(" ", "")
+    return "0" if text == "0ms" else text
 
 
 def _percent(ratio: float | None) -> str:
