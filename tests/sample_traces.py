@@ -1,4 +1,4 @@
-"""What is known of a committed sample trace: its description, its checks, and the sum of each column.
+"""What is known of a committed sample trace: description, checks, and the sum of each column.
 
 `python -m tests.sample_traces RUN` writes it to RUN/expected.json, once, when the sample is added.
 """
@@ -23,7 +23,7 @@ EXPECTED_NAME = "expected.json"
 
 
 def summary(path: Path) -> dict[str, Any]:
-    """Everything a reader finds in a sample, as JSON-ready plain data that does not name its place."""
+    """Everything a reader finds in a sample, as plain data that does not name its place."""
     run = open_run(path)
     sums = dict.fromkeys((*COLUMN_NAMES, ORDER), 0)
     for reader in run.readers():

@@ -76,6 +76,8 @@ def decode_column(column: EncodedColumn, count: int, numpy_type: str) -> IntArra
     Raises: TraceFormatError if the frame does not hold exactly the integers it should; nothing
         longer is unpacked.
     """
+    if column.width_bytes not in (0, *_WIDTHS):
+        raise TraceFormatError(f"a column claims integers of {column.width_bytes} bytes")
     stored_count = count - 1 if column.is_differences else count
     if column.width_bytes == 0:
         values = np.full(stored_count, column.low, dtype=np.int64)

@@ -93,6 +93,9 @@ class BlockType(IntEnum):
     TRAILER = 3
 
 
+_BLOCK_TYPES = frozenset(BlockType)
+
+
 @dataclass(frozen=True, slots=True)
 class BlockHeader:
     """The fixed part of a block."""
@@ -199,6 +202,8 @@ def decode_block_header(header: bytes) -> BlockHeader | None:
     if not header.startswith(BLOCK_MARKER) or zlib.crc32(body) != crc:
         return None
     _, block_type, *numbers = _BLOCK.unpack(body)
+    if block_type not in _BLOCK_TYPES:
+        return None
     decoded = BlockHeader(BlockType(block_type), *numbers)
     return decoded if decoded.count <= MAX_BLOCK_EVENTS else None
 
@@ -220,8 +225,13 @@ def decode_meta(directory: bytes) -> dict[str, Any]:
 
 
 def channel_entries(header: BlockHeader, directory: bytes) -> npt.NDArray[np.void]:
-    """The channels that an EVENTS block holds, from its checked directory."""
-    return np.frombuffer(directory, dtype=CHANNEL_ENTRY, count=header.channels)
+    """The channels that a block holds, from its checked directory; none if it is not of events.
+
+    Raises: TraceFormatError if they do not hold its events, each one of them.
+    """
+    entries = np.frombuffer(directory, dtype=CHANNEL_ENTRY, count=header.channels)
+    _check_channels(header.type, header.count, entries)
+    return entries
 
 
 def encode_end(trailer: Trailer, offset: int) -> bytes:
@@ -261,7 +271,7 @@ def decode_trailer(header: BlockHeader, directory: bytes) -> Trailer:
     entries = np.frombuffer(directory, TRAILER_ENTRY, header.count, _TOTALS.size)
     channels = np.frombuffer(directory, CHANNEL_ENTRY, offset=_TOTALS.size + entries.nbytes)
     if int(entries["channels"].sum()) != len(channels) or int(entries["count"].sum()) != events:
-        raise TraceFormatError("the index in its trailer contradicts itself")
+        raise TraceFormatError("the index in its trailer contradicts its totals")
     ends = np.cumsum(entries["channels"], dtype=np.int64).tolist()
     blocks = tuple(
         BlockEntry(offset, length, BlockType(kind), count, first, last, channels[end - held : end])
@@ -269,7 +279,16 @@ def decode_trailer(header: BlockHeader, directory: bytes) -> Trailer:
             entries.tolist(), ends, strict=True
         )
     )
+    for block in blocks:
+        _check_channels(block.type, block.count, block.channels)
     return Trailer(events, dropped_events, blocks)
+
+
+def _check_channels(block_type: BlockType, count: int, entries: npt.NDArray[np.void]) -> None:
+    expected = count if block_type is BlockType.EVENTS else 0
+    is_without_events = block_type is BlockType.EVENTS and count == 0
+    if is_without_events or int(entries["count"].sum()) != expected:
+        raise TraceFormatError("its channels do not add up to its events")
 
 
 def _encode_json(value: dict[str, Any]) -> bytes:

@@ -5,6 +5,7 @@ It goes with every trace as `manifest.json`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import asdict, dataclass, fields
@@ -118,7 +119,8 @@ class RunManifest:
             draft.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
             os.replace(draft, path)
         except OSError as error:
-            draft.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
             raise TraceError(f"{path}: cannot write the manifest ({error.strerror})") from error
         return path
 

@@ -36,6 +36,9 @@ from .manifest import ProcessInfo
 
 _SEARCH_BYTES = 1 << 20
 
+_NOT_BELIEVED = (TraceFormatError, ValueError, IndexError, KeyError)
+"""What comes of bytes that are checked and yet contradict each other."""
+
 EventColumns = dict[str, IntArray]
 """Columns by name, all of one length."""
 
@@ -239,7 +242,7 @@ class TraceReader:
         try:
             check_directory(header, directory)
             trailer = decode_trailer(header, directory)
-        except TraceFormatError:
+        except _NOT_BELIEVED:
             return None
         position = self._blocks_start
         for entry in trailer.blocks:
@@ -277,7 +280,7 @@ class TraceReader:
         body = self._read(offset + BLOCK_HEADER_BYTES, header.length_bytes - BLOCK_HEADER_BYTES)
         try:
             return check_block(header, body, offset)
-        except TraceFormatError:
+        except _NOT_BELIEVED:
             return None
 
     def _next_marker(self, start: int) -> int:
@@ -301,7 +304,7 @@ class TraceReader:
             yield
         except TraceFormatError as error:
             raise TraceFormatError(f"{self.path}: {where}{error}") from error
-        except (ValueError, IndexError, KeyError) as error:
+        except _NOT_BELIEVED as error:
             raise TraceFormatError(
                 f"{self.path}: {where}its parts contradict each other"
             ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +10,26 @@ from typing import NoReturn
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flinknet.errors import TraceError, TraceFormatError, TraceTruncatedError
 from flinknet.trace import ProcessInfo, TraceReader, TraceWriter, open_run
 from flinknet.trace.blocks import ORDER
-from flinknet.trace.format import BLOCK_HEADER_BYTES, FORMAT_VERSION, MAGIC
+from flinknet.trace.describe import describe_run
+from flinknet.trace.format import (
+    BLOCK_HEADER_BYTES,
+    CHANNEL_ENTRY,
+    FORMAT_VERSION,
+    MAGIC,
+    MAX_BLOCK_EVENTS,
+    BlockEntry,
+    BlockType,
+    Trailer,
+    encode_block,
+    encode_end,
+    encode_file_header,
+)
 from flinknet.trace.schema import COLUMN_NAMES, ROW_DTYPE
 from flinknet.trace.verify import verify_run
 from tests.synthetic_trace import interleaved, write_trace
@@ -239,6 +255,44 @@ def test_garbage_after_the_header_is_lost_bytes_and_no_crash(trace: Path) -> Non
             assert reader.truncation is not None
             assert reader.truncation.lost_bytes == length + 4
             assert reader.blocks() == ()
+
+
+COUNTS = st.sampled_from([0, 1, 2, 17, 255])
+
+
+@given(
+    st.sampled_from(BlockType),
+    st.binary(max_size=200),
+    st.binary(max_size=200),
+    COUNTS,
+    st.sampled_from([0, 1, 50, MAX_BLOCK_EVENTS, (1 << 32) - 1]),
+    COUNTS,
+    st.booleans(),
+)
+def test_checked_bytes_that_contradict_each_other_are_an_error_of_ours(
+    tmp_path_factory: pytest.TempPathFactory,
+    block_type: BlockType,
+    directory: bytes,
+    data: bytes,
+    columns: int,
+    count: int,
+    channels: int,
+    is_closed: bool,
+) -> None:
+    path = tmp_path_factory.mktemp("crafted") / "tm-0.fnt"
+    header = encode_file_header(PROCESS.to_dict())
+    block = encode_block(
+        block_type, directory, [data], columns=columns, count=count, channels=channels
+    )
+    entry = BlockEntry(
+        len(header), len(block), block_type, count, 0, 0, np.zeros(channels, CHANNEL_ENTRY)
+    )
+    end = encode_end(Trailer(count, 0, (entry,)), len(header) + len(block)) if is_closed else b""
+    path.write_bytes(header + block + end)
+    with contextlib.suppress(TraceError):
+        verify_run(open_run(path))
+    with contextlib.suppress(TraceError):
+        describe_run(open_run(path))
 
 
 def test_a_trace_is_never_overwritten(trace: Path) -> None:

@@ -30,6 +30,12 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         manifest().save(tmp_path / "absent")
 
 
+def test_a_file_in_place_of_the_run_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("")
+    with pytest.raises(TraceError, match=r"run/manifest\.json: cannot write"):
+        manifest().save(tmp_path / "run")
+
+
 def without(name: str) -> Any:
     return lambda value: value.pop(name)
 
