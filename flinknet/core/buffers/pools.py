@@ -131,9 +131,16 @@ class NetworkBufferPool:
         self._required_buffers += count
 
     def _redistribute(self) -> None:
-        """Hand the buffers nobody requires to the pools that may grow, in proportion, without rounding loss."""
+        """Hand the buffers nobody requires to the pools that may grow, in proportion, without rounding loss.
+
+        Who gets the remainders follows from the order, which in Flink is a hash set's; here the pool that may grow most
+        comes first.
+        """
         available = self.total_buffers - self._required_buffers
-        resizable = [pool for pool in self._pools if pool.max_buffers > pool.required_buffers]
+        resizable = sorted(
+            (pool for pool in self._pools if pool.max_buffers > pool.required_buffers),
+            key=lambda pool: pool.required_buffers - pool.max_buffers,
+        )
         excesses = [min(available, pool.max_buffers - pool.required_buffers) for pool in resizable]
         capacity = sum(excesses)
         to_distribute = min(available, capacity)

@@ -1,0 +1,187 @@
+"""One side writes a segment, the other reads it meanwhile: each byte once, the segment too."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flinknet.core.buffers import (
+    BufferBuilder,
+    BufferConsumer,
+    BufferSlice,
+    MemorySegment,
+    NetworkBuffer,
+)
+
+SEGMENT_BYTES = 50
+
+
+def builder_of(recycled: list[MemorySegment], size_bytes: int = SEGMENT_BYTES) -> BufferBuilder:
+    return BufferBuilder(
+        NetworkBuffer(MemorySegment(memoryview(bytearray(size_bytes))), recycled.append)
+    )
+
+
+def take(piece: BufferSlice) -> bytes:
+    data = bytes(piece.view)
+    assert len(data) == piece.size_bytes
+    piece.recycle()
+    return data
+
+
+@pytest.mark.row("S013")
+@given(
+    st.lists(
+        st.one_of(
+            st.binary(min_size=0, max_size=20),
+            st.sampled_from(["commit", "build", "copy"]),
+            st.integers(0, 60),
+        ),
+        max_size=30,
+    ),
+    st.booleans(),
+)
+def test_slices_joined_are_the_committed_bytes_whatever_the_turns(
+    actions: list[bytes | str | int], closes_builder_first: bool
+) -> None:
+    recycled: list[MemorySegment] = []
+    builder = builder_of(recycled)
+    consumers = [builder.create_consumer()]
+    read = [bytearray()]
+    written, committed = bytearray(), b""
+    records_marked = 0
+    records_read = [0]
+    for action in actions:
+        if isinstance(action, bytes):
+            count = builder.append(action)
+            assert count == min(len(action), builder.capacity_bytes - len(written))
+            written += action[:count]
+        elif isinstance(action, int):
+            builder.trim(action)
+            assert builder.capacity_bytes == min(max(action, len(written)), SEGMENT_BYTES)
+        elif action == "commit":
+            builder.commit()
+            committed = bytes(written)
+            builder.mark_records(2, 10, 20)
+            records_marked += 2
+        elif action == "copy":
+            consumers.append(consumers[0].copy())
+            read.append(bytearray(read[0]))
+            records_read.append(records_read[0])
+        else:
+            for index, consumer in enumerate(consumers):
+                assert consumer.is_data_available == (len(read[index]) < len(committed))
+                piece = consumer.build()
+                records_read[index] += piece.records
+                read[index] += take(piece)
+                assert bytes(read[index]) == committed
+        assert builder.writable_bytes == builder.capacity_bytes - len(written)
+        assert builder.is_full == (len(written) == builder.capacity_bytes)
+    assert builder.finish(1) == len(written)
+    for index, consumer in enumerate(consumers):
+        assert not consumer.is_finished
+        piece = consumer.build()
+        records_read[index] += piece.records
+        read[index] += take(piece)
+        assert consumer.is_finished
+        assert bytes(read[index]) == bytes(written)
+        assert records_read[index] == records_marked
+    sides: list[BufferBuilder | BufferConsumer] = [builder, *consumers]
+    for side in sides if closes_builder_first else reversed(sides):
+        assert recycled == []
+        side.close()
+    assert len(recycled) == 1
+
+
+def test_a_consumer_sees_a_partial_buffer_before_it_is_full() -> None:
+    builder = builder_of([])
+    consumer = builder.create_consumer()
+    builder.append_and_commit(b"12345")
+    assert take(consumer.build()) == b"12345"
+    assert not consumer.is_finished
+    builder.append(b"678")
+    assert take(consumer.build()) == b""
+    builder.commit()
+    assert take(consumer.build()) == b"678"
+
+
+def test_a_queued_consumer_says_unfinished_until_it_is_built() -> None:
+    builder = builder_of([])
+    consumer = builder.create_consumer()
+    builder.append_and_commit(b"12345")
+    builder.finish(1)
+    assert not consumer.is_finished
+    consumer.look()
+    assert (consumer.is_finished, consumer.seen_bytes) == (True, 5)
+
+
+def test_a_builder_that_finishes_empty_gives_one_empty_slice() -> None:
+    recycled: list[MemorySegment] = []
+    builder = builder_of(recycled)
+    consumer = builder.create_consumer()
+    assert builder.finish(1) == 0
+    builder.close()
+    assert take(consumer.build()) == b""
+    assert consumer.is_finished
+    consumer.close()
+    assert len(recycled) == 1
+
+
+def test_nothing_is_appended_to_a_finished_builder() -> None:
+    builder = builder_of([])
+    builder.finish(1)
+    with pytest.raises(RuntimeError, match="finished"):
+        builder.append(b"x")
+
+
+def test_a_builder_has_one_consumer() -> None:
+    builder = builder_of([])
+    builder.create_consumer()
+    with pytest.raises(RuntimeError, match="exactly one"):
+        builder.create_consumer()
+
+
+def test_a_late_consumer_begins_where_the_builder_stands_or_at_its_beginning() -> None:
+    for from_beginning, expected in ((False, b"new"), (True, b"oldnew")):
+        builder = builder_of([])
+        builder.append_and_commit(b"old")
+        consumer = builder.create_consumer(from_beginning=from_beginning)
+        builder.append_and_commit(b"new")
+        assert take(consumer.build()) == expected
+
+
+def test_a_trimmed_builder_may_grow_back_to_its_segment() -> None:
+    builder = builder_of([])
+    builder.append_and_commit(b"0123456789")
+    builder.trim(4)
+    assert builder.is_full
+    builder.trim(1000)
+    assert builder.writable_bytes == SEGMENT_BYTES - 10
+
+
+@pytest.mark.parametrize("reads", list(itertools.product([False, True], repeat=2)))
+def test_each_slice_tells_of_the_records_that_ended_in_it(reads: tuple[bool, bool]) -> None:
+    builder = builder_of([])
+    consumer = builder.create_consumer()
+    told = []
+    for (records, first_ns, last_ns), is_read in zip(
+        [(3, 100, 120), (1, 130, 130), (2, 140, 150)], (*reads, True), strict=True
+    ):
+        builder.append_and_commit(b"x")
+        builder.mark_records(records, first_ns, last_ns)
+        if is_read:
+            piece = consumer.build()
+            told.append((piece.records, piece.first_record_ns, piece.last_record_ns))
+            piece.recycle()
+    expected = {
+        (False, False): [(6, 100, 150)],
+        (False, True): [(4, 100, 130), (2, 140, 150)],
+        (True, False): [(3, 100, 120), (3, 130, 150)],
+        (True, True): [(3, 100, 120), (1, 130, 130), (2, 140, 150)],
+    }
+    assert told == expected[reads]
+    piece = consumer.build()
+    assert (piece.records, piece.first_record_ns, piece.last_record_ns) == (0, -1, -1)

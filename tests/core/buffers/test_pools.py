@@ -1,0 +1,422 @@
+"""Global and local pools: who may have how many buffers, and none gets lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+)
+
+from flinknet.core.buffers import (
+    UNLIMITED_BUFFERS,
+    LocalBufferPool,
+    MemorySegment,
+    NetworkBuffer,
+    NetworkBufferPool,
+)
+from flinknet.errors import BufferPoolDestroyedError, InsufficientBuffersError
+
+
+class Waiting:
+    """Waits for `wants` buffers of a pool, registering again for each as a channel does."""
+
+    def __init__(self, pool: LocalBufferPool, wants: int) -> None:
+        self.pool = pool
+        self.wants = wants
+        self.buffers: list[NetworkBuffer] = []
+        self.was_told_destroyed = False
+
+    def receive_buffer(self, buffer: NetworkBuffer) -> bool:
+        if len(self.buffers) >= self.wants:
+            return False
+        self.buffers.append(buffer)
+        if len(self.buffers) < self.wants:
+            self.pool.add_listener(self)
+        return True
+
+    def handle_pool_destroyed(self) -> None:
+        self.was_told_destroyed = True
+
+
+def take(pool: LocalBufferPool, count: int, channel: int = -1) -> list[NetworkBuffer]:
+    buffers = [pool.try_request(channel) for _ in range(count)]
+    taken = [buffer for buffer in buffers if buffer is not None]
+    assert len(taken) == count
+    return taken
+
+
+def sizes(pools: Sequence[LocalBufferPool]) -> list[int]:
+    return [pool.size_buffers for pool in pools]
+
+
+@pytest.mark.row("S003")
+def test_spare_buffers_are_shared_out_as_flink_does() -> None:
+    network = NetworkBufferPool(100, 1)
+    pools = [network.create_buffer_pool(5, 16)]
+    assert sizes(pools) == [16]
+    pools.append(network.create_buffer_pool(1, 8))
+    assert sizes(pools) == [16, 8]
+    pools.append(network.create_buffer_pool(5, UNLIMITED_BUFFERS))
+    assert sizes(pools) == [14, 7, 79]
+    segments = network.request_exclusive_segments(50)
+    assert sizes(pools) == [13, 6, 31]
+    network.recycle_exclusive_segments(segments)
+    assert sizes(pools) == [14, 7, 79]
+    pools.pop().destroy()
+    assert sizes(pools) == [16, 8]
+    assert tuple(network.pools) == tuple(pools)
+
+
+@pytest.mark.row("S005")
+@pytest.mark.parametrize(("channels", "size_max"), [(1, 10), (2, 12), (4, 16), (100, 208)])
+def test_an_output_pool_grows_to_channels_times_exclusive_plus_floating(
+    channels: int, size_max: int
+) -> None:
+    network = NetworkBufferPool(1000, 1)
+    pool = network.create_buffer_pool(channels + 1, channels * 2 + 8)
+    assert (pool.required_buffers, pool.size_buffers) == (channels + 1, size_max)
+
+
+def test_a_maximum_below_what_is_required_is_raised_to_it() -> None:
+    pool = NetworkBufferPool(10, 1).create_buffer_pool(5, 2)
+    assert (pool.required_buffers, pool.max_buffers) == (5, 5)
+
+
+@pytest.mark.row("S001")
+def test_too_little_memory_is_told_with_three_numbers_and_the_keys() -> None:
+    network = NetworkBufferPool(64, 32)
+    network.create_buffer_pool(60, 60)
+    for ask in (
+        lambda: network.create_buffer_pool(5, 5),
+        lambda: network.request_exclusive_segments(5),
+    ):
+        with pytest.raises(InsufficientBuffersError) as raised:
+            ask()
+        error = raised.value
+        assert (error.required_buffers, error.available_buffers, error.total_buffers) == (5, 4, 64)
+        assert error.segment_size_bytes == 32
+        for word in ("5", "4 of 64", "taskmanager.memory.network.min"):
+            assert word in str(error)
+    assert network.available_buffers == 64
+    network.create_buffer_pool(4, 4)
+
+
+def test_exclusive_segments_that_others_still_hold_are_not_promised() -> None:
+    network = NetworkBufferPool(4, 1)
+    pool = network.create_buffer_pool(1, 4)
+    held = take(pool, 4)
+    with pytest.raises(InsufficientBuffersError):
+        network.request_exclusive_segments(2)
+    assert pool.size_buffers == 4
+    held[0].recycle()
+    held[1].recycle()
+    pool.resize(2)
+    assert len(network.request_exclusive_segments(2)) == 2
+
+
+@pytest.mark.row("S002")
+def test_a_pool_gives_its_size_and_its_overdraft_and_takes_all_back() -> None:
+    network = NetworkBufferPool(10, 1)
+    pool = network.create_buffer_pool(3, 3, max_overdraft_buffers=4)
+    buffers = take(pool, 3)
+    assert not pool.is_available
+    buffers += take(pool, 4)
+    assert pool.try_request() is None
+    assert (network.available_buffers, pool.used_buffers, pool.available_buffers) == (3, 7, 0)
+    for index, buffer in enumerate(buffers, start=1):
+        buffer.recycle()
+        assert pool.is_available == (index >= 5)
+        if index == 4:
+            assert pool.requested_buffers == 3
+    assert network.available_buffers == 7
+    pool.destroy()
+    assert network.available_buffers == 10
+
+
+def test_the_quota_of_a_channel_is_soft() -> None:
+    network = NetworkBufferPool(20, 1)
+    pool = network.create_buffer_pool(3, 20, channels=2, max_buffers_per_channel=3)
+    buffers = take(pool, 2, channel=1)
+    assert pool.is_available
+    buffers += take(pool, 1, channel=1)
+    assert not pool.is_available
+    buffers += take(pool, 2, channel=1)
+    other = take(pool, 1, channel=0)
+    assert not pool.is_available
+    for count_left, buffer in zip((4, 3, 2, 1, 0), buffers, strict=True):
+        buffer.recycle()
+        assert pool.is_available == (count_left < 3)
+    other[0].recycle()
+
+
+def test_an_available_pool_holds_the_segment_it_promises() -> None:
+    network = NetworkBufferPool(2, 1)
+    first = network.create_buffer_pool(1, 2)
+    second = network.create_buffer_pool(1, 2)
+    assert first.is_available
+    assert (first.requested_buffers, first.used_buffers) == (1, 0)
+    held = take(second, 1)
+    assert not second.is_available
+    assert second.try_request() is None
+    assert take(first, 1)
+    held[0].recycle()
+    assert second.is_available
+
+
+def test_two_pools_compete_for_the_last_global_segment() -> None:
+    network = NetworkBufferPool(3, 1)
+    first = network.create_buffer_pool(1, 3)
+    second = network.create_buffer_pool(1, 3)
+    first.resize(2)
+    second.resize(2)
+    held = [*take(first, 2), *take(second, 1)]
+    assert not second.is_available
+    first.resize(1)
+    held[0].recycle()
+    assert second.is_available
+    assert network.available_buffers == 0
+
+
+def test_a_pool_that_shrinks_gives_free_segments_at_once_and_others_when_they_return() -> None:
+    network = NetworkBufferPool(6, 1)
+    pool = network.create_buffer_pool(2, 6)
+    buffers = take(pool, 5)
+    for buffer in buffers[:2]:
+        buffer.recycle()
+    assert (pool.requested_buffers, network.available_buffers) == (5, 1)
+    pool.resize(2)
+    assert (pool.requested_buffers, network.available_buffers) == (3, 3)
+    buffers[2].recycle()
+    assert (pool.requested_buffers, network.available_buffers) == (2, 4)
+    buffers[3].recycle()
+    assert (pool.requested_buffers, pool.available_buffers) == (2, 1)
+
+
+def test_a_pool_never_grows_beyond_its_maximum() -> None:
+    pool = NetworkBufferPool(6, 1).create_buffer_pool(2, 3)
+    pool.resize(6)
+    assert pool.size_buffers == 3
+
+
+@pytest.mark.row("S010")
+def test_listeners_are_served_in_the_order_they_came() -> None:
+    pool = NetworkBufferPool(2, 1).create_buffer_pool(2, 2)
+    x, y = Waiting(pool, 1), Waiting(pool, 1)
+    assert not pool.add_listener(x)
+    buffers = take(pool, 2)
+    assert pool.add_listener(x)
+    assert pool.add_listener(y)
+    buffers[0].recycle()
+    assert (len(x.buffers), len(y.buffers)) == (1, 0)
+    buffers[1].recycle()
+    assert (len(x.buffers), len(y.buffers)) == (1, 1)
+    x.buffers[0].recycle()
+    assert pool.available_buffers == 1
+
+
+@pytest.mark.row("S011")
+def test_a_listener_that_has_enough_refuses_and_the_next_gets_that_buffer() -> None:
+    pool = NetworkBufferPool(3, 1).create_buffer_pool(3, 3)
+    buffers = take(pool, 3)
+    satisfied, needy = Waiting(pool, 0), Waiting(pool, 3)
+    assert pool.add_listener(satisfied)
+    assert pool.add_listener(needy)
+    for buffer in buffers:
+        buffer.recycle()
+    assert len(needy.buffers) == 3
+    assert satisfied.buffers == []
+    assert pool.available_buffers == 0
+
+
+def test_a_buffer_that_every_listener_refuses_is_free() -> None:
+    pool = NetworkBufferPool(1, 1).create_buffer_pool(1, 1)
+    buffer = take(pool, 1)[0]
+    assert pool.add_listener(Waiting(pool, 0))
+    buffer.recycle()
+    assert pool.is_available
+
+
+@pytest.mark.row("S010")
+def test_a_destroyed_pool_tells_who_waits_and_refuses_what_comes_later() -> None:
+    network = NetworkBufferPool(3, 1)
+    pool = network.create_buffer_pool(2, 2)
+    buffers = take(pool, 2)
+    waiting = Waiting(pool, 1)
+    pool.add_listener(waiting)
+    pool.destroy()
+    pool.destroy()
+    network.destroy_buffer_pool(pool)
+    assert waiting.was_told_destroyed
+    assert not pool.add_listener(waiting)
+    assert not pool.is_available
+    with pytest.raises(BufferPoolDestroyedError):
+        pool.try_request()
+    assert network.available_buffers == 1
+    network.create_buffer_pool(3, 3)
+    for buffer in buffers:
+        buffer.recycle()
+    assert network.available_buffers == 3
+
+
+def test_free_segments_go_back_when_their_pool_is_destroyed() -> None:
+    network = NetworkBufferPool(3, 1)
+    pool = network.create_buffer_pool(1, 3)
+    for buffer in take(pool, 3):
+        buffer.recycle()
+    assert network.available_buffers == 0
+    pool.destroy()
+    assert network.available_buffers == 3
+
+
+def test_memory_is_one_block_cut_into_disjoint_segments() -> None:
+    network = NetworkBufferPool(3, 4)
+    segments = network.request_exclusive_segments(3)
+    for index, segment in enumerate(segments):
+        segment.view[:] = bytes([index]) * 4
+    assert [bytes(segment.view) for segment in segments] == [bytes([i]) * 4 for i in range(3)]
+    assert [segment.index for segment in segments] == [0, 1, 2]
+    assert network.try_request_segment() is None
+
+
+TOTAL = 12
+CHANNELS = 2
+
+
+class PoolsMachine(RuleBasedStateMachine):
+    """Pools against counters: created, destroyed, asked and paid back in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = NetworkBufferPool(TOTAL, 1)
+        self.alive: list[LocalBufferPool] = []
+        self.all: list[LocalBufferPool] = []
+        self.out: dict[LocalBufferPool, list[int]] = {}
+        self.exclusive: list[MemorySegment] = []
+        self.required = 0
+
+    buffers = Bundle("buffers")
+
+    @initialize()
+    def start(self) -> None:
+        """Hypothesis wants the bundle to exist."""
+
+    @rule(
+        required=st.integers(1, 4),
+        extra=st.integers(0, 8),
+        quota=st.integers(1, 4),
+        overdraft=st.integers(0, 3),
+    )
+    def create(self, required: int, extra: int, quota: int, overdraft: int) -> None:
+        available = TOTAL - self.required
+        if required > available:
+            with pytest.raises(InsufficientBuffersError):
+                self.network.create_buffer_pool(required, required + extra)
+            return
+        pool = self.network.create_buffer_pool(
+            required,
+            required + extra,
+            channels=CHANNELS,
+            max_buffers_per_channel=quota,
+            max_overdraft_buffers=overdraft,
+        )
+        self.required += required
+        self.alive.append(pool)
+        self.all.append(pool)
+        self.out[pool] = [0] * CHANNELS
+
+    @rule(target=buffers, data=st.data(), channel=st.integers(0, CHANNELS - 1))
+    def request(self, data: st.DataObject, channel: int):  # type: ignore[no-untyped-def]
+        if not self.alive:
+            return multiple()
+        pool = data.draw(st.sampled_from(self.alive))
+        was_available = pool.is_available
+        buffer = pool.try_request(channel)
+        assert buffer is not None or not was_available
+        if buffer is None:
+            return multiple()
+        self.out[pool][channel] += 1
+        return pool, channel, buffer
+
+    @rule(taken=consumes(buffers))
+    def recycle(self, taken: tuple[LocalBufferPool, int, NetworkBuffer]) -> None:
+        pool, channel, buffer = taken
+        self.out[pool][channel] -= 1
+        buffer.recycle()
+
+    @rule(count=st.integers(1, 4))
+    def take_exclusive(self, count: int) -> None:
+        if count > TOTAL - self.required:
+            with pytest.raises(InsufficientBuffersError):
+                self.network.request_exclusive_segments(count)
+            return
+        try:
+            self.exclusive += self.network.request_exclusive_segments(count)
+        except InsufficientBuffersError:
+            return  # promised, but still out at a pool that must shrink
+        self.required += count
+
+    @rule()
+    def return_exclusive(self) -> None:
+        self.network.recycle_exclusive_segments(self.exclusive)
+        self.required -= len(self.exclusive)
+        self.exclusive = []
+
+    @rule(data=st.data())
+    def destroy(self, data: st.DataObject) -> None:
+        if self.alive:
+            pool = data.draw(st.sampled_from(self.alive))
+            pool.destroy()
+            self.alive.remove(pool)
+            self.required -= pool.required_buffers
+
+    @invariant()
+    def no_segment_is_lost_or_doubled(self) -> None:
+        held = sum(pool.requested_buffers for pool in self.all)
+        assert self.network.available_buffers + held + len(self.exclusive) == TOTAL
+        for pool in self.all:
+            assert pool.used_buffers == sum(self.out[pool])
+            assert pool.requested_buffers >= pool.used_buffers
+
+    @invariant()
+    def sizes_and_exclusive_buffers_fit_the_total(self) -> None:
+        assert sum(sizes(self.alive)) + len(self.exclusive) <= TOTAL
+        for pool in self.alive:
+            assert pool.required_buffers <= pool.size_buffers <= pool.max_buffers
+
+    @invariant()
+    def availability_is_what_it_is_defined_to_be(self) -> None:
+        for pool in self.alive:
+            is_below_quota = all(count < pool.max_buffers_per_channel for count in self.out[pool])
+            has_free = pool.requested_buffers > pool.used_buffers
+            may_take = (
+                pool.requested_buffers < pool.size_buffers and self.network.available_buffers > 0
+            )
+            assert pool.is_available == (is_below_quota and (has_free or may_take))
+
+    @invariant()
+    def no_pool_keeps_more_than_its_size(self) -> None:
+        for pool in self.alive:
+            free = pool.requested_buffers - pool.used_buffers
+            assert free == 0 or pool.requested_buffers <= pool.size_buffers
+
+    def teardown(self) -> None:
+        for pool in self.alive:
+            pool.destroy()
+        self.return_exclusive()
+        outstanding = sum(map(sum, self.out.values()))
+        assert self.network.available_buffers == TOTAL - outstanding
+        assert self.network.pools == ()
+
+
+TestPools = PoolsMachine.TestCase
+TestPools.settings = settings(max_examples=60, stateful_step_count=40)
