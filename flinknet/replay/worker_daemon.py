@@ -8,21 +8,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark import daemon
-
 CLOSED_EARLY = 1
 
-_worker = daemon.worker
 
+def main() -> None:
+    """Run PySpark's daemon with workers that end quietly."""
+    from pyspark import daemon
 
-def worker(connection: Any, authenticated: bool) -> int:
-    """Run tasks that come over a connection until it closes."""
-    try:
-        return int(_worker(connection, authenticated))
-    except (BrokenPipeError, ConnectionResetError):
-        return CLOSED_EARLY
+    noisy_worker = daemon.worker
+
+    def worker(connection: Any, authenticated: bool) -> int:
+        try:
+            return int(noisy_worker(connection, authenticated))
+        except (BrokenPipeError, ConnectionResetError):
+            return CLOSED_EARLY
+
+    daemon.worker = worker  # type: ignore[assignment]  # its sockets are none of ours
+    daemon.manager()
 
 
 if __name__ == "__main__":
-    daemon.worker = worker  # type: ignore[assignment]  # sockets live in `runtime` alone
-    daemon.manager()
+    main()

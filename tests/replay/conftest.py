@@ -1,4 +1,4 @@
-"""One Spark session for all tests of replay, and a small run whose answers are computed by hand."""
+"""One Spark session for all tests of replay, and a small run to ask."""
 
 from __future__ import annotations
 
@@ -6,22 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
-from flinknet.core.buffers.data_type import DataType
-from flinknet.core.probe import FlushReason, MessageKind, TracePoint
-from flinknet.options import effective_flink_keys
-from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter
-from flinknet.trace.schema import COLUMN_NAMES, ROW_DTYPE
-
-MS = 1_000_000
-START_NS = 1_000_000 * MS
-RECORDS_PER_BUFFER = 10
-RECORD_BYTES = 105
-TRANSIT_NS = 20_000
-CONSUME_NS = 50_000
+from tests.recorded_run import write_run
 
 
 @pytest.fixture(scope="session")
@@ -31,136 +18,6 @@ def spark() -> Iterator[Any]:
 
     with spark_session() as session:
         yield session
-
-
-def event(**values: int) -> tuple[int, ...]:
-    """A row of a trace; what is not named does not apply."""
-    row = dict.fromkeys(COLUMN_NAMES, -1) | {"data_type": 0, "reason": 0, "payload_bytes": 0}
-    return tuple((row | values)[name] for name in COLUMN_NAMES)
-
-
-def rows_of(events: list[tuple[int, ...]]) -> np.ndarray:
-    """Rows in the order of their instants."""
-    return np.array(sorted(events, key=lambda each: each[0]), dtype=ROW_DTYPE)
-
-
-def sawtooth_events(
-    channel: int, buffers: int, period_ns: int
-) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """Producer and consumer rows of a channel that sends a buffer of ten records at each beat.
-
-    Records of beat k come evenly from k periods on; the last one comes one step before the beat.
-    Every fourth buffer leaves with the last credit and a backlog of 3; the next credit comes half a
-    period later.
-    """
-    sent, received = [], []
-    for number in range(buffers):
-        first_ns = START_NS + number * period_ns
-        last_ns = first_ns + period_ns * (RECORDS_PER_BUFFER - 1) // RECORDS_PER_BUFFER
-        sent_ns = first_ns + period_ns
-        is_last_credit = number % 4 == 3
-        common = {
-            "channel": channel,
-            "kind": MessageKind.BUFFER_RESPONSE,
-            "data_type": DataType.DATA_BUFFER,
-            "sequence_number": number,
-            "payload_bytes": RECORDS_PER_BUFFER * RECORD_BYTES,
-        }
-        records = {
-            "records": RECORDS_PER_BUFFER,
-            "first_record_ns": first_ns,
-            "last_record_ns": last_ns,
-        }
-        sent.append(
-            event(
-                **common,
-                **records,
-                at_ns=sent_ns,
-                point=TracePoint.SENT,
-                reason=FlushReason.FLUSH if number % 2 else FlushReason.FULL,
-                backlog_buffers=3 if is_last_credit else 0,
-                credit_before=1 if is_last_credit else 2,
-                credit_after=0 if is_last_credit else 1,
-            )
-        )
-        received_ns = sent_ns + TRANSIT_NS
-        received.append(event(**common, at_ns=received_ns, point=TracePoint.RECEIVED))
-        consumed = {"at_ns": received_ns + CONSUME_NS, "point": TracePoint.CONSUMED}
-        received.append(event(**common, **records, **consumed))
-        credit = {"channel": channel, "kind": MessageKind.ADD_CREDIT, "value": 2}
-        credit_ns = sent_ns + period_ns // 2
-        received.append(event(**credit, at_ns=credit_ns, point=TracePoint.SENT))
-        arrives = {"point": TracePoint.RECEIVED, "credit_before": 0, "credit_after": 2}
-        sent.append(event(**credit, **arrives, at_ns=credit_ns + TRANSIT_NS))
-    end = {
-        "channel": channel,
-        "kind": MessageKind.BUFFER_RESPONSE,
-        "data_type": DataType.END_OF_PARTITION,
-        "reason": FlushReason.END,
-        "sequence_number": buffers,
-        "payload_bytes": 4,
-        "point": TracePoint.SENT,
-        "backlog_buffers": 0,
-    }
-    sent.append(event(**end, at_ns=START_NS + (buffers + 1) * period_ns))
-    return sent, received
-
-
-def write_run(
-    directory: Path,
-    *,
-    period_ns: int = 10 * MS,
-    buffers: int = 100,
-    channels: int = 2,
-    block_events: int = 64,
-    window_ns: tuple[int, int] | None = None,
-) -> Path:
-    """A run directory with two TaskManagers; all channels go from the first to the second."""
-    directory.mkdir(parents=True)
-    files: dict[str, list[tuple[int, ...]]] = {"tm-0": [], "tm-1": []}
-    for channel in range(channels):
-        sent, received = sawtooth_events(channel, buffers, period_ns)
-        files["tm-0"] += sent
-        files["tm-1"] += received
-    processes = tuple(ProcessInfo(name, f"{name}.fnt", 1 + int(name[-1])) for name in files)
-    for process in processes:
-        rows = rows_of(files[process.name])
-        with TraceWriter(directory / process.file, process) as writer:
-            for start in range(0, len(rows), block_events):
-                writer.write_events(rows[start : start + block_events])
-    network = NetworkConfig(buffer_timeout_ns=period_ns)
-    rate_per_s = channels * RECORDS_PER_BUFFER / period_ns * 1e9
-    workload = WorkloadConfig(producers=1, consumers=channels, rate_per_s=rate_per_s)
-    from_ns, to_ns = window_ns or (START_NS, START_NS + buffers * period_ns)
-    manifest = RunManifest(
-        scenario=Scenario(network=network, workload=workload, seed=7).to_dict(),
-        flink_keys=dict(effective_flink_keys(network)),
-        host={},
-        versions={},
-        seed=7,
-        clock=ClockInfo(),
-        started_at="2024-01-01T00:00:00+00:00",
-        measured_from_ns=from_ns,
-        measured_to_ns=to_ns,
-        processes=processes,
-        channels=tuple(
-            ChannelInfo(
-                index=index,
-                receiver_id=f"{index:032x}",
-                producer=0,
-                consumer=index,
-                producer_process="tm-0",
-                consumer_process="tm-1",
-                connection="tm-0->tm-1",
-                subpartition=index,
-                partition="00",
-                is_local=False,
-            )
-            for index in range(channels)
-        ),
-    )
-    manifest.save(directory)
-    return directory
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,127 @@
+"""`flinknet trace replay` as a user calls it, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from flinknet.cli import main
+from tests.recorded_run import write_run
+
+TOOLS = ("bash", "sh", "cat", "dirname", "ps", "env", "head", "basename", "uname")
+"""What Spark's start scripts call; everything but Java."""
+
+
+@pytest.fixture
+def environment_without_java(tmp_path: Path) -> dict[str, str]:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in TOOLS:
+        found = shutil.which(tool)
+        assert found is not None
+        (tools / tool).symlink_to(found)
+    root = Path(__file__).parents[2]
+    return {"PATH": str(tools), "HOME": str(tmp_path), "PYTHONPATH": str(root)}
+
+
+def run_in(directory: Path, environment: dict[str, str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of the command line."""
+    code = "from flinknet.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=directory,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [["trace", "replay", "--help"], ["trace", "--help"], ["doctor"]]
+)
+def test_help_and_doctor_load_neither_spark_nor_arrow(command: list[str], tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.argv[0] = 'flinknet'\n"
+        "from flinknet.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "assert not {'pyspark', 'pandas', 'py4j'} & set(sys.modules)"
+    )
+    root = str(Path(__file__).parents[2])
+    subprocess.run(
+        [sys.executable, "-c", code, *command],
+        check=True,
+        capture_output=True,
+        env=os.environ | {"PYTHONPATH": root},
+        cwd=tmp_path,
+    )
+
+
+@pytest.mark.spark
+def test_without_java_and_without_a_directory_to_write_to_there_is_an_answer_and_no_noise(
+    tmp_path: Path, environment_without_java: dict[str, str]
+) -> None:
+    run = write_run(tmp_path / "run", buffers=40)
+    here = tmp_path / "here"
+    here.mkdir(mode=0o555)
+    exit_code, stdout, stderr = run_in(
+        here,
+        environment_without_java,
+        *("trace", "replay", str(run), "--buffer-timeout", "5ms", "--json", "-"),
+        *("--out", str(tmp_path / "tables")),
+    )
+    assert stderr == ""
+    assert exit_code == 0
+    assert list(here.iterdir()) == []
+    answer = json.loads(stdout)
+    assert answer["observed"]["records"] == 800
+    recorded = [point["is_recorded"] for point in answer["trade_offs"]]
+    assert recorded == [False, True]
+    assert all(point["latency_ns"]["p50"] for point in answer["trade_offs"])
+    assert abs(answer["model_error"]["throughput"]) < 0.05
+    assert {path.name for path in (tmp_path / "tables").iterdir()} == {
+        "messages",
+        "throughput",
+        "backlog",
+        "latency",
+        "credit_starved",
+        "trade_offs",
+    }
+    assert list((tmp_path / "tables" / "latency").glob("*.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "complaint"),
+    [
+        (["nowhere"], 4, "nowhere: there is no such file or directory"),
+        ([".", "--buffer-timeout", "5 parsec"], 2, "'parsec' is no unit of time"),
+        ([".", "--channel", "first"], 2, "--channel: 'first' is not a list"),
+        ([".", "--out", "full"], 2, "--out: full exists and is not empty"),
+        (["."], 4, "not a run directory"),
+        ([".", "--max-records", "0"], 2, "--max-records"),
+        ([], 2, "TRACE"),
+    ],
+)
+def test_bad_input_is_one_line_before_spark_starts(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    exit_code: int,
+    complaint: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    result = CliRunner().invoke(main, ["trace", "replay", *arguments])
+    assert result.exit_code == exit_code
+    assert complaint in result.stderr
+    assert len(result.stderr.splitlines()) == 1
