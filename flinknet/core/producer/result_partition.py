@@ -114,6 +114,8 @@ class PipelinedResultPartition:
                     end = record_end
                 if into == 0:
                     self._add(channel, consumer, builder, record_end - position)
+                elif self._desired_bytes(channel) < builder.capacity_bytes:
+                    end = record_end  # the buffer is trimmed when the rest of the record is in it
             start = builder.written_bytes
             reached = position + builder.capacity_bytes - start
             if reached > end:
@@ -180,6 +182,11 @@ class PipelinedResultPartition:
         for subpartition in self.subpartitions:
             subpartition.release()
         self.pool.destroy()
+
+    def _desired_bytes(self, channel: int) -> int:
+        if channel == BROADCAST:
+            return min(each.buffer_size_bytes for each in self.subpartitions)
+        return self.subpartitions[channel].buffer_size_bytes
 
     def _add(
         self, channel: int, consumer: BufferConsumer, builder: BufferBuilder, record_bytes: int

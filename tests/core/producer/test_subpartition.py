@@ -449,9 +449,11 @@ class SubpartitionMachine(RuleBasedStateMachine):
         batch = records_of([length], self.number)
         self.number += 1
         assert self.partition.emit(0, batch) == length
-        if not self.written or not isinstance(self.written[-1], bytes):
-            self.written.append(b"")
-        self.written[-1] += bytes(batch.data)
+        last = self.written.pop() if self.written else b""
+        if not isinstance(last, bytes):
+            self.written.append(last)
+            last = b""
+        self.written.append(last + bytes(batch.data))
 
     @rule()
     def flush(self) -> None:

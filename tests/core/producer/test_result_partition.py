@@ -1,0 +1,331 @@
+"""How records lie in buffers: where they are cut, when a buffer is taken, and what is shared."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flinknet.core.buffers import BufferConsumer, DataType
+from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.producer import BROADCAST, PipelinedResultPartition, PipelinedSubpartition
+from flinknet.core.wire.events import CancelCheckpointMarker
+from tests.pair import partition_of, record_bytes, records_of
+
+EVENT = CancelCheckpointMarker(1)
+
+
+class Ignores:
+    """A reader that polls by hand."""
+
+    def notify_data_available(self) -> None:
+        """Nothing to do."""
+
+
+def queue_of(subpartition: PipelinedSubpartition) -> list[BufferConsumer]:
+    return list(subpartition._queue)
+
+
+def polled(subpartition: PipelinedSubpartition) -> list[bytes]:
+    """Everything that can be polled, data buffers only, recycled."""
+    data = []
+    while (piece := subpartition.poll()) is not None:
+        if piece.data_type in IS_BUFFER:
+            data.append(bytes(piece.view))
+        piece.recycle()
+    return data
+
+
+def written_bytes(partition: PipelinedResultPartition, channel: int = 0) -> list[int]:
+    """Bytes in each queued buffer."""
+    sizes = []
+    for consumer in queue_of(partition.subpartitions[channel]):
+        consumer.look()
+        sizes.append(consumer.seen_bytes)
+    return sizes
+
+
+@pytest.mark.row("S025")
+def test_a_record_of_five_and_a_half_segments_fills_five_and_leaves_one_open() -> None:
+    partition, _ = partition_of()
+    partition.emit(0, records_of([550]))
+    assert written_bytes(partition) == [100] * 5 + [50]
+    assert [each.is_finished for each in queue_of(partition.subpartitions[0])] == [True] * 5 + [
+        False
+    ]
+
+
+@pytest.mark.row("S025")
+def test_two_records_that_fit_share_a_buffer() -> None:
+    partition, _ = partition_of()
+    partition.emit(0, records_of([30]))
+    partition.emit(0, records_of([30], 1))
+    assert written_bytes(partition) == [60]
+
+
+@pytest.mark.row("S025")
+def test_a_record_that_fits_exactly_closes_its_buffer() -> None:
+    partition, _ = partition_of()
+    partition.emit(0, records_of([100]))
+    partition.emit(0, records_of([1]))
+    assert written_bytes(partition) == [100, 1]
+
+
+@pytest.mark.row("S026")
+@pytest.mark.parametrize("tail", [[], [20, 20]])
+def test_each_buffer_knows_how_many_bytes_continue_an_earlier_record(tail: list[int]) -> None:
+    partition, _ = partition_of()
+    partition.emit(0, records_of([250, *tail]))
+    queue = queue_of(partition.subpartitions[0])
+    assert [each.partial_record_length for each in queue] == [0, 100, 50]
+
+
+@pytest.mark.row("S026")
+def test_a_new_record_is_queued_before_its_bytes_and_a_continuation_after_them() -> None:
+    partition, _ = partition_of()
+    partition.emit(0, records_of([250]))
+    assert [each.seen_bytes for each in queue_of(partition.subpartitions[0])] == [0, 100, 50]
+
+
+@pytest.mark.row("S027")
+def test_buffers_have_the_desired_size_but_a_new_record_gets_room_for_itself() -> None:
+    partition, _ = partition_of()
+    partition.subpartitions[0].buffer_size_bytes = 40
+    for length in (10, 10, 10, 10, 70, 130):
+        partition.emit(0, records_of([length]))
+    assert written_bytes(partition) == [40, 70, 100, 30]
+
+
+@pytest.mark.row("S024")
+def test_a_broadcast_record_lies_in_one_segment_that_returns_after_the_last_reader() -> None:
+    partition, memory = partition_of(4)
+    partition.emit(BROADCAST, records_of([60]))
+    assert partition.pool.used_buffers == 1
+    partition.broadcast_event(EVENT)
+    for index, subpartition in enumerate(partition.subpartitions):
+        assert partition.pool.used_buffers == 1
+        assert polled(subpartition) == [record_bytes([60])]
+        assert partition.pool.used_buffers == (1 if index < 3 else 0)
+    partition.release()
+    assert memory.available_buffers == memory.total_buffers
+
+
+def test_a_broadcast_buffer_has_the_smallest_of_the_desired_sizes() -> None:
+    partition, _ = partition_of(3)
+    partition.subpartitions[1].buffer_size_bytes = 40
+    partition.emit(BROADCAST, records_of([10] * 6))
+    assert written_bytes(partition, 0) == [40, 20]
+
+
+def test_a_broadcast_is_charged_to_the_first_channel() -> None:
+    partition, _ = partition_of(2, max_buffers_per_channel=2)
+    partition.emit(BROADCAST, records_of([100]))
+    assert partition.pool.is_available
+    partition.emit(BROADCAST, records_of([100]))
+    assert not partition.pool.is_available
+
+
+def test_going_from_one_channel_to_all_and_back_closes_the_open_buffers() -> None:
+    partition, _ = partition_of(2)
+    partition.emit(0, records_of([10]))
+    partition.emit(1, records_of([10]))
+    partition.emit(BROADCAST, records_of([20]))
+    partition.emit(0, records_of([30]))
+    partition.flush_all()
+    assert [len(each) for each in polled(partition.subpartitions[0])] == [10, 20, 30]
+    assert [len(each) for each in polled(partition.subpartitions[1])] == [10, 20]
+    assert partition.pool.used_buffers == 1
+
+
+def test_a_channels_own_buffer_stays_open_while_others_are_written() -> None:
+    partition, _ = partition_of(2)
+    for channel in (0, 1, 0, 1):
+        partition.emit(channel, records_of([10]))
+    assert (written_bytes(partition, 0), written_bytes(partition, 1)) == ([20], [20])
+
+
+def test_an_event_closes_open_buffers_and_stands_behind_them_in_every_queue() -> None:
+    partition, _ = partition_of(2)
+    partition.emit(0, records_of([10]))
+    partition.broadcast_event(EVENT)
+    partition.emit(0, records_of([10]))
+    types = [
+        [each.data_type for each in queue_of(subpartition)]
+        for subpartition in partition.subpartitions
+    ]
+    data, event = DataType.DATA_BUFFER, DataType.EVENT_BUFFER
+    assert types == [[data, event, data], [event]]
+
+
+def test_nothing_is_emitted_behind_the_end() -> None:
+    partition, _ = partition_of()
+    partition.finish()
+    with pytest.raises(RuntimeError, match="finished"):
+        partition.emit(0, records_of([1]))
+
+
+def test_a_released_partition_gives_back_open_buffers_too() -> None:
+    partition, memory = partition_of(2)
+    partition.emit(0, records_of([150]))
+    partition.emit(BROADCAST, records_of([10]))
+    partition.release()
+    partition.release()
+    assert memory.available_buffers == memory.total_buffers
+    assert memory.pools == ()
+
+
+@pytest.mark.row("S004")
+def test_an_exhausted_pool_stops_the_writer_after_its_size_and_room_lets_it_go_on() -> None:
+    partition, _ = partition_of(buffers=3, pool_buffers=3)
+    batch = records_of([100] * 7)
+    subpartition = partition.subpartitions[0]
+    position = partition.emit(0, batch)
+    assert position == 300
+    assert partition.emit(0, batch, position) == position
+    data = polled(subpartition)
+    position = partition.emit(0, batch, position)
+    assert position == 600
+    data += polled(subpartition)
+    position = partition.emit(0, batch, position)
+    data += polled(subpartition)
+    assert position == 700
+    assert b"".join(data) == bytes(batch.data)
+
+
+def test_overdraft_buffers_only_finish_the_record_that_was_begun() -> None:
+    partition, _ = partition_of(buffers=9, pool_buffers=2, max_overdraft_buffers=3)
+    batch = records_of([150, 150, 150])
+    assert partition.emit(0, batch) == 150  # the pool is empty: the rest of the segment stays free
+    polled(partition.subpartitions[0])
+    assert partition.emit(0, batch, 150) == 300
+    polled(partition.subpartitions[0])
+    long = records_of([350, 50])
+    assert partition.emit(0, long) == 350  # two buffers of the pool, then two of overdraft
+    assert partition.pool.used_buffers == 4
+
+
+def test_a_record_longer_than_pool_and_overdraft_waits_in_its_middle() -> None:
+    partition, _ = partition_of(buffers=9, pool_buffers=2, max_overdraft_buffers=1)
+    batch = records_of([550, 20])
+    assert partition.emit(0, batch) == 300
+    data = polled(partition.subpartitions[0])
+    position = partition.emit(0, batch, 300)
+    data += polled(partition.subpartitions[0])
+    while position < 570:
+        position = partition.emit(0, batch, position)
+        partition.flush_all()
+        data += polled(partition.subpartitions[0])
+    assert b"".join(data) == bytes(batch.data)
+
+
+def test_the_marks_of_the_slices_name_every_record_where_it_ends() -> None:
+    partition, _ = partition_of()
+    partition.emit(0, records_of([60, 60, 10, 130, 5], 1000))
+    partition.flush_all()
+    told = []
+    while (piece := partition.subpartitions[0].poll()) is not None:
+        told.append((piece.records, piece.first_record_ns, piece.last_record_ns))
+        piece.recycle()
+    assert told == [(1, 1000, 1000), (2, 1001, 1002), (2, 1003, 1004)]
+
+
+# Batches against record-by-record writing
+
+
+def buffers_written(
+    lengths: Sequence[int],
+    cuts: Sequence[int],
+    *,
+    pool_buffers: int,
+    overdraft: int,
+    desired_bytes: int,
+    drain: Sequence[bool],
+    channel: int,
+) -> list[tuple[bytes, int, int]]:
+    """(bytes, partial length, records) of every buffer when `lengths` are written in these batches.
+
+    Whenever the writer has to wait the reader drains; it also drains behind the records whose
+    number stands in `drain`.
+    """
+    partition, memory = partition_of(
+        2,
+        segment_size_bytes=32,
+        buffers=40,
+        pool_buffers=pool_buffers,
+        max_overdraft_buffers=overdraft,
+    )
+    for subpartition in partition.subpartitions:
+        subpartition.buffer_size_bytes = desired_bytes
+    found: list[tuple[bytes, int, int]] = []
+    open_bytes, open_partial, open_records = bytearray(), -1, 0
+
+    def drain_all() -> None:
+        nonlocal open_bytes, open_partial, open_records
+        reader = partition.subpartitions[0]
+        while queue_of(reader):
+            head = queue_of(reader)[0]
+            piece = reader.poll()
+            if piece is not None:
+                open_bytes += piece.view
+                open_partial = head.partial_record_length
+                open_records += piece.records
+                piece.recycle()
+            if head.is_finished:
+                found.append((bytes(open_bytes), open_partial, open_records))
+                open_bytes, open_records = bytearray(), 0
+            elif piece is None:
+                break
+        if channel == BROADCAST:
+            while (copy := partition.subpartitions[1].poll()) is not None:
+                copy.recycle()
+
+    edges = [0, *cuts, len(lengths)]
+    for start, end in itertools.pairwise(edges):
+        if start == end:
+            continue
+        batch = records_of(lengths[start:end], start)
+        position = 0
+        for _ in range(10_000):
+            position = partition.emit(channel, batch, position)
+            if position == len(batch.data):
+                break
+            drain_all()
+        else:
+            raise AssertionError("the writer never got through")
+        if end < len(lengths) and drain[end]:
+            drain_all()
+    partition.broadcast_event(EVENT)
+    drain_all()
+    partition.release()
+    assert memory.available_buffers == 40
+    return [each for each in found if each[0] != EVENT_BYTES]
+
+
+EVENT_BYTES = b"\0\0\0\4" + bytes(7) + b"\1"
+
+
+@given(st.data())
+def test_any_split_into_batches_fills_the_same_buffers_as_record_by_record(
+    data: st.DataObject,
+) -> None:
+    same = st.integers(1, 70).flatmap(lambda size: st.integers(1, 25).map(lambda n: [size] * n))
+    mixed = st.lists(st.integers(1, 90), min_size=1, max_size=25)
+    lengths = data.draw(same | mixed, label="lengths")
+    count = len(lengths)
+    cuts = sorted(data.draw(st.lists(st.integers(0, count), max_size=6), label="cuts"))
+    settings = {
+        "pool_buffers": data.draw(st.sampled_from([40, 3, 4]), label="pool"),
+        "overdraft": data.draw(st.sampled_from([0, 2]), label="overdraft"),
+        "desired_bytes": data.draw(st.sampled_from([1000, 20, 5]), label="desired"),
+        "channel": data.draw(st.sampled_from([0, BROADCAST]), label="channel"),
+    }
+    drains_at = data.draw(st.sets(st.integers(0, count)), label="drains")
+    drain = [index in drains_at and index in cuts for index in range(count + 1)]
+    in_batches = buffers_written(lengths, cuts, drain=drain, **settings)
+    one_by_one = buffers_written(lengths, range(1, count), drain=drain, **settings)
+    assert b"".join(each[0] for each in in_batches) == record_bytes(lengths)
+    assert sum(each[2] for each in in_batches) == count
+    assert in_batches == one_by_one
