@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from flinknet.core.probe import MessageKind
+
 from .units import Answer, EventColumns, WorkUnit, ask, group_rows, is_measured, sum_by_group
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ _KEYS = ("channel", "point", "kind", "data_type", "reason")
 _COLUMNS = ("at_ns", *_KEYS, "payload_bytes", "value")
 _SCHEMA = (
     "run bigint, channel bigint, point bigint, kind bigint, data_type bigint, reason bigint,"
-    " messages bigint, payload_bytes bigint, value_sum bigint"
+    " messages bigint, payload_bytes bigint, credit bigint"
 )
 
 
@@ -25,14 +27,14 @@ def messages_by_kind(units: DataFrame) -> DataFrame:
 
     Returns: run, channel, point, kind, data_type, reason (ordinals as in the trace), messages,
     payload_bytes, and
-        value_sum: the sum of what the messages carry, which is the announced credit for AddCredit.
+        credit: the sum of what AddCredit messages announced.
     """
     from pyspark.sql import functions as f
 
     return (
         ask(units, _count, _COLUMNS, _SCHEMA)
         .groupBy("run", *_KEYS)
-        .agg(*(f.sum(name).alias(name) for name in ("messages", "payload_bytes", "value_sum")))
+        .agg(*(f.sum(name).alias(name) for name in ("messages", "payload_bytes", "credit")))
         .orderBy("run", *_KEYS)
     )
 
@@ -42,9 +44,10 @@ def _count(unit: WorkUnit, blocks: Iterator[EventColumns]) -> Iterator[Answer]:
         keep = is_measured(unit, block["at_ns"])
         keys, group = group_rows(*(block[name][keep] for name in _KEYS))
         groups = len(keys[0])
+        credit = np.where(block["kind"] == MessageKind.ADD_CREDIT, block["value"], 0)[keep]
         answer: Answer = dict(zip(_KEYS, keys, strict=True))
         answer["run"] = np.full(groups, unit.run)
         answer["messages"] = np.bincount(group, minlength=groups)
         answer["payload_bytes"] = sum_by_group(group, block["payload_bytes"][keep], groups)
-        answer["value_sum"] = sum_by_group(group, np.maximum(block["value"][keep], 0), groups)
+        answer["credit"] = sum_by_group(group, credit, groups)
         yield answer

@@ -131,7 +131,7 @@ def measured_of(run: RecordedRun, rows: ObservedRows) -> Measured:
         latency_uncorrected_ns=LatencySummary(count=0),
         backlog_buffers=_backlog(rows.backlog),
         credits=CreditSummary(
-            announced=sum(row["value_sum"] for row in credit),
+            announced=sum(row["credit"] for row in credit),
             messages=_messages(credit),
             starved_ns=sum(row["starved_ns"] for row in rows.credit_starved),
         ),

@@ -249,8 +249,10 @@ def _arrow(field: StructField, rows: EventColumns, partition: BlockRange) -> pa.
     if name in NAMES:
         return _decoded(rows[name].astype(np.int32), list(NAMES[name]))
     values = rows[name]
-    mask = None if name in NEVER_NULL else values == -1
-    return pa.array(values, mask=mask)
+    if name in NEVER_NULL:
+        return pa.array(values)
+    is_absent = values == -1
+    return pa.array(values, mask=is_absent if is_absent.any() else None)
 
 
 def _named(

@@ -52,7 +52,7 @@ def test_messages_are_counted_by_kind_channel_and_point(units: Any) -> None:
     assert [(row.reason, row.messages) for row in data] == [(1, 50), (2, 49)]
     assert sum(row.payload_bytes for row in data) == 99 * RECORDS_PER_BUFFER * 105
     credit = [row for row in rows if row.kind == MessageKind.ADD_CREDIT]
-    assert all(row.value_sum == 2 * row.messages for row in credit)
+    assert all(row.credit == 2 * row.messages for row in credit)
 
 
 def test_throughput_over_time_adds_up_window_by_window(units: Any) -> None:
