@@ -29,7 +29,7 @@ def environment() -> dict[str, Any]:
         "machine": platform.machine(),
         "cpu": _cpu_model(),
         "cpu_mhz": round(frequency.current) if frequency else None,
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": available_cores(),
         "memory_bytes": psutil.virtual_memory().total,
         "load_average": round(os.getloadavg()[0], 2),
         "started_at": wall_clock_iso(),
@@ -51,3 +51,8 @@ def _cpu_model() -> str:
         return platform.processor()
     models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return models[0] if models else platform.processor()
+
+
+def available_cores() -> int:
+    """Processor cores that this process may use."""
+    return len(os.sched_getaffinity(0))

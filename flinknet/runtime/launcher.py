@@ -24,7 +24,7 @@ from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunMani
 from . import messages as say
 from .clock import monotonic_ns, wall_clock_iso
 from .deployment import Deployment, deploy
-from .host import environment, host_id
+from .host import available_cores, environment, host_id
 from .measure import assemble, check_records
 from .progress import ProgressMeter
 from .task_manager import main as task_manager_main
@@ -146,10 +146,11 @@ class _Cluster:
                     " give another --out"
                 ) from error
         context = multiprocessing.get_context("spawn")
+        has_own_core = available_cores() >= self.deployment.scenario.task_managers
         for index in range(self.deployment.scenario.task_managers):
             ours, theirs = context.Pipe()
             path = self.trace_dir / f"tm-{index}.fnt" if self.trace_dir is not None else None
-            spec = say.TaskManagerSpec(index, self.deployment, path)
+            spec = say.TaskManagerSpec(index, self.deployment, path, has_own_core)
             process = context.Process(
                 target=task_manager_main, args=(theirs, spec), name=spec.name, daemon=True
             )
@@ -265,7 +266,7 @@ def _how(exit_code: int | None) -> str:
 
 def warnings_of_host(scenario: Scenario) -> tuple[Warning, ...]:
     """What about this host makes results doubtful before anything ran."""
-    cores = environment()["cores"]
+    cores = available_cores()
     if scenario.task_managers > cores:
         return (
             Warning(

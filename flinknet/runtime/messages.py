@@ -11,11 +11,15 @@ from .deployment import Deployment
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerSpec:
-    """Given at spawn: who the process is and where it writes its trace (None: nowhere)."""
+    """Given at spawn: who the process is and where it writes its trace (None: nowhere).
+
+    `has_own_core` says that there is a processor core for each TaskManager.
+    """
 
     index: int
     deployment: Deployment
     trace_path: Path | None
+    has_own_core: bool
 
     @property
     def name(self) -> str:

