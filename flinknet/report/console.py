@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import IO
@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flinknet.comparison import Difference, Outcome, Verdict
-from flinknet.results import ChannelMeasured, LatencySummary, RunResult, Warning
+from flinknet.results import ChannelMeasured, Measured, RunResult, Warning
 from flinknet.units import (
     MISSING,
     format_percent,
@@ -23,6 +23,9 @@ from flinknet.units import (
 )
 
 WIDTH_OFF_TERMINAL = 140
+WIDTH_FOR_ALL = 125
+"""Of a terminal that has room for every column."""
+
 CHANNELS_SHOWN = 16
 
 _VERDICT_STYLES = {Verdict.BETTER: "green", Verdict.WORSE: "red"}
@@ -49,7 +52,7 @@ def console_for(stream: IO[str]) -> Console:
 
 def print_bench(console: Console, settings: Sequence[Setting]) -> None:
     """The result table, the channels of a single run, and one sentence for each setting."""
-    console.print(bench_table(settings))
+    console.print(bench_table(settings, console.width))
     if not settings[0].name and 1 < len(settings[0].results[-1].channels) <= CHANNELS_SHOWN:
         console.print(channel_table(settings[0].results[-1].channels))
     for setting in settings:
@@ -59,17 +62,21 @@ def print_bench(console: Console, settings: Sequence[Setting]) -> None:
     print_warnings(console, settings)
 
 
-def bench_table(settings: Sequence[Setting]) -> Table:
-    """One row for each setting; with several runs each cell is their median."""
+def bench_table(settings: Sequence[Setting], width: int = WIDTH_OFF_TERMINAL) -> Table:
+    """One row for each setting; with several runs each cell is their median.
+
+    A narrow terminal gets the columns that answer most; numbers are never cut.
+    """
     runs = max(len(setting.results) for setting in settings)
+    columns = [column for column in _COLUMNS if column.is_essential or width >= WIDTH_FOR_ALL]
     table = Table(box=box.SIMPLE, title=_title(runs), title_justify="left")
-    table.add_column("setting", no_wrap=True)
-    for name in ("records/s", "bytes/s", "buffers/s"):
-        table.add_column(name, justify="right")
-    for name in ("latency p50", "p99", "max", "uncorrected p50", "p99", "backlog", "max"):
-        table.add_column(name, justify="right")
+    table.add_column("\nsetting", overflow="fold")
+    for column in columns:
+        table.add_column(column.name, justify="right", no_wrap=True)
     for setting in settings:
-        table.add_row(setting.name or "as asked", *_cells(setting.results))
+        measured = [result.measured for result in setting.results]
+        cells = [column.show(_typical(map(column.read, measured))) for column in columns]
+        table.add_row(setting.name or "as asked", *cells)
     return table
 
 
@@ -146,28 +153,35 @@ def _title(runs: int) -> str | None:
     return f"medians of {runs} runs" if runs > 1 else None
 
 
-def _cells(results: Sequence[RunResult]) -> list[str]:
-    def typical(values: Iterable[float | None]) -> float | None:
-        present = [value for value in values if value is not None]
-        return median(present) if present else None
+def _typical(values: Iterable[float | None]) -> float | None:
+    present = [value for value in values if value is not None]
+    return median(present) if present else None
 
-    def latency(name: str, which: str = "latency_ns") -> str:
-        summaries: list[LatencySummary] = [getattr(r.measured, which) for r in results]
-        return human_duration(typical(getattr(summary, name) for summary in summaries))
 
-    measured = [result.measured for result in results]
-    return [
-        human_count(typical(each.throughput_records_per_s for each in measured)),
-        human_bytes(typical(each.throughput_bytes_per_s for each in measured)),
-        human_count(typical(each.buffers / each.duration_ns * 1e9 for each in measured)),
-        latency("p50"),
-        latency("p99"),
-        latency("max"),
-        latency("p50", "latency_uncorrected_ns"),
-        latency("p99", "latency_uncorrected_ns"),
-        human_count(typical(each.backlog_buffers.mean for each in measured)),
-        human_count(typical(each.backlog_buffers.max for each in measured)),
-    ]
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A number of a run, and how it is told."""
+
+    name: str
+    read: Callable[[Measured], float | None]
+    show: Callable[[float | None], str]
+    is_essential: bool = True
+
+
+_COLUMNS = (
+    _Column("\nrecords/s", lambda m: m.throughput_records_per_s, human_count),
+    _Column("\nbytes/s", lambda m: m.throughput_bytes_per_s, human_bytes, is_essential=False),
+    _Column(
+        "buffers/s", lambda m: m.buffers / m.duration_ns * 1e9, human_count, is_essential=False
+    ),
+    _Column("latency\np50", lambda m: m.latency_ns.p50, human_duration),
+    _Column("\np99", lambda m: m.latency_ns.p99, human_duration),
+    _Column("\nmax", lambda m: m.latency_ns.max, human_duration, is_essential=False),
+    _Column("uncorrected\np50", lambda m: m.latency_uncorrected_ns.p50, human_duration),
+    _Column("\np99", lambda m: m.latency_uncorrected_ns.p99, human_duration),
+    _Column("backlog\nmean", lambda m: m.backlog_buffers.mean, human_count, is_essential=False),
+    _Column("\nmax", lambda m: m.backlog_buffers.max, human_count, is_essential=False),
+)
 
 
 def _interval(difference: Difference) -> str:

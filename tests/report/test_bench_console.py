@@ -68,10 +68,11 @@ def lines(stream: io.StringIO) -> list[str]:
 def test_one_setting_shows_its_numbers_its_channels_and_its_limit() -> None:
     out, stream = console()
     tables.print_bench(out, [tables.Setting("", [result()])])
-    header, _, row, channel_header, _, first, second, limit = lines(stream)
+    groups, header, _, row, channel_header, _, first, second, limit = lines(stream)
+    assert groups.split() == ["latency", "uncorrected", "backlog"]
     assert header.split() == [
-        *("setting", "records/s", "bytes/s", "buffers/s", "latency", "p50", "p99", "max"),
-        *("uncorrected", "p50", "p99", "backlog", "max"),
+        *("setting", "records/s", "bytes/s", "buffers/s", "p50", "p99", "max", "p50", "p99"),
+        *("mean", "max"),
     ]
     assert row.split("  ")[0] == "as asked"
     assert row.split()[2:] == [
@@ -83,13 +84,23 @@ def test_one_setting_shows_its_numbers_its_channels_and_its_limit() -> None:
     assert limit == "Limited by the rate asked for."
 
 
+def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers() -> None:
+    stream = io.StringIO()
+    narrow = Console(file=stream, width=80)
+    name = "buffer-timeout=100ms"
+    narrow.print(tables.bench_table([tables.Setting(name, [result()])], narrow.width))
+    _, header, _, row = lines(stream)
+    assert header.split() == ["setting", "records/s", "p50", "p99", "p50", "p99"]
+    assert row.split()[:5] == [name, "2.00", "k", "5.00", "ms"]
+
+
 def test_several_runs_show_their_median() -> None:
     out, stream = console()
     runs = [result(1000), result(9000), result(2000), result(None)]
     tables.print_bench(out, [tables.Setting("a=1", runs), tables.Setting("a=2", runs[:1])])
     text = stream.getvalue()
     assert "medians of 4 runs" in text
-    assert [line.split()[:2] for line in lines(stream)[3:5]] == [["a=1", "2.00"], ["a=2", "1.00"]]
+    assert [line.split()[:2] for line in lines(stream)[4:6]] == [["a=1", "2.00"], ["a=2", "1.00"]]
 
 
 def test_a_warning_is_told_once_with_the_runs_it_belongs_to() -> None:

@@ -1,0 +1,68 @@
+"""flinknet bench over real sockets: one short run, a busy port, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+COMMAND = [sys.executable, "-c", "from flinknet.cli import main; main()", "bench"]
+SHORT = ["--duration", "300ms", "--warmup", "100ms"]
+
+pytestmark = pytest.mark.socket
+
+
+def bench(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *options], cwd=directory, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_run_ends_with_numbers_a_trace_and_its_keys(tmp_path: Path) -> None:
+    options = ["--rate", "1k/s", "--buffer-timeout", "5ms", "--json", "-", "--out", "out"]
+    done = bench(tmp_path, *SHORT, *options)
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads(done.stdout)["runs"]
+    assert run["measured"]["records"] == pytest.approx(300, abs=2)
+    assert run["measured"]["latency_ns"]["p50"] > 0
+    assert run["config"]["execution.buffer-timeout.interval"] == "5 ms"
+    directory = tmp_path / "out" / "run-0001"
+    names = {path.name for path in directory.iterdir()}
+    assert {"manifest.json", "result.json", "tm-0.fnt", "tm-1.fnt"} <= names
+
+
+def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = bench(tmp_path, *SHORT, "--no-trace", "-D", f"taskmanager.data.port={port}")
+    assert done.returncode == 4
+    assert f"{port}" in done.stderr.splitlines()[-1]
+    assert "in use" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_ends_every_process_and_says_so_in_one_line(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "--no-trace", "--duration", "60s", "--rate", "1k/s"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    # The first line after "starting" comes when records have flowed for some seconds.
+    lines = [process.stderr.readline() for _ in range(2)]
+    assert "measuring" in lines[1]
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert len(children) >= 2
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert [line for line in rest.splitlines() if line] == ["flinknet: interrupted"]
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert alive == []
