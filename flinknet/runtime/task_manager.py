@@ -48,6 +48,10 @@ from .sockets import bind_data_port, connect_to
 
 SAMPLE_INTERVAL_NS = 200_000_000
 
+FLUSH_INTERVAL_NS = 1_000_000_000
+FLUSH_EVENTS_MAX = 8_192
+"""Events that can be written at once without holding up the event loop (about 2 ms)."""
+
 
 class TaskManager:
     """Everything one process owns."""
@@ -76,7 +80,10 @@ class TaskManager:
         self._statistics = EventStatistics(len(self._deployment.channels), writer)
         self._recorder = TraceRecorder(self._statistics)
         self._inbox: list[object] = []
-        self._warmup_starved_ns: dict[int, int] = {}
+        self._starved_before_ns: dict[int, int] = {}
+        self._measured_starved_ns: dict[int, int] = {}
+        self._is_measured = False
+        self._next_flush_ns = 0
         self._busy_share = 0.0
         self._peers: dict[str, ConsumerConnection] = {}
 
@@ -266,22 +273,46 @@ class TaskManager:
     def _work(self, start: object) -> None:
         """Run the tasks to their end, telling the launcher how far they are."""
         assert isinstance(start, say.Start)
-        next_sample_ns = start.start_ns
         begun_ns, waited_ns = monotonic_ns(), self._loop.waited_ns
+        milestones = {start.measured_from_ns: self._begin_measured}
+        if start.measured_to_ns is not None:
+            milestones[start.measured_to_ns] = self._end_measured
+        next_sample_ns = start.start_ns
         while not self._is_finished():
-            self._loop.run_once(until_ns=next_sample_ns)
+            self._loop.run_once(until_ns=min((next_sample_ns, *milestones)))
             now_ns = monotonic_ns()
+            for due_ns in [each for each in milestones if now_ns >= each]:
+                milestones.pop(due_ns)()
             if now_ns >= next_sample_ns:
                 self._check_errors()
-                if now_ns < start.measured_from_ns:
-                    self._warmup_starved_ns = self._starved_ns()
                 self._pipe.send(self._sample())
+                self._flush_trace(now_ns)
                 next_sample_ns = now_ns + SAMPLE_INTERVAL_NS
-                if start.measured_to_ns is not None and now_ns >= start.measured_to_ns:
-                    for sink in self._sinks:
-                        sink.unpause()
+        self._end_measured()
         total_ns = max(1, monotonic_ns() - begun_ns)
         self._busy_share = 1 - (self._loop.waited_ns - waited_ns) / total_ns
+
+    def _begin_measured(self) -> None:
+        self._starved_before_ns = self._starved_ns()
+
+    def _end_measured(self) -> None:
+        """The measured part is over: note credit-starved time, and let paused consumers drain."""
+        if not self._is_measured:
+            self._is_measured = True
+            before = self._starved_before_ns
+            self._measured_starved_ns = {
+                channel: starved_ns - before.get(channel, 0)
+                for channel, starved_ns in self._starved_ns().items()
+            }
+        for sink in self._sinks:
+            sink.unpause()
+
+    def _flush_trace(self, now_ns: int) -> None:
+        """At low rates write what was recorded every second, so that a crash costs no more than that."""
+        if now_ns >= self._next_flush_ns:
+            self._next_flush_ns = now_ns + FLUSH_INTERVAL_NS
+            if self._recorder.pending_events < FLUSH_EVENTS_MAX:
+                self._recorder.flush()
 
     def _is_finished(self) -> bool:
         return all(sink.is_finished for sink in self._sinks) and all(
@@ -295,8 +326,9 @@ class TaskManager:
 
     def _starved_ns(self) -> dict[int, int]:
         """Credit-starved time of each channel that was ever read from here, so far."""
+        now_ns = monotonic_ns()
         return {
-            reader.channel: reader.starved_ns
+            reader.channel: reader.starved_until(now_ns)
             for connection in self._producer_connections
             for reader in connection.opened_readers
         }
@@ -331,7 +363,7 @@ class TaskManager:
             self._recorder.close()
         except errors.TraceError as trace_error:
             error = str(trace_error)
-        statistics, starved_ns = self._statistics, self._starved_ns()
+        statistics, starved_ns = self._statistics, self._measured_starved_ns
         consumer_channels = []
         for task in self._sinks:
             for channel, sink in zip(task.gate.channels, task.sinks, strict=True):
@@ -354,7 +386,7 @@ class TaskManager:
             say.ProducerChannelReport(
                 channel.index,
                 source.sent_records.get(channel.subpartition, 0),
-                starved_ns.get(channel.index, 0) - self._warmup_starved_ns.get(channel.index, 0),
+                starved_ns.get(channel.index, 0),
                 int(statistics.channel_buffers[channel.index]),
                 int(statistics.channel_backlog_sum[channel.index]),
                 int(statistics.channel_backlog_max[channel.index]),

@@ -8,7 +8,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
+
+
+_DATA_TYPES = [int(data_type) for data_type in DataType if data_type.is_buffer]
 
 
 class EventWriter(Protocol):
@@ -69,7 +73,7 @@ class EventStatistics:
         self.credit_announced += int(credits.sum())
         self.credit_messages += len(credits)
         sent = rows[is_sent & (kind == MessageKind.BUFFER_RESPONSE)]
-        is_data = sent["reason"] != FlushReason.EVENT
+        is_data = np.isin(sent["data_type"], _DATA_TYPES)
         self.events += int(np.count_nonzero(~is_data))
         data = sent[is_data]
         if not len(data):

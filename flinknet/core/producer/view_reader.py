@@ -95,6 +95,12 @@ class CreditBasedSequenceNumberingViewReader:
         if self.starved_since_ns < 0 and self.credits_available == 0:
             self.starved_since_ns = now_ns
 
+    def starved_until(self, now_ns: int) -> int:
+        """Time in ns in which data waited and no credit was there, up to now."""
+        if self.starved_since_ns < 0:
+            return self.starved_ns
+        return self.starved_ns + now_ns - self.starved_since_ns
+
     def resume_consumption(self) -> None:
         """Unblock after a blocking event; a receiver without exclusive buffers starts again at credit 0."""
         assert self.subpartition is not None
@@ -110,5 +116,6 @@ class CreditBasedSequenceNumberingViewReader:
 
     def release(self) -> None:
         """The receiver is gone: drop what was queued for it."""
+        self.starved_since_ns = -1
         if self.subpartition is not None:
             self.subpartition.release()
