@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
+from flinknet.config import NetworkConfig
 from flinknet.core.buffers import LocalBufferPool, NetworkBufferPool
 from flinknet.core.connection import Connection
 from flinknet.core.consumer import ConsumerConnection, RemoteInputChannel, SingleInputGate
@@ -22,7 +22,6 @@ from flinknet.core.producer import (
     SerializedRecords,
 )
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
-from flinknet.runtime.deployment import deploy
 
 RECEIVER = InputChannelID(bytes(range(1, 17)))
 OTHER_RECEIVER = InputChannelID(b"\xff" * 8 + b"\x7f" + b"\xff" * 7)
@@ -31,7 +30,12 @@ REQUEST_TIMEOUT_NS = 10_000_000_000
 
 def partition_id(producer: int = 0) -> ResultPartitionID:
     """The id of a producer's partition."""
-    return deploy(Scenario(workload=WorkloadConfig(producers=producer + 1))).partition_id(producer)
+    return ResultPartitionID(
+        IntermediateResultPartitionID(IntermediateDataSetID(b"d" * 16), producer),
+        ExecutionAttemptID(
+            ExecutionGraphID(b"g" * 16), ExecutionVertexID(JobVertexID(b"v" * 16), producer), 0
+        ),
+    )
 
 
 def receiver_ids(count: int) -> list[InputChannelID]:
