@@ -1,6 +1,7 @@
 """What a run is asked to be: network configuration, workload, scenario. Plain frozen values.
 
-Fields carry Flink's option in their metadata; `flinknet.options` (the table of Flink's keys) turns text into them.
+Fields carry Flink's option in their metadata; `flinknet.options` (the table of Flink's keys) turns
+text into them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ def _flink(key: str, default: Any) -> Any:
 class NetworkConfig:
     """Flink's network options that act on flinknet; the metadata names the key.
 
-    Differs from Flink 2.x, where exclusive, floating, quota and overdraft are fixed: here they can be varied.
+    Differs from Flink 2.x, where exclusive, floating, quota and overdraft are fixed: here they can
+    be varied.
     """
 
     segment_size_bytes: int = _flink("taskmanager.memory.segment-size", 32 * 1024)
@@ -47,7 +49,9 @@ class NetworkConfig:
 
 @dataclass(frozen=True, slots=True)
 class RecordSize:
-    """Distribution of record value sizes in bytes: constant when low == high, else uniform in [low, high]."""
+    """Distribution of record value sizes in bytes: constant when low == high, else uniform in [low,
+    high].
+    """
 
     low_bytes: int = 100
     high_bytes: int = 100
@@ -65,7 +69,9 @@ class RecordSize:
 
 @dataclass(frozen=True, slots=True)
 class SlowConsumer:
-    """One consumer that takes its time over each record; a delay of -1 pauses it for the whole run."""
+    """One consumer that takes its time over each record; a delay of -1 pauses it for the whole run.
+    
+    """
 
     index: int
     delay_ns_per_record: int

@@ -21,13 +21,14 @@ FlinknetError                     exit code 4
 ├── TraceError
 │   ├── TraceFormatError
 │   └── TraceTruncatedError
-├── RunFailedError                a run ended, but not well (a process died, records were lost); exit code 1
-└── SimulationError
+├── RunFailedError                a run ended, but not well (a process died, records were lost);
+exit code 1 └── SimulationError
     ├── InvariantViolatedError
     └── StalledError
 
-The core raises; a driver maps at its edge (to an ErrorResponse, to a close); the command line catches FlinknetError
-once, prints one line and exits with `exit_code`. Anything else is a bug and keeps its traceback.
+The core raises; a driver maps at its edge (to an ErrorResponse, to a close); the command line
+catches FlinknetError once, prints one line and exits with `exit_code`. Anything else is a bug and
+keeps its traceback.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ class UnknownMessageError(RemoteProtocolError):
 
 
 class BufferReorderingError(RemoteProtocolError):
-    """A buffer came with a sequence number that is not the next one (Flink: BufferReorderingException)."""
+    """A buffer came with a sequence number that is not the next one (Flink:
+    BufferReorderingException).
+    """
 
     def __init__(self, expected: int, actual: int, channel: str = "") -> None:
         where = f" on channel {channel}" if channel else ""
@@ -170,7 +173,9 @@ class TraceTruncatedError(TraceError):
 
 
 class RunFailedError(FlinknetError):
-    """A run ended, but its result is not one: a process died, records were lost, doubled or out of order."""
+    """A run ended, but its result is not one: a process died, records were lost, doubled or out of
+    order.
+    """
 
     exit_code = 1
 

@@ -1,4 +1,6 @@
-"""Results as frozen plain numbers. Absent samples are None, never 0. Field names are those of the JSON."""
+"""Results as frozen plain numbers. Absent samples are None, never 0. Field names are those of the
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class BacklogSummary:
 
 @dataclass(frozen=True, slots=True)
 class CreditSummary:
-    """Credit announced, messages that announced it, and time with backlog but no credit (summed over channels)."""
+    """Credit announced, messages that announced it, and time with backlog but no credit (summed
+    over channels).
+    """
 
     announced: int
     messages: int
@@ -89,7 +93,9 @@ class ChannelMeasured:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """One run: what was asked (Flink keys, workload), what was measured, what to doubt, where the trace lies."""
+    """One run: what was asked (Flink keys, workload), what was measured, what to doubt, where the
+    trace lies.
+    """
 
     config: dict[str, Any]
     workload: dict[str, Any]
@@ -106,7 +112,9 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class ModelError:
-    """Relative error of the model on the recorded setting: (predicted - observed) / observed; None if unknown."""
+    """Relative error of the model on the recorded setting: (predicted - observed) / observed; None
+    if unknown.
+    """
 
     throughput: float | None
     p50: float | None

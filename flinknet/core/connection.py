@@ -1,7 +1,8 @@
 """Connection: the five verbs a driver may use, and no other door into the stack.
 
-A driver (a real socket, a simulated link) owns one `Connection` for each TCP connection. It feeds what arrived, sends
-what `data_to_send` returns, and wakes the connection at `next_deadline_ns`. `now_ns` is always the driver's clock.
+A driver (a real socket, a simulated link) owns one `Connection` for each TCP connection. It feeds
+what arrived, sends what `data_to_send` returns, and wakes the connection at `next_deadline_ns`.
+`now_ns` is always the driver's clock.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ class Connection(Protocol):
     def data_to_send(self, *, now_ns: int) -> Sequence[bytes | memoryview]:
         """Pieces to send, in order; empty if there is nothing.
 
-        The driver must call this only when the pieces of the last call were taken completely: buffers behind them are
-        recycled by the next call. That is Netty's writability check, and it keeps the backlog on the wire true.
+        The driver must call this only when the pieces of the last call were taken completely:
+        buffers behind them are recycled by the next call. That is Netty's writability check, and it
+        keeps the backlog on the wire true.
         """
 
     def next_deadline_ns(self) -> int | None:

@@ -1,7 +1,8 @@
 """The one place where the data river and the trace river meet.
 
-The core calls its probe at each bend, with the instant it was handed; it never reads a clock. A probe must be quick
-(one call a message, on the hot path) and must not raise. `-1` stands for "does not apply" in every integer column.
+The core calls its probe at each bend, with the instant it was handed; it never reads a clock. A
+probe must be quick (one call a message, on the hot path) and must not raise. `-1` stands for "does
+not apply" in every integer column.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class FlushReason(IntEnum):
 
 
 class Probe(Protocol):
-    """Takes trace events. All arguments are plain ints, positional, in the order of `trace.schema.COLUMNS`."""
+    """Takes trace events. All arguments are plain ints, positional, in the order of
+    `trace.schema.COLUMNS`.
+    """
 
     def record(
         self,
@@ -86,14 +89,17 @@ class Probe(Protocol):
             first_record_ns: intended instant of the first of them, -1 if none or not known.
             last_record_ns: intended instant of the last of them, -1 if none or not known.
             backlog_buffers: backlog that the message carries, -1 for none.
-            credit_before: the producer's credit for the channel (SENT of data, RECEIVED of AddCredit), or the
-                consumer's unannounced credit before it was announced (SENT of AddCredit), or the consumer's free
-                buffers before the message took one (RECEIVED of data); -1 where it does not apply.
+            credit_before: the producer's credit for the channel (SENT of data, RECEIVED of
+                AddCredit), or the consumer's unannounced credit before it was announced (SENT of
+                AddCredit), or the consumer's free buffers before the message took one (RECEIVED of
+                data); -1 where it does not apply.
             credit_after: the same number afterwards.
-            pool_available_buffers: buffers that the local pool of the partition or gate could still give.
+            pool_available_buffers: buffers that the local pool of the partition or gate could still
+                give.
             pool_size_buffers: current size of that pool.
-            value: what a message of another kind carries: the credit of AddCredit, the initial credit of
-                PartitionRequest, the size of NewBufferSize, the checkpoint id of a barrier; else -1.
+            value: what a message of another kind carries: the credit of AddCredit, the initial
+                credit of PartitionRequest, the size of NewBufferSize, the checkpoint id of a
+                barrier; else -1.
         """
 
 

@@ -1,7 +1,8 @@
 """The column table of a trace: the one place that names the columns of an event.
 
-The order is that of `core.probe.Probe.record`. The recorder's row, the file's columns, the Arrow schema and the Spark
-schema all derive from `COLUMNS`. Every column is an integer; -1 means "does not apply".
+The order is that of `core.probe.Probe.record`. The recorder's row, the file's columns, the Arrow
+schema and the Spark schema all derive from `COLUMNS`. Every column is an integer; -1 means "does
+not apply".
 """
 
 from __future__ import annotations

@@ -28,8 +28,9 @@ class EventWriter(Protocol):
 class EventStatistics:
     """An EventWriter that counts what passes and hands it on.
 
-    Counts the events of the measured part, [measured_from_ns, measured_to_ns): data buffers sent, why they left, their
-    backlog, and credit announced. Backlog is summed per channel, arrays are indexed by channel.
+    Counts the events of the measured part, [measured_from_ns, measured_to_ns): data buffers sent,
+    why they left, their backlog, and credit announced. Backlog is summed per channel, arrays are
+    indexed by channel.
 
     Args:
         channels: number of channels in the run.

@@ -1,7 +1,7 @@
 """When each record is meant to leave: instants fixed before the run, so that load is open loop.
 
-Latency counts from these instants even when the source was held up (no coordinated omission). The same seed gives the
-same instants. All arrays are int64 ns, ascending.
+Latency counts from these instants even when the source was held up (no coordinated omission). The
+same seed gives the same instants. All arrays are int64 ns, ascending.
 """
 
 from __future__ import annotations

@@ -10,9 +10,10 @@ On the wire, as Flink's record writer lays a StreamElement without timestamp:
 | 8 | lateness: emission instant minus intended instant in ns, big-endian; only where the value has 16 bytes or more |
 | … | padding, the same for all records |
 
-A value of 8 bytes is what Flink's LongSerializer reads. Instants count from the run's epoch, so 2**44 ns (4.9 hours) is
-what a latency may last, not a run. The number lets the consumer see every loss, repetition and disorder, save for a loss
-of an exact multiple of 2**20 records in one place; the totals that both sides count show that too.
+A value of 8 bytes is what Flink's LongSerializer reads. Instants count from the run's epoch, so
+2**44 ns (4.9 hours) is what a latency may last, not a run. The number lets the consumer see every
+loss, repetition and disorder, save for a loss of an exact multiple of 2**20 records in one place;
+the totals that both sides count show that too.
 """
 
 from __future__ import annotations
@@ -62,8 +63,9 @@ class RecordFactory:
         strides = (self.record_bytes,)
         lengths = np.ndarray((capacity,), ">i4", self._view, 0, strides)
         lengths[:] = TAG_BYTES + value_bytes
-        # big-endian words through a native view: adding, swapping and storing apart takes half the time of numpy's
-        # buffered store to a ">u8" view (0.6 against 1.3 µs for the records of 32 KiB)
+        # big-endian words through a native view: adding, swapping and storing apart takes half the
+        # time of numpy's buffered store to a ">u8" view (0.6 against 1.3 µs for the records of 32
+        # KiB)
         self._stamps = np.ndarray((capacity,), np.uint64, self._view, STAMP_OFFSET, strides)
         self._scratch = np.empty(capacity, np.uint64)
         self._lateness = (
@@ -81,7 +83,8 @@ class RecordFactory:
 
         Args:
             first_number: number of the first record in its channel.
-            since_epoch_ns: intended instants counted from the epoch; one int if all are the same and on time.
+            since_epoch_ns: intended instants counted from the epoch; one int if all are the same
+                and on time.
             count: records, at most `capacity`.
             emitted_ns: the instant of emission, counted from the epoch.
         """
@@ -109,7 +112,9 @@ class RecordFactory:
 
 
 class MixedRecordFactory:
-    """Serialises records of many sizes, uniform in [low, high]; slower, for it lays them one by one."""
+    """Serialises records of many sizes, uniform in [low, high]; slower, for it lays them one by
+    one.
+    """
 
     def __init__(self, size: RecordSize, seed: int) -> None:
         self._size = size

@@ -1,9 +1,9 @@
 """LatencySink: takes the records of one channel, checks that each comes once and in order, and measures latency.
 
-While records flow only their stamps are copied, a run at a time; checking and counting is done for some ten thousand
-stamps at once (`settle`). The stamps of a sound stream, minus the numbers they must have, are its instants: one
-subtraction checks the order and yields the latencies. At 100 bytes a record this took the cost of a 32 KiB buffer from
-10 to 3 µs.
+While records flow only their stamps are copied, a run at a time; checking and counting is done for
+some ten thousand stamps at once (`settle`). The stamps of a sound stream, minus the numbers they
+must have, are its instants: one subtraction checks the order and yields the latencies. At 100 bytes
+a record this took the cost of a 32 KiB buffer from 10 to 3 µs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ _NUMBERS = np.arange(KEPT_STAMPS, dtype=np.uint64) << np.uint64(INSTANT_BITS)
 
 @dataclass(slots=True)
 class Disorder:
-    """What is wrong with the records of a channel; all zero when every record came once and in order."""
+    """What is wrong with the records of a channel; all zero when every record came once and in
+    order.
+    """
 
     lost: int = 0
     repeated: int = 0
@@ -50,14 +52,14 @@ class Disorder:
 class LatencySink:
     """Counts, checks and times the records of one channel.
 
-    Records count as measured when their intended instant lies in [measured_from_ns, measured_to_ns). Figures are up to
-    date after `settle`.
+    Records count as measured when their intended instant lies in [measured_from_ns,
+    measured_to_ns). Figures are up to date after `settle`.
 
     Args:
         epoch_ns: the instant that stamps count from.
         delay_ns_per_record: how long the task takes for each record; latencies include it.
-        is_open_loop: records were due at an instant of their own; else they were emitted when there was room, and the
-            uncorrected latency is the same as the corrected one and not kept.
+        is_open_loop: records were due at an instant of their own; else they were emitted when there
+            was room, and the uncorrected latency is the same as the corrected one and not kept.
     """
 
     def __init__(
@@ -90,7 +92,8 @@ class LatencySink:
     def receive(self, runs: Iterable[Run], *, now_ns: int) -> int:
         """Take the records of a buffer. `now_ns` is when the task begins with the first of them.
 
-        Sets `first_record_ns` and `last_record_ns` to the intended instants of the first and the last record.
+        Sets `first_record_ns` and `last_record_ns` to the intended instants of the first and the
+        last record.
 
         Returns: the instant at which the task is done with the last of them.
         """
@@ -172,7 +175,9 @@ class LatencySink:
     def _time_groups(
         self, since_epoch: IntArray, low: int, high: int, starts: IntArray, begins: IntArray
     ) -> None:
-        """Latency of records that were emitted together and arrive together: few values, many times."""
+        """Latency of records that were emitted together and arrive together: few values, many
+        times.
+        """
         changes = np.flatnonzero(since_epoch[low + 1 : high] != since_epoch[low : high - 1])
         inside = starts[(starts > low) & (starts < high)]
         edges = np.concatenate(([low], changes + low + 1, inside))
@@ -233,7 +238,9 @@ class LatencySink:
         return low, max(low, high)
 
     def _find_disorder(self, numbers: IntArray, expected: int) -> int:
-        """Count what is wrong with numbers that are not the expected ones. Returns: the number expected next."""
+        """Count what is wrong with numbers that are not the expected ones. Returns: the number
+        expected next.
+        """
         for number in numbers.tolist():
             step = (number - expected) & _NUMBER_MASK
             if step == 0:

@@ -34,9 +34,10 @@ def free_memory(_segment: MemorySegment) -> None:
 class NetworkBuffer:
     """A reference-counted segment of one data type (Flink: NetworkBuffer); starts with one reference.
 
-    `data_type` is the ordinal of a DataType, data by default (plain ints: enum members cost a look-up each on the hot
-    path). `size_bytes` is the number of valid bytes, for buffers that were filled from the network. At the producer the
-    valid bytes are the business of BufferBuilder and BufferConsumer.
+    `data_type` is the ordinal of a DataType, data by default (plain ints: enum members cost a
+    look-up each on the hot path). `size_bytes` is the number of valid bytes, for buffers that were
+    filled from the network. At the producer the valid bytes are the business of BufferBuilder and
+    BufferConsumer.
     """
 
     __slots__ = (
@@ -88,8 +89,9 @@ class NetworkBuffer:
 class BufferSlice:
     """What a subpartition hands out: bytes of a buffer, what they are, and the state of the queue behind them.
 
-    Holds one reference of `buffer`. Mirrors ResultSubpartition.BufferAndBacklog together with the read-only slice.
-    `records`, `first_record_ns` and `last_record_ns` tell of the records that end in these bytes (-1: none).
+    Holds one reference of `buffer`. Mirrors ResultSubpartition.BufferAndBacklog together with the
+    read-only slice. `records`, `first_record_ns` and `last_record_ns` tell of the records that end
+    in these bytes (-1: none).
     """
 
     __slots__ = (

@@ -1,10 +1,12 @@
 """BufferBuilder and BufferConsumer: one writes a segment, the other may read it while it is still being filled.
 
-The writer publishes with `commit`. The consumer remembers the position it saw last and looks again only in `build` and
-when it is created, as Flink's does: a consumer that was queued before its bytes were written says "not finished" until
-it is built, even if the builder has finished meanwhile. The rules of PipelinedSubpartition rest on this.
+The writer publishes with `commit`. The consumer remembers the position it saw last and looks again
+only in `build` and when it is created, as Flink's does: a consumer that was queued before its bytes
+were written says "not finished" until it is built, even if the builder has finished meanwhile. The
+rules of PipelinedSubpartition rest on this.
 
-Invariant: 0 <= consumer's read position <= committed_bytes <= written_bytes <= capacity_bytes <= segment size.
+Invariant: 0 <= consumer's read position <= committed_bytes <= written_bytes <= capacity_bytes <=
+    segment size.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from .buffer import BufferSlice, MemorySegment, NetworkBuffer, free_memory
 class BufferBuilder:
     """The writing side of one segment (Flink: BufferBuilder).
 
-    Besides bytes it keeps marks: for each stretch of records that were completed in this buffer their number and the
-    intended instants of the first and last, so that every slice can say what it carries.
+    Besides bytes it keeps marks: for each stretch of records that were completed in this buffer
+    their number and the intended instants of the first and last, so that every slice can say what
+    it carries.
     """
 
     __slots__ = (
@@ -103,8 +106,8 @@ class BufferBuilder:
 class BufferConsumer:
     """The reading side: slices of what was committed, each byte once (Flink: BufferConsumer).
 
-    `partial_record_length` is how many leading bytes continue a record begun in an earlier buffer. `is_buffer` says
-    whether it is data; events never count as backlog.
+    `partial_record_length` is how many leading bytes continue a record begun in an earlier buffer.
+    `is_buffer` says whether it is data; events never count as backlog.
     """
 
     __slots__ = (
@@ -147,7 +150,9 @@ class BufferConsumer:
         return cls(NetworkBuffer(segment, free_memory, data_type, len(data)), None, 0)
 
     def build(self) -> BufferSlice:
-        """Look at the builder and hand out what is new; the slice may be empty. It holds a reference of its own."""
+        """Look at the builder and hand out what is new; the slice may be empty. It holds a
+        reference of its own.
+        """
         buffer = self.buffer
         start = self.read_bytes
         builder = self._builder
@@ -189,7 +194,9 @@ class BufferConsumer:
         return copy
 
     def look(self) -> None:
-        """See what was committed until now without handing it out, as a consumer made only now would."""
+        """See what was committed until now without handing it out, as a consumer made only now
+        would.
+        """
         assert self._builder is not None
         self.seen_bytes = self._builder.committed_bytes
         self.is_finished = self._builder.is_finished

@@ -1,4 +1,6 @@
-"""DataType: what the bytes of a buffer are (Flink: Buffer.DataType; the ordinal goes on the wire in one byte)."""
+"""DataType: what the bytes of a buffer are (Flink: Buffer.DataType; the ordinal goes on the wire in
+one byte).
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,14 @@
 """NetworkBufferPool, the global memory of a TaskManager, and LocalBufferPool, the share of one partition or gate.
 
 Invariants:
-- every segment of the global pool is free there, or owned by exactly one local pool or exclusive holder;
+- every segment of the global pool is free there, or owned by exactly one local pool or exclusive
+  holder;
 - the required buffers of all local pools and the exclusive ones never exceed the total;
-- a local pool holds at most `size_buffers + max_overdraft_buffers` segments once what it owes has come back.
+- a local pool holds at most `size_buffers + max_overdraft_buffers` segments once what it owes has
+  come back.
 
-Flink waits on futures where these pools answer None or False: nothing in the core blocks, and the event loop asks again.
+Flink waits on futures where these pools answer None or False: nothing in the core blocks, and the
+event loop asks again.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ UNLIMITED_BUFFERS = 2**31 - 1
 
 
 class BufferListener(Protocol):
-    """Who waits for a buffer of a pool (Flink: BufferListener); called at most once for each registration."""
+    """Who waits for a buffer of a pool (Flink: BufferListener); called at most once for each
+    registration.
+    """
 
     def receive_buffer(self, buffer: NetworkBuffer) -> bool:
         """Take the buffer, or refuse it (False) so that the next listener is asked."""
@@ -95,8 +100,8 @@ class NetworkBufferPool:
     def request_exclusive_segments(self, count: int) -> list[MemorySegment]:
         """Segments outside all local pools, for the exclusive buffers of a channel.
 
-        Differs from requestUnpooledMemorySegments, which waits for segments that local pools hold above their share:
-        here they must be free.
+        Differs from requestUnpooledMemorySegments, which waits for segments that local pools hold
+        above their share: here they must be free.
         """
         self._reserve(count)
         self._redistribute()
@@ -133,8 +138,8 @@ class NetworkBufferPool:
     def _redistribute(self) -> None:
         """Hand the buffers nobody requires to the pools that may grow, in proportion, without rounding loss.
 
-        Who gets the remainders follows from the order, which in Flink is a hash set's; here the pool that may grow most
-        comes first.
+        Who gets the remainders follows from the order, which in Flink is a hash set's; here the
+        pool that may grow most comes first.
         """
         available = self.total_buffers - self._required_buffers
         resizable = sorted(
@@ -185,7 +190,8 @@ class LocalBufferPool:
     def is_available(self) -> bool:
         """Whether a new record may be begun: a segment is free and no channel is at its quota.
 
-        The quota is soft: a channel beyond it still gets segments, but the pool is not available while it is there.
+        The quota is soft: a channel beyond it still gets segments, but the pool is not available
+        while it is there.
         """
         if self._channels_at_quota:
             return False
@@ -237,13 +243,17 @@ class LocalBufferPool:
         return True
 
     def resize(self, size_buffers: int) -> None:
-        """Set the current size; free segments above it go back now, the others when they are recycled."""
+        """Set the current size; free segments above it go back now, the others when they are
+        recycled.
+        """
         self.size_buffers = min(size_buffers, self.max_buffers)
         while self._free and self.requested_buffers > self.size_buffers:
             self._give_back(self._free.popleft())
 
     def destroy(self) -> None:
-        """Give back what is free, tell who waits, and let the rest come back one by one (Flink: lazyDestroy)."""
+        """Give back what is free, tell who waits, and let the rest come back one by one (Flink:
+        lazyDestroy).
+        """
         if self.is_destroyed:
             return
         self.is_destroyed = True

@@ -1,6 +1,7 @@
 """The downstream half: from frames to records, giving credit for every buffer that is free.
 
-`ConsumerConnection` is the door for drivers, `SingleInputGate` the one for tasks. No clock, no socket.
+`ConsumerConnection` is the door for drivers, `SingleInputGate` the one for tasks. No clock, no
+socket.
 """
 
 from .buffer_manager import BufferManager

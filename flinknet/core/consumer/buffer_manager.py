@@ -1,9 +1,10 @@
 """BufferManager: the free buffers of one remote channel; each one free is one credit of its producer.
 
-Exclusive buffers belong to the channel for its life; floating ones are borrowed from the pool of the gate, up to what
-the producer's backlog asks for, and go back when they are not needed.
+Exclusive buffers belong to the channel for its life; floating ones are borrowed from the pool of
+the gate, up to what the producer's backlog asks for, and go back when they are not needed.
 
-Invariant (no resume pending): producer's credit + AddCredit in flight + unannounced credit + data in flight = available.
+Invariant (no resume pending): producer's credit + AddCredit in flight + unannounced credit + data
+in flight = available.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ class CreditListener(Protocol):
 
 
 class BufferManager:
-    """Exclusive and floating buffers of one channel (Flink: BufferManager with AvailableBufferQueue)."""
+    """Exclusive and floating buffers of one channel (Flink: BufferManager with
+    AvailableBufferQueue).
+    """
 
     __slots__ = (
         "_channel",
@@ -90,7 +93,9 @@ class BufferManager:
         return self._request_floating()
 
     def release_floating(self) -> None:
-        """Give all floating buffers back (a channel without exclusive buffers that is being blocked)."""
+        """Give all floating buffers back (a channel without exclusive buffers that is being
+        blocked).
+        """
         while self._floating:
             self._floating.popleft().recycle()
 
@@ -132,7 +137,9 @@ class BufferManager:
         return gained
 
     def _recycle_exclusive(self, segment: MemorySegment) -> None:
-        """An exclusive buffer is free again: one new credit, unless a floating one can go back in its stead."""
+        """An exclusive buffer is free again: one new credit, unless a floating one can go back in
+        its stead.
+        """
         if self.is_released:
             self._global_pool.recycle_exclusive_segments([segment])
             return

@@ -83,7 +83,8 @@ class ConsumerConnection:
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
         """Take buffers and messages of the producer.
 
-        Raises: RemoteProtocolError when the stream cannot be followed; every channel has failed then.
+        Raises: RemoteProtocolError when the stream cannot be followed; every channel has failed
+            then.
         """
         self._now_ns = now_ns
         try:
@@ -169,7 +170,9 @@ class ConsumerConnection:
     # What the decoder tells (wire.response_decoder.ResponseSink)
 
     def take_buffer(self, header: Header) -> memoryview | None:
-        """Memory for a payload: a credited buffer for data, plain memory for events; None for unknown receivers."""
+        """Memory for a payload: a credited buffer for data, plain memory for events; None for
+        unknown receivers.
+        """
         receiver_id, size, data_type = header[0], header[7], header[5]
         channel = self._channels.get(receiver_id)
         if channel is None or channel.error is not None:
@@ -257,7 +260,8 @@ class ConsumerConnection:
     def _receive_partial_buffers(self, message: BufferResponse) -> None:
         """Pieces glued into one message (sort-merge partitions): one credit, a sequence number for each.
 
-        Each piece becomes a buffer of plain memory; the credited buffer stays free and is announced again.
+        Each piece becomes a buffer of plain memory; the credited buffer stays free and is announced
+        again.
         """
         channel = self._channels.get(message.receiver_id)
         if channel is None:

@@ -1,4 +1,6 @@
-"""RemoteInputChannel: one logical channel at the consumer; checks sequence numbers, keeps arrived buffers, earns credit."""
+"""RemoteInputChannel: one logical channel at the consumer; checks sequence numbers, keeps arrived
+buffers, earns credit.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +128,9 @@ class RemoteInputChannel:
             self.notify_credit(gained)
 
     def notify_credit(self, credit: int) -> None:
-        """Buffers became free. Only the step from none to some asks for a message; the amount is read when it is sent."""
+        """Buffers became free. Only the step from none to some asks for a message; the amount is
+        read when it is sent.
+        """
         before = self.unannounced_credit
         self.unannounced_credit = before + credit
         if not before and self.connection is not None:

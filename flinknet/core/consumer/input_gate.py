@@ -1,6 +1,7 @@
 """SingleInputGate: all channels of one input, read in turns of one buffer.
 
-Invariant: a channel stands in the ready queue at most once, and stands there while it has something to read.
+Invariant: a channel stands in the ready queue at most once, and stands there while it has something
+    to read.
 """
 
 from __future__ import annotations

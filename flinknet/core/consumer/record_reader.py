@@ -1,7 +1,7 @@
 """RecordReader: buffers of one channel in, records out, in runs that a batch can take at once.
 
-Records of equal length that lie whole in a buffer form one run, found with one comparison over all their length
-prefixes; a record that is cut by a buffer's end is put together on its own (Flink:
+Records of equal length that lie whole in a buffer form one run, found with one comparison over all
+their length prefixes; a record that is cut by a buffer's end is put together on its own (Flink:
 SpillingAdaptiveSpanningRecordDeserializer, without the spilling of records above 5 MiB).
 """
 
@@ -16,8 +16,8 @@ LARGEST_RECORD_BYTES = 1 << 30
 
 RecordRun = tuple[memoryview | bytearray, int, int, int]
 """(memory, offset, count, record_bytes): `count` records of `record_bytes` bytes each, prefix included, back to back in
-`memory` from `offset` on. Valid until the buffer it came from is recycled. A plain tuple, for one is made for every
-buffer."""
+`memory` from `offset` on. Valid until the buffer it came from is recycled. A plain tuple, for one
+is made for every buffer."""
 
 
 class RecordReader:

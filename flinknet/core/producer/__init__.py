@@ -1,7 +1,8 @@
 """The upstream half: from records to frames, as far as credit goes.
 
-Records come in batches and leave as slices of buffers; `ProducerConnection` is the door for drivers. No clock, no
-socket; a callback only where Flink has one too: a subpartition tells its reader when there is something to read.
+Records come in batches and leave as slices of buffers; `ProducerConnection` is the door for
+drivers. No clock, no socket; a callback only where Flink has one too: a subpartition tells its
+reader when there is something to read.
 """
 
 from .connection import ProducerConnection

@@ -1,6 +1,7 @@
 """ProducerConnection: the producer's end of one TCP connection.
 
-Flink: PartitionRequestServerHandler (what a message does) together with PartitionRequestQueue (who sends next).
+Flink: PartitionRequestServerHandler (what a message does) together with PartitionRequestQueue (who
+    sends next).
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ from .view_reader import CreditBasedSequenceNumberingViewReader
 
 SEND_BATCH_BYTES = 256 * 1024
 """How much is handed to the driver in one go. Flink hands over one buffer at a time up to a water mark of 64 KiB; larger
-gathers cost nothing in truth, for credit bounds what may leave, and save system calls: 1.9 against 1.6 GB/s."""
+gathers cost nothing in truth, for credit bounds what may leave, and save system calls: 1.9 against
+1.6 GB/s."""
 
 PARTITION_NOT_FOUND = "org.apache.flink.runtime.io.network.partition.PartitionNotFoundException"
 _ILLEGAL_STATE = "java.lang.IllegalStateException"
@@ -55,8 +57,9 @@ class ProducerConnection:
         partitions: the partitions of this TaskManager.
         probe: takes an event for every message.
         channel_of: index of each channel in the run, by receiver id; unknown ones are traced as -1.
-        partition_request_timeout_ns: how long a request for an unknown partition waits (Flink checks in steps of the
-            time-out, so that the wait there is between one and two of them; here it is one).
+        partition_request_timeout_ns: how long a request for an unknown partition waits (Flink
+            checks in steps of the time-out, so that the wait there is between one and two of them;
+            here it is one).
     """
 
     def __init__(
@@ -95,7 +98,8 @@ class ProducerConnection:
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
         """Take messages of the consumer.
 
-        Raises: RemoteProtocolError for bytes that are no message; a fatal ErrorResponse is left to send.
+        Raises: RemoteProtocolError for bytes that are no message; a fatal ErrorResponse is left to
+            send.
         """
         self._now_ns = now_ns
         if not self._decoder.pending_bytes:
@@ -124,7 +128,9 @@ class ProducerConnection:
         self._recycle_in_flight()
 
     def data_to_send(self, *, now_ns: int) -> Sequence[bytes | memoryview]:
-        """Control messages, then buffers in turns, up to SEND_BATCH_BYTES. The last ones are recycled."""
+        """Control messages, then buffers in turns, up to SEND_BATCH_BYTES. The last ones are
+        recycled.
+        """
         if self._in_flight:
             self._recycle_in_flight()
         if self._notified:
@@ -219,7 +225,9 @@ class ProducerConnection:
             )
 
     def _reader(self, receiver_id: bytes) -> CreditBasedSequenceNumberingViewReader | None:
-        """The reader of a message that must have one; else the whole connection is told of the error."""
+        """The reader of a message that must have one; else the whole connection is told of the
+        error.
+        """
         reader = self.queue.readers.get(receiver_id)
         if reader is None:
             self._send_error(

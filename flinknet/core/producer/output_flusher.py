@@ -1,8 +1,10 @@
 """OutputFlusher: the beat of the buffer timeout.
 
-Flink: the thread "OutputFlusher for <task>" sleeps the timeout, flushes all channels of its task, and sleeps again. It is
-one free-running beat for the task, not a timer for each buffer, and records do not restart it. Its real period is the
-timeout plus the time the flush took (about 0.1 ms in Flink); here it is the timeout plus the lateness of the event loop.
+Flink: the thread "OutputFlusher for <task>" sleeps the timeout, flushes all channels of its task,
+    and sleeps again. It is
+one free-running beat for the task, not a timer for each buffer, and records do not restart it. Its
+real period is the timeout plus the time the flush took (about 0.1 ms in Flink); here it is the
+timeout plus the lateness of the event loop.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ class OutputFlusher:
         return self._next_ns
 
     def is_due(self, *, now_ns: int) -> bool:
-        """Whether a beat is due now; if so the next one is set a timeout from now, as a sleeping thread would."""
+        """Whether a beat is due now; if so the next one is set a timeout from now, as a sleeping
+        thread would.
+        """
         if self._next_ns is None or now_ns < self._next_ns:
             return False
         self._next_ns = now_ns + self.timeout_ns

@@ -1,7 +1,8 @@
 """ResultPartitionManager: finds the partition a consumer asks for, and lets early requests wait.
 
-A request that comes before its partition is registered waits silently; when it waited longer than the time-out it is
-refused with PartitionNotFound (Flink: ResultPartitionManager with PartitionRequestListener).
+A request that comes before its partition is registered waits silently; when it waited longer than
+the time-out it is refused with PartitionNotFound (Flink: ResultPartitionManager with
+PartitionRequestListener).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """RecordWriter: chooses channels, keeps what did not fit, and flushes by the rule of the buffer timeout.
 
-The batch path: records come as one numpy batch for each channel, already serialised. A batch that meets an exhausted pool
-waits here with the position it reached, and the task must not bring more until it is through: that is back pressure.
+The batch path: records come as one numpy batch for each channel, already serialised. A batch that
+meets an exhausted pool waits here with the position it reached, and the task must not bring more
+until it is through: that is back pressure.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ Indices = slice | NDArray[np.intp]
 class SerializedRecords:
     """Records back to back, all of one length or of many, with their intended instants (implements RecordBytes).
 
-    `data` is a memoryview of bytes; `instants_ns` an int64 array with one entry a record, or one int for all.
+    `data` is a memoryview of bytes; `instants_ns` an int64 array with one entry a record, or one
+    int for all.
     """
 
     __slots__ = ("_ends", "_instants", "data", "record_bytes")
@@ -41,7 +43,9 @@ class SerializedRecords:
         self._instants = instants_ns
 
     def locate(self, position: int) -> tuple[int, int]:
-        """How far `position` lies inside its record (0: a record begins there), and where that record ends."""
+        """How far `position` lies inside its record (0: a record begins there), and where that
+        record ends.
+        """
         ends = self._ends
         if ends is None:
             into = position % self.record_bytes
@@ -50,7 +54,9 @@ class SerializedRecords:
         return position - (int(ends[index - 1]) if index else 0), int(ends[index])
 
     def ended_between(self, start: int, end: int) -> tuple[int, int, int] | None:
-        """Records whose last byte lies in [start, end): their number, first and last intended instant in ns."""
+        """Records whose last byte lies in [start, end): their number, first and last intended
+        instant in ns.
+        """
         if self._ends is None:
             first, last = start // self.record_bytes, end // self.record_bytes
         else:
@@ -90,7 +96,9 @@ class BroadcastSelector:
 
 @dataclass(slots=True)
 class RebalanceSelector:
-    """Round robin (Flink: RebalancePartitioner): `last_channel` starts anywhere, and each record takes the next."""
+    """Round robin (Flink: RebalancePartitioner): `last_channel` starts anywhere, and each record
+    takes the next.
+    """
 
     channels: int
     last_channel: int
@@ -107,13 +115,17 @@ class RebalanceSelector:
 
 @dataclass(slots=True)
 class KeyGroupSelector:
-    """By key group (Flink: KeyGroupStreamPartitioner): murmur of the key's hash, modulo the maximum parallelism."""
+    """By key group (Flink: KeyGroupStreamPartitioner): murmur of the key's hash, modulo the maximum
+    parallelism.
+    """
 
     channels: int
     max_parallelism: int = 128
 
     def split(self, records: int, keys: NDArray[np.int64] | None) -> list[tuple[int, Indices]]:
-        """Each record to the channel that owns its key group. `keys` are 32-bit hashes, as Java's hashCode."""
+        """Each record to the channel that owns its key group. `keys` are 32-bit hashes, as Java's
+        hashCode.
+        """
         if keys is None:
             raise ValueError("hash partitioning needs keys")
         channel_of = key_groups(keys, self.max_parallelism) * self.channels // self.max_parallelism

@@ -1,7 +1,7 @@
 """PartitionRequestQueue: which reader of one TCP connection may send next.
 
-Readers with data and credit stand in one FIFO and send one buffer each, so that no channel starves another; a reader
-without credit is simply not in the FIFO, so it cannot hold up its neighbours.
+Readers with data and credit stand in one FIFO and send one buffer each, so that no channel starves
+another; a reader without credit is simply not in the FIFO, so it cannot hold up its neighbours.
 
 Invariant: a reader stands in the FIFO at most once, and `is_enqueued` says whether it does.
 """
@@ -43,7 +43,9 @@ class PartitionRequestQueue:
         return True
 
     def poll(self) -> tuple[CreditBasedSequenceNumberingViewReader, BufferSlice] | None:
-        """The next buffer of the reader whose turn it is; the reader goes to the tail if it has more."""
+        """The next buffer of the reader whose turn it is; the reader goes to the tail if it has
+        more.
+        """
         available = self._available
         while available:
             reader = available.popleft()

@@ -1,8 +1,10 @@
 """PipelinedResultPartition: everything one subtask produces on one edge, laid into buffers for each subpartition.
 
-Bytes lie in the buffers exactly as record-by-record writing would have laid them, although they come in batches:
+Bytes lie in the buffers exactly as record-by-record writing would have laid them, although they
+come in batches:
 - a record spans as many buffers as it needs, two records share one where they fit;
-- a new record is begun only while the pool is available; a record once begun may use overdraft buffers to its end;
+- a new record is begun only while the pool is available; a record once begun may use overdraft
+  buffers to its end;
 - for a new record the consumer is queued before the bytes, for a continuation after them.
 """
 
@@ -42,16 +44,21 @@ class RecordBytes(Protocol):
     """Length of every record, prefix included; 0 if they differ."""
 
     def locate(self, position: int) -> tuple[int, int]:
-        """How far `position` lies inside its record (0: a record begins there), and where that record ends."""
+        """How far `position` lies inside its record (0: a record begins there), and where that
+        record ends.
+        """
 
     def ended_between(self, start: int, end: int) -> tuple[int, int, int] | None:
-        """Records whose last byte lies in [start, end): their number, first and last intended instant in ns."""
+        """Records whose last byte lies in [start, end): their number, first and last intended
+        instant in ns.
+        """
 
 
 class PipelinedResultPartition:
     """A pipelined, bounded partition (Flink: PipelinedResultPartition).
 
-    Its pool is created from `required = subpartitions + 1` and the maximum `subpartitions * exclusive + floating`.
+    Its pool is created from `required = subpartitions + 1` and the maximum `subpartitions *
+    exclusive + floating`.
     """
 
     def __init__(
@@ -75,7 +82,8 @@ class PipelinedResultPartition:
     def emit(self, channel: int, batch: RecordBytes, position: int = 0) -> int:
         """Lay the bytes of `batch` from `position` on into buffers of one channel, or of all (BROADCAST).
 
-        Returns: the position reached; less than len(batch.data) when no buffer may be had now. The rest must be emitted
+        Returns: the position reached; less than len(batch.data) when no buffer may be had now. The
+            rest must be emitted
         before anything else on this channel.
         """
         if self.is_finished:
@@ -142,7 +150,9 @@ class PipelinedResultPartition:
         return position
 
     def broadcast_event(self, event: Event, *, is_last: bool = False) -> None:
-        """Close all open buffers and put the event behind them in every subpartition; it needs no buffer."""
+        """Close all open buffers and put the event behind them in every subpartition; it needs no
+        buffer.
+        """
         reason = FlushReason.END if isinstance(event, EndOfData) else FlushReason.EVENT
         self._finish_unicast(reason)
         self._finish_broadcast(reason)

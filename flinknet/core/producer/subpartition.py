@@ -1,10 +1,12 @@
 """PipelinedSubpartition: the queue between a record writer and one consumer channel, and its backlog.
 
-What is announced, and when, follows Flink to the letter: the reader is told when the queue gets its first *finished*
-buffer (as a rule when the second one is opened) or when a flush finds bytes in the only, still open, one. Never for later
+What is announced, and when, follows Flink to the letter: the reader is told when the queue gets its
+first *finished* buffer (as a rule when the second one is opened) or when a flush finds bytes in the
+only, still open, one. Never for later
 ones: a reader that was told keeps reading until there is nothing.
 
-Invariants: `buffers_in_backlog` is the number of data consumers in the queue; sequence numbers are contiguous from 0.
+Invariants: `buffers_in_backlog` is the number of data consumers in the queue; sequence numbers are
+    contiguous from 0.
 """
 
 from __future__ import annotations
@@ -86,7 +88,8 @@ class PipelinedSubpartition:
     def add(self, consumer: BufferConsumer, *, is_last: bool = False) -> int:
         """Append a buffer or event.
 
-        Returns: the buffer size in bytes that the consumer side wishes for, -1 if the subpartition takes nothing more.
+        Returns: the buffer size in bytes that the consumer side wishes for, -1 if the subpartition
+            takes nothing more.
         """
         if self.is_finished or self.is_released:
             consumer.close()
@@ -164,7 +167,9 @@ class PipelinedSubpartition:
         return piece
 
     def backlog(self) -> int:
-        """Data buffers that could be sent now; an open last buffer counts only once a flush asked for it."""
+        """Data buffers that could be sent now; an open last buffer counts only once a flush asked
+        for it.
+        """
         queue = self._queue
         if self.is_blocked or not queue:
             return 0
@@ -176,7 +181,8 @@ class PipelinedSubpartition:
     def is_data_available(self) -> bool:
         """Whether a reader with credit may poll.
 
-        Not while blocked, even if a priority event waits: Flink 2.3 lets that pass only to a reader without credit.
+        Not while blocked, even if a priority event waits: Flink 2.3 lets that pass only to a reader
+        without credit.
         """
         return not self.is_blocked and (self._flush_requested or self._finished_buffers() > 0)
 

@@ -1,6 +1,7 @@
 """CreditBasedSequenceNumberingViewReader: one consumer channel as its producer sees it; credit lives here.
 
-Invariant: credits_available >= 0; every data buffer that is polled lowers it by one, events cost nothing.
+Invariant: credits_available >= 0; every data buffer that is polled lowers it by one, events cost
+    nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class CreditBasedSequenceNumberingViewReader:
         self._notify = notify
 
     def attach(self, partition: PipelinedResultPartition, index: int) -> None:
-        """Start reading a subpartition. Raises: IndexError, RuntimeError if it was requested before."""
+        """Start reading a subpartition. Raises: IndexError, RuntimeError if it was requested
+        before.
+        """
         if not 0 <= index < len(partition.subpartitions):
             raise IndexError(f"partition {partition.partition_id} has no subpartition {index}")
         subpartition = partition.subpartitions[index]
@@ -102,14 +105,18 @@ class CreditBasedSequenceNumberingViewReader:
         return self.starved_ns + now_ns - self.starved_since_ns
 
     def resume_consumption(self) -> None:
-        """Unblock after a blocking event; a receiver without exclusive buffers starts again at credit 0."""
+        """Unblock after a blocking event; a receiver without exclusive buffers starts again at
+        credit 0.
+        """
         assert self.subpartition is not None
         if self.initial_credit == 0:
             self.credits_available = 0
         self.subpartition.resume_consumption()
 
     def needs_backlog_announcement(self) -> int:
-        """The backlog to announce to a receiver that has neither credit nor exclusive buffers; 0 for none."""
+        """The backlog to announce to a receiver that has neither credit nor exclusive buffers; 0
+        for none.
+        """
         if self.initial_credit or self.credits_available or self.subpartition is None:
             return 0
         return self.subpartition.backlog()

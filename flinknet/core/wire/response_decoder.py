@@ -1,8 +1,9 @@
 """ResponseDecoder: the consumer's half of the stream, with payloads laid straight into the receiver's buffers.
 
-The header is read before a buffer is taken, so a payload is copied once, from the bytes the driver received to the
-memory where the record reader will find it (Flink: NettyMessageClientDecoderDelegate). Everything that is not a plain
-BufferResponse is rare and goes through whole frames.
+The header is read before a buffer is taken, so a payload is copied once, from the bytes the driver
+received to the memory where the record reader will find it (Flink:
+NettyMessageClientDecoderDelegate). Everything that is not a plain BufferResponse is rare and goes
+through whole frames.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class ResponseSink(Protocol):
 class ResponseDecoder:
     """Bytes from the producer in, cut anywhere; buffers and messages out.
 
-    Invariant: `_rest` is the start of one frame, shorter than a header unless the frame must be read whole.
+    Invariant: `_rest` is the start of one frame, shorter than a header unless the frame must be
+        read whole.
     """
 
     __slots__ = (
@@ -64,7 +66,8 @@ class ResponseDecoder:
     def receive(self, data: memoryview) -> None:
         """Decode what `data` completes.
 
-        Raises: FrameCorruptedError, UnknownMessageError; the stream cannot be followed any further then.
+        Raises: FrameCorruptedError, UnknownMessageError; the stream cannot be followed any further
+            then.
         """
         position, end = 0, len(data)
         while position < end:
@@ -107,7 +110,9 @@ class ResponseDecoder:
         return position + count
 
     def _gather(self, data: memoryview, position: int, end: int) -> int:
-        """Collect a header that is cut, or a frame that must be read whole. Returns: the new position."""
+        """Collect a header that is cut, or a frame that must be read whole. Returns: the new
+        position.
+        """
         rest = self._rest
         wanted = self._whole_frame_bytes or (
             FRAME_HEADER_BYTES if len(rest) < FRAME_HEADER_BYTES else BUFFER_RESPONSE_HEADER_BYTES
