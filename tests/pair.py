@@ -21,7 +21,16 @@ from flinknet.core.producer import (
     ResultPartitionManager,
     SerializedRecords,
 )
-from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
+from flinknet.core.wire.ids import (
+    ExecutionAttemptID,
+    ExecutionGraphID,
+    ExecutionVertexID,
+    InputChannelID,
+    IntermediateDataSetID,
+    IntermediateResultPartitionID,
+    JobVertexID,
+    ResultPartitionID,
+)
 
 RECEIVER = InputChannelID(bytes(range(1, 17)))
 OTHER_RECEIVER = InputChannelID(b"\xff" * 8 + b"\x7f" + b"\xff" * 7)

@@ -38,9 +38,9 @@ from .result_partition import PipelinedResultPartition
 from .view_reader import CreditBasedSequenceNumberingViewReader
 
 SEND_BATCH_BYTES = 256 * 1024
-"""How much is handed to the driver in one go. Flink hands over one buffer at a time up to a water mark of 64 KiB; larger
-gathers cost nothing in truth, for credit bounds what may leave, and save system calls: 1.9 against
-1.6 GB/s."""
+"""How much is handed to the driver in one go. Flink hands over one buffer at a time up to a water
+mark of 64 KiB; larger gathers cost nothing in truth, for credit bounds what may leave, and save
+system calls: 1.9 against 1.6 GB/s."""
 
 PARTITION_NOT_FOUND = "org.apache.flink.runtime.io.network.partition.PartitionNotFoundException"
 _ILLEGAL_STATE = "java.lang.IllegalStateException"
@@ -109,13 +109,12 @@ class ProducerConnection:
                     self._apply_credit(credit, receiver_id)
                 return
         try:
-            messages = self._decoder.feed(data)
+            for message in self._decoder.messages(data):
+                self._handlers[type(message)](message)
         except RemoteProtocolError as error:
             self._send_error(_ILLEGAL_STATE, str(error), None)
             self.is_closing = True
             raise
-        for message in messages:
-            self._handlers[type(message)](message)
 
     def receive_eof(self, *, now_ns: int) -> None:
         """The consumer is gone: release all readers."""

@@ -1,0 +1,532 @@
+"""ProducerConnection: what each message does, who sends next, and what credit allows."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from flinknet.core.buffers import BufferConsumer, DataType
+from flinknet.core.probe import TracePoint
+from flinknet.core.producer import PipelinedResultPartition, ProducerConnection
+from flinknet.core.producer.request_queue import PartitionRequestQueue
+from flinknet.core.producer.view_reader import CreditBasedSequenceNumberingViewReader
+from flinknet.core.wire.events import (
+    CancelCheckpointMarker,
+    EndOfData,
+    EndOfOutputChannelStateEvent,
+    EndOfPartitionEvent,
+)
+from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.ids import InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
+from flinknet.core.wire.messages import (
+    AckAllUserRecordsProcessed,
+    AddCredit,
+    BacklogAnnouncement,
+    BufferResponse,
+    CancelPartitionRequest,
+    CloseRequest,
+    ErrorResponse,
+    Message,
+    NewBufferSize,
+    PartitionRequest,
+    ResumeConsumption,
+    SegmentId,
+    TaskEventRequest,
+)
+from flinknet.errors import CreditExceededError, RemoteProtocolError
+from tests.pair import (
+    OTHER_RECEIVER,
+    RECEIVER,
+    REQUEST_TIMEOUT_NS,
+    partition_id,
+    partition_of,
+    producer_of,
+    receiver_ids,
+    records_of,
+    sent_bytes,
+)
+
+EVENT = CancelCheckpointMarker(1)
+DATA, EVENT_TYPE = DataType.DATA_BUFFER, DataType.EVENT_BUFFER
+
+
+def receive(connection: ProducerConnection, *messages: Message, now_ns: int = 0) -> None:
+    data = b"".join(message.encode() for message in messages)
+    connection.receive_data(memoryview(data), now_ns=now_ns)
+
+
+def sent(connection: ProducerConnection, now_ns: int = 0) -> list[Message]:
+    return FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(sent_bytes(connection, now_ns))
+
+
+def request(
+    receiver_id: InputChannelID = RECEIVER,
+    credit: int = 2,
+    *,
+    subpartition: int = 0,
+    of: ResultPartitionID | None = None,
+) -> PartitionRequest:
+    return PartitionRequest(
+        of or partition_id(),
+        ResultSubpartitionIndexSet(subpartition, subpartition),
+        receiver_id,
+        credit,
+    )
+
+
+def types(messages: list[Message]) -> str:
+    """d for data, e for an event, B for a BacklogAnnouncement, E for an error."""
+    letters = {BacklogAnnouncement: "B", ErrorResponse: "E"}
+    return "".join(
+        ("d" if message.data_type.is_buffer else "e")
+        if isinstance(message, BufferResponse)
+        else letters[type(message)]
+        for message in messages
+    )
+
+
+def fill(partition: PipelinedResultPartition, kinds: str, channel: int = 0) -> None:
+    """Queue full data buffers (d) and events (e)."""
+    for kind in kinds:
+        if kind == "d":
+            partition.emit(channel, records_of([100]))
+        else:
+            partition.broadcast_event(EVENT)
+    partition.flush_all()
+
+
+@pytest.mark.row("S086")
+@pytest.mark.parametrize(
+    ("credit", "head"), list(itertools.product([0, 1], ["", "d", "e", "open"])), ids=str
+)
+def test_a_reader_is_available_with_credit_and_data_or_with_an_event_next(
+    credit: int, head: str
+) -> None:
+    partition, _ = partition_of()
+    reader = CreditBasedSequenceNumberingViewReader(RECEIVER, 0, credit, lambda _: None)
+    assert not reader.is_available
+    reader.attach(partition, 0)
+    if head == "open":
+        partition.emit(0, records_of([10]))
+    else:
+        fill(partition, head)
+    assert reader.is_available == (head == "e" or (head == "d" and credit == 1))
+
+
+@pytest.mark.row("S087")
+def test_credit_of_two_lets_two_buffers_pass_and_events_are_free() -> None:
+    partition, _ = partition_of()
+    connection, _ = producer_of(partition)
+    fill(partition, "dedd")
+    receive(connection, request(credit=2))
+    assert types(sent(connection)) == "ded"
+    reader = connection.queue.readers[RECEIVER]
+    assert reader.credits_available == 0
+    with pytest.raises(CreditExceededError):
+        reader.poll()
+
+
+@pytest.mark.row("S099")
+def test_credit_that_arrives_lets_just_so_many_buffers_pass() -> None:
+    partition, _ = partition_of()
+    connection, _ = producer_of(partition)
+    receive(connection, request(credit=0))
+    partition.subpartitions[0].exclusive_buffers = 2
+    connection.queue.readers[RECEIVER].initial_credit = 2
+    fill(partition, "ddddd")
+    assert sent(connection) == []
+    receive(connection, AddCredit(2, RECEIVER))
+    assert types(sent(connection)) == "dd"
+    assert connection.queue.readers[RECEIVER].credits_available == 0
+    assert sent(connection) == []
+
+
+@pytest.mark.row("S085")
+def test_readers_take_turns_of_one_buffer() -> None:
+    partition, _ = partition_of(2)
+    connection, _ = producer_of(partition)
+    fill(partition, "ddd", 0)
+    fill(partition, "ddd", 1)
+    receive(connection, request(RECEIVER, 9), request(OTHER_RECEIVER, 9, subpartition=1))
+    frames = [m for m in sent(connection) if isinstance(m, BufferResponse)]
+    assert [m.subpartition_id for m in frames] == [0, 1, 0, 1, 0, 1]
+    assert [m.sequence_number for m in frames] == [0, 0, 1, 1, 2, 2]
+    assert [m.backlog for m in frames] == [2, 2, 1, 1, 0, 0]
+
+
+@pytest.mark.row("S108")
+def test_a_reader_without_credit_holds_up_nobody() -> None:
+    partition, _ = partition_of(2)
+    connection, _ = producer_of(partition)
+    fill(partition, "dddd", 0)
+    fill(partition, "dddd", 1)
+    receive(connection, request(RECEIVER, 1), request(OTHER_RECEIVER, 9, subpartition=1))
+    frames = [m for m in sent(connection) if isinstance(m, BufferResponse)]
+    assert [m.subpartition_id for m in frames] == [0, 1, 1, 1, 1]
+
+
+@pytest.mark.row("S083")
+def test_a_reader_stands_in_the_queue_once_and_leaves_it_when_removed() -> None:
+    partition, _ = partition_of(3)
+    connection, _ = producer_of(partition)
+    ids = receiver_ids(3)
+    receive(connection, *(request(each, 1, subpartition=i) for i, each in enumerate(ids)))
+    fill(partition, "d", 0)
+    fill(partition, "d", 2)
+    queue = connection.queue
+    for reader in (*queue.readers.values(), *queue.readers.values()):
+        queue.enqueue(reader)
+    assert (len(queue.readers), queue.available_readers) == (3, 2)
+    receive(connection, CancelPartitionRequest(ids[0]))
+    assert (len(queue.readers), queue.available_readers) == (2, 1)
+    assert queue.remove(ids[0]) is None
+    assert [m.receiver_id for m in sent(connection)] == [ids[2]]  # type: ignore[union-attr]
+
+
+def test_a_reader_that_has_nothing_after_all_loses_its_turn() -> None:
+    partition, _ = partition_of()
+    reader = CreditBasedSequenceNumberingViewReader(RECEIVER, 0, 1, lambda _: None)
+    reader.attach(partition, 0)
+    fill(partition, "d")
+    queue = PartitionRequestQueue()
+    queue.add(reader)
+    assert queue.enqueue(reader)
+    taken = partition.subpartitions[0].poll()
+    assert taken is not None
+    assert queue.poll() is None
+    assert not reader.is_enqueued
+
+
+@pytest.mark.row("S088")
+def test_only_receivers_without_exclusive_buffers_are_told_the_backlog() -> None:
+    for initial_credit, expected in ((0, "B"), (2, "dd")):
+        partition, _ = partition_of(exclusive_buffers=initial_credit)
+        connection, _ = producer_of(partition)
+        fill(partition, "ddd")
+        receive(connection, request(credit=initial_credit))
+        assert types(sent(connection)) == expected
+
+
+def test_the_announced_backlog_is_the_number_of_buffers_that_wait() -> None:
+    partition, _ = partition_of(exclusive_buffers=0)
+    connection, _ = producer_of(partition)
+    fill(partition, "ddd")
+    receive(connection, request(credit=0))
+    assert sent(connection) == [BacklogAnnouncement(3, RECEIVER)]
+    receive(connection, AddCredit(3, RECEIVER))
+    assert types(sent(connection)) == "ddd"
+
+
+def test_resuming_without_exclusive_buffers_starts_again_at_credit_0() -> None:
+    partition, _ = partition_of(exclusive_buffers=0)
+    connection, _ = producer_of(partition)
+    partition.broadcast_event(EndOfOutputChannelStateEvent())
+    receive(connection, request(credit=0), AddCredit(3, RECEIVER))
+    assert types(sent(connection)) == "e"
+    receive(connection, ResumeConsumption(RECEIVER))
+    assert connection.queue.readers[RECEIVER].credits_available == 0
+
+
+@pytest.mark.row("S081")
+@pytest.mark.parametrize(
+    "message",
+    [AddCredit(1, RECEIVER), ResumeConsumption(RECEIVER), AckAllUserRecordsProcessed(RECEIVER)],
+)
+def test_a_message_for_an_unknown_receiver_is_a_fatal_error_that_names_it(
+    message: Message,
+) -> None:
+    connection, _ = producer_of()
+    receive(connection, message)
+    (error,) = sent(connection)
+    assert isinstance(error, ErrorResponse)
+    assert error.is_fatal_error
+    assert RECEIVER.hex() in (error.cause.message or "")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        NewBufferSize(5, RECEIVER),
+        CancelPartitionRequest(RECEIVER),
+        SegmentId(0, 1, RECEIVER),
+    ],
+)
+def test_other_messages_for_unknown_receivers_are_ignored(message: Message) -> None:
+    connection, _ = producer_of()
+    receive(connection, message)
+    assert sent(connection) == []
+
+
+@pytest.mark.row("S081")
+def test_every_message_has_its_effect() -> None:
+    partition, _ = partition_of()
+    connection, _ = producer_of(partition)
+    receive(connection, request())
+    subpartition = partition.subpartitions[0]
+    receive(connection, NewBufferSize(40, RECEIVER))
+    assert subpartition.buffer_size_bytes == 40
+    receive(connection, AckAllUserRecordsProcessed(RECEIVER))
+    assert partition.is_all_acknowledged
+    partition.broadcast_event(EndOfOutputChannelStateEvent())
+    assert types(sent(connection)) == "e"
+    assert subpartition.is_blocked
+    receive(connection, ResumeConsumption(RECEIVER))
+    assert not subpartition.is_blocked
+    receive(connection, TaskEventRequest(EndOfPartitionEvent(), partition_id(), RECEIVER))
+    (error,) = sent(connection)
+    assert isinstance(error, ErrorResponse)
+    assert error.receiver_id == RECEIVER
+    receive(connection, CancelPartitionRequest(RECEIVER))
+    assert subpartition.is_released
+    assert connection.queue.readers == {}
+
+
+@pytest.mark.row("S092")
+def test_a_cancelled_receiver_gets_nothing_more_and_others_go_on() -> None:
+    partition, memory = partition_of(2)
+    connection, manager = producer_of(partition)
+    fill(partition, "ddd", 0)
+    fill(partition, "ddd", 1)
+    receive(connection, request(RECEIVER, 1), request(OTHER_RECEIVER, 1, subpartition=1))
+    assert types(sent(connection)) == "dd"
+    receive(connection, CancelPartitionRequest(RECEIVER), AddCredit(2, OTHER_RECEIVER))
+    frames = sent(connection)
+    assert [m.receiver_id for m in frames] == [OTHER_RECEIVER] * 2  # type: ignore[union-attr]
+    receive(connection, AddCredit(1, RECEIVER))
+    assert types(sent(connection)) == "E"
+    receive(connection, CancelPartitionRequest(OTHER_RECEIVER))
+    assert partition.is_released
+    assert manager.find(partition.partition_id) is None
+    assert memory.available_buffers == memory.total_buffers
+
+
+def test_a_close_request_releases_every_reader() -> None:
+    partition, memory = partition_of(2)
+    connection, _ = producer_of(partition)
+    fill(partition, "dd", 0)
+    receive(connection, request(RECEIVER, 2), request(OTHER_RECEIVER, 2, subpartition=1))
+    receive(connection, CloseRequest())
+    assert connection.is_closing
+    assert partition.is_released
+    assert memory.available_buffers == memory.total_buffers
+
+
+def test_a_lost_connection_releases_readers_buffers_on_their_way_and_requests() -> None:
+    partition, memory = partition_of()
+    connection, manager = producer_of(partition)
+    fill(partition, "dd")
+    unknown = partition_id(7)
+    receive(connection, request(), request(OTHER_RECEIVER, of=unknown))
+    assert connection.data_to_send(now_ns=0)
+    assert memory.available_buffers < memory.total_buffers
+    connection.receive_eof(now_ns=0)
+    assert memory.available_buffers == memory.total_buffers
+    assert connection.next_deadline_ns() is None
+    late, _ = partition_of(identity=unknown)
+    manager.register(late)
+    assert not late.subpartitions[0].has_view
+
+
+def test_buffers_are_recycled_when_the_driver_asks_again() -> None:
+    partition, memory = partition_of(buffers=3)
+    connection, _ = producer_of(partition)
+    fill(partition, "ddd")
+    receive(connection, request(credit=9))
+    out = connection.data_to_send(now_ns=0)
+    assert sum(len(piece) == 100 for piece in out) == 3
+    assert partition.pool.used_buffers == 3
+    assert connection.data_to_send(now_ns=0) == []
+    assert partition.pool.used_buffers == 0
+    assert memory.available_buffers + partition.pool.requested_buffers == 3
+
+
+@pytest.mark.row("S037")
+def test_a_request_for_an_unknown_partition_is_refused_after_the_timeout() -> None:
+    partition, _ = partition_of()
+    connection, manager = producer_of(partition)
+    fill(partition, "d")
+    unknown = partition_id(7)
+    receive(connection, request(), request(OTHER_RECEIVER, of=unknown), now_ns=5)
+    due_ns = 5 + REQUEST_TIMEOUT_NS
+    assert connection.next_deadline_ns() == due_ns
+    assert types(sent(connection)) == "d"
+    connection.handle_deadline(now_ns=due_ns - 1)
+    assert sent(connection) == []
+    connection.handle_deadline(now_ns=due_ns)
+    (error,) = sent(connection)
+    assert isinstance(error, ErrorResponse)
+    assert error.receiver_id == OTHER_RECEIVER
+    assert error.cause.class_name.endswith(".PartitionNotFoundException")
+    assert connection.next_deadline_ns() is None
+    late, _ = partition_of(identity=unknown)
+    manager.register(late)
+    assert not late.subpartitions[0].has_view
+    receive(connection, AddCredit(1, RECEIVER))
+    assert sent(connection) == []
+
+
+@pytest.mark.row("S038")
+def test_an_early_request_is_served_when_its_partition_is_registered() -> None:
+    connection, manager = producer_of()
+    receive(connection, request())
+    assert sent(connection) == []
+    partition, _ = partition_of()
+    fill(partition, "dd")
+    manager.register(partition)
+    assert connection.next_deadline_ns() is None
+    assert types(sent(connection)) == "dd"
+
+
+def test_an_early_request_that_was_cancelled_is_forgotten() -> None:
+    connection, manager = producer_of()
+    receive(connection, request(), request(OTHER_RECEIVER))
+    receive(connection, CancelPartitionRequest(RECEIVER))
+    partition, _ = partition_of()
+    manager.register(partition)
+    assert list(connection.queue.readers) == [OTHER_RECEIVER]
+    assert not manager.stop_waiting(partition_id(), RECEIVER)
+
+
+@pytest.mark.row("S015")
+def test_a_partition_is_registered_once() -> None:
+    partition, _ = partition_of()
+    _, manager = producer_of(partition)
+    assert manager.find(partition.partition_id) is partition
+    with pytest.raises(RuntimeError, match="already registered"):
+        manager.register(partition)
+
+
+@pytest.mark.row("S035")
+def test_a_late_reader_is_told_of_what_is_there_already() -> None:
+    partition, _ = partition_of()
+    connection, _ = producer_of(partition)
+    partition.emit(0, records_of([10]))
+    partition.flush_all()
+    receive(connection, request())
+    (message,) = sent(connection)
+    assert isinstance(message, BufferResponse)
+    assert message.buffer_size == 10
+
+
+@pytest.mark.row("S021")
+def test_ten_subpartitions_have_ten_readers_each_of_its_own() -> None:
+    partition, _ = partition_of(10)
+    connection, _ = producer_of(partition)
+    ids = receiver_ids(10)
+    receive(connection, *(request(each, subpartition=i) for i, each in enumerate(ids)))
+    readers = connection.queue.readers
+    assert [readers[each].subpartition for each in ids] == list(partition.subpartitions)
+    receive(connection, request(OTHER_RECEIVER, subpartition=3))
+    assert types(sent(connection)) == "E"
+    assert len(readers) == 10
+
+
+@pytest.mark.row("S081")
+@pytest.mark.parametrize(
+    "garbage", [b"\0\0\0\x1d\xba\xdc\x0f\xfe\x3f" + bytes(20), b"GET / HTTP/1.1\r\n\r\n"]
+)
+def test_garbage_is_answered_with_a_fatal_error_and_the_end(garbage: bytes) -> None:
+    partition, _ = partition_of()
+    connection, _ = producer_of(partition)
+    receive(connection, request())
+    with pytest.raises(RemoteProtocolError):
+        connection.receive_data(memoryview(garbage), now_ns=0)
+    assert connection.is_closing
+    (error,) = sent(connection)
+    assert isinstance(error, ErrorResponse)
+    assert error.is_fatal_error
+
+
+def test_messages_in_front_of_garbage_have_their_effect() -> None:
+    partition, _ = partition_of()
+    connection, _ = producer_of(partition)
+    acknowledgement = AckAllUserRecordsProcessed(RECEIVER)
+    data = request().encode() + acknowledgement.encode() + b"garbage garbage"
+    with pytest.raises(RemoteProtocolError):
+        connection.receive_data(memoryview(data), now_ns=0)
+    assert partition.is_all_acknowledged
+
+
+@pytest.mark.parametrize("cut", range(1, 29))
+def test_credit_counts_wherever_its_frame_is_cut(cut: int) -> None:
+    partition, _ = partition_of()
+    connection, _ = producer_of(partition)
+    receive(connection, request(credit=1))
+    data = AddCredit(3, RECEIVER).encode() * 2
+    connection.receive_data(memoryview(data[:cut]), now_ns=0)
+    connection.receive_data(memoryview(data[cut:]), now_ns=0)
+    assert connection.queue.readers[RECEIVER].credits_available == 7
+
+
+def test_credit_of_zero_is_a_broken_frame() -> None:
+    connection, _ = producer_of()
+    frame = AddCredit(1, RECEIVER).encode().replace(b"\0\0\0\1", b"\0\0\0\0")
+    with pytest.raises(RemoteProtocolError):
+        connection.receive_data(memoryview(frame), now_ns=0)
+
+
+@pytest.mark.row("S115")
+def test_time_with_data_but_no_credit_is_counted() -> None:
+    partition, _ = partition_of()
+    connection, _ = producer_of(partition)
+    receive(connection, request(credit=1))
+    reader = connection.queue.readers[RECEIVER]
+    fill(partition, "ddd")
+    sent(connection, now_ns=100)
+    assert reader.starved_since_ns == 100
+    receive(connection, AddCredit(2, RECEIVER), now_ns=350)
+    assert (reader.starved_ns, reader.starved_since_ns) == (250, -1)
+    sent(connection, now_ns=400)
+    assert reader.starved_since_ns == -1
+    fill(partition, "d")
+    sent(connection, now_ns=500)
+    receive(connection, AddCredit(1, RECEIVER), now_ns=560)
+    assert reader.starved_ns == 310
+
+
+class ListProbe:
+    """Keeps every event."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[int, ...]] = []
+
+    def record(self, *values: int) -> None:
+        self.events.append(values)
+
+
+def test_the_probe_sees_every_message_with_credit_and_backlog() -> None:
+    probe = ListProbe()
+    partition, _ = partition_of()
+    connection, _ = producer_of(partition, probe=probe)
+    receive(connection, request(credit=1), now_ns=10)
+    partition.emit(0, records_of([60, 90], 1000))
+    partition.broadcast_event(EndOfData())
+    sent(connection, now_ns=20)
+    receive(connection, AddCredit(4, RECEIVER), now_ns=30)
+    sent(connection, now_ns=40)
+    head = [event[:14] for event in probe.events]
+    kinds = [(event[2], event[3]) for event in probe.events]
+    sent_point, received = int(TracePoint.SENT), int(TracePoint.RECEIVED)
+    assert kinds == [
+        (received, 2),
+        (sent_point, 0),
+        (received, 6),
+        (sent_point, 0),
+        (sent_point, 0),
+    ]
+    # at, channel, point, kind, type, reason, sequence, bytes, records, first, last, backlog, credit
+    assert head[0] == (10, 0, 1, 2, 0, 0, -1, 0, 0, -1, -1, -1, 0, 1)
+    assert head[1] == (20, 0, 0, 0, 1, 1, 0, 100, 1, 1000, 1000, 1, 1, 0)
+    assert head[2] == (30, 0, 1, 6, 0, 0, -1, 0, 0, -1, -1, -1, 0, 4)
+    assert head[3] == (40, 0, 0, 0, 1, 4, 1, 50, 1, 1001, 1001, 0, 4, 3)
+    assert head[4] == (40, 0, 0, 0, 9, 3, 2, 5, 0, -1, -1, 0, 3, 3)
+    assert [event[16] for event in probe.events] == [1, -1, 4, -1, -1]
+
+
+def test_an_event_needs_no_pool_to_be_sent() -> None:
+    partition, _ = partition_of()
+    connection, _ = producer_of(partition)
+    receive(connection, request(credit=0))
+    partition.subpartitions[0].add(BufferConsumer.of_event(b"\0\0\0\0", EVENT_TYPE))
+    assert types(sent(connection)) == "e"
