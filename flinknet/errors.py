@@ -126,7 +126,8 @@ class InsufficientBuffersError(BufferPoolError):
     ) -> None:
         super().__init__(
             f"insufficient number of network buffers: required {required_buffers}, but only"
-            f" {available_buffers} of {total_buffers} buffers of {segment_size_bytes} bytes are available;"
+            f" {available_buffers} of {total_buffers} buffers of {segment_size_bytes} bytes are"
+            " available;"
             " raise taskmanager.memory.network.fraction, taskmanager.memory.network.min or"
             " taskmanager.memory.network.max"
         )
@@ -165,7 +166,8 @@ class TraceTruncatedError(TraceError):
 
     def __init__(self, path: Path, blocks: int, lost_bytes: int) -> None:
         super().__init__(
-            f"{path}: cut off; {blocks} whole blocks are readable, the last {lost_bytes} bytes are lost"
+            f"{path}: cut off; {blocks} whole blocks are readable, the last {lost_bytes} bytes are"
+            " lost"
         )
         self.path = path
         self.blocks = blocks

@@ -14,12 +14,13 @@ from .clock import monotonic_ns
 from .transport import RECEIVE_BYTES, TcpTransport
 
 STEPS_PER_TURN = 3
-"""Steps of a task in one turn. Few, so that credit and data leave while the other side still has work; not one, so that
-an AddCredit speaks for more than one buffer. GB/s at 100-byte records: 0.9 with 1, 1.05 with 2, 1.2 with 3, 0.6 with 8."""
+"""Steps of a task in one turn. Few, so that credit and data leave while the other side still has
+work; not one, so that an AddCredit speaks for more than one buffer. GB/s at 100-byte records: 0.9
+with 1, 1.05 with 2, 1.2 with 3, 0.6 with 8."""
 
 SPIN_NS = 200_000
-"""In the middle of traffic the loop polls this long before it sleeps: the wake-up of a sleeping process takes longer than
-most waits, on virtual machines up to milliseconds."""
+"""In the middle of traffic the loop polls this long before it sleeps: the wake-up of a sleeping
+process takes longer than most waits, on virtual machines up to milliseconds."""
 
 SHORT_WAIT_NS = 500_000
 """A loop whose waits are shorter than this on average is in the middle of traffic."""
@@ -32,11 +33,14 @@ class Task(Protocol):
     """What the loop steps (tasks.SourceTask, tasks.SinkTask)."""
 
     def step(self, *, now_ns: int) -> int | None:
-        """Do a bounded piece of work; returns when to call again, None for when the network has moved."""
+        """Do a bounded piece of work; returns when to call again, None for when the network has
+        moved.
+        """
 
 
 class EventLoop:
-    """Turns of: tasks, sending, waiting, receiving. `waited_ns` is the time spent waiting, asleep or not.
+    """Turns of: tasks, sending, waiting, receiving. `waited_ns` is the time spent waiting, asleep
+    or not.
 
     Args:
         may_spin: there is a core for each process, so that polling takes nothing from the others.
@@ -122,7 +126,9 @@ class EventLoop:
         return next_ns
 
     def _wait(self, wake_ns: int | None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait for sockets, to the microsecond: an epoll wait alone would round up to a millisecond."""
+        """Wait for sockets, to the microsecond: an epoll wait alone would round up to a
+        millisecond.
+        """
         ready = self._selector.select(0)
         begun_ns = monotonic_ns()
         timeout_ns = IDLE_WAIT_NS if wake_ns is None else min(wake_ns - begun_ns, IDLE_WAIT_NS)

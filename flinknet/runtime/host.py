@@ -1,4 +1,6 @@
-"""Facts about the host that belong beside every result, and the use of processor and memory while a run goes on."""
+"""Facts about the host that belong beside every result, and the use of processor and memory while a
+run goes on.
+"""
 
 from __future__ import annotations
 

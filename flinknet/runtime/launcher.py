@@ -1,7 +1,8 @@
-"""The launcher: spawns the TaskManagers of a run, leads them through it, collects what they measured, ends them.
+"""The launcher: spawns the TaskManagers of a run, leads them through it, collects what they
+measured, ends them.
 
-No process outlives the run: TaskManagers watch the control pipe, and whatever happens here, `finally` closes the pipes,
-waits a moment, and kills what is left.
+No process outlives the run: TaskManagers watch the control pipe, and whatever happens here,
+`finally` closes the pipes, waits a moment, and kills what is left.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from flinknet.config import Scenario
 from flinknet.errors import FlinknetError, RunFailedError
 from flinknet.options import effective_flink_keys
 from flinknet.results import Progress, RunResult, Warning
+from flinknet.tasks.deployment import Deployment, deploy
 from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
 
 from . import messages as say
 from .clock import monotonic_ns, wall_clock_iso
-from .deployment import Deployment, deploy
 from .host import available_cores, environment, host_id
 from .measure import assemble, check_records
 from .progress import ProgressMeter
@@ -47,7 +48,8 @@ def run_scenario(
     """Run a scenario over real sockets.
 
     Args:
-        out_dir: the run directory, created if need be; gets the manifest and the traces. None: nothing is written.
+        out_dir: the run directory, created if need be; gets the manifest and the traces. None:
+            nothing is written.
         trace: record every message into `out_dir`.
         on_progress: called several times a second.
 
@@ -160,7 +162,9 @@ class _Cluster:
             theirs.close()
 
     def tell(self, message: object) -> None:
-        """Say something to every TaskManager. One that has died is noticed when its answer is collected."""
+        """Say something to every TaskManager. One that has died is noticed when its answer is
+        collected.
+        """
         for pipe in self._pipes:
             try:
                 pipe.send(message)
@@ -188,7 +192,9 @@ class _Cluster:
         return [answers[index] for index in range(len(self._pipes))]
 
     def save_manifest(self, start: say.Start | None, measured_to_ns: int | None = None) -> None:
-        """Write the manifest of the run directory: before the run, and again with its measured part."""
+        """Write the manifest of the run directory: before the run, and again with its measured
+        part.
+        """
         if self.trace_dir is None:
             return
         scenario = self.deployment.scenario

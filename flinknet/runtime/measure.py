@@ -1,4 +1,6 @@
-"""From the reports of all TaskManagers to one RunResult: totals, per channel, what limited the run, what to doubt."""
+"""From the reports of all TaskManagers to one RunResult: totals, per channel, what limited the run,
+what to doubt.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ from flinknet.results import (
     RunResult,
     Warning,
 )
+from flinknet.tasks.deployment import Deployment
 
-from .deployment import Deployment
 from .messages import ConsumerChannelReport, ProducerChannelReport, Report, Start
 
 SCHEDULE_MISSED_NS = 10_000_000
@@ -194,9 +196,9 @@ def _warnings(scenario: Scenario, measured: Measured, reports: Sequence[Report])
         found.append(
             Warning(
                 "schedule-missed",
-                f"a source emitted a record {late_ns / 1e6:.1f} ms after its intended instant; latency"
-                " counts that wait, the uncorrected figure does not. Lower --rate if the load should"
-                " not saturate the stack.",
+                f"a source emitted a record {late_ns / 1e6:.1f} ms after its intended"
+                " instant; latency counts that wait, the uncorrected figure does not. Lower --rate"
+                " if the load should not saturate the stack.",
             )
         )
     if measured.records < FEW_SAMPLES:

@@ -1,4 +1,6 @@
-"""What launcher and TaskManagers say to each other over their control pipe. Plain values, in the order of a run."""
+"""What launcher and TaskManagers say to each other over their control pipe. Plain values, in the
+order of a run.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .deployment import Deployment
+from flinknet.tasks.deployment import Deployment
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,9 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class ChannelSample:
-    """Where a channel stands: from the producer's side, or -1 there and records from the consumer's."""
+    """Where a channel stands: from the producer's side, or -1 there and records from the
+    consumer's.
+    """
 
     channel: int
     records: int = -1

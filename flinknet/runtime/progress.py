@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import ChannelProgress, Progress
+from flinknet.tasks.deployment import Deployment
 
-from .deployment import Deployment
 from .messages import Sample, Start
 
 

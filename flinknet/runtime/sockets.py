@@ -1,4 +1,4 @@
-"""Making the sockets of the data port: port ranges, and errors that say which port and what to do."""
+"""Sockets of the data port: port ranges, and errors that say which port and what to do."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from flinknet.errors import ConfigError, LocalTransportError
 
 
 def bind_data_port(host: str, ports: str) -> socket.socket:
-    """Listen on the first free port of `ports`: a number, a range "50100-50200", or a list; 0 for any.
+    """Listen on the first free port of `ports`: a number, a range "50100-50200", or a list; 0 for
+    any.
 
-    Raises: ConfigError for text that is no port; LocalTransportError naming the range when none is free.
+    Raises: ConfigError for text that is no port; LocalTransportError naming the range when none is
+        free.
     """
     for port in _ports(ports):
         server = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)

@@ -1,6 +1,7 @@
 """A TaskManager: one OS process with network memory, a data port, an event loop and some tasks.
 
-Life: bind -> connect (channels are opened) -> start (tasks run) -> report -> exit. The launcher leads, over a control
+Life: bind -> connect (channels are opened) -> start (tasks run) -> report -> exit. The launcher
+    leads, over a control
 pipe; when the pipe breaks the launcher is gone, and so is this process.
 """
 
@@ -16,23 +17,20 @@ from multiprocessing.connection import Connection as Pipe
 
 from flinknet import errors
 from flinknet.core.buffers import NetworkBufferPool
-from flinknet.core.consumer import ConsumerConnection, RemoteInputChannel, SingleInputGate
+from flinknet.core.consumer import ConsumerConnection, SingleInputGate
 from flinknet.core.producer import (
     BROADCAST,
     BroadcastSelector,
-    ChannelSelector,
-    ForwardSelector,
-    KeyGroupSelector,
     OutputFlusher,
     PipelinedResultPartition,
     ProducerConnection,
-    RebalanceSelector,
     RecordWriter,
     ResultPartitionManager,
 )
-from flinknet.errors import ConfigError, FlinknetError
+from flinknet.errors import FlinknetError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
+from flinknet.tasks.assembly import create_gate, create_partition, create_selector, segments_of
 from flinknet.tasks.sink import delay_of
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.recorder import TraceRecorder
@@ -63,10 +61,7 @@ class TaskManager:
         self._scenario = spec.deployment.scenario
         self._network = self._scenario.network
         self._loop = EventLoop(may_spin=spec.has_own_core)
-        self._pool = NetworkBufferPool(
-            self._network.network_memory_bytes // self._network.segment_size_bytes,
-            self._network.segment_size_bytes,
-        )
+        self._pool = NetworkBufferPool(segments_of(self._network), self._network.segment_size_bytes)
         self._partitions = ResultPartitionManager()
         self._own_partitions: dict[int, PipelinedResultPartition] = {}
         self._gates: dict[int, SingleInputGate] = {}
@@ -140,52 +135,17 @@ class TaskManager:
     def _open_channels(self, connect: object) -> None:
         assert isinstance(connect, say.Connect)
         for producer in self._deployment.producers_on(self._spec.index):
-            self._create_partition(producer)
+            partition = create_partition(self._deployment, producer, self._pool)
+            self._own_partitions[producer] = partition
+            self._partitions.register(partition)
         for consumer in self._deployment.consumers_on(self._spec.index):
             self._create_gate(consumer, connect)
 
-    def _create_partition(self, producer: int) -> None:
-        network = self._network
-        subpartitions = len(self._deployment.channels_of_producer(producer))
-        pool = self._pool.create_buffer_pool(
-            subpartitions + 1,
-            subpartitions * network.exclusive_buffers + network.floating_buffers,
-            channels=subpartitions,
-            max_buffers_per_channel=network.max_buffers_per_channel,
-            max_overdraft_buffers=network.max_overdraft_buffers,
-        )
-        partition = PipelinedResultPartition(
-            self._deployment.partition_id(producer),
-            subpartitions,
-            pool,
-            exclusive_buffers=network.exclusive_buffers,
-        )
-        self._own_partitions[producer] = partition
-        self._partitions.register(partition)
-
     def _create_gate(self, consumer: int, connect: say.Connect) -> None:
-        network = self._network
-        gate = SingleInputGate()
-        deployed = self._deployment.channels_of_consumer(consumer)
-        # A.6 of the stack's rules: one floating buffer is required, the others are a wish.
-        pool = self._pool.create_buffer_pool(1, network.floating_buffers)
-        channels = [
-            RemoteInputChannel(
-                each.index,
-                each.receiver_id,
-                self._deployment.partition_id(each.producer),
-                each.subpartition,
-                gate,
-                position,
-                self._pool,
-                pool,
-                network.exclusive_buffers,
-            )
-            for position, each in enumerate(deployed)
-        ]
-        gate.set_channels(channels)
+        gate = create_gate(self._deployment, consumer, self._pool)
         self._gates[consumer] = gate
-        for channel, each in zip(channels, deployed, strict=True):
+        deployed = self._deployment.channels_of_consumer(consumer)
+        for channel, each in zip(gate.channels, deployed, strict=True):
             task_manager = self._deployment.producer_task_managers[each.producer]
             connection = self._connection_to(task_manager, connect.addresses[task_manager])
             connection.request_subpartition(channel, now_ns=monotonic_ns())
@@ -225,7 +185,7 @@ class TaskManager:
     ) -> SourceTask:
         workload, network, seed = self._scenario.workload, self._network, self._scenario.seed
         channels = tuple(each.index for each in self._deployment.channels_of_producer(producer))
-        selector = _selector(workload.partitioner, len(channels), seed + producer)
+        selector = create_selector(workload.partitioner, len(channels), seed + producer)
         is_broadcast = isinstance(selector, BroadcastSelector)
         arrivals = None
         if not workload.is_max_rate:
@@ -308,7 +268,9 @@ class TaskManager:
             sink.unpause()
 
     def _flush_trace(self, now_ns: int) -> None:
-        """At low rates write what was recorded every second, so that a crash costs no more than that."""
+        """At low rates write what was recorded every second, so that a crash costs no more than
+        that.
+        """
         if now_ns >= self._next_flush_ns:
             self._next_flush_ns = now_ns + FLUSH_INTERVAL_NS
             if self._recorder.pending_events < FLUSH_EVENTS_MAX:
@@ -436,18 +398,6 @@ def _save_trace(manager: TaskManager | None) -> None:
 def _tell(pipe: Pipe, message: object) -> None:
     with suppress(OSError):
         pipe.send(message)
-
-
-def _selector(partitioner: str, channels: int, seed: int) -> ChannelSelector:
-    if partitioner == "forward":
-        return ForwardSelector()
-    if partitioner == "broadcast":
-        return BroadcastSelector()
-    if partitioner == "hash":
-        return KeyGroupSelector(channels)
-    if partitioner == "rebalance":
-        return RebalanceSelector(channels, seed % channels)
-    raise ConfigError(f"partitioner {partitioner!r} is not known")
 
 
 def _scheduled_records(rate_per_s: float, records: int | None, start: say.Start) -> int:

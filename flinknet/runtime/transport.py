@@ -15,7 +15,9 @@ PIECES_MAX = 512
 """Pieces in one gathered write; the kernel takes 1024."""
 
 JOIN_BELOW_BYTES = 2048
-"""Pieces smaller than this on average are joined before they are sent: cheaper than gathering them."""
+"""Pieces smaller than this on average are joined before they are sent: cheaper than gathering them.
+
+"""
 
 
 class TcpTransport:

@@ -1,4 +1,4 @@
-"""SinkTask: reads its gate buffer by buffer, hands records to sinks, answers events, and recycles."""
+"""SinkTask: reads its gate buffer by buffer, hands records to sinks, answers events, recycles."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
 class SinkTask:
     """One consuming subtask.
 
-    A delay for each record makes the task busy until an instant; it keeps the buffer until then, as a task thread
-    would, and the event loop serves the others meanwhile.
+    A delay for each record makes the task busy until an instant; it keeps the buffer until then, as
+    a task thread would, and the event loop serves the others meanwhile.
 
     Args:
         sinks: one for each channel of the gate, in its order.
@@ -66,6 +66,12 @@ class SinkTask:
     def unpause(self) -> None:
         """Read from now on."""
         self.is_paused = False
+
+    def cancel(self) -> None:
+        """The job ends early: give back the buffer that is held."""
+        if self._held is not None:
+            self._held.recycle()
+            self._held = None
 
     def step(self, *, now_ns: int) -> int | None:
         """Take one buffer or event.

@@ -6,8 +6,8 @@ On the wire, as Flink's record writer lays a StreamElement without timestamp:
 |---|---|
 | 4 | length of tag and value, big-endian |
 | 1 | tag 1, record without timestamp |
-| 8 | stamp, big-endian: number of the record in its channel modulo 2**20, then intended instant modulo 2**44 |
-| 8 | lateness: emission instant minus intended instant in ns, big-endian; only where the value has 16 bytes or more |
+| 8 | stamp, big-endian: number in the channel (20 bits), intended instant (44 bits) |
+| 8 | lateness: emission minus intended instant in ns, big-endian; in values of 16 bytes and more |
 | … | padding, the same for all records |
 
 A value of 8 bytes is what Flink's LongSerializer reads. Instants count from the run's epoch, so

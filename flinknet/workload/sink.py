@@ -1,4 +1,5 @@
-"""LatencySink: takes the records of one channel, checks that each comes once and in order, and measures latency.
+"""LatencySink: takes the records of one channel, checks that each comes once and in order, and
+measures latency.
 
 While records flow only their stamps are copied, a run at a time; checking and counting is done for
 some ten thousand stamps at once (`settle`). The stamps of a sound stream, minus the numbers they

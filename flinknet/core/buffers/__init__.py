@@ -1,4 +1,5 @@
-"""Network memory: segments, buffers with one owner count, builders and consumers, and the pools they come from.
+"""Network memory: segments, buffers with one owner count, builders and consumers, and the pools
+they come from.
 
 Knows nothing of bytes on the wire, of channels or of time. Buffers are passed by handing over a
 reference; whoever holds the last one recycles it.

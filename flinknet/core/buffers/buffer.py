@@ -13,7 +13,7 @@ Recycler = Callable[["MemorySegment"], None]
 
 
 class MemorySegment:
-    """A fixed piece of network memory (Flink: MemorySegment); `view` is writable and never resized."""
+    """A fixed piece of network memory (Flink: MemorySegment); `view` is writable."""
 
     __slots__ = ("index", "view")
 
@@ -32,7 +32,8 @@ def free_memory(_segment: MemorySegment) -> None:
 
 
 class NetworkBuffer:
-    """A reference-counted segment of one data type (Flink: NetworkBuffer); starts with one reference.
+    """A reference-counted segment of one data type (Flink: NetworkBuffer); starts with one
+    reference.
 
     `data_type` is the ordinal of a DataType, data by default (plain ints: enum members cost a
     look-up each on the hot path). `size_bytes` is the number of valid bytes, for buffers that were
@@ -87,7 +88,8 @@ class NetworkBuffer:
 
 
 class BufferSlice:
-    """What a subpartition hands out: bytes of a buffer, what they are, and the state of the queue behind them.
+    """What a subpartition hands out: bytes of a buffer, what they are, and the state of the queue
+    behind them.
 
     Holds one reference of `buffer`. Mirrors ResultSubpartition.BufferAndBacklog together with the
     read-only slice. `records`, `first_record_ns` and `last_record_ns` tell of the records that end

@@ -1,4 +1,5 @@
-"""BufferBuilder and BufferConsumer: one writes a segment, the other may read it while it is still being filled.
+"""BufferBuilder and BufferConsumer: one writes a segment, the other may read it while it is still
+being filled.
 
 The writer publishes with `commit`. The consumer remembers the position it saw last and looks again
 only in `build` and when it is created, as Flink's does: a consumer that was queued before its bytes

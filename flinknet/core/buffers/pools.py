@@ -1,4 +1,5 @@
-"""NetworkBufferPool, the global memory of a TaskManager, and LocalBufferPool, the share of one partition or gate.
+"""NetworkBufferPool, the global memory of a TaskManager, and LocalBufferPool, the share of one
+partition or gate.
 
 Invariants:
 - every segment of the global pool is free there, or owned by exactly one local pool or exclusive
@@ -136,7 +137,8 @@ class NetworkBufferPool:
         self._required_buffers += count
 
     def _redistribute(self) -> None:
-        """Hand the buffers nobody requires to the pools that may grow, in proportion, without rounding loss.
+        """Hand the buffers nobody requires to the pools that may grow, in proportion, without
+        rounding loss.
 
         Who gets the remainders follows from the order, which in Flink is a hash set's; here the
         pool that may grow most comes first.
@@ -211,7 +213,8 @@ class LocalBufferPool:
         return self.requested_buffers - len(self._free)
 
     def try_request(self, channel: int = -1) -> NetworkBuffer | None:
-        """A buffer charged to `channel` (-1: to none), from overdraft if need be; None if there is none.
+        """A buffer charged to `channel` (-1: to none), from overdraft if need be; None if there is
+        none.
 
         Raises: BufferPoolDestroyedError.
         """

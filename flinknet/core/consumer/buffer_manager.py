@@ -1,4 +1,5 @@
-"""BufferManager: the free buffers of one remote channel; each one free is one credit of its producer.
+"""BufferManager: the free buffers of one remote channel; each one free is one credit of its
+producer.
 
 Exclusive buffers belong to the channel for its life; floating ones are borrowed from the pool of
 the gate, up to what the producer's backlog asks for, and go back when they are not needed.
@@ -85,7 +86,8 @@ class BufferManager:
         return None
 
     def request_for_backlog(self, backlog_buffers: int) -> int:
-        """Ask the pool for what the announced backlog needs (Flink: RemoteInputChannel.onSenderBacklog).
+        """Ask the pool for what the announced backlog needs (Flink:
+        RemoteInputChannel.onSenderBacklog).
 
         Returns: credit gained, in buffers.
         """

@@ -104,7 +104,7 @@ class ConsumerConnection:
             )
 
     def data_to_send(self, *, now_ns: int) -> Sequence[bytes | memoryview]:
-        """Requests and notices, then one AddCredit for each channel that has something to announce."""
+        """Requests and notices, then one AddCredit for each channel with something to announce."""
         self._now_ns = now_ns
         out: list[bytes | memoryview] = []
         if self._control:
@@ -258,7 +258,8 @@ class ConsumerConnection:
             self._receive_partial_buffers(message)
 
     def _receive_partial_buffers(self, message: BufferResponse) -> None:
-        """Pieces glued into one message (sort-merge partitions): one credit, a sequence number for each.
+        """Pieces glued into one message (sort-merge partitions): one credit, a sequence number for
+        each.
 
         Each piece becomes a buffer of plain memory; the credited buffer stays free and is announced
         again.

@@ -15,9 +15,9 @@ from flinknet.errors import FrameCorruptedError
 LARGEST_RECORD_BYTES = 1 << 30
 
 RecordRun = tuple[memoryview | bytearray, int, int, int]
-"""(memory, offset, count, record_bytes): `count` records of `record_bytes` bytes each, prefix included, back to back in
-`memory` from `offset` on. Valid until the buffer it came from is recycled. A plain tuple, for one
-is made for every buffer."""
+"""(memory, offset, count, record_bytes): `count` records of `record_bytes` bytes each, prefix
+included, back to back in `memory` from `offset` on. Valid until the buffer it came from is
+recycled. A plain tuple, for one is made for every buffer."""
 
 
 class RecordReader:

@@ -1,4 +1,5 @@
-"""RecordWriter: chooses channels, keeps what did not fit, and flushes by the rule of the buffer timeout.
+"""RecordWriter: chooses channels, keeps what did not fit, and flushes by the rule of the buffer
+timeout.
 
 The batch path: records come as one numpy batch for each channel, already serialised. A batch that
 meets an exhausted pool waits here with the position it reached, and the task must not bring more
@@ -21,7 +22,8 @@ Indices = slice | NDArray[np.intp]
 
 
 class SerializedRecords:
-    """Records back to back, all of one length or of many, with their intended instants (implements RecordBytes).
+    """Records back to back, all of one length or of many, with their intended instants (implements
+    RecordBytes).
 
     `data` is a memoryview of bytes; `instants_ns` an int64 array with one entry a record, or one
     int for all.
@@ -137,7 +139,7 @@ class KeyGroupSelector:
 
 
 def key_groups(key_hashes: NDArray[np.int64], max_parallelism: int) -> NDArray[np.int64]:
-    """Key group of each 32-bit key hash (Flink: KeyGroupRangeAssignment.computeKeyGroupForKeyHash)."""
+    """Key group of each 32-bit key hash (Flink: KeyGroupRangeAssignment)."""
     return murmur_hash(key_hashes) % max_parallelism
 
 

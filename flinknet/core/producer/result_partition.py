@@ -1,4 +1,5 @@
-"""PipelinedResultPartition: everything one subtask produces on one edge, laid into buffers for each subpartition.
+"""PipelinedResultPartition: everything one subtask produces on one edge, laid into buffers for each
+subpartition.
 
 Bytes lie in the buffers exactly as record-by-record writing would have laid them, although they
 come in batches:
@@ -80,7 +81,8 @@ class PipelinedResultPartition:
         self._broadcast_builder: BufferBuilder | None = None
 
     def emit(self, channel: int, batch: RecordBytes, position: int = 0) -> int:
-        """Lay the bytes of `batch` from `position` on into buffers of one channel, or of all (BROADCAST).
+        """Lay the bytes of `batch` from `position` on into buffers of one channel, or of all
+        (BROADCAST).
 
         Returns: the position reached; less than len(batch.data) when no buffer may be had now. The
             rest must be emitted

@@ -1,4 +1,5 @@
-"""PipelinedSubpartition: the queue between a record writer and one consumer channel, and its backlog.
+"""PipelinedSubpartition: the queue between a record writer and one consumer channel, and its
+backlog.
 
 What is announced, and when, follows Flink to the letter: the reader is told when the queue gets its
 first *finished* buffer (as a rule when the second one is opened) or when a flush finds bytes in the
@@ -110,7 +111,7 @@ class PipelinedSubpartition:
         return self.buffer_size_bytes
 
     def flush(self) -> None:
-        """Make what is there readable; nothing happens when nothing is new (buffer timeout's beat)."""
+        """Make what is there readable (the buffer timeout's beat); a no-op if nothing is new."""
         queue = self._queue
         if not queue or self._flush_requested:
             return

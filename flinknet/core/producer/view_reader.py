@@ -1,4 +1,5 @@
-"""CreditBasedSequenceNumberingViewReader: one consumer channel as its producer sees it; credit lives here.
+"""CreditBasedSequenceNumberingViewReader: one consumer channel as its producer sees it; credit
+lives here.
 
 Invariant: credits_available >= 0; every data buffer that is polled lowers it by one, events cost
     nothing.

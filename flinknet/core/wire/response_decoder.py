@@ -1,4 +1,5 @@
-"""ResponseDecoder: the consumer's half of the stream, with payloads laid straight into the receiver's buffers.
+"""ResponseDecoder: the consumer's half of the stream, with payloads laid straight into the
+receiver's buffers.
 
 The header is read before a buffer is taken, so a payload is copied once, from the bytes the driver
 received to the memory where the record reader will find it (Flink:
