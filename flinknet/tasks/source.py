@@ -21,7 +21,9 @@ from flinknet.workload.arrivals import Arrivals
 from flinknet.workload.payload import OVERHEAD_BYTES, MixedRecordFactory, RecordFactory
 
 BATCH_BYTES = 128 * 1024
-"""Bytes that one step serialises at most: four segments, small enough to stay in the processor's cache."""
+"""Bytes that one step serialises at most: four segments, small enough to stay in the processor's
+cache.
+"""
 
 KEYS = 1 << 20
 """Size of the key space for hash partitioning."""
@@ -52,7 +54,9 @@ class RecordBatcher:
     def make(
         self, channel: int, instants_ns: NDArray[np.int64] | int, count: int, *, now_ns: int
     ) -> SerializedRecords:
-        """Records with the next numbers of their channel; the memory is good until the channel's next batch."""
+        """Records with the next numbers of their channel; the memory is good until the channel's
+        next batch.
+        """
         number = self.numbers[channel]
         self.numbers[channel] = number + count
         epoch_ns = self._epoch_ns
@@ -80,7 +84,8 @@ class SourceTask:
     Args:
         arrivals: intended instants; None for the highest rate.
         start_ns: with the highest rate, when to begin.
-        records: with the highest rate, how many records to emit from `measured_from_ns` on; None for no limit.
+        records: with the highest rate, how many records to emit from `measured_from_ns` on; None
+            for no limit.
         end_ns: with the highest rate, when to stop; None for no end.
         channels: indices of the partition's channels in the run, for the probe.
     """

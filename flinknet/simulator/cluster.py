@@ -1,0 +1,404 @@
+"""Cluster: a Deployment in virtual time, on the same core and tasks that the runtime drives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from flinknet.config import Scenario
+from flinknet.core.buffers import NetworkBufferPool
+from flinknet.core.connection import Connection
+from flinknet.core.consumer import ConsumerConnection, SingleInputGate
+from flinknet.core.probe import NullProbe, Probe
+from flinknet.core.producer import (
+    OutputFlusher,
+    PipelinedResultPartition,
+    ProducerConnection,
+    RecordWriter,
+    ResultPartitionManager,
+)
+from flinknet.errors import FlinknetError, StalledError
+from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
+from flinknet.tasks.assembly import create_gate, create_partition, segments_of
+from flinknet.tasks.deployment import Deployment, deploy
+from flinknet.tasks.sink import PAUSED_NS, delay_of
+from flinknet.workload.recorded import CostModel
+from flinknet.workload.sink import LatencySink
+
+from .faults import NO_FAULTS, FaultPlan, Interval, LinkFaults
+from .link import LinkEnd, LinkSettings, SendCosts, SimulatedLink
+from .scheduler import Scheduler
+from .source_plan import PlannedArrivals, PlannedSelector, SourcePlan, beat_phase_ns, plan_sources
+from .task_manager import SimulatedSink, SimulatedSource, SimulatedTaskManager
+
+TYPICAL_COSTS = CostModel(
+    send_ns_per_message=12_000.0,
+    send_ns_per_byte=0.15,
+    transit_ns=50_000.0,
+    receive_ns_per_message=12_000.0,
+    emit_ns_per_record=100.0,
+    consume_ns_per_record=(),
+)
+"""What flinknet's own stack was measured to need on one core; for runs without a record."""
+
+START_NS = 1_000_000_000
+"""When the tasks of a scenario start; the channels were opened before."""
+
+OPENING_NS = 100_000_000
+"""How long before the start the channels are requested."""
+
+
+class Cluster:
+    """All TaskManagers of a deployment, with their connections and tasks.
+
+    Args:
+        plans: what each producer emits.
+        costs: what the steps take. Without a consume cost for a consumer its records take no time.
+            `transit_ns` counts from the hand-over of a message, so the link's latency is what the
+            sending itself leaves of it.
+        start_ns: when tasks start.
+        probes: one for each TaskManager; none to record nothing.
+        link: bandwidth and capacity of the links; their latency follows from `costs`.
+        flush_overhead_ns: what the flusher's period is longer than the buffer timeout (0.1 ms in
+            Flink).
+    """
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        plans: Sequence[SourcePlan],
+        costs: CostModel = TYPICAL_COSTS,
+        *,
+        start_ns: int = START_NS,
+        probes: Sequence[Probe] = (),
+        link: LinkSettings = LinkSettings(),  # noqa: B008 - frozen
+        faults: FaultPlan = NO_FAULTS,
+        flush_overhead_ns: int = 0,
+    ) -> None:
+        self.deployment = deployment
+        self.seed = deployment.scenario.seed
+        self.scheduler = Scheduler(start_ns=start_ns - OPENING_NS)
+        self.error: FlinknetError | None = None
+        self._plans = plans
+        self._costs = costs
+        self._start_ns = start_ns
+        self._faults = faults
+        self._flush_overhead_ns = flush_overhead_ns
+        self._send_costs = SendCosts(costs.send_ns_per_message, costs.send_ns_per_byte)
+        latency_ns = max(0, int(costs.transit_ns - costs.send_ns_per_message))
+        self._link_settings = replace(link, latency_ns=latency_ns)
+        count = 1 + max(*deployment.producer_task_managers, *deployment.consumer_task_managers)
+        self._probes = tuple(probes) or tuple(NullProbe() for _ in range(count))
+        network = deployment.scenario.network
+        self.task_managers = tuple(
+            SimulatedTaskManager(
+                f"tm-{index}",
+                self.scheduler,
+                NetworkBufferPool(
+                    min(segments_of(network), self._segments_needed(index)),
+                    network.segment_size_bytes,
+                ),
+            )
+            for index in range(count)
+        )
+        self._managers = tuple(ResultPartitionManager() for _ in self.task_managers)
+        self.partitions: list[PipelinedResultPartition] = []
+        self.gates: list[SingleInputGate] = []
+        self.links: dict[tuple[int, int], SimulatedLink] = {}
+        self.producer_connections: list[ProducerConnection] = []
+        self.consumer_connections: list[ConsumerConnection] = []
+        self.sources: list[SourceTask] = []
+        self.sinks: list[SinkTask] = []
+        self._open_channels()
+        self.scheduler.at(start_ns, self._start_tasks)
+
+    @classmethod
+    def of_scenario(
+        cls,
+        scenario: Scenario,
+        costs: CostModel = TYPICAL_COSTS,
+        *,
+        probes: Sequence[Probe] = (),
+        link: LinkSettings = LinkSettings(),  # noqa: B008 - frozen
+        faults: FaultPlan = NO_FAULTS,
+        flush_overhead_ns: int = 0,
+    ) -> Cluster:
+        """The cluster of a scenario, whose workload must say how many records there are.
+
+        Raises: ConfigError.
+        """
+        deployment = deploy(scenario)
+        return cls(
+            deployment,
+            plan_sources(deployment, start_ns=START_NS),
+            costs,
+            probes=probes,
+            link=link,
+            faults=faults,
+            flush_overhead_ns=flush_overhead_ns,
+        )
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every sink came to its end and every partition was given back."""
+        return all(sink.is_finished for sink in self.sinks) and all(
+            partition.is_released for partition in self.partitions
+        )
+
+    @property
+    def now_ns(self) -> int:
+        """Virtual time."""
+        return self.scheduler.now_ns
+
+    def step(self) -> bool:
+        """Let the next thing happen. Returns: False if nothing will happen any more.
+
+        An error of the stack cancels the job, as a failing task does in Flink; it is kept in
+        `error`.
+        """
+        try:
+            return self.scheduler.step()
+        except FlinknetError as error:
+            self.cancel(error)
+            return False
+
+    def run_until(self, at_ns: int) -> None:
+        """Let everything happen up to and including an instant."""
+        while (next_ns := self.scheduler.next_ns) is not None and next_ns <= at_ns:
+            if not self.step():
+                return
+
+    def run_until_idle(self, limit: int = 100_000_000) -> None:
+        """Run to the end.
+
+        Args:
+            limit: steps at most; a livelock fails instead of running for ever.
+
+        Raises: StalledError when work is left that nothing will ever do, or when the limit is
+            reached.
+        """
+        for _ in range(limit):
+            if not self.step():
+                break
+        else:
+            raise StalledError(f"not finished after {limit} steps", self.seed)
+        if self.error is None and not self.is_finished:
+            raise StalledError("nothing can happen any more, but records are left", self.seed)
+
+    def cancel(self, error: FlinknetError) -> None:
+        """End the job: close all connections, give everything back. The first error is kept."""
+        self.error = self.error or error
+        for link in self.links.values():
+            link.reset(now_ns=self.now_ns)
+        for sink in self.sinks:
+            sink.cancel()
+        for partition in self.partitions:
+            partition.release()
+        for gate in self.gates:
+            for channel in gate.channels:
+                channel.release()
+
+    def _segments_needed(self, task_manager: int) -> int:
+        """What the pools of a TaskManager can ever take.
+
+        More memory than that would change nothing.
+        """
+        deployment, network = self.deployment, self.deployment.scenario.network
+        needed = 0
+        for producer in deployment.producers_on(task_manager):
+            channels = len(deployment.channels_of_producer(producer))
+            most = channels * network.exclusive_buffers + network.floating_buffers
+            needed += max(most, channels + 1) + network.max_overdraft_buffers
+        for consumer in deployment.consumers_on(task_manager):
+            channels = len(deployment.channels_of_consumer(consumer))
+            needed += channels * network.exclusive_buffers + max(network.floating_buffers, 1)
+        return needed
+
+    def _open_channels(self) -> None:
+        deployment = self.deployment
+        for producer, task_manager in enumerate(deployment.producer_task_managers):
+            memory = self.task_managers[task_manager].memory
+            partition = create_partition(deployment, producer, memory)
+            self.partitions.append(partition)
+            self._managers[task_manager].register(partition)
+        connections: dict[tuple[int, int], ConsumerConnection] = {}
+        for consumer, task_manager in enumerate(deployment.consumer_task_managers):
+            gate = create_gate(deployment, consumer, self.task_managers[task_manager].memory)
+            self.gates.append(gate)
+            for channel, each in zip(
+                gate.channels, deployment.channels_of_consumer(consumer), strict=True
+            ):
+                pair = (deployment.producer_task_managers[each.producer], task_manager)
+                if pair not in connections:
+                    connections[pair] = self._connect(*pair)
+                connections[pair].request_subpartition(channel, now_ns=self.now_ns)
+        for each_manager in self.task_managers:
+            each_manager.wake(self.now_ns)
+
+    def _connect(self, upstream: int, downstream: int) -> ConsumerConnection:
+        network = self.deployment.scenario.network
+        producer = ProducerConnection(
+            self._managers[upstream],
+            self._probes[upstream],
+            {each.receiver_id: each.index for each in self.deployment.channels},
+            partition_request_timeout_ns=network.partition_request_timeout_ns,
+        )
+        consumer = ConsumerConnection(f"tm-{upstream}", self._probes[downstream])
+        self.producer_connections.append(producer)
+        self.consumer_connections.append(consumer)
+        ends = (
+            self._create_end(producer, upstream, self._send_costs, side=0),
+            self._create_end(consumer, downstream, SendCosts(), side=1),
+        )
+        ends[0].join(ends[1])
+        self.links[upstream, downstream] = SimulatedLink(*ends)
+        return consumer
+
+    def _create_end(
+        self, connection: Connection, index: int, costs: SendCosts, *, side: int
+    ) -> LinkEnd:
+        task_manager = self.task_managers[index]
+        faults = LinkFaults.of(self._faults, len(self.links), side, origin_ns=self._start_ns)
+        end = LinkEnd(connection, self._link_settings, costs, task_manager.wake, faults)
+        task_manager.ends.append(end)
+        return end
+
+    def _start_tasks(self) -> None:
+        deployment = self.deployment
+        for index, task_manager in enumerate(self.task_managers):
+            task_manager.sources = [
+                self._create_source(producer) for producer in deployment.producers_on(index)
+            ]
+            task_manager.sinks = [
+                self._create_sink(consumer) for consumer in deployment.consumers_on(index)
+            ]
+            self.sources.extend(each.task for each in task_manager.sources)
+            self.sinks.extend(each.task for each in task_manager.sinks)
+            task_manager.wake(self.now_ns)
+        self.sources.sort(key=lambda source: source.index)
+        self.sinks.sort(key=lambda sink: sink.index)
+        self._schedule_faults()
+
+    def _create_source(self, producer: int) -> SimulatedSource:
+        scenario, plan = self.deployment.scenario, self._plans[producer]
+        network, workload = scenario.network, scenario.workload
+        channels = self.deployment.channels_of_producer(producer)
+        timeout_ns, start_ns = network.buffer_timeout_ns, self._start_ns
+        period_ns = timeout_ns + self._flush_overhead_ns if timeout_ns > 0 else timeout_ns
+        flusher = OutputFlusher(
+            period_ns, start_ns=start_ns - beat_phase_ns(self.seed, producer, period_ns)
+        )
+        writer = RecordWriter(
+            self.partitions[producer], PlannedSelector(plan), buffer_timeout_ns=timeout_ns
+        )
+        arrivals = None
+        if plan.instants_ns is not None:
+            arrivals = PlannedArrivals(plan.instants_ns, plan.end_ns)
+        stops = None
+        if timeout_ns != 0:
+            stops = plan.segment_instants(workload.record_size, network.segment_size_bytes)
+        task = SourceTask(
+            producer,
+            writer,
+            RecordBatcher(
+                workload,
+                (plan.only,) if plan.only < 0 else tuple(range(len(channels))),
+                epoch_ns=start_ns,
+                seed=scenario.seed * 7_368_787 + producer,
+            ),
+            flusher,
+            self._probes[self.deployment.producer_task_managers[producer]],
+            tuple(each.index for each in channels),
+            arrivals=arrivals,
+            records=plan.records,
+            start_ns=start_ns,
+            measured_from_ns=start_ns,
+            end_ns=None,
+            seed=scenario.seed,
+        )
+        return SimulatedSource(
+            task,
+            writer,
+            flusher,
+            arrivals,
+            stops,
+            plan.end_ns,
+            emit_ns_per_record=self._costs.emit_ns_per_record,
+        )
+
+    def _create_sink(self, consumer: int) -> SimulatedSink:
+        scenario = self.deployment.scenario
+        delay_ns = delay_of(consumer, scenario.workload.slow_consumers)
+        consume_ns = self._costs.consume_ns_per_record
+        if delay_ns != PAUSED_NS and consumer < len(consume_ns):
+            delay_ns += round(consume_ns[consumer])
+        gate = self.gates[consumer]
+        sinks = tuple(
+            LatencySink(
+                epoch_ns=self._start_ns, delay_ns_per_record=max(delay_ns, 0), is_open_loop=False
+            )
+            for _ in gate.channels
+        )
+        task = SinkTask(
+            consumer,
+            gate,
+            sinks,
+            self._probes[self.deployment.consumer_task_managers[consumer]],
+            delay_ns_per_record=delay_ns,
+        )
+        return SimulatedSink(task, receive_ns_per_message=self._costs.receive_ns_per_message)
+
+    def _schedule_faults(self) -> None:
+        """Those faults that happen at an instant."""
+        start_ns, faults = self._start_ns, self._faults
+        for number, at_ns in faults.resets:
+            link = list(self.links.values())[number]
+            self.scheduler.at(start_ns + at_ns, partial(self._reset, link))
+        for pause in faults.pauses:
+            self._schedule_pause(pause)
+        for exhaustion in faults.exhaustions:
+            self._schedule_exhaustion(exhaustion)
+
+    def _reset(self, link: SimulatedLink) -> None:
+        link.reset(now_ns=self.now_ns)
+
+    def _schedule_pause(self, pause: Interval) -> None:
+        sink = self.sinks[pause.index]
+        task_manager = self.task_managers[self.deployment.consumer_task_managers[pause.index]]
+
+        def begin() -> None:
+            sink.is_paused = True
+
+        def end() -> None:
+            sink.unpause()
+            task_manager.wake(self.now_ns)
+
+        self.scheduler.at(self._start_ns + pause.from_ns, begin)
+        self.scheduler.at(self._start_ns + pause.to_ns, end)
+
+    def _schedule_exhaustion(self, exhaustion: Interval) -> None:
+        """Another task takes the memory that no pool of a TaskManager was promised, for a while."""
+        task_manager = self.task_managers[exhaustion.index]
+        memory = task_manager.memory
+        promised = sum(pool.required_buffers for pool in memory.pools) + sum(
+            channel.initial_credit
+            for consumer in self.deployment.consumers_on(exhaustion.index)
+            for channel in self.gates[consumer].channels
+        )
+
+        def begin() -> None:
+            rival = memory.create_buffer_pool(memory.total_buffers - promised, 0)
+            taken = []
+            while (buffer := rival.try_request()) is not None:
+                taken.append(buffer)
+
+            def end() -> None:
+                for buffer in taken:
+                    buffer.recycle()
+                rival.destroy()
+                task_manager.wake(self.now_ns)
+
+            self.scheduler.at(self._start_ns + exhaustion.to_ns, end)
+
+        self.scheduler.at(self._start_ns + exhaustion.from_ns, begin)

@@ -1,0 +1,172 @@
+"""SimulatedLink: two sockets and the wire between them, on five verbs of a Connection at each end.
+
+Bytes arrive in order and whole, as TCP has it; what may differ is when, and in what pieces.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from flinknet.core.connection import Connection
+
+RECEIVE_BYTES = 256 * 1024
+"""Read at most about this much in one turn, as the runtime does."""
+
+BUFFER_RESPONSE_PIECES = 2
+"""Pieces of a message with a payload: header and buffer."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSettings:
+    """What a link is like.
+
+    Attributes:
+        latency_ns: from the last byte sent until it can be read.
+        bandwidth_bytes_per_s: of each direction; 0 for no limit.
+        capacity_bytes: bytes that may be sent and not yet read before the sender's socket takes no
+            more (the buffers of both sockets). The last piece may go beyond it.
+    """
+
+    latency_ns: int = 50_000
+    bandwidth_bytes_per_s: float = 0.0
+    capacity_bytes: int = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SendCosts:
+    """What handing bytes to the socket takes of the sender's time, in ns."""
+
+    ns_per_message: float = 0.0
+    ns_per_byte: float = 0.0
+
+
+class Disturbance(Protocol):
+    """Faults of one direction of a link (faults.LinkFaults)."""
+
+    def cut(self, data: bytes) -> list[bytes]:
+        """The pieces in which bytes arrive."""
+
+    def arrival_ns(self, at_ns: int) -> int:
+        """When a piece that should arrive at an instant arrives."""
+
+
+class LinkEnd:
+    """One socket of a link, with the connection that speaks through it.
+
+    Args:
+        wake: called with an instant at which this end's TaskManager has something to do.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        settings: LinkSettings,
+        costs: SendCosts,
+        wake: Callable[[int], None],
+        disturbance: Disturbance | None = None,
+    ) -> None:
+        self.connection = connection
+        self.is_closed = False
+        self.sent_bytes = 0
+        self.in_flight_bytes = 0
+        self._settings = settings
+        self._costs = costs
+        self._wake = wake
+        self._disturbance = disturbance
+        self._peer: LinkEnd | None = None
+        self._inbound: deque[tuple[int, bytes]] = deque()
+        self._wire_free_ns = 0
+        self._last_arrival_ns = 0
+
+    def join(self, peer: LinkEnd) -> None:
+        """Lay the wire between two ends."""
+        self._peer, peer._peer = peer, self
+
+    @property
+    def next_arrival_ns(self) -> int | None:
+        """When there is something to read, None if nothing is under way."""
+        return self._inbound[0][0] if self._inbound else None
+
+    def receive(self, *, now_ns: int) -> None:
+        """Read what has arrived, up to RECEIVE_BYTES."""
+        inbound, peer = self._inbound, self._peer
+        assert peer is not None
+        was_full = peer.in_flight_bytes >= self._settings.capacity_bytes
+        left_bytes = RECEIVE_BYTES
+        while inbound and inbound[0][0] <= now_ns and left_bytes > 0 and not self.is_closed:
+            data = inbound.popleft()[1]
+            left_bytes -= len(data)
+            peer.in_flight_bytes -= len(data)
+            self.connection.receive_data(memoryview(data), now_ns=now_ns)
+        if was_full and peer.in_flight_bytes < self._settings.capacity_bytes:
+            peer._wake(now_ns)
+
+    def pump(self, *, now_ns: int) -> int:
+        """Send what the connection has, until it has nothing or the socket takes no more.
+
+        Returns: the instant at which the sender is done with it.
+        """
+        costs, capacity_bytes = self._costs, self._settings.capacity_bytes
+        while self.in_flight_bytes < capacity_bytes and not self.is_closed:
+            pieces = self.connection.data_to_send(now_ns=now_ns)
+            if not pieces:
+                break
+            data = b"".join(pieces)
+            messages = (len(pieces) + 1) // BUFFER_RESPONSE_PIECES
+            now_ns += int(costs.ns_per_message * messages + costs.ns_per_byte * len(data))
+            self._transmit(data, now_ns)
+        return now_ns
+
+    def close(self, *, now_ns: int) -> None:
+        """The connection broke: what is under way is lost, and this side is told."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._inbound.clear()
+            self.connection.receive_eof(now_ns=now_ns)
+            self._wake(now_ns)
+
+    def _transmit(self, data: bytes, now_ns: int) -> None:
+        settings, peer = self._settings, self._peer
+        assert peer is not None
+        self.sent_bytes += len(data)
+        self.in_flight_bytes += len(data)
+        sent_ns = max(now_ns, self._wire_free_ns)
+        if settings.bandwidth_bytes_per_s:
+            sent_ns += int(len(data) * 1e9 / settings.bandwidth_bytes_per_s)
+        self._wire_free_ns = sent_ns
+        arrival_ns = max(sent_ns + settings.latency_ns, self._last_arrival_ns)
+        if self._disturbance is None:
+            peer._inbound.append((arrival_ns, data))
+        else:
+            arrival_ns = self._transmit_disturbed(self._disturbance, data, arrival_ns)
+        self._last_arrival_ns = arrival_ns
+        peer._wake(peer._inbound[0][0])
+
+    def _transmit_disturbed(self, disturbance: Disturbance, data: bytes, arrival_ns: int) -> int:
+        """Returns: when the last piece arrives."""
+        assert self._peer is not None
+        for piece in disturbance.cut(data):
+            arrival_ns = max(arrival_ns, disturbance.arrival_ns(arrival_ns))
+            self._peer._inbound.append((arrival_ns, piece))
+        return arrival_ns
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedLink:
+    """One TCP connection of the data port."""
+
+    producer_end: LinkEnd
+    consumer_end: LinkEnd
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is under way in either direction."""
+        return not self.producer_end.in_flight_bytes and not self.consumer_end.in_flight_bytes
+
+    def reset(self, *, now_ns: int) -> None:
+        """Break the connection for both sides at once."""
+        self.producer_end.close(now_ns=now_ns)
+        self.consumer_end.close(now_ns=now_ns)

@@ -1,0 +1,38 @@
+"""Scheduler: virtual time.
+
+A heap of (at_ns, order, action); what is due at one instant runs in the order it came.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+Action = Callable[[], None]
+
+
+class Scheduler:
+    """Time passes only from one action to the next. Invariant: `now_ns` never goes back."""
+
+    def __init__(self, *, start_ns: int = 0) -> None:
+        self.now_ns = start_ns
+        self._heap: list[tuple[int, int, Action]] = []
+        self._order = 0
+
+    @property
+    def next_ns(self) -> int | None:
+        """Instant of the next action, None if there is none."""
+        return self._heap[0][0] if self._heap else None
+
+    def at(self, at_ns: int, action: Action) -> None:
+        """Run an action at an instant; an instant that has passed means now."""
+        self._order += 1
+        heapq.heappush(self._heap, (max(at_ns, self.now_ns), self._order, action))
+
+    def step(self) -> bool:
+        """Run the next action. Returns: False if there was none."""
+        if not self._heap:
+            return False
+        self.now_ns, _, action = heapq.heappop(self._heap)
+        action()
+        return True

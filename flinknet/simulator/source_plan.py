@@ -1,0 +1,187 @@
+"""SourcePlan: all that one source will emit, so that virtual time need not stop for each record.
+
+A record that is written into an open buffer wakes nobody: it matters when the buffer timeout's
+beat comes, when the segment is full, or when anything else happens in its TaskManager. Which
+record opens the next segment of a channel follows from the record's length alone. So the plan
+knows the instants at which a source must be stepped, and at each step it emits all that was due
+until then: the same bytes in the same messages as with a stop for each record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flinknet.config import RecordSize
+from flinknet.core.producer.record_writer import Indices, murmur_hash
+from flinknet.errors import ConfigError
+from flinknet.tasks.assembly import create_selector
+from flinknet.tasks.deployment import Deployment
+from flinknet.workload.arrivals import IntArray, ScheduledArrivals
+from flinknet.workload.payload import OVERHEAD_BYTES
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourcePlan:
+    """What a source emits.
+
+    Attributes:
+        subpartitions: for each record, the subpartition it goes to; None if all go to `only`.
+        instants_ns: intended instants, ascending; None for the highest rate.
+        records: number of records.
+        end_ns: when the data ends; not before the last instant. At the highest rate it ends with
+            the last record.
+        only: where `subpartitions` is None, the subpartition of all records, or BROADCAST.
+    """
+
+    subpartitions: NDArray[np.int32] | None
+    instants_ns: IntArray | None
+    records: int
+    end_ns: int = 0
+    only: int = 0
+
+    def segment_instants(self, size: RecordSize, segment_bytes: int) -> list[int] | None:
+        """When a record opens another segment, on any channel, ascending.
+
+        None where every record must be looked at.
+        """
+        instants_ns = self.instants_ns
+        if instants_ns is None or not size.is_constant:
+            return None
+        record_bytes = size.low_bytes + OVERHEAD_BYTES
+        if record_bytes > segment_bytes:
+            return None
+        if self.subpartitions is None:
+            streams = [instants_ns]
+        else:
+            streams = [
+                instants_ns[self.subpartitions == subpartition]
+                for subpartition in np.unique(self.subpartitions)
+            ]
+        opened = []
+        for stream in streams:
+            segments = len(stream) * record_bytes // segment_bytes
+            first_records = np.arange(1, segments + 1) * segment_bytes // record_bytes
+            opened.append(stream[first_records[first_records < len(stream)]])
+        return np.sort(np.concatenate(opened)).tolist() if opened else []
+
+
+class PlannedSelector:
+    """Routes records as planned (a ChannelSelector)."""
+
+    def __init__(self, plan: SourcePlan) -> None:
+        self._subpartitions = plan.subpartitions
+        self._only = plan.only
+        self._position = 0
+
+    def split(self, records: int, keys: NDArray[np.int64] | None) -> list[tuple[int, Indices]]:
+        """The next `records` records of the plan, by channel."""
+        subpartitions = self._subpartitions
+        if subpartitions is None:
+            return [(self._only, slice(0, records))]
+        start = self._position
+        self._position = end = start + records
+        if records == 1:
+            return [(int(subpartitions[start]), slice(0, 1))]
+        picked = subpartitions[start:end]
+        return [
+            (subpartition, np.flatnonzero(picked == subpartition))
+            for subpartition in np.unique(picked).tolist()
+        ]
+
+
+class PlannedArrivals:
+    """The instants of a plan (an Arrivals).
+
+    They end at the end of the plan, not with the last record.
+    """
+
+    def __init__(self, instants_ns: IntArray, end_ns: int) -> None:
+        self._instants = instants_ns
+        self._end_ns = end_ns
+        self._position = 0
+        self._next_ns: int | None = int(instants_ns[0]) if len(instants_ns) else end_ns
+
+    def next_ns(self) -> int | None:
+        """The next intended instant, then the end, None after it."""
+        return self._next_ns
+
+    def take(self, until_ns: int, limit: int) -> IntArray:
+        """Remove and return the instants up to and including `until_ns`, at most `limit`."""
+        start, next_ns = self._position, self._next_ns
+        if next_ns is None or next_ns > until_ns:
+            return self._instants[:0]
+        rest = self._instants[start : start + limit]
+        taken = rest[: int(np.searchsorted(rest, until_ns, side="right"))]
+        self._position = start + len(taken)
+        if self._position < len(self._instants):
+            self._next_ns = int(self._instants[self._position])
+        else:
+            self._next_ns = None if until_ns >= self._end_ns else self._end_ns
+        return taken
+
+
+def plan_sources(deployment: Deployment, *, start_ns: int) -> list[SourcePlan]:
+    """What the sources of a scenario emit, by producer; without warm-up.
+
+    Differs from the runtime in the keys of hash partitioning, which are counted and hashed here,
+    not drawn.
+
+    Raises: ConfigError for a scenario without a number of records.
+    """
+    scenario = deployment.scenario
+    workload, seed = scenario.workload, scenario.seed
+    plans = []
+    for producer in range(workload.producers):
+        instants_ns = None
+        records = workload.records
+        if records is None and workload.duration_ns is not None and not workload.is_max_rate:
+            records = round(workload.duration_ns / 1e9 * workload.rate_per_s)
+        if records is None:
+            raise ConfigError("a simulated run needs a number of records, or a rate and a duration")
+        if not workload.is_max_rate:
+            arrivals = ScheduledArrivals(
+                workload.arrivals,
+                workload.rate_per_s,
+                start_ns=start_ns,
+                records=records,
+                seed=seed * 1_000_003 + producer,
+            )
+            instants_ns = _all_of(arrivals)
+        channels = len(deployment.channels_of_producer(producer))
+        selector = create_selector(workload.partitioner, channels, seed + producer)
+        keys = murmur_hash(np.arange(records) + (seed * 7919 + producer) * records)
+        routes = selector.split(records, keys)
+        subpartitions = np.empty(records, np.int32)
+        for subpartition, indices in routes:
+            subpartitions[indices] = subpartition
+        end_ns = start_ns if instants_ns is None or not records else int(instants_ns[-1])
+        is_alone = len(routes) == 1
+        plans.append(
+            SourcePlan(
+                None if is_alone else subpartitions,
+                instants_ns,
+                records,
+                end_ns,
+                routes[0][0] if is_alone else 0,
+            )
+        )
+    return plans
+
+
+def beat_phase_ns(seed: int, producer: int, timeout_ns: int) -> int:
+    """Where in its period the flusher of a producer stands when the run begins.
+
+    Anywhere, by the seed.
+    """
+    drawn = int(murmur_hash(np.array([seed * 7919 + producer]))[0])
+    return drawn * max(timeout_ns, 0) >> 31
+
+
+def _all_of(arrivals: ScheduledArrivals) -> IntArray:
+    chunks = []
+    while arrivals.next_ns() is not None:
+        chunks.append(arrivals.take(2**63 - 1, 1 << 20))
+    return np.concatenate(chunks) if chunks else np.empty(0, np.int64)

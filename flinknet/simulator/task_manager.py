@@ -1,0 +1,204 @@
+"""SimulatedTaskManager: an event loop whose turns take the virtual time of the work they do.
+
+One turn reads what has arrived, steps the tasks and sends, as the runtime's loop does. While it is
+busy, records and bytes pile up, and the next turn finds them together: this is why messages grow
+under load even with timeout 0. Each TaskManager has a core of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flinknet.core.buffers import NetworkBufferPool
+from flinknet.core.producer import OutputFlusher, RecordWriter
+from flinknet.tasks import SinkTask, SourceTask
+from flinknet.tasks.source import SourceState
+
+from .link import LinkEnd
+from .scheduler import Scheduler
+from .source_plan import PlannedArrivals
+
+STEPS_PER_TURN = 16
+"""Steps of a task in one turn, as in the runtime's loop."""
+
+BUSY_NS_MAX = 200_000
+"""A sink that works on a buffer for longer lets the loop serve the others meanwhile.
+
+Shorter work is the loop's own.
+"""
+
+NEVER_NS = 2**63 - 1
+
+
+class SimulatedSource:
+    """Steps a SourceTask when something can come of it, and charges the loop for the records.
+
+    Args:
+        segment_instants: when a record opens another segment; None to step for every record.
+    """
+
+    def __init__(
+        self,
+        task: SourceTask,
+        writer: RecordWriter,
+        flusher: OutputFlusher,
+        arrivals: PlannedArrivals | None,
+        segment_instants: list[int] | None,
+        end_ns: int,
+        *,
+        emit_ns_per_record: float,
+    ) -> None:
+        self.task = task
+        self._writer = writer
+        self._flusher = flusher
+        self._arrivals = arrivals
+        self._emit_ns = emit_ns_per_record
+        self._stops = None if segment_instants is None else [*segment_instants, end_ns]
+        self._next_stop = 0
+
+    def step(self, now_ns: int, free_since_ns: int) -> tuple[int, int]:
+        """Emit what is due. Returns: the instant when that is done, and when to step again.
+
+        Records that came while the loop was idle were emitted then, in time it did not need
+        otherwise.
+        """
+        task, arrivals = self.task, self._arrivals
+        if arrivals is None:
+            return self._step_at_max_rate(now_ns)
+        first_ns = arrivals.next_ns()
+        emitted = task.emitted_records
+        beat_ns = self._flusher.next_deadline_ns()
+        if beat_ns is not None and beat_ns <= now_ns and first_ns is not None:
+            # What was due before the beat must be there when it flushes.
+            self._emit_until(beat_ns - 1)
+        next_ns = self._emit_until(now_ns)
+        count = task.emitted_records - emitted
+        if count:
+            assert first_ns is not None
+            idle_ns = first_ns if first_ns > free_since_ns else free_since_ns
+            now_ns = max(now_ns, idle_ns + int(count * self._emit_ns))
+        if self._stops is not None and task.state is SourceState.RUNNING:
+            next_ns = self._stop_after(now_ns)
+            beat_ns = self._flusher.next_deadline_ns()
+            if beat_ns is not None and beat_ns < next_ns:
+                next_ns = beat_ns
+        return now_ns, next_ns
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the writer waits for buffers."""
+        return self._writer.is_waiting or not self._writer.is_available
+
+    def _emit_until(self, until_ns: int) -> int:
+        while True:
+            next_ns = self.task.step(now_ns=until_ns)
+            if next_ns is None:
+                return NEVER_NS
+            if next_ns > until_ns:
+                return next_ns
+
+    def _step_at_max_rate(self, now_ns: int) -> tuple[int, int]:
+        task = self.task
+        for _ in range(STEPS_PER_TURN):
+            emitted = task.emitted_records
+            next_ns = task.step(now_ns=now_ns)
+            is_again = next_ns == now_ns
+            now_ns += int((task.emitted_records - emitted) * self._emit_ns)
+            if not is_again:
+                return now_ns, NEVER_NS if next_ns is None else next_ns
+        return now_ns, now_ns
+
+    def _stop_after(self, now_ns: int) -> int:
+        stops = self._stops
+        assert stops is not None
+        position = self._next_stop
+        while position < len(stops) and stops[position] <= now_ns:
+            position += 1
+        self._next_stop = position
+        return stops[position] if position < len(stops) else NEVER_NS
+
+
+class SimulatedSink:
+    """Steps a SinkTask and charges the loop for each buffer."""
+
+    def __init__(self, task: SinkTask, *, receive_ns_per_message: float) -> None:
+        self.task = task
+        self._receive_ns = int(receive_ns_per_message)
+        self._busy_until_ns = -1
+
+    def step(self, now_ns: int) -> tuple[int, int]:
+        """Take buffers. Returns.
+
+        The instant when the loop is done with that, and when to step again.
+        """
+        if now_ns < self._busy_until_ns:
+            return now_ns, self._busy_until_ns
+        task = self.task
+        gate = task.gate
+        for _ in range(STEPS_PER_TURN):
+            if gate.is_available and not task.is_paused:
+                now_ns += self._receive_ns
+            next_ns = task.step(now_ns=now_ns)
+            if next_ns is None:
+                return now_ns, NEVER_NS
+            if next_ns - now_ns > BUSY_NS_MAX:
+                self._busy_until_ns = next_ns
+                return now_ns, next_ns
+            now_ns = next_ns
+        return now_ns, now_ns
+
+
+class SimulatedTaskManager:
+    """Network memory, sockets and tasks on one loop."""
+
+    def __init__(self, name: str, scheduler: Scheduler, memory: NetworkBufferPool) -> None:
+        self.name = name
+        self.memory = memory
+        self.ends: list[LinkEnd] = []
+        self.sources: Sequence[SimulatedSource] = ()
+        self.sinks: Sequence[SimulatedSink] = ()
+        self._scheduler = scheduler
+        self._wake_ns = NEVER_NS
+        self._free_since_ns = scheduler.now_ns
+
+    def wake(self, at_ns: int) -> None:
+        """Take a turn at an instant, or when the turn that goes on then is over."""
+        at_ns = max(at_ns, self._free_since_ns, self._scheduler.now_ns)
+        if at_ns < self._wake_ns:
+            self._wake_ns = at_ns
+            self._scheduler.at(at_ns, self._turn)
+
+    def _turn(self) -> None:
+        now_ns = self._scheduler.now_ns
+        if now_ns != self._wake_ns:
+            return  # an earlier turn has taken this one's place
+        self._wake_ns = NEVER_NS
+        for end in self.ends:
+            arrival_ns = end.next_arrival_ns
+            if arrival_ns is not None and arrival_ns <= now_ns:
+                end.receive(now_ns=now_ns)
+        next_ns = NEVER_NS
+        free_since_ns = self._free_since_ns
+        for source in self.sources:
+            now_ns, again_ns = source.step(now_ns, free_since_ns)
+            next_ns = min(next_ns, again_ns)
+        for sink in self.sinks:
+            now_ns, again_ns = sink.step(now_ns)
+            next_ns = min(next_ns, again_ns)
+        is_blocked = any(source.is_blocked for source in self.sources)
+        for end in self.ends:
+            sent_bytes = end.sent_bytes
+            now_ns = end.pump(now_ns=now_ns)
+            if is_blocked and end.sent_bytes != sent_bytes:
+                next_ns = now_ns  # buffers came back to the writer
+            arrival_ns = end.next_arrival_ns
+            if arrival_ns is not None and arrival_ns < next_ns:
+                next_ns = arrival_ns
+            deadline_ns = end.connection.next_deadline_ns()
+            if deadline_ns is not None and deadline_ns < next_ns:
+                next_ns = max(deadline_ns, now_ns)
+                if deadline_ns <= now_ns:
+                    end.connection.handle_deadline(now_ns=now_ns)
+        self._free_since_ns = now_ns
+        if next_ns != NEVER_NS:
+            self.wake(next_ns)
