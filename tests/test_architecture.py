@@ -66,7 +66,7 @@ ONLY_IN = {
     "datetime": set(),
     "socket": {"runtime", "capture.tap"},
     "selectors": {"runtime", "capture.tap"},
-    "signal": {"runtime"},
+    "signal": {"runtime", "replay.jvm"},
     "multiprocessing": {"runtime"},
     "threading": set(),
     "asyncio": set(),

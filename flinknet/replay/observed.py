@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -89,11 +88,7 @@ def collect(tables: ObservedTables, runs: Sequence[RecordedRun]) -> list[Observe
         "latency": tables.latency,
         "credit_starved": tables.credit_starved,
     }
-    with ThreadPoolExecutor(
-        len(frames)
-    ) as jobs:  # small jobs: they wait for planning, not for cores
-        tables_of_rows = jobs.map(_rows, frames.values())
-        rows = dict(zip(frames, tables_of_rows, strict=True))
+    rows = {name: [row.asDict() for row in frame.collect()] for name, frame in frames.items()}
     return [
         ObservedRows(
             **{
@@ -176,10 +171,6 @@ def latency_summary(row: Row | None) -> LatencySummary:
     if row is None or row["count"] is None:
         return LatencySummary(count=0)
     return LatencySummary(**{each.name: row[each.name] for each in fields(LatencySummary)})
-
-
-def _rows(frame: DataFrame) -> list[Row]:
-    return [row.asDict() for row in frame.collect()]
 
 
 def _messages(rows: Sequence[Row]) -> int:

@@ -19,6 +19,7 @@ import flinknet
 from flinknet.errors import FlinknetError
 
 from .java import find_java, launcher_home
+from .jvm import spark_context
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,24 +34,22 @@ _LOG4J2 = """rootLogger.level = off
 rootLogger.appenderRef.nowhere.ref = nowhere
 appender.nowhere.type = Null
 appender.nowhere.name = nowhere
-logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
-logger.gateway.level = off
 """
 
 
 @contextmanager
 def spark_session(master: str = LOCAL_MASTER) -> Iterator[SparkSession]:
-    """A session that ends, with all its files, when the block ends.
+    """A session that ends, with its JVM and all its files, when the block ends.
 
     Raises: FlinknetError if Spark cannot be started.
     """
+    from pyspark.sql import SparkSession
+
     work_dir = Path(tempfile.mkdtemp(prefix="flinknet-spark-"))
     try:
-        spark = _start(master, work_dir)
-        try:
-            yield spark
-        finally:
-            spark.stop()
+        settings, environment = _settings(master, work_dir), _environment(master, work_dir)
+        with spark_context(settings, environment, work_dir / "stderr") as context:
+            yield SparkSession(context)
     finally:
         shutil.rmtree(work_dir, ignore_errors=True)
 
@@ -81,36 +80,31 @@ def is_local(master: str) -> bool:
     return master.startswith("local")
 
 
-def _start(master: str, work_dir: Path) -> SparkSession:
+def _environment(master: str, work_dir: Path) -> dict[str, str]:
     import pyspark
-    from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
 
-    os.environ["JAVA_HOME"] = str(launcher_home(find_java()))
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1")
+    environment = {
+        "JAVA_HOME": str(launcher_home(find_java())),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1",
+    }
     if is_local(master):
         (work_dir / "log4j2.properties").write_text(_LOG4J2)
-        os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
-        os.environ["SPARK_CONF_DIR"] = str(work_dir)
-        _put_on_python_path(Path(flinknet.__file__).parent.parent)
-        os.environ["SPARK_LOCAL_DIRS"] = str(work_dir)
-        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.appName("flinknet trace replay").master(master)
-    for key, value in _settings(master, work_dir).items():
-        builder = builder.config(key, value)
-    try:
-        return builder.getOrCreate()
-    except (PySparkException, OSError) as error:
-        raise FlinknetError(f"Spark does not start with master {master}: {error}") from error
+        environment |= {
+            "SPARK_HOME": str(Path(pyspark.__file__).parent),
+            "SPARK_CONF_DIR": str(work_dir),
+            "SPARK_LOCAL_DIRS": str(work_dir),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYTHONPATH": _python_path(),
+        }
+    return environment
 
 
-def _put_on_python_path(directory: Path) -> None:
-    """Let Python workers find the same flinknet, also where it is not installed."""
-    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if str(directory) not in paths:
-        os.environ["PYTHONPATH"] = os.pathsep.join([str(directory), *filter(None, paths)])
+def _python_path() -> str:
+    """Lets Python workers find the same flinknet, also where it is not installed."""
+    ours = str(Path(flinknet.__file__).parent.parent)
+    return os.pathsep.join([ours, *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def _settings(master: str, work_dir: Path) -> dict[str, str]:
@@ -121,6 +115,8 @@ def _settings(master: str, work_dir: Path) -> dict[str, str]:
         "-XX:-UsePerfData",
     ]
     settings = {
+        "spark.app.name": "flinknet trace replay",
+        "spark.master": master,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -134,7 +130,6 @@ def _settings(master: str, work_dir: Path) -> dict[str, str]:
         settings |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.python.daemon.module": "flinknet.replay.worker_daemon",
             "spark.driver.memory": "1g",
             "spark.driver.extraJavaOptions": " ".join(java_options),
         }
