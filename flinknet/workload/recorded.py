@@ -115,7 +115,8 @@ class SimulatedOutcome:
         records: records that reached their consumer.
         messages: data buffers sent.
         duration_ns: virtual time from the start of the window until the last record was consumed,
-            or the length of the window if that is longer.
+            less one buffer timeout, or the length of the window if that is longer. At maximum rate
+            until the last record was consumed: when records came is then not given.
         backlog_buffers: backlog that the data messages carried.
     """
 

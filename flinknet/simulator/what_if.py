@@ -1,0 +1,212 @@
+"""What-if: recorded arrivals under other network settings, in virtual time.
+
+The simulation starts with empty queues at the start of the window and ends its data a beat of the
+buffer timeout after the window: records in half-filled buffers leave as they would have. Without a
+timeout they leave at the end of the window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
+from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.core.wire.ids import InputChannelID
+from flinknet.errors import InvariantViolatedError
+from flinknet.histogram import LogLinearHistogram
+from flinknet.results import BacklogSummary
+from flinknet.tasks.deployment import DeployedChannel, Deployment
+from flinknet.workload.payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
+from flinknet.workload.recorded import RecordedChannel, RecordedExchange, SimulatedOutcome
+
+from .cluster import Cluster
+from .source_plan import SourcePlan
+
+_SENT, _BUFFER_RESPONSE = int(TracePoint.SENT), int(MessageKind.BUFFER_RESPONSE)
+
+
+class BacklogProbe:
+    """A Probe that keeps what the data messages say of the backlog, and nothing else."""
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.backlog_total = 0
+        self.backlog_max: int | None = None
+
+    def record(
+        self,
+        _at_ns: int,
+        _channel: int,
+        point: int,
+        kind: int,
+        data_type: int,
+        _reason: int,
+        _sequence_number: int,
+        _payload_bytes: int,
+        _records: int,
+        _first_record_ns: int,
+        _last_record_ns: int,
+        backlog_buffers: int,
+        *_others: int,
+    ) -> None:
+        """Count a data message that was sent."""
+        if point == _SENT and kind == _BUFFER_RESPONSE and data_type in IS_BUFFER:
+            self.messages += 1
+            self.backlog_total += backlog_buffers
+            if self.backlog_max is None or backlog_buffers > self.backlog_max:
+                self.backlog_max = backlog_buffers
+
+    def summary(self) -> BacklogSummary:
+        """Backlog over the data messages."""
+        mean = self.backlog_total / self.messages if self.messages else None
+        return BacklogSummary(mean, self.backlog_max)
+
+
+def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOutcome:
+    """Drive a recorded exchange through the stack under other settings.
+
+    Records all have the mean length of the recorded ones, at least what the stamp needs.
+
+    Raises: SimulationError when the run does not come to its end, or loses records.
+    """
+    exchange = without_idle_tasks(exchange)
+    if not exchange.channels:
+        return SimulatedOutcome(
+            LogLinearHistogram(), 0, 0, exchange.duration_ns, BacklogSummary(None, None)
+        )
+    deployment = deployment_of(exchange, network)
+    start_ns = exchange.measured_from_ns
+    probe = BacklogProbe()
+    task_managers = 1 + max(deployment.consumer_task_managers)
+    cluster = Cluster(
+        deployment,
+        plans_of(exchange, network),
+        exchange.costs,
+        start_ns=start_ns,
+        probes=(probe,) * task_managers,
+    )
+    cluster.run_until_idle()
+    if cluster.error is not None:
+        raise InvariantViolatedError(str(cluster.error), exchange.seed)
+    latency, records, last_ns = LogLinearHistogram(), 0, start_ns
+    for task in cluster.sinks:
+        for sink in task.sinks:
+            sink.settle()
+            latency.merge(sink.latency)
+            records += sink.records
+            last_ns = max(last_ns, sink.last_measured_ns)
+    if records != exchange.records:
+        raise InvariantViolatedError(
+            f"{records} records arrived of {exchange.records}", exchange.seed
+        )
+    duration_ns = last_ns - start_ns
+    if not exchange.is_max_rate:
+        # What the last records waited for the beat is latency, not want of throughput.
+        duration_ns = max(duration_ns - max(network.buffer_timeout_ns, 0), exchange.duration_ns)
+    return SimulatedOutcome(
+        latency=latency,
+        records=records,
+        messages=probe.messages,
+        duration_ns=duration_ns,
+        backlog_buffers=probe.summary(),
+    )
+
+
+def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
+    """The same exchange without the channels and tasks that no record went through."""
+    channels = [channel for channel in exchange.channels if channel.arrivals_ns.size]
+    producers = sorted({channel.producer for channel in channels})
+    consumers = sorted({channel.consumer for channel in channels})
+    costs = exchange.costs
+    return replace(
+        exchange,
+        producers=len(producers),
+        consumers=len(consumers),
+        channels=tuple(
+            replace(
+                channel,
+                producer=producers.index(channel.producer),
+                consumer=consumers.index(channel.consumer),
+            )
+            for channel in channels
+        ),
+        costs=replace(
+            costs,
+            consume_ns_per_record=tuple(costs.consume_ns_per_record[each] for each in consumers),
+        ),
+    )
+
+
+def deployment_of(exchange: RecordedExchange, network: NetworkConfig) -> Deployment:
+    """Who runs where: tasks whose channels share a connection share TaskManagers."""
+    lengths = [channel.record_wire_bytes for channel in exchange.channels]
+    weights = [channel.arrivals_ns.size for channel in exchange.channels]
+    value_bytes = round(float(np.average(lengths, weights=weights))) - OVERHEAD_BYTES
+    value_bytes = max(value_bytes, SMALLEST_VALUE_BYTES)
+    subpartitions = [0] * exchange.producers
+    channels = []
+    for channel in exchange.channels:
+        channels.append(
+            DeployedChannel(
+                channel.channel,
+                channel.producer,
+                channel.consumer,
+                subpartitions[channel.producer],
+                InputChannelID(channel.channel.to_bytes(16, "big")),
+            )
+        )
+        subpartitions[channel.producer] += 1
+    scenario = Scenario(
+        network=network,
+        workload=WorkloadConfig(
+            producers=exchange.producers,
+            consumers=exchange.consumers,
+            record_size=RecordSize(value_bytes, value_bytes),
+        ),
+        seed=exchange.seed,
+    )
+    upstream = _groups(exchange.producers, [(c.producer, c.connection) for c in exchange.channels])
+    downstream = _groups(
+        exchange.consumers, [(c.consumer, c.connection) for c in exchange.channels]
+    )
+    first = 1 + max(upstream)
+    return Deployment(
+        scenario, tuple(channels), tuple(upstream), tuple(first + each for each in downstream)
+    )
+
+
+def plans_of(exchange: RecordedExchange, network: NetworkConfig) -> list[SourcePlan]:
+    """What each producer emits, in the order of the recorded instants."""
+    end_ns = exchange.measured_to_ns + max(network.buffer_timeout_ns, 0)
+    plans = []
+    for producer in range(exchange.producers):
+        own = [channel for channel in exchange.channels if channel.producer == producer]
+        plans.append(_plan_of(own, end_ns, is_max_rate=exchange.is_max_rate))
+    return plans
+
+
+def _plan_of(channels: list[RecordedChannel], end_ns: int, *, is_max_rate: bool) -> SourcePlan:
+    counts = [channel.arrivals_ns.size for channel in channels]
+    instants_ns = np.concatenate([channel.arrivals_ns for channel in channels])
+    subpartitions = np.repeat(np.arange(len(channels), dtype=np.int32), counts)
+    order = np.argsort(instants_ns, kind="stable")
+    routes = None if len(channels) == 1 else subpartitions[order]
+    if is_max_rate:
+        return SourcePlan(routes, None, len(order))
+    instants_ns = instants_ns[order]
+    return SourcePlan(routes, instants_ns, len(order), max(end_ns, int(instants_ns[-1])))
+
+
+def _groups(members: int, links: list[tuple[int, int]]) -> list[int]:
+    """The group of each member, counted from 0, where members of one connection are together."""
+    group = list(range(members))
+    first_of: dict[int, int] = {}
+    for member, connection in links:
+        other = first_of.setdefault(connection, member)
+        old, new = group[member], group[other]
+        group = [new if each == old else each for each in group]
+    numbers = {each: number for number, each in enumerate(dict.fromkeys(group))}
+    return [numbers[each] for each in group]
