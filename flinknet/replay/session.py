@@ -113,7 +113,7 @@ def _settings(master: str, work_dir: Path) -> dict[str, str]:
         f"-Dderby.system.home={work_dir}",
         "-XX:+UseParallelGC",
         "-XX:-UsePerfData",
-        "-XX:TieredStopAtLevel=1",  # replays last seconds: optimised code comes too late (7 instead of 10 s)
+        "-XX:TieredStopAtLevel=1",  # a replay lasts seconds: 7 instead of 10 s
     ]
     settings = {
         "spark.app.name": "flinknet trace replay",
