@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from flinknet.config import NetworkConfig
-from flinknet.core.buffers import LocalBufferPool, NetworkBufferPool
+from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.connection import Connection
 from flinknet.core.consumer import ConsumerConnection, RemoteInputChannel, SingleInputGate
 from flinknet.core.probe import NullProbe, Probe
@@ -21,6 +21,7 @@ from flinknet.core.producer import (
     ResultPartitionManager,
     SerializedRecords,
 )
+from flinknet.core.wire.frames import Direction, FrameDecoder
 from flinknet.core.wire.ids import (
     ExecutionAttemptID,
     ExecutionGraphID,
@@ -31,6 +32,7 @@ from flinknet.core.wire.ids import (
     JobVertexID,
     ResultPartitionID,
 )
+from flinknet.core.wire.messages import Message
 
 RECEIVER = InputChannelID(bytes(range(1, 17)))
 OTHER_RECEIVER = InputChannelID(b"\xff" * 8 + b"\x7f" + b"\xff" * 7)
@@ -119,6 +121,66 @@ def sent_bytes(connection: Connection, now_ns: int = 0) -> bytes:
     return bytes(out)
 
 
+class Consumer:
+    """The consuming half alone: a gate whose channel i reads subpartition i, and a connection."""
+
+    def __init__(
+        self,
+        *,
+        channels: int = 1,
+        exclusive_buffers: int = 2,
+        floating_buffers: int = 8,
+        segment_size_bytes: int = 100,
+        buffers: int = 200,
+        probe: Probe | None = None,
+    ) -> None:
+        self.memory = NetworkBufferPool(buffers, segment_size_bytes)
+        self.pool = self.memory.create_buffer_pool(1, floating_buffers)
+        self.gate = SingleInputGate()
+        self.channels = [
+            RemoteInputChannel(
+                index,
+                receiver_id,
+                partition_id(),
+                index,
+                self.gate,
+                index,
+                self.memory,
+                self.pool,
+                exclusive_buffers,
+            )
+            for index, receiver_id in enumerate(receiver_ids(channels))
+        ]
+        self.gate.set_channels(self.channels)
+        self.connection = ConsumerConnection("the producer", probe or NullProbe())
+        for channel in self.channels:
+            self.connection.request_subpartition(channel, now_ns=0)
+
+    def receive(self, *messages: Message) -> None:
+        """Take messages of the producer."""
+        data = b"".join(message.encode() for message in messages)
+        self.connection.receive_data(memoryview(data), now_ns=0)
+
+    def sent(self) -> list[Message]:
+        """What the consumer has to say now."""
+        return FrameDecoder(Direction.CONSUMER_TO_PRODUCER).feed(sent_bytes(self.connection))
+
+    def consume(self) -> list[tuple[int, int, bytes]]:
+        """Take everything that the gate has, and recycle it: (channel, data type, bytes)."""
+        taken = []
+        while (polled := self.gate.poll()) is not None:
+            channel, buffer, _ = polled
+            taken.append((channel.index, int(buffer.data_type), bytes(buffer.payload)))
+            buffer.recycle()
+        return taken
+
+    def close(self) -> None:
+        """Release all channels and the pool of the gate."""
+        for channel in self.channels:
+            channel.release()
+        self.pool.destroy()
+
+
 class Pair:
     """One TaskManager that produces, one that consumes, one TCP connection between them.
 
@@ -138,7 +200,6 @@ class Pair:
         self.now_ns = 0
         self.exclusive_buffers = network.exclusive_buffers
         self.producer_memory = NetworkBufferPool(buffers, network.segment_size_bytes)
-        self.consumer_memory = NetworkBufferPool(buffers, network.segment_size_bytes)
         output_pool = self.producer_memory.create_buffer_pool(
             channels + 1,
             channels * network.exclusive_buffers + network.floating_buffers,
@@ -150,30 +211,18 @@ class Pair:
             partition_id(), channels, output_pool, exclusive_buffers=network.exclusive_buffers
         )
         self.producer, self.manager = producer_of(self.partition, probe=probe)
-        self.consumer = ConsumerConnection("the producer", probe or NullProbe())
-        self.gate = SingleInputGate()
-        self.input_pool: LocalBufferPool = self.consumer_memory.create_buffer_pool(
-            1, network.floating_buffers
+        self.input = Consumer(
+            channels=channels,
+            exclusive_buffers=network.exclusive_buffers,
+            floating_buffers=network.floating_buffers,
+            segment_size_bytes=network.segment_size_bytes,
+            buffers=buffers,
+            probe=probe,
         )
-        self.channels = [
-            RemoteInputChannel(
-                index,
-                receiver_id,
-                partition_id(),
-                index,
-                self.gate,
-                index,
-                self.consumer_memory,
-                self.input_pool,
-                network.exclusive_buffers,
-            )
-            for index, receiver_id in enumerate(receiver_ids(channels))
-        ]
-        self.gate.set_channels(self.channels)
+        self.consumer, self.gate = self.input.connection, self.input.gate
+        self.channels = self.input.channels
         self.to_consumer = bytearray()
         self.to_producer = bytearray()
-        for channel in self.channels:
-            self.consumer.request_subpartition(channel, now_ns=self.now_ns)
 
     def send(self) -> bool:
         """Let each side whose last bytes were all delivered hand over new ones.
@@ -220,12 +269,3 @@ class Pair:
             if not self.step():
                 return
         raise AssertionError(f"the pair still moves after {limit} steps")
-
-    def consume(self) -> list[tuple[int, int, bytes]]:
-        """Take everything that the gate has, and recycle it: (channel, data type, bytes)."""
-        taken = []
-        while (polled := self.gate.poll()) is not None:
-            channel, buffer, _ = polled
-            taken.append((channel.index, int(buffer.data_type), bytes(buffer.payload)))
-            buffer.recycle()
-        return taken

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from hypothesis import strategies as st
 
+from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.wire import events as ev
 from flinknet.core.wire import ids, records
@@ -132,3 +135,39 @@ def chunkings(data: bytes) -> st.SearchStrategy[list[bytes]]:
     """Ways to cut `data` into pieces, empty ones among them."""
     cuts = st.lists(st.integers(0, len(data)), max_size=8).map(sorted)
     return cuts.map(lambda at: [data[a:b] for a, b in zip([0, *at], [*at, len(data)], strict=True)])
+
+
+@dataclass(frozen=True)
+class ArrivalPlan:
+    """What ScheduledArrivals is made from."""
+
+    law: str
+    rate_per_s: float
+    start_ns: int
+    records: int
+    seed: int
+
+
+def arrival_plans() -> st.SearchStrategy[ArrivalPlan]:
+    """Every law, from a record a second to many a microsecond."""
+    return st.builds(
+        ArrivalPlan,
+        st.sampled_from(["constant", "poisson", "bursts"]),
+        st.floats(1, 5e6),
+        st.integers(0, 10**15),
+        st.integers(1, 40_000),
+        st.integers(0, 2**31),
+    )
+
+
+def network_configs() -> st.SearchStrategy[NetworkConfig]:
+    """Small segments and pools, so that bounds are met: quotas, overdraft, no exclusive buffers."""
+    return st.builds(
+        NetworkConfig,
+        segment_size_bytes=st.sampled_from([20, 32, 100]),
+        exclusive_buffers=st.integers(0, 3),
+        floating_buffers=st.integers(1, 5),
+        max_buffers_per_channel=st.integers(1, 10),
+        max_overdraft_buffers=st.integers(0, 5),
+        buffer_timeout_ns=st.sampled_from([-1, 0, 1000, 100_000]),
+    )

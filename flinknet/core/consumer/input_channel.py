@@ -100,6 +100,9 @@ class RemoteInputChannel:
         Raises: BufferReorderingError; FrameCorruptedError for a blocking event with a backlog.
         """
         self._check_sequence_number(sequence_number, buffer)
+        if self.is_released:  # in the middle of this buffer
+            buffer.recycle()
+            return
         if buffer.data_type in IS_BLOCKING_UPSTREAM:
             if backlog_buffers:
                 buffer.recycle()

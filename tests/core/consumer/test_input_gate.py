@@ -1,0 +1,119 @@
+"""SingleInputGate: whose turn it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinknet.core.buffers import DataType
+from flinknet.core.wire.messages import BufferResponse
+from flinknet.errors import ProducerFailedError
+from tests.pair import Consumer
+
+
+def deliver(consumer: Consumer, channel: int, count: int = 1) -> None:
+    """Events that say whose they are: they cost no buffer."""
+    target = consumer.channels[channel]
+    for _ in range(count):
+        consumer.receive(
+            BufferResponse(
+                target.receiver_id,
+                channel,
+                target.expected_sequence_number,
+                0,
+                DataType.EVENT_BUFFER,
+                False,
+                b"event",
+            )
+        )
+
+
+def turns(consumer: Consumer) -> list[int]:
+    return [channel for channel, _, _ in consumer.consume()]
+
+
+@pytest.mark.row("S051")
+def test_channels_take_turns_of_one_buffer() -> None:
+    consumer = Consumer(channels=3)
+    for channel in range(3):
+        deliver(consumer, channel, 3)
+    assert turns(consumer) == [0, 1, 2, 0, 1, 2, 0, 1, 2]
+
+
+@pytest.mark.row("S051")
+def test_an_empty_channel_leaves_the_queue_and_comes_back_with_its_next_buffer() -> None:
+    consumer = Consumer(channels=2)
+    deliver(consumer, 0)
+    assert turns(consumer) == [0]
+    assert not consumer.gate.is_available
+    deliver(consumer, 1)
+    deliver(consumer, 0)
+    assert consumer.gate.is_available
+    assert turns(consumer) == [1, 0]
+
+
+@pytest.mark.row("S049")
+def test_a_channel_stands_in_the_queue_once() -> None:
+    consumer = Consumer(channels=2)
+    deliver(consumer, 0)
+    for _ in range(5):
+        consumer.gate.queue_channel(consumer.channels[0])
+    assert list(consumer.gate._ready) == [consumer.channels[0]]
+
+
+@pytest.mark.row("S047")
+def test_the_gate_is_told_of_the_first_buffer_only_and_order_is_kept() -> None:
+    consumer = Consumer()
+    deliver(consumer, 0, 2)
+    assert len(consumer.gate._ready) == 1
+    numbers = []
+    while (polled := consumer.gate.poll()) is not None:
+        numbers.append(polled[2])
+    assert numbers == [0, 1]
+
+
+@pytest.mark.row("S053")
+def test_an_empty_gate_gives_nothing() -> None:
+    assert Consumer().gate.poll() is None
+
+
+@pytest.mark.row("S050")
+def test_a_channel_that_ended_is_never_queued_again() -> None:
+    consumer = Consumer(channels=2)
+    deliver(consumer, 0, 2)
+    gate = consumer.gate
+    polled = gate.poll()
+    assert polled is not None
+    gate.end_channel(polled[0])
+    assert not gate.is_available
+    gate.queue_channel(consumer.channels[0])
+    assert not gate.is_available
+    assert not gate.is_finished
+    with pytest.raises(RuntimeError, match="twice"):
+        gate.end_channel(consumer.channels[0])
+    gate.end_channel(consumer.channels[1])
+    assert gate.is_finished
+
+
+def test_a_channel_that_failed_gives_what_it_has_and_then_its_error() -> None:
+    consumer = Consumer(channels=2)
+    deliver(consumer, 0)
+    deliver(consumer, 1, 2)
+    consumer.channels[0].fail(ProducerFailedError("first"))
+    consumer.channels[0].fail(ProducerFailedError("second"))
+    order = []
+    for _ in range(2):
+        polled = consumer.gate.poll()
+        assert polled is not None
+        order.append(polled[0].index)
+    assert order == [0, 1]
+    with pytest.raises(ProducerFailedError, match="first"):
+        consumer.gate.poll()
+    assert turns(consumer) == [1]
+
+
+def test_a_channel_that_lost_its_buffers_is_passed_over() -> None:
+    consumer = Consumer(channels=2)
+    deliver(consumer, 0)
+    deliver(consumer, 1)
+    consumer.channels[0].release()
+    assert turns(consumer) == [1]
