@@ -94,8 +94,14 @@ class ConsumerConnection:
             raise
 
     def receive_eof(self, *, now_ns: int) -> None:
-        """The producer is gone: every channel that is still open fails."""
+        """The producer is gone: every channel that is still open fails.
+
+        A buffer that has come in part goes back (Flink: BufferResponseDecoder.onChannelInactive).
+        """
         self._now_ns = now_ns
+        if self._buffer is not None:
+            self._buffer.recycle()
+            self._buffer = None
         if self._channels:
             self._fail_all(
                 RemoteTransportError(

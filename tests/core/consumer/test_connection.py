@@ -217,6 +217,16 @@ def test_a_channel_released_in_the_middle_of_a_buffer_drops_it() -> None:
     assert consumer.memory.available_buffers == consumer.memory.total_buffers
 
 
+def test_a_connection_lost_in_the_middle_of_a_buffer_gives_the_buffer_back() -> None:
+    consumer = consumer_of()
+    (channel,) = consumer.channels
+    frame = response(channel.receiver_id, payload=b"payload").encode()
+    consumer.connection.receive_data(memoryview(frame[:50]), now_ns=0)
+    consumer.connection.receive_eof(now_ns=0)
+    consumer.close()
+    assert consumer.memory.available_buffers == consumer.memory.total_buffers
+
+
 @pytest.mark.row("S095")
 @pytest.mark.parametrize("chunk_bytes", [1, 3, 47, 54])
 def test_the_stream_may_be_cut_anywhere(chunk_bytes: int) -> None:
