@@ -18,7 +18,7 @@ from flinknet.core.producer import (
     RecordWriter,
     ResultPartitionManager,
 )
-from flinknet.errors import FlinknetError, StalledError
+from flinknet.errors import FlinknetError, SimulationError, StalledError
 from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
 from flinknet.tasks.assembly import create_gate, create_partition, segments_of
 from flinknet.tasks.deployment import Deployment, deploy
@@ -83,7 +83,7 @@ class Cluster:
         self._plans = plans
         self._costs = costs
         self._start_ns = start_ns
-        self._faults = faults
+        self.faults = faults
         self._flush_overhead_ns = flush_overhead_ns
         self._send_costs = SendCosts(costs.send_ns_per_message, costs.send_ns_per_byte)
         latency_ns = max(0, int(costs.transit_ns - costs.send_ns_per_message))
@@ -159,9 +159,11 @@ class Cluster:
         """
         try:
             return self.scheduler.step()
+        except SimulationError:
+            raise
         except FlinknetError as error:
             self.cancel(error)
-            return False
+            return True
 
     def run_until(self, at_ns: int) -> None:
         """Let everything happen up to and including an instant."""
@@ -189,6 +191,8 @@ class Cluster:
     def cancel(self, error: FlinknetError) -> None:
         """End the job: close all connections, give everything back. The first error is kept."""
         self.error = self.error or error
+        for task_manager in self.task_managers:
+            task_manager.sources = task_manager.sinks = ()
         for link in self.links.values():
             link.reset(now_ns=self.now_ns)
         for sink in self.sinks:
@@ -259,7 +263,7 @@ class Cluster:
         self, connection: Connection, index: int, costs: SendCosts, *, side: int
     ) -> LinkEnd:
         task_manager = self.task_managers[index]
-        faults = LinkFaults.of(self._faults, len(self.links), side, origin_ns=self._start_ns)
+        faults = LinkFaults.of(self.faults, len(self.links), side, origin_ns=self._start_ns)
         end = LinkEnd(connection, self._link_settings, costs, task_manager.wake, faults)
         task_manager.ends.append(end)
         return end
@@ -351,7 +355,7 @@ class Cluster:
 
     def _schedule_faults(self) -> None:
         """Those faults that happen at an instant."""
-        start_ns, faults = self._start_ns, self._faults
+        start_ns, faults = self._start_ns, self.faults
         for number, at_ns in faults.resets:
             link = list(self.links.values())[number]
             self.scheduler.at(start_ns + at_ns, partial(self._reset, link))
@@ -381,13 +385,14 @@ class Cluster:
         """Another task takes the memory that no pool of a TaskManager was promised, for a while."""
         task_manager = self.task_managers[exhaustion.index]
         memory = task_manager.memory
-        promised = sum(pool.required_buffers for pool in memory.pools) + sum(
+        exclusive = sum(
             channel.initial_credit
             for consumer in self.deployment.consumers_on(exhaustion.index)
             for channel in self.gates[consumer].channels
         )
 
         def begin() -> None:
+            promised = sum(pool.required_buffers for pool in memory.pools) + exclusive
             rival = memory.create_buffer_pool(memory.total_buffers - promised, 0)
             taken = []
             while (buffer := rival.try_request()) is not None:

@@ -1,0 +1,237 @@
+"""Checkers: what must hold in every run, seen from outside; safety (nothing wrong) and liveness (something happens).
+
+They read what probes are told and what the stack shows; they know nothing of how it works inside.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.probe import MessageKind, Probe, TracePoint
+from flinknet.errors import InvariantViolatedError, StalledError
+
+from .cluster import Cluster
+
+_CHECK_INTERVAL_STEPS = 16
+"""Between two looks at the credits of all channels."""
+
+
+@dataclass(slots=True)
+class ChannelView:
+    """One channel as its messages show it."""
+
+    sent_messages: int = 0
+    received_messages: int = 0
+    sent_buffers: int = 0
+    received_buffers: int = 0
+    credit: int = 0
+    announced: int = 0
+    credited: int = 0
+    sent_at_ns: deque[int] = field(default_factory=deque)
+    to_consume: deque[int] = field(default_factory=deque)
+
+
+class ProtocolChecker:
+    """A Probe of all TaskManagers that follows every message, and hands each event on.
+
+    Sequence numbers are contiguous from 0 where a message leaves, arrives and is consumed; nothing
+    arrives before it left; data leaves only with credit, and credit is what was announced.
+    """
+
+    def __init__(self, seed: int, probe: Probe | None = None) -> None:
+        self.channels: dict[int, ChannelView] = {}
+        self._seed = seed
+        self._probe = probe
+
+    def record(
+        self,
+        at_ns: int,
+        channel: int,
+        point: int,
+        kind: int,
+        data_type: int,
+        reason: int,
+        sequence_number: int,
+        payload_bytes: int,
+        records: int,
+        first_record_ns: int,
+        last_record_ns: int,
+        backlog_buffers: int,
+        credit_before: int,
+        credit_after: int,
+        pool_available_buffers: int,
+        pool_size_buffers: int,
+        value: int,
+        /,
+    ) -> None:
+        """Check the event. Raises: InvariantViolatedError."""
+        view = self.channels.setdefault(channel, ChannelView())
+        if kind == MessageKind.PARTITION_REQUEST and point == TracePoint.RECEIVED:
+            view.credit = value
+        elif kind == MessageKind.ADD_CREDIT:
+            self._follow_credit(channel, view, point, value, credit_after)
+        elif kind == MessageKind.BUFFER_RESPONSE and sequence_number >= 0:
+            is_data = data_type in IS_BUFFER
+            if point == TracePoint.SENT:
+                self._follow_sent(channel, view, at_ns, sequence_number, is_data, credit_after)
+            elif point == TracePoint.RECEIVED:
+                self._expect(channel, "received", view.received_messages, sequence_number)
+                view.received_messages += 1
+                view.received_buffers += is_data
+                if payload_bytes:  # an empty buffer carries a backlog and nothing to consume
+                    view.to_consume.append(sequence_number)
+                if at_ns < view.sent_at_ns.popleft():
+                    raise self._violation(channel, f"{sequence_number} arrived before it left")
+            elif point == TracePoint.CONSUMED:
+                next_number = view.to_consume.popleft() if view.to_consume else -1
+                self._expect(channel, "consumed", next_number, sequence_number)
+        if self._probe is not None:
+            self._probe.record(
+                at_ns,
+                channel,
+                point,
+                kind,
+                data_type,
+                reason,
+                sequence_number,
+                payload_bytes,
+                records,
+                first_record_ns,
+                last_record_ns,
+                backlog_buffers,
+                credit_before,
+                credit_after,
+                pool_available_buffers,
+                pool_size_buffers,
+                value,
+            )
+
+    def _follow_credit(
+        self, channel: int, view: ChannelView, point: int, credit: int, credit_after: int
+    ) -> None:
+        if credit <= 0:
+            raise self._violation(channel, f"an AddCredit of {credit}")
+        if point == TracePoint.SENT:
+            view.announced += credit
+            return
+        view.credited += credit
+        view.credit += credit
+        if view.credited > view.announced:
+            raise self._violation(channel, "more credit arrived than was announced")
+        if view.credit != credit_after:
+            raise self._violation(channel, f"credit is {credit_after}, not {view.credit}")
+
+    def _follow_sent(
+        self,
+        channel: int,
+        view: ChannelView,
+        at_ns: int,
+        sequence_number: int,
+        is_data: bool,
+        credit_after: int,
+    ) -> None:
+        self._expect(channel, "sent", view.sent_messages, sequence_number)
+        view.sent_messages += 1
+        view.sent_at_ns.append(at_ns)
+        if is_data:
+            view.sent_buffers += 1
+            view.credit -= 1
+        if view.credit < 0 or view.credit != credit_after:
+            raise self._violation(channel, f"credit is {credit_after}, should be {view.credit}")
+
+    def _expect(self, channel: int, what: str, expected: int, sequence_number: int) -> None:
+        if sequence_number != expected:
+            raise self._violation(channel, f"{what} {sequence_number}, expected {expected}")
+
+    def _violation(self, channel: int, text: str) -> InvariantViolatedError:
+        return InvariantViolatedError(f"channel {channel}: {text}", self._seed)
+
+
+def check_credits(cluster: Cluster, checker: ProtocolChecker) -> None:
+    """Credits are conserved on every open channel, at any moment.
+
+    Producer's credit + AddCredit under way + unannounced credit + data under way = buffers free at
+    the consumer. A buffer that is being filled by a message that has come in part is not free.
+
+    Raises: InvariantViolatedError.
+    """
+    for gate in cluster.gates:
+        for channel in gate.channels:
+            view = checker.channels.get(channel.index)
+            if view is None or channel.is_released or not view.sent_messages:
+                continue
+            under_way = view.announced - view.credited + view.sent_buffers - view.received_buffers
+            expected = view.credit + channel.unannounced_credit + under_way
+            free = channel.buffers.available_buffers
+            is_receiving = view.sent_buffers > view.received_buffers
+            if free != expected and not (is_receiving and free == expected - 1):
+                raise InvariantViolatedError(
+                    f"channel {channel.index}: {free} buffers free for {expected} credits",
+                    cluster.seed,
+                )
+
+
+def check_records(cluster: Cluster) -> None:
+    """Every record came once and in order. Raises: InvariantViolatedError."""
+    sent = {
+        (source.index, subpartition): count
+        for source in cluster.sources
+        for subpartition, count in source.sent_records.items()
+    }
+    for task in cluster.sinks:
+        deployed = cluster.deployment.channels_of_consumer(task.index)
+        for sink, each in zip(task.sinks, deployed, strict=True):
+            sink.settle()
+            found = sink.disorder
+            expected = sent[each.producer, each.subpartition]
+            if sink.records != expected or found.lost or found.repeated or found.reordered:
+                raise InvariantViolatedError(
+                    f"channel {each.index}: {sink.records} records of {expected}, {found}",
+                    cluster.seed,
+                )
+
+
+def check_memory(cluster: Cluster) -> None:
+    """After the end every segment is back. Destroys the pools of the gates, as closing them does.
+
+    Raises: InvariantViolatedError.
+    """
+    for gate in cluster.gates:
+        for channel in gate.channels:
+            channel.buffers.pool.destroy()
+    for task_manager in cluster.task_managers:
+        memory = task_manager.memory
+        if memory.available_buffers != memory.total_buffers or memory.pools:
+            raise InvariantViolatedError(
+                f"{task_manager.name}: {memory.available_buffers} of {memory.total_buffers} buffers"
+                f" came back, {len(memory.pools)} pools are left",
+                cluster.seed,
+            )
+
+
+def run_checked(cluster: Cluster, checker: ProtocolChecker, *, limit: int = 1_000_000) -> None:
+    """Run a cluster that `checker` is the probe of to its end, with all checks.
+
+    Where a link was reset the job may fail, but its memory comes back nevertheless.
+
+    Raises: InvariantViolatedError, StalledError.
+    """
+    for steps in range(limit):
+        if not cluster.step():
+            break
+        if steps % _CHECK_INTERVAL_STEPS == 0:
+            check_credits(cluster, checker)
+    else:
+        raise StalledError(f"not finished after {limit} steps", cluster.seed)
+    if cluster.error is not None:
+        if not cluster.faults.resets:
+            raise InvariantViolatedError(
+                f"{type(cluster.error).__name__}: {cluster.error}", cluster.seed
+            ) from cluster.error
+    elif not cluster.is_finished:
+        raise StalledError("nothing can happen any more, but records are left", cluster.seed)
+    else:
+        check_records(cluster)
+    check_memory(cluster)
