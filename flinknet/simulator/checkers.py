@@ -1,6 +1,6 @@
-"""Checkers: what must hold in every run, seen from outside; safety (nothing wrong) and liveness (something happens).
+"""Checkers: what must hold in every run; safety (nothing wrong) and liveness (something happens).
 
-They read what probes are told and what the stack shows; they know nothing of how it works inside.
+They stand outside: they read what probes are told and what the stack shows of itself.
 """
 
 from __future__ import annotations

@@ -12,14 +12,11 @@ from collections.abc import Sequence
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.producer import OutputFlusher, RecordWriter
 from flinknet.tasks import SinkTask, SourceTask
-from flinknet.tasks.source import SourceState
+from flinknet.tasks.source import STEPS_PER_TURN, SourceState
 
 from .link import LinkEnd
 from .scheduler import Scheduler
 from .source_plan import PlannedArrivals
-
-STEPS_PER_TURN = 16
-"""Steps of a task in one turn, as in the runtime's loop."""
 
 BUSY_NS_MAX = 200_000
 """A sink that works on a buffer for longer lets the loop serve the others meanwhile.

@@ -25,6 +25,11 @@ BATCH_BYTES = 128 * 1024
 cache.
 """
 
+STEPS_PER_TURN = 3
+"""Steps of a task in one turn of its event loop. Few, so that credit and data leave while the other
+side still has work; not one, so that an AddCredit speaks for more than one buffer. GB/s at 100-byte
+records: 0.9 with 1, 1.05 with 2, 1.2 with 3, 0.6 with 8."""
+
 KEYS = 1 << 20
 """Size of the key space for hash partitioning."""
 
@@ -137,7 +142,7 @@ class SourceTask:
         """Records emitted to each channel of the partition."""
         numbers = self._batcher.numbers
         if BROADCAST in numbers:
-            return {index: numbers[BROADCAST] for index in range(len(self._channels))}
+            return dict.fromkeys(range(len(self._channels)), numbers[BROADCAST])
         return numbers
 
     def step(self, *, now_ns: int) -> int | None:
