@@ -69,7 +69,7 @@ class RecordSize:
 
 @dataclass(frozen=True, slots=True)
 class SlowConsumer:
-    """One consumer that takes its time over each record; a delay of -1 pauses it for the whole run."""
+    """A consumer that takes its time over each record; a delay of -1 pauses it for the run."""
 
     index: int
     delay_ns_per_record: int

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flinknet.errors import TraceError
+
 from .options import collect, load_options, output_options
 
 if TYPE_CHECKING:
@@ -87,6 +89,14 @@ def bench(executor: Executor | None, /, **values: Any) -> None:
     talk.print(f"seed {values['seed']}", style="dim")
     if out is not None:
         _tell_places(out, is_traced=values["trace"])
+    incomplete = [
+        warning.text
+        for each in finished
+        for warning in each.result.warnings
+        if warning.code == "trace-incomplete"
+    ]
+    if incomplete:
+        raise TraceError(f"measured, but a trace is incomplete: {incomplete[0]}")
 
 
 def _document(

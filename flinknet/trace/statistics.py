@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 
-
 _DATA_TYPES = [int(data_type) for data_type in DataType if data_type.is_buffer]
 
 
