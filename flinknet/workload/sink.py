@@ -38,6 +38,9 @@ KEPT_STAMPS = 16_384
 _NUMBER_MASK = (1 << (64 - INSTANT_BITS)) - 1
 _NUMBERS = np.arange(KEPT_STAMPS, dtype=np.uint64) << np.uint64(INSTANT_BITS)
 
+_NO_LATENESS = -(2**63)
+"""Stands for the lateness of a record that was too small to carry it."""
+
 
 @dataclass(slots=True)
 class Disorder:
@@ -83,7 +86,8 @@ class LatencySink:
         self._stamps = np.empty(KEPT_STAMPS, np.uint64)
         self._scratch = np.empty(KEPT_STAMPS, np.uint64)
         self._lateness = np.zeros(KEPT_STAMPS, np.int64)
-        self._has_lateness = False
+        self._has_lateness = False  # of some record so far
+        self._lacks_lateness = False  # some record was too small for it
         self._kept = 0
         self._settled_records = 0
         self._runs: list[tuple[int, int, int]] = []  # count, begin, value bytes of each run kept
@@ -171,7 +175,11 @@ class LatencySink:
         self.last_measured_ns = int(done[high - 1]) + self._epoch_ns
         self.latency.add(latency)
         if self._has_lateness:
-            self.uncorrected.add(latency - self._lateness[low:high])
+            lateness = self._lateness[low:high]
+            uncorrected = latency - lateness
+            if self._lacks_lateness:
+                uncorrected = uncorrected[lateness != _NO_LATENESS]
+            self.uncorrected.add(uncorrected)
 
     def _time_groups(
         self, since_epoch: IntArray, low: int, high: int, starts: IntArray, begins: IntArray
@@ -213,7 +221,11 @@ class LatencySink:
                 self._lateness[start:end] = np.ndarray(
                     (count,), ">i8", memory, offset + LATENESS_OFFSET, strides
                 )
-        self._has_lateness = has_lateness
+        if has_lateness:
+            self._has_lateness = True
+        elif self._is_open_loop:
+            self._lateness[start:end] = _NO_LATENESS
+            self._lacks_lateness = True
 
     def _check(self, stamps: NDArray[np.uint64]) -> IntArray:
         """Check the numbers of the stamps. Returns: their instants, counted from the epoch."""
