@@ -8,6 +8,10 @@ monotonic_ns = time.monotonic_ns
 """Instant in ns of CLOCK_MONOTONIC, shared by all processes of a host."""
 
 
+process_time_ns = time.process_time_ns
+"""Processor time that this process has used, in ns."""
+
+
 def wall_clock_iso() -> str:
     """The date and time now, UTC, for manifests."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -35,8 +35,8 @@ class Task(Protocol):
 
 
 class EventLoop:
-    """Turns of: tasks, sending, waiting, receiving. `waited_ns` is the time spent waiting, asleep
-    or not.
+    """Turns of: tasks, sending, waiting, receiving. `waited_ns` is the time spent waiting,
+    `slept_ns` the part of it spent asleep.
 
     Args:
         may_spin: there is a core for each process, so that polling takes nothing from the others.
@@ -50,6 +50,7 @@ class EventLoop:
         self._may_spin = may_spin
         self._mean_wait_ns = IDLE_WAIT_NS
         self.waited_ns = 0
+        self.slept_ns = 0
         self._has_closed = False
 
     def add_reader(self, sock: socket.socket | int, callback: Callable[[], None]) -> None:
@@ -140,7 +141,8 @@ class EventLoop:
         if not ready and timeout_ns > 0:
             select.select([self._selector.fileno()], [], [], timeout_ns / 1e9)
             ready = self._selector.select(0)
-            now_ns = monotonic_ns()
+            asleep_ns, now_ns = now_ns, monotonic_ns()
+            self.slept_ns += now_ns - asleep_ns
         waited_ns = now_ns - begun_ns
         self.waited_ns += waited_ns
         # one long wait among short ones does not end the traffic

@@ -28,6 +28,9 @@ from .messages import ConsumerChannelReport, ProducerChannelReport, Report, Star
 SCHEDULE_MISSED_NS = 10_000_000
 """A source that emits a record this late did not keep its schedule."""
 
+DISTURBED_SHARE = 0.05
+"""A task manager that lacked a processor for more of the run than this was disturbed."""
+
 FEW_SAMPLES = 500
 """Below this no p99 is given."""
 
@@ -199,6 +202,16 @@ def _warnings(scenario: Scenario, measured: Measured, reports: Sequence[Report])
                 f"a source emitted a record {late_ns / 1e6:.1f} ms after its intended"
                 " instant; latency counts that wait, the uncorrected figure does not. Lower --rate"
                 " if the load should not saturate the stack.",
+            )
+        )
+    stolen = max(report.stolen_share for report in reports)
+    if stolen > DISTURBED_SHARE:
+        found.append(
+            Warning(
+                "disturbed",
+                f"other processes (or the host) took the processor from a task manager for"
+                f" {stolen:.0%} of the time, so these figures are too low; run again on a quiet"
+                " machine.",
             )
         )
     if measured.records < FEW_SAMPLES:

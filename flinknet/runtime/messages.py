@@ -4,9 +4,8 @@ order of a run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from flinknet.tasks.deployment import Deployment
 
@@ -110,7 +109,11 @@ class ProducerChannelReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """TaskManager: the end. Totals are of the measured part; `busy` shares are of the whole run."""
+    """TaskManager: the end. Totals are of the measured part, shares of the whole run.
+
+    `busy_share` is the time not spent waiting; `stolen_share` the time in which the process wanted
+    a processor and had none.
+    """
 
     consumer_channels: tuple[ConsumerChannelReport, ...] = ()
     producer_channels: tuple[ProducerChannelReport, ...] = ()
@@ -123,8 +126,8 @@ class Report:
     late_ns_max: int = 0
     writer_waited_ns: int = 0
     busy_share: float = 0.0
+    stolen_share: float = 0.0
     trace_error: str | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from flinknet.workload.arrivals import ScheduledArrivals
 from flinknet.workload.sink import LatencySink
 
 from . import messages as say
-from .clock import monotonic_ns
+from .clock import monotonic_ns, process_time_ns
 from .event_loop import EventLoop
 from .sockets import bind_data_port, connect_to
 
@@ -80,6 +80,7 @@ class TaskManager:
         self._is_measured = False
         self._next_flush_ns = 0
         self._busy_share = 0.0
+        self._stolen_share = 0.0
         self._peers: dict[str, ConsumerConnection] = {}
 
     def run(self) -> None:
@@ -233,13 +234,15 @@ class TaskManager:
     def _work(self, start: object) -> None:
         """Run the tasks to their end, telling the launcher how far they are."""
         assert isinstance(start, say.Start)
-        begun_ns, waited_ns = monotonic_ns(), self._loop.waited_ns
+        loop = self._loop
+        begun_ns, used_ns = monotonic_ns(), process_time_ns()
+        waited_ns, slept_ns = loop.waited_ns, loop.slept_ns
         milestones = {start.measured_from_ns: self._begin_measured}
         if start.measured_to_ns is not None:
             milestones[start.measured_to_ns] = self._end_measured
         next_sample_ns = start.start_ns
         while not self._is_finished():
-            self._loop.run_once(until_ns=min((next_sample_ns, *milestones)))
+            loop.run_once(until_ns=min((next_sample_ns, *milestones)))
             now_ns = monotonic_ns()
             for due_ns in [each for each in milestones if now_ns >= each]:
                 milestones.pop(due_ns)()
@@ -250,7 +253,9 @@ class TaskManager:
                 next_sample_ns = now_ns + SAMPLE_INTERVAL_NS
         self._end_measured()
         total_ns = max(1, monotonic_ns() - begun_ns)
-        self._busy_share = 1 - (self._loop.waited_ns - waited_ns) / total_ns
+        self._busy_share = 1 - (loop.waited_ns - waited_ns) / total_ns
+        awake_ns = total_ns - (loop.slept_ns - slept_ns)
+        self._stolen_share = max(0.0, (awake_ns - (process_time_ns() - used_ns)) / total_ns)
 
     def _begin_measured(self) -> None:
         self._starved_before_ns = self._starved_ns()
@@ -368,6 +373,7 @@ class TaskManager:
             max((source.late_ns_max for source in self._sources), default=0),
             sum(source.waited_ns for source in self._sources),
             self._busy_share,
+            self._stolen_share,
             error,
         )
 
