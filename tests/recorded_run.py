@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -102,14 +103,25 @@ def write_run(
     channels: int = 2,
     block_events: int = 64,
     window_ns: tuple[int, int] | None = None,
+    rate_per_s: float | None = None,
+    waits_ns: Sequence[tuple[int, int]] = (),
 ) -> Path:
-    """A run directory with two TaskManagers; all channels go from the first to the second."""
+    """A run directory with two TaskManagers; all channels go from the first to the second.
+
+    Args:
+        window_ns: measured part; all beats for None.
+        rate_per_s: that the manifest states; the true one for None, 0 for the highest.
+        waits_ns: when the producer waited for buffers, from and to.
+    """
     directory.mkdir(parents=True)
     files: dict[str, list[tuple[int, ...]]] = {"tm-0": [], "tm-1": []}
     for channel in range(channels):
         sent, received = sawtooth_events(channel, buffers, period_ns)
         files["tm-0"] += sent
         files["tm-1"] += received
+    for from_ns, to_ns in waits_ns:
+        files["tm-0"].append(event(at_ns=from_ns, channel=0, point=TracePoint.WRITER_WAITS, kind=0))
+        files["tm-0"].append(event(at_ns=to_ns, channel=0, point=TracePoint.WRITER_RESUMES, kind=0))
     processes = tuple(ProcessInfo(name, f"{name}.fnt", 1 + int(name[-1])) for name in files)
     for process in processes:
         rows = rows_of(files[process.name])
@@ -117,7 +129,8 @@ def write_run(
             for start in range(0, len(rows), block_events):
                 writer.write_events(rows[start : start + block_events])
     network = NetworkConfig(buffer_timeout_ns=period_ns)
-    rate_per_s = channels * RECORDS_PER_BUFFER / period_ns * 1e9
+    if rate_per_s is None:
+        rate_per_s = channels * RECORDS_PER_BUFFER / period_ns * 1e9
     workload = WorkloadConfig(producers=1, consumers=channels, rate_per_s=rate_per_s)
     from_ns, to_ns = window_ns or (START_NS, START_NS + buffers * period_ns)
     manifest = RunManifest(

@@ -38,7 +38,8 @@ OPTION = "--buffer-timeout"
     "--max-records",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Records of each run to simulate for each timeout, from the start of the measured part.",
+    help="Records of each run to simulate for each timeout, from the start of the measured part."
+    " [default: 50000; 1000000 at the highest rate]",
 )
 @click.option(
     "--json", "json_path", metavar="FILE|-", help="Write the answer as JSON; - to stdout."
@@ -64,7 +65,6 @@ def replay(
     from flinknet.replay.answer import open_runs, replay_runs
     from flinknet.replay.session import spark_errors, spark_session
     from flinknet.replay.trade_off import DEFAULT_TIMEOUTS_NS
-    from flinknet.replay.what_if import DEFAULT_MAX_RECORDS
     from flinknet.report.replay_console import print_replays
 
     timeouts_ns = _timeouts(buffer_timeout) if buffer_timeout else DEFAULT_TIMEOUTS_NS
@@ -77,7 +77,7 @@ def replay(
             spark,
             runs,
             timeouts_ns,
-            max_records=max_records or DEFAULT_MAX_RECORDS,
+            max_records=max_records,
             on_progress=_say,
         )
         if out_dir is not None:

@@ -31,9 +31,9 @@ from .observed import (
     measured_of,
     observe,
 )
-from .trade_off import candidates_of, model_error, trade_off_points, window_for
+from .trade_off import candidates_of, default_max_records, model_error, trade_off_points, window_for
 from .units import ALL_CHANNELS, RecordedRun, open_recorded_run, units_frame, work_units
-from .what_if import DEFAULT_MAX_RECORDS, Candidate, Simulate, predict
+from .what_if import Candidate, Simulate, predict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,7 +60,7 @@ def replay_runs(
     runs: Sequence[RecordedRun],
     timeouts_ns: Sequence[int],
     *,
-    max_records: int = DEFAULT_MAX_RECORDS,
+    max_records: int | None = None,
     simulate: Simulate | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Replay:
@@ -68,7 +68,7 @@ def replay_runs(
 
     Args:
         timeouts_ns: candidates; the recorded timeout is always one more.
-        max_records: of each run, to simulate for each candidate.
+        max_records: of each run, to simulate for each candidate; None for as many as take seconds.
         simulate: the simulation; None for the one of `simulator.what_if`.
         on_progress: takes a line that says what is being done.
     """
@@ -85,7 +85,11 @@ def replay_runs(
             run,
             recorded_network(run.manifest),
             timeouts_ns,
-            window_for(run, each.records, max_records),
+            window_for(
+                run,
+                each.records,
+                max_records or default_max_records(each, is_max_rate=is_max_rate(run.manifest)),
+            ),
         )
     ]
     on_progress(f"simulating {_count(len(candidates), 'setting')}")

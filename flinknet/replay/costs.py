@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from flinknet.workload.recorded import CostModel
 
-from .units import EventColumns, IntArray
+from .delays import NO_DELAYS, Delays
+from .units import EventColumns, IntArray, same_message
 
 ASSUMED_SEND_NS_PER_MESSAGE = 12_000.0
 ASSUMED_SEND_NS_PER_BYTE = 0.15
@@ -38,6 +39,7 @@ class CostFit:
 
     costs: CostModel
     notes: tuple[str, ...]
+    delays: Delays = NO_DELAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ def fit_costs(
             the highest rate; None for a run with a rate, which does not tell.
     """
     notes: list[str] = []
-    sent_at, received_at = _same_message(rows.sent, rows.received)
+    sent_at, received_at = same_message(rows.sent, rows.received)
     transit_ns = _median(
         rows.received["at_ns"][received_at] - rows.sent["at_ns"][sent_at], ASSUMED_TRANSIT_NS
     )
@@ -122,7 +124,7 @@ def _fit_consumers(
 ) -> tuple[float, tuple[float, ...]]:
     """Fixed ns of a message at its consumer (median over consumers), and ns a record of each
     consumer."""
-    received_at, consumed_at = _same_message(rows.received, rows.consumed)
+    received_at, consumed_at = same_message(rows.received, rows.consumed)
     arrived_ns = rows.received["at_ns"][received_at]
     done_ns = rows.consumed["at_ns"][consumed_at]
     records = rows.consumed["records"][consumed_at].astype(np.int64)
@@ -147,15 +149,6 @@ def _fit_consumers(
                 " time belong to a message; its messages are too alike to tell"
             )
     return float(np.median(fixed)) if fixed else ASSUMED_RECEIVE_NS_PER_MESSAGE, tuple(per_record)
-
-
-def _same_message(left: EventColumns, right: EventColumns) -> tuple[IntArray, IntArray]:
-    """Rows of the same message in both: their indices, in the same order."""
-    first_keys, second_keys = (
-        (rows["channel"].astype(np.int64) << 32) + rows["sequence_number"] for rows in (left, right)
-    )
-    _, first, second = np.intersect1d(first_keys, second_keys, return_indices=True)
-    return first, second
 
 
 def _median(values: npt.NDArray[np.int64], otherwise: float) -> float:

@@ -3,7 +3,8 @@ cost."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from flinknet.trace import RunManifest, TraceReader, open_run
 from flinknet.workload.recorded import RecordedChannel, RecordedExchange
 
 from .costs import CostFit, DataRows, fit_costs
+from .delays import fit_delays
 from .latency import spread_records
 from .units import EventColumns, is_data
 
@@ -32,12 +34,14 @@ _COLUMNS = (
     "point",
     "kind",
     "data_type",
+    "reason",
     "sequence_number",
     "payload_bytes",
     "records",
     "first_record_ns",
     "last_record_ns",
 )
+_WAIT_COLUMNS = ("at_ns", "channel", "point")
 
 
 def recorded_network(manifest: RunManifest) -> NetworkConfig:
@@ -73,11 +77,14 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
     arrivals: dict[int, list[Any]] = {}
     sizes: dict[int, list[int]] = {}
     cost_rows: dict[int, list[EventColumns]] = {point: [] for point in (0, 1, 2)}
+    waits: list[EventColumns] = []
     for file in run.files:
         seen = 0
         with TraceReader(file) as reader:
             for block in reader.events(_COLUMNS, from_ns=from_ns, to_ns=until_ns):
                 _add_arrivals(block, from_ns, to_ns, arrivals, sizes)
+                is_wait = block["point"] >= TracePoint.WRITER_WAITS
+                waits.append({name: block[name][is_wait] for name in _WAIT_COLUMNS})
                 if seen < COST_ROWS_PER_FILE:
                     for point, parts in cost_rows.items():
                         keep = is_data(block, point)
@@ -92,13 +99,16 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
     records = sum(each.size for each in instants.values())
     busy_ns_per_record = None
     if is_max_rate(manifest) and records:
-        busy_ns_per_record = (to_ns - from_ns) * producers / records
+        busy_ns = (to_ns - from_ns) * producers - _waited_ns(waits, from_ns, to_ns)
+        busy_ns_per_record = max(busy_ns, 0) / records
     fit = fit_costs(
         DataRows(rows[TracePoint.SENT], rows[TracePoint.RECEIVED], rows[TracePoint.CONSUMED]),
         {index: each.consumer for index, each in infos.items()},
         consumers,
         busy_ns_per_record,
     )
+    if not is_max_rate(manifest):
+        fit = _with_delays(fit, rows, network)
     exchange = RecordedExchange(
         producers=producers,
         consumers=consumers,
@@ -149,8 +159,31 @@ def _add_arrivals(
         size[1] += int(rows["records"][own].sum())
 
 
-def _joined(parts: list[EventColumns]) -> EventColumns:
+def _with_delays(fit: CostFit, rows: dict[int, EventColumns], network: NetworkConfig) -> CostFit:
+    """Add how late messages were sent to their way, for the simulation itself is always on time."""
+    delays = fit_delays(rows[TracePoint.SENT], rows[TracePoint.CONSUMED], network.buffer_timeout_ns)
+    transit_ns = fit.costs.transit_ns + delays.late_ns
+    return replace(fit, costs=replace(fit.costs, transit_ns=transit_ns), delays=delays)
+
+
+def _waited_ns(parts: list[EventColumns], from_ns: int, to_ns: int) -> int:
+    """Time that writers waited for buffers, over all producers; each tells it on a channel of its
+    own."""
+    rows = _joined(parts, _WAIT_COLUMNS)
+    waited_ns = 0
+    for channel in np.unique(rows["channel"]).tolist():
+        own = rows["channel"] == channel
+        order = np.argsort(rows["at_ns"][own], kind="stable")
+        at_ns = np.clip(rows["at_ns"][own][order], from_ns, to_ns)
+        is_waiting = rows["point"][own][order] == TracePoint.WRITER_WAITS
+        waited_ns += int(np.diff(np.r_[at_ns, to_ns])[is_waiting].sum())
+        if not is_waiting[0]:
+            waited_ns += int(at_ns[0]) - from_ns
+    return waited_ns
+
+
+def _joined(parts: list[EventColumns], columns: Sequence[str] = _COLUMNS) -> EventColumns:
     return {
         name: np.concatenate([part[name] for part in parts] or [np.zeros(0, np.int64)])
-        for name in _COLUMNS
+        for name in columns
     }

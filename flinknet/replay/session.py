@@ -72,7 +72,9 @@ def spark_errors() -> Iterator[None]:
             raise FlinknetError(told[-1]) from error
         if isinstance(error, PythonException):
             raise
-        raise FlinknetError(f"Spark failed: {str(error).strip().splitlines()[0]}") from error
+        causes = re.findall(r"^Caused by: (.+)$", str(error), re.MULTILINE)
+        why = causes[-1] if causes else str(error).strip().splitlines()[0]
+        raise FlinknetError(f"Spark failed: {why}") from error
 
 
 def is_local(master: str) -> bool:

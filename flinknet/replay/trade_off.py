@@ -9,11 +9,11 @@ from typing import Any
 
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, NetworkConfig
 from flinknet.options import effective_flink_keys
-from flinknet.results import BacklogSummary, LatencySummary, ModelError, TradeOffPoint
+from flinknet.results import BacklogSummary, LatencySummary, Measured, ModelError, TradeOffPoint
 
 from .observed import latency_summary
 from .units import RecordedRun
-from .what_if import Candidate
+from .what_if import DEFAULT_MAX_RECORDS, DEFAULT_MAX_RECORDS_AT_MAX_RATE, Candidate
 
 MS = 1_000_000
 DEFAULT_TIMEOUTS_NS = (0, 1 * MS, 5 * MS, 10 * MS, 100 * MS, BUFFER_TIMEOUT_NEVER_NS)
@@ -29,6 +29,13 @@ def candidates_of(
         Candidate(run, number, replace(recorded, buffer_timeout_ns=timeout_ns), to_ns)
         for number, timeout_ns in enumerate(in_order)
     ]
+
+
+def default_max_records(measured: Measured, *, is_max_rate: bool) -> int:
+    """How many records of a run to simulate: fewer where a record fills several buffers."""
+    records = DEFAULT_MAX_RECORDS_AT_MAX_RATE if is_max_rate else DEFAULT_MAX_RECORDS
+    buffers_per_record = measured.buffers / max(measured.records, 1)
+    return max(round(records / max(buffers_per_record, 1.0)), 1)
 
 
 def window_for(run: RecordedRun, records: int, max_records: int) -> int:

@@ -180,6 +180,16 @@ def is_measured(unit: WorkUnit, at_ns: IntArray) -> npt.NDArray[np.bool_]:
     return (at_ns >= unit.from_ns) & (at_ns < unit.to_ns)
 
 
+def same_message(left: EventColumns, right: EventColumns) -> tuple[IntArray, IntArray]:
+    """Rows of the same message, by channel and sequence number: their indices in both, in the same
+    order."""
+    left_keys, right_keys = (
+        (rows["channel"].astype(np.int64) << 32) + rows["sequence_number"] for rows in (left, right)
+    )
+    _, in_left, in_right = np.intersect1d(left_keys, right_keys, return_indices=True)
+    return in_left, in_right
+
+
 def group_rows(*keys: npt.NDArray[Any]) -> tuple[tuple[IntArray, ...], IntArray]:
     """Group rows by equal keys.
 

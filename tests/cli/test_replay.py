@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from flinknet.cli import main
 from tests.recorded_run import write_run
 
-TOOLS = ("bash", "sh", "cat", "dirname", "ps", "env", "head", "basename", "uname")
-"""What Spark's start scripts call; everything but Java."""
+TOOLS = ("bash", "sh", "cat", "dirname", "ps", "env", "head", "basename", "uname", "chmod")
+"""What Spark's start scripts and Hadoop's file system call; everything but Java."""
 
 
 @pytest.fixture
