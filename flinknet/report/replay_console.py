@@ -45,7 +45,7 @@ def print_replays(
     for answer in answers:
         trace = answer["trace"]
         console.rule(f"[bold]{trace['path']}[/bold]")
-        console.print(_model_error_line(answer))
+        console.print(_model_error_line(answer), soft_wrap=True)
         for file in trace["damaged_files"]:
             console.print(f"[yellow]![/yellow] {file} is cut off; its whole blocks are used")
         for table in (
@@ -58,7 +58,7 @@ def print_replays(
             console.print()
             console.print(table)
         for note in _notes(answer):
-            console.print(f"  [dim]{note}[/dim]")
+            console.print(f"  [dim]{note}[/dim]", soft_wrap=True)
         console.print()
     if len(answers) > 1:
         console.rule("[bold]all runs, as observed[/bold]")

@@ -1,0 +1,192 @@
+"""A replay as a terminal shows it, table by table."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from flinknet.report.replay_console import print_replays, sparkline
+
+LATENCY = {
+    "count": 1000,
+    "min": 100_000,
+    "mean": 5e6,
+    "p50": 5e6,
+    "p75": 7.5e6,
+    "p90": 9e6,
+    "p95": 9.5e6,
+    "p99": 9.9e6,
+    "p99_9": None,
+    "max": 10_000_000,
+}
+
+
+def point(timeout: str, *, is_recorded: bool = False, **changes: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        "config": {
+            "execution.buffer-timeout.interval": timeout,
+            "execution.buffer-timeout.enabled": "true",
+        },
+        "throughput_records_per_s": 1000.0,
+        "latency_ns": LATENCY,
+        "backlog_buffers": {"mean": 0.5, "max": 3},
+        "buffers_per_s": 100.0,
+        "is_recorded": is_recorded,
+        "notes": ["assumed: something"],
+    }
+    return given | changes
+
+
+def answer(**changes: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        "trace": {
+            "path": "runs/one",
+            "config": {"execution.buffer-timeout.interval": "10 ms"},
+            "damaged_files": [],
+        },
+        "model_error": {"throughput": 0.01, "p50": -0.052, "p99": None},
+        "simulated": {"records": 1000, "window_ns": 10**9, "is_whole": True},
+        "observed": {
+            "records": 1000,
+            "duration_ns": 10**9,
+            "buffers": 100,
+            "events": 2,
+            "throughput_records_per_s": 1000.0,
+            "throughput_bytes_per_s": 102_400.0,
+            "latency_ns": LATENCY,
+            "backlog_buffers": {"mean": 0.5, "max": 3},
+            "credits": {"announced": 100, "messages": 90, "starved_ns": 1_000_000},
+            "flushes": {"full": 10, "timeout": 88, "event": 2},
+        },
+        "over_time": [
+            {
+                "from_ns": start * 10**8,
+                "width_ns": 10**8,
+                "throughput_records_per_s": 1000.0 * start,
+                "backlog_buffers": {"mean": None if start == 1 else 0.5, "max": 1},
+            }
+            for start in range(3)
+        ],
+        "messages": [{"kind": "DATA_BUFFER", "messages": 100, "payload_bytes": 102_400}],
+        "channels": [
+            {
+                "channel": number,
+                "producer": 0,
+                "consumer": number,
+                "throughput_records_per_s": 500.0,
+                "latency_ns": LATENCY | {"p99": 1e6 * number},
+                "backlog_buffers": {"mean": None, "max": None},
+                "starved_ns": 0,
+                "messages": {"DATA_BUFFER": 50},
+            }
+            for number in range(20)
+        ],
+        "trade_offs": [
+            point("0 ms", notes=["assumed: something", "shorter than recorded: spread"]),
+            point("10 ms", is_recorded=True),
+            point("100 ms", throughput_records_per_s=None, latency_ns=dict.fromkeys(LATENCY)),
+        ],
+    }
+    return given | changes
+
+
+def printed(*answers: dict[str, Any], **options: Any) -> list[str]:
+    stream = io.StringIO()
+    print_replays(answers, Console(file=stream, width=120, highlight=False), **options)
+    return [line.rstrip() for line in stream.getvalue().splitlines()]
+
+
+def test_the_error_of_the_model_comes_first() -> None:
+    lines = printed(answer())
+    assert "runs/one" in lines[0]
+    assert lines[1] == (
+        "model error on the recorded setting: throughput +1.0%, p50 -5.2%, p99 –  (1.00 k records)"  # noqa: RUF001
+    )
+
+
+def test_a_part_of_a_run_is_called_a_part() -> None:
+    part = {"records": 500, "window_ns": 5 * 10**8, "is_whole": False}
+    assert (
+        "(500 records, the first 500 ms of the measured part)" in printed(answer(simulated=part))[1]
+    )
+
+
+def test_without_a_prediction_of_the_recorded_setting_the_error_is_unknown() -> None:
+    unknown = dict.fromkeys(("throughput", "p50", "p99"))
+    assert printed(answer(model_error=unknown))[1].startswith("model error unknown")
+
+
+def test_observed_numbers_stand_with_their_units() -> None:
+    text = "\n".join(printed(answer()))
+    for part in (
+        "records     1,000 in 1.00 s",
+        "throughput  1.00 k records/s, 100 KiB/s",
+        "p50 5.00 ms  p90 9.00 ms  p99 9.90 ms  p99.9 –  max 10.0 ms",  # noqa: RUF001
+        "100 data (10 full, 88 timeout, 2 event), 2 events",
+        "mean 0.50, largest 3 buffers",
+        "100 in 90 messages; starved for 1.00 ms over all channels",
+    ):
+        assert part in text
+
+
+def test_the_trade_off_marks_what_was_recorded_and_leaves_gaps_where_nothing_is_known() -> None:
+    lines = printed(answer())
+    start = lines.index("predicted for each buffer timeout")
+    assert [line.split() for line in lines[start + 2 : start + 5]] == [
+        ["0", "1.00", "k", "5.00", "ms", "9.90", "ms", "0.50", "3", "100", "█" * 10],
+        [
+            "10ms",
+            "1.00",
+            "k",
+            "5.00",
+            "ms",
+            "9.90",
+            "ms",
+            "0.50",
+            "3",
+            "100",
+            "█" * 10,
+            "←",
+            "recorded",
+        ],
+        ["100ms", "–", "–", "–", "0.50", "3", "100"],  # noqa: RUF001
+    ]
+
+
+def test_notes_of_all_settings_stand_once_and_others_name_theirs() -> None:
+    lines = printed(answer())
+    assert "  0: shorter than recorded: spread" in lines
+    assert lines.count("  0, 10ms, 100ms: assumed: something") == 0
+    assert lines.count("  assumed: something") == 1
+
+
+def test_of_many_channels_the_slowest_are_shown_and_the_rest_counted() -> None:
+    lines = printed(answer())
+    assert "by channel (4 more not shown)" in lines
+    assert not any(line.split()[:3] == ["3", "0", "→"] for line in lines)
+    assert any(line.split()[:3] == ["4", "0", "→"] for line in lines)
+
+
+def test_channels_asked_for_are_the_ones_shown() -> None:
+    lines = printed(answer(), channels=[3])
+    assert any(line.split()[:3] == ["3", "0", "→"] for line in lines)
+    assert not any(line.split()[:3] == ["4", "0", "→"] for line in lines)
+
+
+def test_several_runs_end_with_a_table_of_all() -> None:
+    lines = printed(answer(), answer())
+    assert any("all runs, as observed" in line for line in lines)
+    assert lines[-1].split()[:2] == ["one", "10ms"]
+
+
+def test_damaged_files_are_named() -> None:
+    damaged = answer()
+    damaged["trace"]["damaged_files"] = ["tm-1.fnt"]
+    assert "! tm-1.fnt is cut off; its whole blocks are used" in printed(damaged)
+
+
+def test_a_sparkline_is_as_high_as_its_values_and_has_gaps() -> None:
+    assert sparkline([0, 4, 8, None]) == "▁▄█ "
+    assert sparkline([]) == ""
