@@ -8,8 +8,8 @@ from collections.abc import Callable
 from flinknet.core.connection import Connection
 from flinknet.errors import RemoteProtocolError
 
-RECEIVE_BYTES = 256 * 1024
-"""Read at most this much in one go: eight segments, about what a full set of credit brings."""
+RECEIVE_BYTES = 128 * 1024
+"""Read at most this much in one go: four segments, and what was read is still in the cache."""
 
 PIECES_MAX = 512
 """Pieces in one gathered write; the kernel takes 1024."""

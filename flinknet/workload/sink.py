@@ -9,7 +9,7 @@ a record this took the cost of a 32 KiB buffer from 10 to 3 µs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +31,9 @@ IntArray = NDArray[np.int64]
 
 Run = tuple[memoryview | bytearray, int, int, int]
 """Memory, offset, count and length of records of equal length (core.consumer.RecordRun)."""
+
+_Kept = tuple[int, int, int]
+"""Of a run whose stamps are kept: number of records, instant when the task began, value bytes."""
 
 KEPT_STAMPS = 16_384
 """Stamps that are checked and counted at once; a run is cut where it exceeds this."""
@@ -90,9 +93,8 @@ class LatencySink:
         self._lacks_lateness = False  # some record was too small for it
         self._kept = 0
         self._settled_records = 0
-        self._runs: list[tuple[int, int, int]] = []  # count, begin, value bytes of each run kept
-        self._values: list[IntArray] = []
-        self._weights: list[IntArray] = []
+        self._runs: list[_Kept] = []
+        self._groups: list[tuple[int, int]] = []  # latency and number of records
 
     def receive(self, runs: Iterable[Run], *, now_ns: int) -> int:
         """Take the records of a buffer. `now_ns` is when the task begins with the first of them.
@@ -130,10 +132,10 @@ class LatencySink:
     def settle(self) -> None:
         """Check and count what was kept."""
         self._count_kept()
-        if self._values:
-            self.latency.add_weighted(np.concatenate(self._values), np.concatenate(self._weights))
-            self._values.clear()
-            self._weights.clear()
+        if self._groups:
+            latency, records = np.array(self._groups, np.int64).T
+            self.latency.add_weighted(latency, records)
+            self._groups.clear()
 
     def _count_kept(self) -> None:
         kept = self._kept
@@ -145,33 +147,22 @@ class LatencySink:
         low, high = self._measured_range(since_epoch)
         if low == high:
             return
-        counts, begins, value_bytes = np.array(runs, np.int64).T
-        starts = np.cumsum(counts) - counts
         self.measured_records += high - low
-        if value_bytes.min() == value_bytes.max():
-            self.measured_bytes += int(value_bytes[0]) * (high - low)
-        else:
-            self.measured_bytes += int(np.repeat(value_bytes, counts)[low:high].sum())
         if self._is_open_loop or self._delay_ns:
-            self._time_each(since_epoch, low, high, counts, starts, begins - self._epoch_ns)
+            self._time_each(since_epoch, low, high, runs)
         else:
-            self._time_groups(since_epoch, low, high, starts, begins - self._epoch_ns)
+            self._time_groups(since_epoch, low, high, runs)
 
-    def _time_each(
-        self,
-        since_epoch: IntArray,
-        low: int,
-        high: int,
-        counts: IntArray,
-        starts: IntArray,
-        begins: IntArray,
-    ) -> None:
+    def _time_each(self, since_epoch: IntArray, low: int, high: int, runs: Sequence[_Kept]) -> None:
         """Latency of every record, where each has an instant of its own."""
-        done = np.repeat(begins, counts)
+        counts, begins, value_bytes = np.array(runs, np.int64).T
+        done = np.repeat(begins - self._epoch_ns, counts)
         if self._delay_ns:
+            starts = np.cumsum(counts) - counts
             position = np.arange(1, len(since_epoch) + 1) - np.repeat(starts, counts)
             done += self._delay_ns * position
         latency = done[low:high] - since_epoch[low:high]
+        self.measured_bytes += int(np.repeat(value_bytes, counts)[low:high].sum())
         self.last_measured_ns = int(done[high - 1]) + self._epoch_ns
         self.latency.add(latency)
         if self._has_lateness:
@@ -182,19 +173,31 @@ class LatencySink:
             self.uncorrected.add(uncorrected)
 
     def _time_groups(
-        self, since_epoch: IntArray, low: int, high: int, starts: IntArray, begins: IntArray
+        self, since_epoch: IntArray, low: int, high: int, runs: Sequence[_Kept]
     ) -> None:
-        """Latency of records that were emitted together and arrive together: few values, many
-        times.
+        """Latency of records that were emitted together and arrive together.
+
+        They make few groups, of one instant and one run each, which plain Python counts faster than
+        numpy: 64 to 20 µs for 16 384 records.
         """
-        changes = np.flatnonzero(since_epoch[low + 1 : high] != since_epoch[low : high - 1])
-        inside = starts[(starts > low) & (starts < high)]
-        edges = np.concatenate(([low], changes + low + 1, inside))
-        edges.sort()  # an edge that stands in it twice gets weight 0
-        begun = begins[np.searchsorted(starts, edges, side="right") - 1]
-        self.last_measured_ns = int(begun[-1]) + self._epoch_ns
-        self._values.append(begun - since_epoch[edges])
-        self._weights.append(np.diff(edges, append=high))
+        edges = (np.flatnonzero(since_epoch[1:] != since_epoch[:-1]) + 1).tolist()
+        edges.append(len(since_epoch))
+        next_edge = iter(edges)
+        edge = next(next_edge)
+        start = 0
+        for count, begin_ns, value_bytes in runs:
+            run_end = start + count
+            while start < run_end:
+                end = min(edge, run_end)
+                records = min(end, high) - max(start, low)
+                if records > 0:
+                    latency = begin_ns - self._epoch_ns - int(since_epoch[start])
+                    self._groups.append((latency, records))
+                    self.measured_bytes += records * value_bytes
+                    self.last_measured_ns = begin_ns
+                if end == edge:
+                    edge = next(next_edge, len(since_epoch) + 1)
+                start = end
 
     def _copy_stamps(
         self,
@@ -244,10 +247,14 @@ class LatencySink:
 
     def _measured_range(self, since_epoch: IntArray) -> tuple[int, int]:
         """Which of the ascending instants lie in the measured part, as [low, high)."""
-        low = int(np.searchsorted(since_epoch, self.measured_from_ns - self._epoch_ns))
-        if self.measured_to_ns is None:
-            return low, len(since_epoch)
-        high = int(np.searchsorted(since_epoch, self.measured_to_ns - self._epoch_ns))
+        from_ns = self.measured_from_ns - self._epoch_ns
+        low, high = 0, len(since_epoch)
+        if since_epoch[0] < from_ns:
+            low = int(np.searchsorted(since_epoch, from_ns))
+        if self.measured_to_ns is not None:
+            to_ns = self.measured_to_ns - self._epoch_ns
+            if since_epoch[-1] >= to_ns:
+                high = int(np.searchsorted(since_epoch, to_ns))
         return low, max(low, high)
 
     def _find_disorder(self, numbers: IntArray, expected: int) -> int:

@@ -7,6 +7,8 @@ SpillingAdaptiveSpanningRecordDeserializer, without the spilling of records abov
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 from flinknet.core.wire.records import LENGTH_PREFIX_BYTES
@@ -23,11 +25,12 @@ recycled. A plain tuple, for one is made for every buffer."""
 class RecordReader:
     """Deserialises the stream of one channel; `_rest` is the record that the last buffer cut."""
 
-    __slots__ = ("_record_bytes", "_rest")
+    __slots__ = ("_native_prefix", "_record_bytes", "_rest")
 
     def __init__(self) -> None:
         self._rest = bytearray()
         self._record_bytes = LENGTH_PREFIX_BYTES + 1
+        self._native_prefix = np.int32(0)  # the prefix's four bytes as this machine reads them
 
     @property
     def has_partial_record(self) -> bool:
@@ -48,8 +51,8 @@ class RecordReader:
             record_bytes = self._record_bytes
             count = (end - position) // record_bytes
             if count:
-                lengths = np.ndarray((count,), ">i4", payload, position, (record_bytes,))
-                is_equal = lengths == record_bytes - LENGTH_PREFIX_BYTES
+                prefixes = np.ndarray((count,), np.int32, payload, position, (record_bytes,))
+                is_equal = prefixes == self._native_prefix
                 if np.count_nonzero(is_equal) != count:
                     count = int(is_equal.argmin())
             if not count:
@@ -69,6 +72,7 @@ class RecordReader:
         if not 0 < length <= LARGEST_RECORD_BYTES:
             raise FrameCorruptedError(f"a record of {length} bytes: the record stream is broken")
         self._record_bytes = length + LENGTH_PREFIX_BYTES
+        self._native_prefix = np.int32(int.from_bytes(prefix, sys.byteorder, signed=True))
         return self._record_bytes
 
     def _complete_rest(self, payload: memoryview, end: int, runs: list[RecordRun]) -> int:
