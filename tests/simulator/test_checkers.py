@@ -1,0 +1,116 @@
+"""Checkers: each of them notices what it is there for."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.errors import InvariantViolatedError
+from flinknet.simulator.checkers import (
+    ProtocolChecker,
+    check_credits,
+    check_memory,
+    check_records,
+    run_checked,
+)
+from flinknet.simulator.cluster import START_NS, Cluster
+from tests.simulation import MS, Rows, finished, scenario
+
+REQUEST = int(MessageKind.PARTITION_REQUEST)
+CREDIT = int(MessageKind.ADD_CREDIT)
+BUFFER = int(MessageKind.BUFFER_RESPONSE)
+SENT, RECEIVED, CONSUMED = TracePoint.SENT, TracePoint.RECEIVED, TracePoint.CONSUMED
+
+Event = tuple[int, int, int, int, int, int]
+"""Instant, point, kind, sequence number, credit afterwards, value."""
+
+OPENED: list[Event] = [(0, RECEIVED, REQUEST, -1, 2, 2)]
+FIRST_TWO: list[Event] = [*OPENED, (5, SENT, BUFFER, 0, 1, -1), (6, SENT, BUFFER, 1, 0, -1)]
+ANNOUNCED: list[Event] = [*FIRST_TWO, (9, SENT, CREDIT, -1, 0, 3)]
+
+
+def tell(checker: ProtocolChecker, events: list[Event]) -> None:
+    for at_ns, point, kind, sequence_number, credit_after, value in events:
+        checker.record(
+            *(at_ns, 0, point, kind, 1, 0, sequence_number, 10, 1, 0, 0, 0, -1, credit_after),
+            *(-1, -1, value),
+        )
+
+
+@pytest.mark.parametrize(
+    ("before", "event", "complaint"),
+    [
+        (OPENED, (5, SENT, BUFFER, 1, 1, -1), "sent 1, expected 0"),
+        (OPENED, (5, SENT, BUFFER, 0, 2, -1), "credit is 2, should be 1"),
+        (FIRST_TWO, (7, SENT, BUFFER, 2, -1, -1), "credit is -1"),
+        (FIRST_TWO, (7, RECEIVED, BUFFER, 1, -1, -1), "received 1, expected 0"),
+        (FIRST_TWO, (4, RECEIVED, BUFFER, 0, -1, -1), "0 arrived before it left"),
+        (FIRST_TWO, (7, CONSUMED, BUFFER, 0, -1, -1), "consumed 0, expected -1"),
+        (FIRST_TWO, (7, SENT, CREDIT, -1, 0, 0), "an AddCredit of 0"),
+        (FIRST_TWO, (7, RECEIVED, CREDIT, -1, 1, 1), "more credit arrived than was announced"),
+        (ANNOUNCED, (10, RECEIVED, CREDIT, -1, 4, 3), "credit is 4, not 3"),
+    ],
+)
+def test_what_breaks_the_protocol_is_noticed(
+    before: list[Event], event: Event, complaint: str
+) -> None:
+    checker = ProtocolChecker(seed=42)
+    tell(checker, before)
+    with pytest.raises(InvariantViolatedError, match=rf"channel 0: {complaint}.*seed 42"):
+        tell(checker, [event])
+
+
+def test_a_sound_exchange_passes_and_is_handed_on() -> None:
+    rows = Rows()
+    checker = ProtocolChecker(1, rows)
+    events: list[Event] = [
+        *ANNOUNCED,
+        (7, RECEIVED, BUFFER, 0, -1, -1),
+        (8, RECEIVED, BUFFER, 1, -1, -1),
+        (9, CONSUMED, BUFFER, 0, -1, -1),
+        (10, RECEIVED, CREDIT, -1, 3, 3),
+        (11, SENT, BUFFER, 2, 2, -1),
+    ]
+    tell(checker, events)
+    assert [(row.at_ns, row.point, row.kind) for row in rows.rows] == [
+        event[:3] for event in events
+    ]
+
+
+def running() -> tuple[Cluster, ProtocolChecker]:
+    checker = ProtocolChecker(1)
+    cluster = Cluster.of_scenario(
+        scenario(MS, rate_per_s=100_000.0, records=2000), probes=(checker, checker)
+    )
+    cluster.run_until(START_NS + 5 * MS)
+    check_credits(cluster, checker)
+    return cluster, checker
+
+
+def test_credit_without_a_buffer_is_noticed() -> None:
+    cluster, checker = running()
+    cluster.gates[0].channels[0].unannounced_credit += 1
+    with pytest.raises(InvariantViolatedError, match="buffers free for"):
+        check_credits(cluster, checker)
+
+
+def test_a_lost_record_is_noticed() -> None:
+    cluster, _ = running()
+    finished(cluster)
+    check_records(cluster)
+    cluster.sinks[0].sinks[0].records -= 1
+    with pytest.raises(InvariantViolatedError, match="1999 records of 2000"):
+        check_records(cluster)
+
+
+def test_a_lost_buffer_is_noticed() -> None:
+    cluster, checker = running()
+    assert cluster.partitions[0].pool.try_request() is not None
+    with pytest.raises(InvariantViolatedError, match="tm-0: 29 of 30 buffers came back"):
+        run_checked(cluster, checker)
+
+
+def test_memory_is_not_whole_before_the_end() -> None:
+    cluster, _ = running()
+    with pytest.raises(InvariantViolatedError, match="pools are left"):
+        check_memory(cluster)

@@ -1,0 +1,171 @@
+"""Cluster: same inputs, same bytes; short cuts that change nothing; an end that is one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flinknet.config import NetworkConfig, RecordSize, Scenario
+from flinknet.errors import ConfigError, StalledError
+from flinknet.simulator.cluster import START_NS, Cluster
+from flinknet.simulator.faults import FaultPlan, Interval
+from flinknet.simulator.source_plan import SourcePlan, beat_phase_ns, plan_sources
+from flinknet.tasks.deployment import deploy
+from flinknet.trace.manifest import ProcessInfo
+from flinknet.trace.reader import TraceReader
+from flinknet.trace.recorder import TraceRecorder
+from flinknet.trace.writer import TraceWriter
+from tests.simulation import FREE, MS, NEVER, Row, Rows, S, finished, received_records, scenario
+
+EXCHANGE = {"producers": 2, "consumers": 3, "arrivals": "poisson"}
+
+
+def trace_of(directory: Path, seed: int, faults: FaultPlan) -> list[bytes]:
+    """The trace files of a run, one for each TaskManager."""
+    directory.mkdir()
+    files = [directory / f"tm-{index}.fnt" for index in (0, 1)]
+    recorders = [
+        TraceRecorder(TraceWriter(file, ProcessInfo(file.stem, file.name, 1))) for file in files
+    ]
+    drawn = scenario(MS, rate_per_s=20_000.0, records=2000, seed=seed, **EXCHANGE)  # type: ignore[arg-type]
+    finished(Cluster.of_scenario(drawn, probes=recorders, faults=faults))
+    for recorder in recorders:
+        recorder.close()
+    return [file.read_bytes() for file in files]
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        FaultPlan(),
+        FaultPlan(
+            seed=3,
+            piece_bytes_max=100,
+            delay_ns_max=MS,
+            stalls=(Interval(0, MS, 5 * MS),),
+            exhaustions=(Interval(0, 0, 20 * MS),),
+        ),
+    ],
+    ids=["calm", "disturbed"],
+)
+def test_the_same_seed_gives_the_same_trace_byte_for_byte(
+    tmp_path: Path, faults: FaultPlan
+) -> None:
+    first = trace_of(tmp_path / "first", 7, faults)
+    assert first == trace_of(tmp_path / "second", 7, faults)
+    assert first != trace_of(tmp_path / "third", 8, faults)
+
+
+def test_a_simulated_trace_reads_like_a_recorded_one(tmp_path: Path) -> None:
+    trace_of(tmp_path / "run", 1, FaultPlan())
+    with TraceReader(tmp_path / "run" / "tm-1.fnt") as reader:
+        blocks = list(reader.events(("point", "records")))
+    consumed = sum(int(block["records"][block["point"] == 2].sum()) for block in blocks)
+    assert consumed == 4000
+
+
+class LookedAtOneByOne(SourcePlan):
+    """A plan that stops for every record."""
+
+    def segment_instants(self, size: RecordSize, segment_bytes: int) -> list[int] | None:
+        return None
+
+
+@pytest.mark.parametrize("timeout_ns", [MS, 7 * MS, NEVER])
+@pytest.mark.parametrize("partitioner", ["rebalance", "hash", "broadcast"])
+@pytest.mark.parametrize("size_bytes", [8, 100, 1019])
+def test_stopping_for_every_record_shows_the_same_events(
+    timeout_ns: int, partitioner: str, size_bytes: int
+) -> None:
+    """1019 bytes make records of 1024, which fill segments to the byte."""
+    drawn = scenario(
+        timeout_ns,
+        rate_per_s=50_000.0,
+        records=1500,
+        size_bytes=size_bytes,
+        partitioner=partitioner,
+        network=NetworkConfig(segment_size_bytes=4096),
+        **EXCHANGE,  # type: ignore[arg-type]
+    )
+
+    def events(*, is_one_by_one: bool) -> list[Row]:
+        deployment, rows = deploy(drawn), Rows()
+        plans = plan_sources(deployment, start_ns=START_NS)
+        if is_one_by_one:
+            plans = [
+                LookedAtOneByOne(
+                    plan.subpartitions, plan.instants_ns, plan.records, plan.end_ns, plan.only
+                )
+                for plan in plans
+            ]
+        finished(Cluster(deployment, plans, FREE, probes=(rows, rows)))
+        return rows.rows
+
+    assert events(is_one_by_one=False) == events(is_one_by_one=True)
+
+
+@pytest.mark.parametrize("partitioner", ["rebalance", "hash", "broadcast", "forward"])
+def test_every_partitioner_brings_every_record_to_its_channel(partitioner: str) -> None:
+    drawn = scenario(
+        MS,
+        rate_per_s=50_000.0,
+        records=1000,
+        producers=3,
+        consumers=3,
+        partitioner=partitioner,
+    )
+    cluster = finished(Cluster.of_scenario(drawn))
+    received = [received_records(cluster, consumer) for consumer in range(3)]
+    if partitioner == "broadcast":
+        assert received == [3000] * 3
+    elif partitioner == "hash":
+        assert sum(received) == 3000
+        assert max(received) < 2 * min(received)
+    else:
+        assert received == [1000] * 3
+
+
+def test_records_longer_than_segments_arrive() -> None:
+    drawn = scenario(
+        MS,
+        rate_per_s=1000.0,
+        records=50,
+        size_bytes=10_000,
+        network=NetworkConfig(segment_size_bytes=4096),
+    )
+    assert received_records(finished(Cluster.of_scenario(drawn)), 0) == 50
+
+
+def test_flushers_start_at_phases_of_their_own() -> None:
+    phases = [beat_phase_ns(seed, producer, 100 * MS) for seed in range(20) for producer in (0, 1)]
+    assert len(set(phases)) == len(phases)
+    assert min(phases) >= 0
+    assert max(phases) < 100 * MS
+    assert sum(phases) / len(phases) == pytest.approx(50 * MS, rel=0.3)
+
+
+def test_a_run_that_cannot_come_to_its_end_stalls() -> None:
+    from flinknet.config import SlowConsumer
+
+    paused = scenario(NEVER, rate_per_s=1000.0, records=10, slow_consumers=(SlowConsumer(0, -1),))
+    with pytest.raises(StalledError, match=r"records are left \(seed 1\)"):
+        Cluster.of_scenario(paused).run_until_idle()
+
+
+def test_a_livelock_fails_instead_of_running_for_ever() -> None:
+    from flinknet.config import SlowConsumer
+
+    paused = scenario(MS, rate_per_s=1000.0, records=10, slow_consumers=(SlowConsumer(0, -1),))
+    with pytest.raises(StalledError, match="after 1000 steps"):
+        Cluster.of_scenario(paused).run_until_idle(limit=1000)
+
+
+def test_a_scenario_must_say_how_many_records_there_are() -> None:
+    with pytest.raises(ConfigError, match="number of records"):
+        Cluster.of_scenario(Scenario())
+
+
+def test_a_duration_and_a_rate_make_a_number_of_records() -> None:
+    drawn = scenario(MS, rate_per_s=1000.0, records=None, duration_ns=2 * S)  # type: ignore[arg-type]
+    assert received_records(finished(Cluster.of_scenario(drawn)), 0) == 2000

@@ -1,0 +1,57 @@
+"""Disturbed runs: whatever happens, nothing that must not happen does."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinknet.errors import RemoteTransportError
+from flinknet.simulator.checkers import ProtocolChecker, run_checked
+from flinknet.simulator.cluster import START_NS, Cluster
+from flinknet.simulator.faults import FaultPlan, Interval
+from tests.simulation import MS, disturbed_scenario, run_disturbed, scenario
+
+
+@pytest.mark.parametrize("first", range(0, 400, 50))
+def test_disturbed_runs_come_to_their_end_and_break_no_rule(first: int) -> None:
+    for seed in range(first, first + 50):
+        run_disturbed(seed)
+
+
+@pytest.mark.parametrize(
+    "at_ns",
+    [30_000, 33_000, 37_000, 38_300, 40_000, MS],
+    ids=lambda at_ns: f"reset at {at_ns} ns",
+)
+def test_a_reset_in_the_middle_of_a_buffer_gives_all_memory_back(at_ns: int) -> None:
+    faults = FaultPlan(seed=1, piece_bytes_max=100, delay_ns_max=100, resets=((0, at_ns),))
+    checker = ProtocolChecker(1)
+    cluster = Cluster.of_scenario(
+        scenario(MS, records=50_000), probes=(checker, checker), faults=faults
+    )
+    run_checked(cluster, checker)
+    assert isinstance(cluster.error, RemoteTransportError)
+
+
+def test_memory_that_others_take_shrinks_pools_to_what_they_were_promised_for_a_while() -> None:
+    checker = ProtocolChecker(1)
+    cluster = Cluster.of_scenario(
+        scenario(5 * MS, rate_per_s=300_000.0, records=20_000),
+        probes=(checker, checker),
+        faults=FaultPlan(exhaustions=(Interval(0, 0, 30 * MS), Interval(1, 0, 30 * MS))),
+    )
+    pools = [cluster.partitions[0].pool, cluster.gates[0].channels[0].buffers.pool]
+    assert [pool.size_buffers for pool in pools] == [10, 8]
+    cluster.run_until(START_NS + 20 * MS)
+    assert [pool.size_buffers for pool in pools] == [2, 1]
+    cluster.run_until(START_NS + 30 * MS)
+    assert [pool.size_buffers for pool in pools] == [10, 8]
+    run_checked(cluster, checker)
+
+
+def test_a_seed_draws_the_same_faults_and_another_seed_others() -> None:
+    assert disturbed_scenario(5) == disturbed_scenario(5)
+    plans = [disturbed_scenario(seed)[1] for seed in range(100)]
+    assert len({repr(plan) for plan in plans}) == 100
+    for kind in ("stalls", "resets", "slow_consumers", "pauses", "exhaustions"):
+        drawn = sum(bool(getattr(plan, kind)) for plan in plans)
+        assert 0 < drawn < 100, kind
