@@ -7,6 +7,8 @@ import socket
 
 from flinknet.errors import ConfigError, LocalTransportError
 
+PORT_MAX = 65_535
+
 
 def bind_data_port(host: str, ports: str) -> socket.socket:
     """Listen on the first free port of `ports`: a number, a range "50100-50200", or a list; 0 for
@@ -51,7 +53,10 @@ def _ports(ports: str) -> list[int]:
     try:
         for part in ports.split(","):
             low, _, high = part.strip().partition("-")
-            found.extend(range(int(low), int(high or low) + 1))
+            first, last = int(low), int(high or low)
+            if not 0 <= first <= last <= PORT_MAX:
+                raise ValueError(part)
+            found.extend(range(first, last + 1))
     except ValueError:
         raise ConfigError(
             f"taskmanager.data.port {ports!r} is no port; give a number, a range such as"
