@@ -9,15 +9,16 @@ the whole delay is laid over the predicted latencies.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from flinknet.core.probe import FlushReason
 from flinknet.histogram import LogLinearHistogram, bucket_bounds_ns, bucket_index
 from flinknet.results import LatencySummary
+from flinknet.workload.recorded import CostModel
 
 from .units import EventColumns, IntArray, same_message
 
@@ -66,8 +67,19 @@ class Delays:
 NO_DELAYS = Delays(0.0, np.zeros(0, dtype=np.int64))
 
 
-def fit_delays(sent: EventColumns, consumed: EventColumns, buffer_timeout_ns: int) -> Delays:
-    """Fit the delays of a run with a rate from the rows of its data buffers."""
+def fit_delays(
+    sent: EventColumns,
+    consumed: EventColumns,
+    buffer_timeout_ns: int,
+    costs: CostModel,
+    consumer_of: Mapping[int, int],
+) -> Delays:
+    """Fit the delays of a run with a rate from the rows of its data buffers.
+
+    Args:
+        costs: what the simulation takes for the way of a message; only what goes beyond is spread.
+        consumer_of: channel to index of its consumer.
+    """
     due_ns = _due_ns(sent, buffer_timeout_ns)
     is_known = due_ns >= 0
     if is_known.sum() < _MIN_SAMPLES:
@@ -76,8 +88,17 @@ def fit_delays(sent: EventColumns, consumed: EventColumns, buffer_timeout_ns: in
     typical_ns = float(np.median(late_ns[is_known]))
     late_ns = np.where(is_known, late_ns, int(typical_ns))
     sent_at, consumed_at = same_message(sent, consumed)
+    records = np.maximum(sent["records"][sent_at], 0).astype(np.int64)
     whole_ns = consumed["at_ns"][consumed_at] - sent["at_ns"][sent_at] + late_ns[sent_at]
-    return Delays(typical_ns, _spread(whole_ns, np.maximum(sent["records"][sent_at], 0)))
+    per_record_ns = np.array(
+        [
+            costs.consume_ns_per_record[consumer_of[each]]
+            for each in sent["channel"][sent_at].tolist()
+        ]
+    )
+    message_ns = typical_ns + costs.transit_ns + costs.receive_ns_per_message
+    beyond_ns = whole_ns - (message_ns + per_record_ns * records).astype(np.int64)
+    return Delays(typical_ns, _spread(beyond_ns, records))
 
 
 def _due_ns(sent: EventColumns, buffer_timeout_ns: int) -> IntArray:
@@ -87,7 +108,8 @@ def _due_ns(sent: EventColumns, buffer_timeout_ns: int) -> IntArray:
     rows = {name: values[order].astype(np.int64) for name, values in sent.items()}
     due_ns = np.full(len(order), -1, dtype=np.int64)
     if buffer_timeout_ns == 0:
-        due_ns = np.where(rows["reason"] == FlushReason.FLUSH, rows["last_record_ns"], due_ns)
+        middle_ns = (rows["first_record_ns"] + rows["last_record_ns"]) // 2
+        due_ns = np.where(rows["reason"] == FlushReason.FLUSH, middle_ns, due_ns)
     is_followed = (np.diff(rows["channel"]) == 0) & (np.diff(rows["sequence_number"]) == 1)
     is_full = (rows["reason"][:-1] == FlushReason.FULL) & is_followed
     due_ns[:-1] = np.where(is_full, rows["first_record_ns"][1:], due_ns[:-1])
@@ -96,13 +118,12 @@ def _due_ns(sent: EventColumns, buffer_timeout_ns: int) -> IntArray:
     return in_order
 
 
-def _spread(whole_ns: IntArray, records: npt.NDArray[np.int64]) -> IntArray:
-    """Quantiles over records of what messages took, less the median."""
-    if len(whole_ns) < _MIN_SAMPLES or not records.any():
+def _spread(beyond_ns: IntArray, records: IntArray) -> IntArray:
+    """Quantiles over records of what their messages took beyond the typical."""
+    if len(beyond_ns) < _MIN_SAMPLES or not records.any():
         return NO_DELAYS.spread_ns
-    order = np.argsort(whole_ns, kind="stable")
+    order = np.argsort(beyond_ns, kind="stable")
     up_to = np.cumsum(records[order])
     wanted = (np.arange(QUANTILES) + 0.5) / QUANTILES * up_to[-1]
-    quantiles: IntArray = whole_ns[order][np.searchsorted(up_to, wanted)]
-    spread: IntArray = quantiles - quantiles[QUANTILES // 2]
-    return spread
+    quantiles: IntArray = beyond_ns[order][np.searchsorted(up_to, wanted)]
+    return quantiles

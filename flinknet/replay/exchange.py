@@ -3,7 +3,7 @@ cost."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,11 @@ COST_ROWS_PER_FILE = 200_000
 LATEST_ARRIVAL_NS = 10_000_000_000
 """How long after its intended instant a record is looked for among the buffers sent, beside the
 buffer timeout."""
+
+QUEUES_START_EMPTY = (
+    "writers had to wait for buffers: the simulation starts with empty queues, where the recorded run"
+    " had filled them before its measured part"
+)
 
 _COLUMNS = (
     "at_ns",
@@ -97,18 +102,22 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
     connections = sorted({each.connection for each in manifest.channels})
     instants = {channel: np.sort(np.concatenate(parts)) for channel, parts in arrivals.items()}
     records = sum(each.size for each in instants.values())
+    consumer_of = {index: each.consumer for index, each in infos.items()}
     busy_ns_per_record = None
     if is_max_rate(manifest) and records:
         busy_ns = (to_ns - from_ns) * producers - _waited_ns(waits, from_ns, to_ns)
         busy_ns_per_record = max(busy_ns, 0) / records
     fit = fit_costs(
         DataRows(rows[TracePoint.SENT], rows[TracePoint.RECEIVED], rows[TracePoint.CONSUMED]),
-        {index: each.consumer for index, each in infos.items()},
+        consumer_of,
         consumers,
         busy_ns_per_record,
     )
     if not is_max_rate(manifest):
-        fit = _with_delays(fit, rows, network)
+        if any(len(each["at_ns"]) for each in waits):
+            fit = replace(fit, notes=(*fit.notes, QUEUES_START_EMPTY))
+        else:
+            fit = _with_delays(fit, rows, network, consumer_of)
     exchange = RecordedExchange(
         producers=producers,
         consumers=consumers,
@@ -159,9 +168,24 @@ def _add_arrivals(
         size[1] += int(rows["records"][own].sum())
 
 
-def _with_delays(fit: CostFit, rows: dict[int, EventColumns], network: NetworkConfig) -> CostFit:
-    """Add how late messages were sent to their way, for the simulation itself is always on time."""
-    delays = fit_delays(rows[TracePoint.SENT], rows[TracePoint.CONSUMED], network.buffer_timeout_ns)
+def _with_delays(
+    fit: CostFit,
+    rows: dict[int, EventColumns],
+    network: NetworkConfig,
+    consumer_of: Mapping[int, int],
+) -> CostFit:
+    """Add how late messages were sent to their way, for the simulation itself is always on time.
+
+    Not for runs whose writers had to wait: messages were late because of that, and the simulation
+    lets them wait too.
+    """
+    delays = fit_delays(
+        rows[TracePoint.SENT],
+        rows[TracePoint.CONSUMED],
+        network.buffer_timeout_ns,
+        fit.costs,
+        consumer_of,
+    )
     transit_ns = fit.costs.transit_ns + delays.late_ns
     return replace(fit, costs=replace(fit.costs, transit_ns=transit_ns), delays=delays)
 

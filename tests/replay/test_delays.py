@@ -10,8 +10,11 @@ import pytest
 from flinknet.core.probe import FlushReason
 from flinknet.histogram import LogLinearHistogram
 from flinknet.replay.delays import NO_DELAYS, Delays, fit_delays
+from flinknet.workload.recorded import CostModel
 
 COUNT = 1000
+COSTS = CostModel(0.0, 0.0, 40_000.0, 9_000.0, 0.0, (1_000.0,))
+CONSUMER_OF = {0: 0}
 GAP_NS = 1_000_000
 
 
@@ -36,18 +39,23 @@ def rows(reason: FlushReason, late_ns: np.ndarray) -> tuple[dict, dict]:
 def test_constant_lateness_is_found_and_leaves_no_spread(
     reason: FlushReason, timeout_ns: int
 ) -> None:
-    delays = fit_delays(*rows(reason, np.full(COUNT, 30_000)), timeout_ns)
+    delays = fit_delays(*rows(reason, np.full(COUNT, 30_000)), timeout_ns, COSTS, CONSUMER_OF)
     assert delays.late_ns == 30_000
     assert not delays.spread_ns.any()
 
 
 def test_where_no_due_instant_is_known_nothing_is_claimed() -> None:
-    assert fit_delays(*rows(FlushReason.FLUSH, np.full(COUNT, 30_000)), 100_000_000) is NO_DELAYS
+    assert (
+        fit_delays(
+            *rows(FlushReason.FLUSH, np.full(COUNT, 30_000)), 100_000_000, COSTS, CONSUMER_OF
+        )
+        is NO_DELAYS
+    )
 
 
 def test_the_spread_of_the_rows_appears_in_the_predicted_percentiles() -> None:
     late_ns = np.where(np.arange(COUNT) % 20 == 0, 500_000, 30_000)
-    delays = fit_delays(*rows(FlushReason.FLUSH, late_ns), 0)
+    delays = fit_delays(*rows(FlushReason.FLUSH, late_ns), 0, COSTS, CONSUMER_OF)
     predicted = LogLinearHistogram()
     predicted.add(np.full(COUNT, 80_000))
     summary = delays.over(predicted)
