@@ -29,8 +29,8 @@ LATEST_ARRIVAL_NS = 10_000_000_000
 buffer timeout."""
 
 QUEUES_START_EMPTY = (
-    "writers had to wait for buffers: the simulation starts with empty queues, where the recorded run"
-    " had filled them before its measured part"
+    "writers had to wait for buffers: the simulation starts with empty queues, the measured part"
+    " of the recorded run perhaps with full ones"
 )
 
 _COLUMNS = (
