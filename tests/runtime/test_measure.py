@@ -1,0 +1,219 @@
+"""From reports to one result: totals, what limited the run, what to doubt, and when it fails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from flinknet.config import NetworkConfig, Scenario, SlowConsumer, WorkloadConfig
+from flinknet.errors import RunFailedError
+from flinknet.histogram import LogLinearHistogram
+from flinknet.results import RunResult
+from flinknet.runtime.measure import assemble, check_records
+from flinknet.runtime.messages import (
+    ChannelSample,
+    ConsumerChannelReport,
+    ProducerChannelReport,
+    Report,
+    Sample,
+    Start,
+)
+from flinknet.runtime.progress import ProgressMeter
+from flinknet.tasks.deployment import Deployment, deploy
+
+S = 1_000_000_000
+START = Start(start_ns=S, measured_from_ns=2 * S, measured_to_ns=3 * S, end_ns=3 * S)
+EMPTY = LogLinearHistogram().to_bytes()
+
+
+def deployment_of(**workload: object) -> Deployment:
+    return deploy(Scenario(NetworkConfig(), replace(WorkloadConfig(), **workload)))  # type: ignore[arg-type]
+
+
+def histogram(*values: int) -> bytes:
+    found = LogLinearHistogram()
+    found.add(np.array(values, np.int64))
+    return found.to_bytes()
+
+
+def consumed(
+    channel: int = 0, records: int = 1000, *, measured: int = 800, **faults: int
+) -> ConsumerChannelReport:
+    return ConsumerChannelReport(
+        channel,
+        records,
+        measured,
+        measured * 100,
+        2 * S + S // 2,
+        histogram(*range(1, measured + 1)),
+        EMPTY,
+        faults.get("lost", 0),
+        faults.get("repeated", 0),
+        faults.get("reordered", 0),
+    )
+
+
+def produced(channel: int = 0, records: int = 1000, starved_ns: int = 0) -> ProducerChannelReport:
+    return ProducerChannelReport(channel, records, starved_ns, 10, 40, 9)
+
+
+def result_of(
+    upstream: Report, downstream: Report, *, start: Start = START, **workload: object
+) -> RunResult:
+    return assemble(deployment_of(**workload), [upstream, downstream], start, None)
+
+
+UPSTREAM = Report(
+    producer_channels=(produced(),), buffers=10, events=3, reasons=(0, 6, 2, 1, 1), busy_share=0.5
+)
+DOWNSTREAM = Report(
+    consumer_channels=(consumed(),), credit_announced=12, credit_messages=4, busy_share=0.5
+)
+
+
+def test_totals_are_added_up_over_task_managers() -> None:
+    result = result_of(UPSTREAM, DOWNSTREAM)
+    measured = result.measured
+    assert (measured.records, measured.bytes, measured.buffers, measured.events) == (
+        800,
+        80_000,
+        10,
+        3,
+    )
+    assert measured.duration_ns == S
+    assert measured.throughput_records_per_s == 800
+    assert measured.throughput_bytes_per_s == 80_000
+    assert (measured.backlog_buffers.mean, measured.backlog_buffers.max) == (4, 9)
+    assert (measured.credits.announced, measured.credits.messages) == (12, 4)
+    assert (measured.flushes.full, measured.flushes.timeout, measured.flushes.event) == (6, 2, 2)
+    assert measured.latency_ns.count == 800
+    assert measured.latency_uncorrected_ns == measured.latency_ns
+    (channel,) = result.channels
+    assert (channel.producer, channel.consumer, channel.records) == (0, 0, 800)
+    assert result.workload["rate_per_s"] == "max"
+    assert result.config["execution.buffer-timeout.interval"] == "100 ms"
+
+
+def test_without_an_end_the_run_lasts_until_its_last_record() -> None:
+    result = result_of(UPSTREAM, DOWNSTREAM, start=Start(S, 2 * S, None, None))
+    assert result.measured.duration_ns == S // 2
+
+
+def test_a_run_without_records_has_no_figures() -> None:
+    nothing = Report(consumer_channels=(consumed(records=0, measured=0),))
+    silent = Report(producer_channels=(ProducerChannelReport(0, 0, 0, 0, 0, 0),))
+    result = result_of(silent, nothing)
+    assert result.measured.throughput_records_per_s is None
+    assert result.measured.backlog_buffers.mean is None
+    assert "no record was measured" in result.limited_by
+    assert [warning.code for warning in result.warnings] == ["few-samples"]
+
+
+@pytest.mark.parametrize(
+    ("upstream", "downstream", "workload", "words"),
+    [
+        ({}, {}, {"rate_per_s": 810.0}, "the rate asked for"),
+        ({}, {}, {"rate_per_s": 405.0, "partitioner": "broadcast", "producers": 1}, "rate"),
+        ({}, {}, {"slow_consumers": (SlowConsumer(0, 5),)}, "the slow consumer (0)"),
+        ({"producer_channels": (produced(starved_ns=S // 2),)}, {}, {}, "credit: .* 50%"),
+        ({"busy_share": 0.9}, {}, {}, "the producers' processor"),
+        ({}, {"busy_share": 0.9}, {}, "the consumers' processor"),
+        ({}, {}, {}, "the processor on both sides"),
+    ],
+)
+def test_one_sentence_says_what_held_the_run_back(
+    upstream: dict[str, object],
+    downstream: dict[str, object],
+    workload: dict[str, object],
+    words: str,
+) -> None:
+    reports = [
+        replace(UPSTREAM, **upstream),  # type: ignore[arg-type]
+        replace(DOWNSTREAM, **downstream),  # type: ignore[arg-type]
+    ]
+    result = assemble(deployment_of(**workload), reports, START, None)
+    head, *rest = words.split(".*")
+    assert result.limited_by.startswith(head) or head in result.limited_by
+    assert all(each.strip() in result.limited_by for each in rest)
+
+
+def test_doubts_are_told_with_what_to_do() -> None:
+    result = result_of(
+        replace(UPSTREAM, late_ns_max=20_000_000, stolen_share=0.2, trace_error="disk full"),
+        DOWNSTREAM,
+        rate_per_s=1000.0,
+    )
+    found = {warning.code: warning.text for warning in result.warnings}
+    assert set(found) == {"schedule-missed", "disturbed", "trace-incomplete"}
+    assert "20.0 ms" in found["schedule-missed"]
+    assert "tm-0: disk full" in found["trace-incomplete"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "report", "words"),
+    [
+        (1000, consumed(), None),
+        (1003, consumed(), "3 lost, 0 repeated"),
+        (998, consumed(), "0 lost, 2 repeated"),
+        (1000, consumed(lost=4), "4 lost"),
+        (1000, consumed(repeated=1, reordered=2), "1 repeated, 2 out of order"),
+    ],
+)
+def test_a_record_too_few_or_too_many_fails_the_run(
+    sent: int, report: ConsumerChannelReport, words: str | None
+) -> None:
+    reports = [
+        Report(producer_channels=(produced(records=sent),)),
+        Report(consumer_channels=(report,)),
+    ]
+    if words is None:
+        check_records(deployment_of(), reports)
+        return
+    with pytest.raises(RunFailedError, match=f"channel 0: .*{words}"):
+        check_records(deployment_of(), reports)
+
+
+def test_progress_tells_rates_of_the_last_interval_and_the_state_of_channels() -> None:
+    meter = ProgressMeter(deployment_of(producers=1, consumers=2, duration_ns=S))
+    assert meter.progress("starting", 0).fraction == 0.0
+    meter.start = START
+
+    def sample(records: int, size: int) -> Sample:
+        return Sample(
+            records,
+            size,
+            histogram(*[50] * 600),
+            (ChannelSample(0, records=records), ChannelSample(1, records=0)),
+        )
+
+    upstream = Sample(0, 0, None, (ChannelSample(0, backlog_buffers=4, credits_available=2),))
+    meter.add(0, upstream, 2 * S)
+    meter.add(1, sample(1000, 10_000), 2 * S)
+    meter.add(1, sample(1500, 15_000), 2 * S + S // 2)
+    progress = meter.progress(None, 2 * S + S // 2)
+    assert progress.phase == "measuring"
+    assert progress.fraction == 0.75
+    assert (progress.records, progress.elapsed_ns) == (1500, S + S // 2)
+    assert progress.throughput_records_per_s == 3000  # none was counted before the first sample
+    first, second = progress.channels
+    assert (first.throughput_records_per_s, second.throughput_records_per_s) == (1000, 0)
+    assert (first.backlog_buffers, first.credits_available) == (4, 2)
+    assert second.backlog_buffers is None
+    assert meter.progress(None, S).phase == "warming up"
+    assert meter.progress(None, 4 * S).phase == "draining"
+    assert meter.progress("finished", 9 * S).fraction == 1.0
+
+
+def test_progress_by_records_counts_the_copies_of_a_broadcast() -> None:
+    meter = ProgressMeter(
+        deployment_of(producers=2, consumers=3, partitioner="broadcast", records=100)
+    )
+    meter.start = Start(S, 2 * S, None, None)
+    meter.add(1, Sample(300, 1, None, ()), 2 * S)
+    assert meter.progress(None, 2 * S).fraction == 0.5
+    endless = ProgressMeter(deployment_of())
+    endless.start = Start(S, 2 * S, None, None)
+    assert endless.progress(None, 9 * S).fraction is None
+    assert endless.progress(None, 9 * S).phase == "measuring"

@@ -1,0 +1,250 @@
+"""Whole runs: real processes, real sockets, every record once and in order."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flinknet.config import NetworkConfig, RecordSize, Scenario, SlowConsumer, WorkloadConfig
+from flinknet.errors import (
+    ConfigError,
+    LocalTransportError,
+    RunFailedError,
+    TraceError,
+)
+from flinknet.results import Progress, RunResult
+from flinknet.runtime.launcher import run_scenario
+from flinknet.trace import open_run
+from flinknet.trace.verify import verify_run
+
+pytestmark = pytest.mark.socket
+
+MS = 1_000_000
+WARMUP_NS = 20 * MS
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    yield
+    assert multiprocessing.active_children() == []
+
+
+def scenario_of(
+    producers: int,
+    consumers: int,
+    *,
+    size: RecordSize = RecordSize(100, 100),  # noqa: B008
+    timeout_ns: int = 5 * MS,
+    network: NetworkConfig = NetworkConfig(),  # noqa: B008
+    **workload: object,
+) -> Scenario:
+    return Scenario(
+        network=replace(network, buffer_timeout_ns=timeout_ns),
+        workload=replace(
+            WorkloadConfig(
+                producers=producers, consumers=consumers, record_size=size, warmup_ns=WARMUP_NS
+            ),
+            **workload,  # type: ignore[arg-type]
+        ),
+    )
+
+
+def run(scenario: Scenario, watch: Callable[[Progress], None] | None = None) -> RunResult:
+    return run_scenario(scenario, out_dir=None, trace=False, on_progress=watch)
+
+
+EACH_8, EACH_100 = RecordSize(8, 8), RecordSize(100, 100)
+EACH_1K, EACH_100K = RecordSize(1024, 1024), RecordSize(102_400, 102_400)
+
+
+@pytest.mark.row("S044")
+@pytest.mark.parametrize(
+    ("producers", "consumers", "partitioner", "size", "timeout_ns", "records"),
+    [
+        (1, 1, "rebalance", EACH_100, 5 * MS, 5000),
+        (1, 1, "forward", EACH_8, 0, 5000),
+        (1, 1, "rebalance", EACH_100K, -1, 200),
+        (2, 2, "rebalance", EACH_8, -1, 5000),
+        (2, 2, "hash", EACH_1K, 5 * MS, 3000),
+        (2, 2, "forward", EACH_100K, 0, 100),
+        (4, 4, "rebalance", EACH_1K, 0, 2000),
+        (4, 4, "forward", EACH_100, -1, 3000),
+        (2, 3, "broadcast", EACH_100, 5 * MS, 2000),
+        (1, 4, "hash", RecordSize(8, 3000), 0, 1000),
+    ],
+)
+def test_every_record_arrives_at_the_highest_rate(
+    producers: int,
+    consumers: int,
+    partitioner: str,
+    size: RecordSize,
+    timeout_ns: int,
+    records: int,
+) -> None:
+    result = run(
+        scenario_of(
+            producers,
+            consumers,
+            size=size,
+            timeout_ns=timeout_ns,
+            partitioner=partitioner,
+            records=records,
+        )
+    )
+    copies = consumers if partitioner == "broadcast" else 1
+    measured = result.measured
+    assert measured.records == records * producers * copies
+    assert sum(channel.records for channel in result.channels) == measured.records
+    assert len(result.channels) == producers * (1 if partitioner == "forward" else consumers)
+    if size.is_constant:
+        assert measured.bytes == measured.records * size.low_bytes
+    assert measured.latency_ns.count == measured.records
+    assert measured.credits.announced > 0
+    if partitioner == "rebalance" and consumers == 2:
+        assert {channel.records for channel in result.channels} == {records // 2}
+
+
+@pytest.mark.parametrize("arrivals", ["constant", "poisson", "bursts"])
+def test_a_rate_is_kept_and_every_record_arrives(arrivals: str) -> None:
+    result = run(
+        scenario_of(
+            2,
+            2,
+            size=RecordSize(16, 400),
+            timeout_ns=0,
+            rate_per_s=5000.0,
+            records=1500,
+            arrivals=arrivals,
+        )
+    )
+    # instants near the edges of the measured part may fall on either side
+    slack = 400 if arrivals != "constant" else 4
+    assert result.measured.records == pytest.approx(3000, abs=slack)
+    assert result.measured.latency_uncorrected_ns.count == result.measured.records
+
+
+def test_a_duration_ends_the_run_and_progress_tells_of_it() -> None:
+    seen: list[Progress] = []
+    result = run(
+        scenario_of(1, 1, rate_per_s=2000.0, duration_ns=300 * MS, timeout_ns=MS), seen.append
+    )
+    assert result.measured.records == pytest.approx(600, abs=2)
+    assert result.measured.duration_ns >= 300 * MS
+    phases = [progress.phase for progress in seen]
+    assert phases[0] == "starting"
+    assert phases[-1] == "finished"
+    assert "measuring" in phases
+    assert seen[-1].fraction == 1.0
+    fractions = [progress.fraction for progress in seen if progress.fraction is not None]
+    assert fractions == sorted(fractions)
+
+
+def test_a_trace_of_a_real_run_keeps_every_rule(tmp_path: Path) -> None:
+    scenario = scenario_of(2, 2, records=3000, size=RecordSize(8, 900))
+    result = run_scenario(scenario, out_dir=tmp_path / "run", trace=True)
+    assert result.trace == str(tmp_path / "run")
+    verification = verify_run(open_run(tmp_path / "run"))
+    assert verification.findings == ()
+    assert (verification.files, verification.channels) == (2, 4)
+
+
+@pytest.mark.row("S108")
+@pytest.mark.row("S115")
+def test_a_paused_consumer_stops_its_own_channel_and_no_neighbour() -> None:
+    result = run(
+        scenario_of(
+            4,
+            4,
+            partitioner="forward",
+            duration_ns=300 * MS,
+            slow_consumers=(SlowConsumer(2, -1),),
+        )
+    )
+    records = [channel.records for channel in result.channels]
+    paused = records.pop(2)
+    # what fits on both sides of one channel: ten buffers each, and what overdraft allows
+    in_buffers = (10 + 10 + 20) * 32 * 1024 // 105
+    assert paused <= in_buffers
+    assert min(records) > in_buffers
+
+
+@pytest.mark.row("S105")
+def test_a_slow_consumer_holds_the_source_at_its_rate() -> None:
+    result = run(
+        scenario_of(1, 1, duration_ns=400 * MS, slow_consumers=(SlowConsumer(0, 100_000),))
+    )
+    # 10 records a millisecond for 0.4 s, and what the buffers of both sides hold
+    assert result.measured.records <= 4000 + (10 + 10 + 20) * 32 * 1024 // 105
+    assert (result.measured.credits.starved_ns or 0) > 0
+
+
+@pytest.mark.row("S100")
+@pytest.mark.parametrize("victim", ["tm-0", "tm-1"])
+def test_a_killed_task_manager_ends_the_run_with_its_name(victim: str) -> None:
+    killed: list[int] = []
+
+    def kill(progress: Progress) -> None:
+        if progress.phase == "measuring" and not killed:
+            for process in multiprocessing.active_children():
+                if process.name == victim:
+                    assert process.pid is not None
+                    killed.append(process.pid)
+                    os.kill(process.pid, signal.SIGKILL)
+
+    with pytest.raises(RunFailedError, match=victim):
+        run(scenario_of(1, 1, duration_ns=30_000 * MS, rate_per_s=1000.0), kill)
+    assert len(killed) == 1
+
+
+def test_an_interrupt_ends_every_process() -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.phase == "measuring":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(scenario_of(1, 1, duration_ns=30_000 * MS, rate_per_s=1000.0), interrupt)
+
+
+@pytest.mark.row("S071")
+def test_a_port_in_use_is_told_before_anything_runs() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        network = NetworkConfig(data_port=str(port))
+        with pytest.raises(LocalTransportError, match=str(port)):
+            run(scenario_of(1, 1, records=10, network=network))
+
+
+@pytest.mark.row("S001")
+def test_too_little_network_memory_is_a_configuration_error_with_the_numbers() -> None:
+    network = NetworkConfig(network_memory_bytes=8 * 32 * 1024)
+    with pytest.raises(ConfigError, match=r"required 9.* 8 of 8 .*taskmanager\.memory\.network"):
+        run(scenario_of(1, 8, records=10, network=network))
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        scenario_of(1, 2, partitioner="forward", records=1),
+        scenario_of(1, 1, partitioner="random", records=1),
+        replace(scenario_of(1, 1, records=1), task_managers=1),
+    ],
+    ids=["forward", "partitioner", "task-managers"],
+)
+def test_a_bad_scenario_starts_nothing(scenario: Scenario) -> None:
+    seen: list[Progress] = []
+    with pytest.raises(ConfigError):
+        run(scenario, seen.append)
+    assert seen == []
+
+
+def test_a_run_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(TraceError, match="--out"):
+        run_scenario(scenario_of(1, 1, records=1), out_dir=tmp_path / "file" / "run", trace=True)
