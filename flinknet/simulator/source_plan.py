@@ -63,7 +63,7 @@ class SourcePlan:
         opened = []
         for stream in streams:
             segments = len(stream) * record_bytes // segment_bytes
-            first_records = np.arange(1, segments + 1) * segment_bytes // record_bytes
+            first_records = np.arange(segments + 1) * segment_bytes // record_bytes
             opened.append(stream[first_records[first_records < len(stream)]])
         return np.sort(np.concatenate(opened)).tolist() if opened else []
 
@@ -88,7 +88,7 @@ class PlannedSelector:
         picked = subpartitions[start:end]
         return [
             (subpartition, np.flatnonzero(picked == subpartition))
-            for subpartition in np.unique(picked).tolist()
+            for subpartition in sorted(set(picked.tolist()))
         ]
 
 

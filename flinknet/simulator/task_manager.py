@@ -52,16 +52,23 @@ class SimulatedSource:
         self._emit_ns = emit_ns_per_record
         self._stops = None if segment_instants is None else [*segment_instants, end_ns]
         self._next_stop = 0
+        self._again_ns = 0
+        self._idle_ns = 0
 
-    def step(self, now_ns: int, free_since_ns: int) -> tuple[int, int]:
-        """Emit what is due. Returns: the instant when that is done, and when to step again.
+    def step(self, now_ns: int, idle_ns: int) -> tuple[int, int]:
+        """Emit what is due.
 
-        Records that came while the loop was idle were emitted then, in time it did not need
-        otherwise.
+        Args:
+            idle_ns: time that the loop has been idle since it began. Records that came while it was
+                were emitted then, in time that was not needed otherwise.
+
+        Returns: the instant when that is done, and when to step again.
         """
         task, arrivals = self.task, self._arrivals
         if arrivals is None:
             return self._step_at_max_rate(now_ns)
+        if now_ns < self._again_ns and self._nothing_can_leave():
+            return now_ns, self._again_ns
         first_ns = arrivals.next_ns()
         emitted = task.emitted_records
         beat_ns = self._flusher.next_deadline_ns()
@@ -72,19 +79,33 @@ class SimulatedSource:
         count = task.emitted_records - emitted
         if count:
             assert first_ns is not None
-            idle_ns = first_ns if first_ns > free_since_ns else free_since_ns
-            now_ns = max(now_ns, idle_ns + int(count * self._emit_ns))
+            spare_ns = min(idle_ns - self._idle_ns, now_ns - first_ns)
+            now_ns += max(0, int(count * self._emit_ns) - spare_ns)
+        self._idle_ns = idle_ns
         if self._stops is not None and task.state is SourceState.RUNNING:
             next_ns = self._stop_after(now_ns)
             beat_ns = self._flusher.next_deadline_ns()
             if beat_ns is not None and beat_ns < next_ns:
                 next_ns = beat_ns
+        self._again_ns = next_ns
         return now_ns, next_ns
 
     @property
     def is_blocked(self) -> bool:
         """Whether the writer waits for buffers."""
         return self._writer.is_waiting or not self._writer.is_available
+
+    def _nothing_can_leave(self) -> bool:
+        """Whether what was written by now waits for this source's own next step in any case."""
+        return (
+            self._stops is not None
+            and self.task.state is SourceState.RUNNING
+            and not self.is_blocked
+            and not any(
+                subpartition.is_data_available
+                for subpartition in self._writer.partition.subpartitions
+            )
+        )
 
     def _emit_until(self, until_ns: int) -> int:
         while True:
@@ -157,6 +178,7 @@ class SimulatedTaskManager:
         self._scheduler = scheduler
         self._wake_ns = NEVER_NS
         self._free_since_ns = scheduler.now_ns
+        self._idle_ns = 0
 
     def wake(self, at_ns: int) -> None:
         """Take a turn at an instant, or when the turn that goes on then is over."""
@@ -170,14 +192,14 @@ class SimulatedTaskManager:
         if now_ns != self._wake_ns:
             return  # an earlier turn has taken this one's place
         self._wake_ns = NEVER_NS
+        self._idle_ns += now_ns - self._free_since_ns
         for end in self.ends:
             arrival_ns = end.next_arrival_ns
             if arrival_ns is not None and arrival_ns <= now_ns:
                 end.receive(now_ns=now_ns)
         next_ns = NEVER_NS
-        free_since_ns = self._free_since_ns
         for source in self.sources:
-            now_ns, again_ns = source.step(now_ns, free_since_ns)
+            now_ns, again_ns = source.step(now_ns, self._idle_ns)
             next_ns = min(next_ns, again_ns)
         for sink in self.sinks:
             now_ns, again_ns = sink.step(now_ns)
