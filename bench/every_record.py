@@ -16,6 +16,8 @@ import json
 import subprocess
 import sys
 
+from measure import FLINKNET
+
 
 def main() -> int:
     """Run the product and print a line for each run. Returns: 1 if any run failed."""
@@ -35,7 +37,7 @@ def main() -> int:
     ):
         producers, consumers = (int(part) for part in topology.split("x"))
         command = [
-            *(sys.executable, "-m", "flinknet", "bench", "--no-trace", "--json", "-"),
+            *(str(FLINKNET), "bench", "--no-trace", "--json", "-"),
             *("--warmup", "0ms", "--records", str(options.records // producers)),
             *("--producers", str(producers), "--consumers", str(consumers)),
             *("--partitioner", partitioner, "--buffer-timeout", timeout, "--record-size", size),
