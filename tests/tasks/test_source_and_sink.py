@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig, RecordSize, SlowConsumer, WorkloadConfig
+from flinknet.core.buffers import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.producer import (
     BROADCAST,
@@ -18,7 +19,7 @@ from flinknet.core.producer import (
     RecordWriter,
 )
 from flinknet.core.wire.events import AlignmentType as Alignment
-from flinknet.core.wire.events import CheckpointBarrier, SnapshotType
+from flinknet.core.wire.events import CancelCheckpointMarker, CheckpointBarrier, SnapshotType
 from flinknet.errors import ProducerFailedError
 from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
 from flinknet.tasks.sink import PAUSED_NS, delay_of
@@ -311,6 +312,36 @@ def test_each_record_keeps_a_slow_sink_busy_and_its_buffer_taken() -> None:
     pair.run()
     summary = pair.sinks[0].latency.summary()
     assert (summary.count, summary.min, summary.max) == (3, 10, 30)
+    check_all_arrived(pair)
+
+
+def test_an_event_that_concerns_nobody_is_passed_over() -> None:
+    pair = TaskPair(ForwardSelector(), records=0)
+    pair.partition.broadcast_event(CancelCheckpointMarker(3))
+    pair.run()
+    types = [event[4] for event in pair.probe.at(TracePoint.CONSUMED)]
+    assert types == [
+        DataType.RECOVERY_COMPLETION,
+        DataType.EVENT_BUFFER,
+        DataType.END_OF_DATA,
+        DataType.END_OF_PARTITION,
+    ]
+
+
+def test_the_end_of_data_waits_for_the_last_records_that_found_no_buffer() -> None:
+    pair = TaskPair(
+        ForwardSelector(),
+        size=RecordSize(900, 900),
+        arrivals=instants(*range(100)),
+        delay_ns=PAUSED_NS,
+    )
+    pair.now_ns = 1000
+    for _ in range(30):
+        pair.turn()
+    assert pair.writer.is_waiting
+    assert pair.source.state is SourceState.RUNNING
+    pair.sink.unpause()
+    pair.run()
     check_all_arrived(pair)
 
 

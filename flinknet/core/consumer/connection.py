@@ -260,7 +260,8 @@ class ConsumerConnection:
                 channel.receive_backlog(message.backlog)
         elif isinstance(message, ErrorResponse):
             self._receive_error(message)
-        elif isinstance(message, BufferResponse):
+        else:
+            assert isinstance(message, BufferResponse)
             self._receive_partial_buffers(message)
 
     def _receive_partial_buffers(self, message: BufferResponse) -> None:

@@ -324,8 +324,8 @@ class ProducerConnection:
         reader = self._reader(message.receiver_id)
         if reader is not None:
             self._note(_RECEIVED, MessageKind.ACK_ALL_USER_RECORDS_PROCESSED, reader.channel)
-            if reader.subpartition is not None:
-                reader.subpartition.is_acknowledged = True
+            assert reader.subpartition is not None
+            reader.subpartition.is_acknowledged = True
 
     def _cancel(self, message: CancelPartitionRequest) -> None:
         self._note(

@@ -187,6 +187,17 @@ def test_two_pools_compete_for_the_last_global_segment() -> None:
     assert network.available_buffers == 0
 
 
+def test_a_pool_with_room_gets_nothing_while_the_global_pool_is_empty() -> None:
+    network = NetworkBufferPool(2, 1)
+    pool = network.create_buffer_pool(1, 2)
+    held = [network.try_request_segment() for _ in range(2)]
+    assert pool.try_request() is None
+    assert pool.add_listener(Waiting(pool, 1))
+    assert held[0] is not None
+    network.recycle_segment(held[0])
+    assert pool.try_request() is not None
+
+
 def test_a_pool_that_shrinks_gives_free_segments_at_once_and_others_when_they_return() -> None:
     network = NetworkBufferPool(6, 1)
     pool = network.create_buffer_pool(2, 6)

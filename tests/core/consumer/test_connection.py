@@ -339,6 +339,31 @@ def test_a_fatal_error_fails_every_channel() -> None:
     assert "No reader" in str(failure(consumer, 1))
 
 
+def test_a_frame_too_large_to_be_believed_breaks_the_connection() -> None:
+    consumer = consumer_of()
+    header = (1 << 30).to_bytes(4, "big") + b"\xba\xdc\x0f\xfe\x01"
+    with pytest.raises(FrameCorruptedError, match="1073741824 bytes"):
+        consumer.connection.receive_data(memoryview(header + bytes(50)), now_ns=0)
+
+
+def test_a_buffer_that_came_in_part_goes_back_when_the_connection_breaks() -> None:
+    consumer = consumer_of()
+    (channel,) = consumer.channels
+    frame = response(channel.receiver_id).encode()
+    consumer.connection.receive_data(memoryview(frame[:50]), now_ns=0)
+    consumer.connection.receive_eof(now_ns=0)
+    consumer.close()
+    assert consumer.memory.available_buffers == consumer.memory.total_buffers
+
+
+def test_a_channel_is_cancelled_once() -> None:
+    consumer = consumer_of()
+    (channel,) = consumer.channels
+    consumer.connection.close_channel(channel)
+    consumer.connection.close_channel(channel)
+    assert consumer.sent() == [CancelPartitionRequest(channel.receiver_id)]
+
+
 def test_garbage_fails_every_channel_and_the_first_error_stays() -> None:
     consumer = consumer_of(2)
     with pytest.raises(RemoteProtocolError):

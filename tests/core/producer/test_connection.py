@@ -9,6 +9,7 @@ import pytest
 from flinknet.core.buffers import BufferConsumer, DataType
 from flinknet.core.probe import TracePoint
 from flinknet.core.producer import PipelinedResultPartition, ProducerConnection
+from flinknet.core.producer.connection import SEND_BATCH_BYTES
 from flinknet.core.producer.request_queue import PartitionRequestQueue
 from flinknet.core.producer.view_reader import CreditBasedSequenceNumberingViewReader
 from flinknet.core.wire.events import (
@@ -164,6 +165,27 @@ def test_a_reader_without_credit_holds_up_nobody() -> None:
     receive(connection, request(RECEIVER, 1), request(OTHER_RECEIVER, 9, subpartition=1))
     frames = [m for m in sent(connection) if isinstance(m, BufferResponse)]
     assert [m.subpartition_id for m in frames] == [0, 1, 1, 1, 1]
+
+
+def test_what_is_handed_over_at_once_is_bounded_and_the_rest_follows() -> None:
+    partition, _ = partition_of(segment_size_bytes=SEND_BATCH_BYTES // 4)
+    connection, _ = producer_of(partition)
+    batch = records_of([SEND_BATCH_BYTES // 4] * 6)
+    partition.emit(0, batch)
+    partition.flush_all()
+    receive(connection, request(credit=9))
+    first = b"".join(connection.data_to_send(now_ns=0))
+    second = b"".join(connection.data_to_send(now_ns=0))
+    assert [len(first), len(second)] == [4 * (SEND_BATCH_BYTES // 4 + 47), len(first) // 2]
+    frames = FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(first + second)
+    assert b"".join(m.buffer for m in frames if isinstance(m, BufferResponse)) == batch.data
+
+
+def test_a_reader_that_never_found_its_partition_has_nothing_to_release() -> None:
+    reader = CreditBasedSequenceNumberingViewReader(RECEIVER, 0, 0, lambda _: None)
+    assert reader.needs_backlog_announcement() == 0
+    reader.release()
+    assert not reader.is_available
 
 
 @pytest.mark.row("S083")
@@ -481,8 +503,9 @@ def test_time_with_data_but_no_credit_is_counted() -> None:
     assert reader.starved_since_ns == -1
     fill(partition, "d")
     sent(connection, now_ns=500)
+    assert reader.starved_until(540) == 290
     receive(connection, AddCredit(1, RECEIVER), now_ns=560)
-    assert reader.starved_ns == 310
+    assert reader.starved_ns == reader.starved_until(900) == 310
 
 
 class ListProbe:
