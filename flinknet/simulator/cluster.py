@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from flinknet.config import Scenario
 from flinknet.core.buffers import NetworkBufferPool
@@ -26,7 +25,8 @@ from flinknet.tasks.sink import PAUSED_NS, delay_of
 from flinknet.workload.recorded import CostModel
 from flinknet.workload.sink import LatencySink
 
-from .faults import NO_FAULTS, FaultPlan, Interval, LinkFaults
+from .disturbances import schedule_faults
+from .faults import NO_FAULTS, FaultPlan, LinkFaults
 from .link import LinkEnd, LinkSettings, SendCosts, SimulatedLink
 from .scheduler import Scheduler
 from .source_plan import PlannedArrivals, PlannedSelector, SourcePlan, beat_phase_ns, plan_sources
@@ -282,7 +282,7 @@ class Cluster:
             task_manager.wake(self.now_ns)
         self.sources.sort(key=lambda source: source.index)
         self.sinks.sort(key=lambda sink: sink.index)
-        self._schedule_faults()
+        schedule_faults(self, self.faults, start_ns=self._start_ns)
 
     def _create_source(self, producer: int) -> SimulatedSource:
         scenario, plan = self.deployment.scenario, self._plans[producer]
@@ -352,58 +352,3 @@ class Cluster:
             delay_ns_per_record=delay_ns,
         )
         return SimulatedSink(task, receive_ns_per_message=self._costs.receive_ns_per_message)
-
-    def _schedule_faults(self) -> None:
-        """Those faults that happen at an instant."""
-        start_ns, faults = self._start_ns, self.faults
-        for number, at_ns in faults.resets:
-            link = list(self.links.values())[number]
-            self.scheduler.at(start_ns + at_ns, partial(self._reset, link))
-        for pause in faults.pauses:
-            self._schedule_pause(pause)
-        for exhaustion in faults.exhaustions:
-            self._schedule_exhaustion(exhaustion)
-
-    def _reset(self, link: SimulatedLink) -> None:
-        link.reset(now_ns=self.now_ns)
-
-    def _schedule_pause(self, pause: Interval) -> None:
-        sink = self.sinks[pause.index]
-        task_manager = self.task_managers[self.deployment.consumer_task_managers[pause.index]]
-
-        def begin() -> None:
-            sink.is_paused = True
-
-        def end() -> None:
-            sink.unpause()
-            task_manager.wake(self.now_ns)
-
-        self.scheduler.at(self._start_ns + pause.from_ns, begin)
-        self.scheduler.at(self._start_ns + pause.to_ns, end)
-
-    def _schedule_exhaustion(self, exhaustion: Interval) -> None:
-        """Another task takes the memory that no pool of a TaskManager was promised, for a while."""
-        task_manager = self.task_managers[exhaustion.index]
-        memory = task_manager.memory
-        exclusive = sum(
-            channel.initial_credit
-            for consumer in self.deployment.consumers_on(exhaustion.index)
-            for channel in self.gates[consumer].channels
-        )
-
-        def begin() -> None:
-            promised = sum(pool.required_buffers for pool in memory.pools) + exclusive
-            rival = memory.create_buffer_pool(memory.total_buffers - promised, 0)
-            taken = []
-            while (buffer := rival.try_request()) is not None:
-                taken.append(buffer)
-
-            def end() -> None:
-                for buffer in taken:
-                    buffer.recycle()
-                rival.destroy()
-                task_manager.wake(self.now_ns)
-
-            self.scheduler.at(self._start_ns + exhaustion.to_ns, end)
-
-        self.scheduler.at(self._start_ns + exhaustion.from_ns, begin)

@@ -87,7 +87,7 @@ class SimulatedSource:
             beat_ns = self._flusher.next_deadline_ns()
             if beat_ns is not None and beat_ns < next_ns:
                 next_ns = beat_ns
-        self._again_ns = next_ns
+        self._again_ns = 0 if self.is_blocked else next_ns
         return now_ns, next_ns
 
     @property

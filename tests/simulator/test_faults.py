@@ -17,6 +17,11 @@ def test_disturbed_runs_come_to_their_end_and_break_no_rule(first: int) -> None:
         run_disturbed(seed)
 
 
+@pytest.mark.parametrize("seed", [1665, 1836, 1873, 2155, 2479])
+def test_a_source_that_was_blocked_behind_its_last_stop_goes_on(seed: int) -> None:
+    run_disturbed(seed)
+
+
 @pytest.mark.parametrize(
     "at_ns",
     [30_000, 33_000, 37_000, 38_300, 40_000, MS],
