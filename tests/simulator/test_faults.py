@@ -11,6 +11,7 @@ from flinknet.simulator.faults import FaultPlan, Interval
 from tests.simulation import MS, disturbed_scenario, run_disturbed, scenario
 
 
+@pytest.mark.row("S109")
 @pytest.mark.parametrize("first", range(0, 400, 50))
 def test_disturbed_runs_come_to_their_end_and_break_no_rule(first: int) -> None:
     for seed in range(first, first + 50):

@@ -95,6 +95,19 @@ def test_without_a_timeout_only_full_buffers_leave_until_the_end() -> None:
     assert sum(row.payload_bytes for row in (*full, last)) == 5000 * 105
 
 
+@pytest.mark.row("S029")
+def test_slow_sources_keep_the_timeout_and_fast_ones_fill_their_buffers() -> None:
+    slow = scenario(100 * MS, rate_per_s=1.0, records=200, arrivals="poisson")
+    latency = latency_of(finished(Cluster.of_scenario(slow, FREE)))
+    assert latency.mean == pytest.approx(50 * MS, rel=0.1)
+    assert 90 * MS < (latency.max or 0) <= 100 * MS
+    rows = Rows()
+    fast = scenario(100 * MS, rate_per_s=500_000.0, records=100_000)
+    finished(Cluster.of_scenario(fast, probes=(rows, rows)))
+    fill = [row.payload_bytes / SEGMENT_BYTES for row in rows.buffers()]
+    assert sum(fill) / len(fill) > 0.9
+
+
 def test_four_channels_fill_four_times_slower() -> None:
     one, _ = run_free(NEVER, consumers=1)
     four, _ = run_free(NEVER, consumers=4)
@@ -120,6 +133,35 @@ def test_a_slow_sink_fills_the_pipe_with_twenty_segments_whatever_the_timeout(
     for at_ms in (400, 500, 600):
         cluster.run_until(START_NS + at_ms * MS)
         assert 19 <= buffers_in_the_pipe(cluster) <= 22
+
+
+@pytest.mark.row("S014")
+def test_memory_stays_bounded_for_a_minute_of_a_producer_that_is_much_too_fast() -> None:
+    slow = scenario(records=1_200_000, slow_consumers=(SlowConsumer(0, 50 * US),))
+    cluster = Cluster.of_scenario(slow)
+    producer = cluster.partitions[0].pool
+    consumer = cluster.gates[0].channels[0].buffers.pool
+    for at_s in range(1, 60):
+        cluster.run_until(START_NS + at_s * S)
+        assert 0 < producer.used_buffers <= producer.max_buffers
+        assert 0 < consumer.used_buffers <= consumer.max_buffers
+        assert not producer.is_available, "pressure has reached the source"
+    finished(cluster)
+    assert received_records(cluster, 0) == 1_200_000
+
+
+@pytest.mark.row("S106")
+def test_rates_recover_when_a_consumer_that_stood_still_goes_on() -> None:
+    cluster = Cluster.of_scenario(
+        scenario(records=2_000_000), faults=FaultPlan(pauses=(Interval(0, 100 * MS, 200 * MS),))
+    )
+    seen = []
+    for at_ms in (10, 90, 110, 190, 210, 290):
+        cluster.run_until(START_NS + at_ms * MS)
+        seen.append(received_records(cluster, 0))
+    before, paused, after = seen[1] - seen[0], seen[3] - seen[2], seen[5] - seen[4]
+    assert paused == 0
+    assert after >= 0.95 * before > 0
 
 
 def test_round_robin_to_a_slow_and_a_fast_sink_holds_both_at_the_rate_of_the_slow_one() -> None:
