@@ -64,7 +64,6 @@ EACH_8, EACH_100 = RecordSize(8, 8), RecordSize(100, 100)
 EACH_1K, EACH_100K = RecordSize(1024, 1024), RecordSize(102_400, 102_400)
 
 
-@pytest.mark.row("S044")
 @pytest.mark.parametrize(
     ("producers", "consumers", "partitioner", "size", "timeout_ns", "records"),
     [
@@ -155,7 +154,6 @@ def test_a_trace_of_a_real_run_keeps_every_rule(tmp_path: Path) -> None:
     assert (verification.files, verification.channels) == (2, 4)
 
 
-@pytest.mark.row("S108")
 @pytest.mark.row("S115")
 def test_a_paused_consumer_stops_its_own_channel_and_no_neighbour() -> None:
     result = run(
@@ -175,7 +173,6 @@ def test_a_paused_consumer_stops_its_own_channel_and_no_neighbour() -> None:
     assert min(records) > in_buffers
 
 
-@pytest.mark.row("S105")
 def test_a_slow_consumer_holds_the_source_at_its_rate() -> None:
     result = run(
         scenario_of(1, 1, duration_ns=400 * MS, slow_consumers=(SlowConsumer(0, 100_000),))
@@ -221,7 +218,6 @@ def test_a_port_in_use_is_told_before_anything_runs() -> None:
             run(scenario_of(1, 1, records=10, network=network))
 
 
-@pytest.mark.row("S001")
 def test_too_little_network_memory_is_a_configuration_error_with_the_numbers() -> None:
     network = NetworkConfig(network_memory_bytes=8 * 32 * 1024)
     with pytest.raises(ConfigError, match=r"required 9.* 8 of 8 .*taskmanager\.memory\.network"):

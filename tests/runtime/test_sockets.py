@@ -56,7 +56,6 @@ def test_text_that_is_no_port_is_a_configuration_error(ports: str) -> None:
         bind_data_port(HOST, ports)
 
 
-@pytest.mark.row("S065")
 def test_a_client_sends_at_once_and_keeps_the_connection_alive() -> None:
     with bind_data_port(HOST, "0") as server:
         with connect_to(server.getsockname()) as client:

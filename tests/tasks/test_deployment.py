@@ -103,7 +103,6 @@ def test_pools_have_the_sizes_of_flinks_formula(consumers: int, size: int) -> No
 
 
 @pytest.mark.row("S006")
-@pytest.mark.row("S040")
 def test_a_gate_has_a_channel_for_each_producer_with_exclusive_buffers_of_its_own() -> None:
     deployment = deploy(scenario_of(producers=4, consumers=2))
     memory = NetworkBufferPool(100, 16)

@@ -249,7 +249,7 @@ def test_at_the_highest_rate_a_source_may_stop_at_an_instant() -> None:
     assert pair.source.emitted_records == pair.received()[0] > 0
 
 
-@pytest.mark.row("S104")
+@pytest.mark.row("S039")
 def test_a_source_waits_while_the_consumer_is_paused_and_the_probe_sees_it() -> None:
     pair = TaskPair(ForwardSelector(), records=5000, delay_ns=PAUSED_NS)
     assert pair.sink.is_paused

@@ -95,7 +95,8 @@ def test_a_maximum_below_what_is_required_is_raised_to_it() -> None:
 @pytest.mark.row("S001")
 def test_too_little_memory_is_told_with_three_numbers_and_the_keys() -> None:
     network = NetworkBufferPool(64, 32)
-    network.create_buffer_pool(60, 60)
+    assert network.available_buffers == 64
+    pools = [network.create_buffer_pool(20, 20) for _ in range(3)]
     for ask in (
         lambda: network.create_buffer_pool(5, 5),
         lambda: network.request_exclusive_segments(5),
@@ -107,8 +108,14 @@ def test_too_little_memory_is_told_with_three_numbers_and_the_keys() -> None:
         assert error.segment_size_bytes == 32
         for word in ("5", "4 of 64", "taskmanager.memory.network.min"):
             assert word in str(error)
-    assert network.available_buffers == 64
-    network.create_buffer_pool(4, 4)
+    pools.append(network.create_buffer_pool(4, 4))
+    buffers = [buffer for pool in pools for buffer in take(pool, pool.required_buffers)]
+    assert network.available_buffers == 0
+    for pool in pools:
+        pool.destroy()
+    for buffer in buffers:
+        buffer.recycle()
+    assert (network.available_buffers, network.total_buffers) == (64, 64)
 
 
 def test_exclusive_segments_that_others_still_hold_are_not_promised() -> None:
@@ -126,21 +133,27 @@ def test_exclusive_segments_that_others_still_hold_are_not_promised() -> None:
 
 @pytest.mark.row("S002")
 def test_a_pool_gives_its_size_and_its_overdraft_and_takes_all_back() -> None:
-    network = NetworkBufferPool(10, 1)
+    network = NetworkBufferPool(15, 1)
+    others = [network.create_buffer_pool(1, 1) for _ in range(4)]
+    held = [take(each, 1)[0] for each in others]
     pool = network.create_buffer_pool(3, 3, max_overdraft_buffers=4)
+    assert tuple(network.pools) == (*others, pool)
     buffers = take(pool, 3)
     assert not pool.is_available
     buffers += take(pool, 4)
     assert pool.try_request() is None
-    assert (network.available_buffers, pool.used_buffers, pool.available_buffers) == (3, 7, 0)
+    assert (network.available_buffers, pool.used_buffers, pool.available_buffers) == (4, 7, 0)
     for index, buffer in enumerate(buffers, start=1):
         buffer.recycle()
         assert pool.is_available == (index >= 5)
         if index == 4:
             assert pool.requested_buffers == 3
-    assert network.available_buffers == 7
-    pool.destroy()
-    assert network.available_buffers == 10
+    assert network.available_buffers == 8
+    for buffer in held:
+        buffer.recycle()
+    for each in (*others, pool):
+        each.destroy()
+    assert network.available_buffers == 15
 
 
 def test_the_quota_of_a_channel_is_soft() -> None:

@@ -63,7 +63,6 @@ def failure(consumer: Consumer, channel: int = 0) -> FlinknetError:
     return error
 
 
-@pytest.mark.row("S041")
 @pytest.mark.row("S075")
 def test_each_channel_asks_once_for_its_subpartition_with_its_exclusive_buffers_as_credit() -> None:
     consumer = Consumer(channels=3, exclusive_buffers=2)

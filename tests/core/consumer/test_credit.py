@@ -212,6 +212,7 @@ def test_credit_gained_between_two_messages_is_announced_in_one() -> None:
     (channel,) = consumer.channels
     for _ in range(3):
         channel.notify_credit(1)
+    assert list(consumer.connection._with_credit) == [channel]
     assert consumer.credits() == [3]
     assert consumer.credits() == []
 
@@ -322,7 +323,12 @@ def test_every_kind_of_buffer_goes_back_where_it_came_from() -> None:
     assert consumer.pool_used == used - 1
     event.recycle()
     assert consumer.pool_used == used - 1
-    for buffer in (exclusive, floating, event):
+    output_pool = consumer.memory.create_buffer_pool(1, 1, channels=1)
+    output = output_pool.try_request(0)
+    assert output is not None
+    output.recycle()
+    assert (output_pool.used_buffers, output_pool.requested_buffers) == (0, 1)
+    for buffer in (exclusive, floating, event, output):
         with pytest.raises(RuntimeError):
             buffer.recycle()
 

@@ -71,12 +71,10 @@ def test_the_gate_is_told_of_the_first_buffer_only_and_order_is_kept() -> None:
     assert numbers == [0, 1]
 
 
-@pytest.mark.row("S053")
 def test_an_empty_gate_gives_nothing() -> None:
     assert Consumer().gate.poll() is None
 
 
-@pytest.mark.row("S050")
 def test_a_channel_that_ended_is_never_queued_again() -> None:
     consumer = Consumer(channels=2)
     deliver(consumer, 0, 2)

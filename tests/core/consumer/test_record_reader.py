@@ -33,7 +33,6 @@ def read(reader: RecordReader, payload: bytes) -> list[bytes]:
     return found
 
 
-@pytest.mark.row("S055")
 def test_golden_records_end_in_the_buffers_where_flink_finds_them() -> None:
     # payloads of 1, 20, 0, 58 and 3 bytes, each behind an int count: elements of 5, 24, 4, 62, 7
     # INTERMEDIATE, PARTIAL | INTERMEDIATE, INTERMEDIATE, PARTIAL | PARTIAL | INTERMEDIATE, LAST
@@ -45,7 +44,6 @@ def test_golden_records_end_in_the_buffers_where_flink_finds_them() -> None:
     assert not reader.has_partial_record
 
 
-@pytest.mark.row("S055")
 @given(
     st.lists(st.integers(1, 40), min_size=1, max_size=30)
     | st.integers(1, 30).flatmap(lambda size: st.integers(1, 30).map(lambda n: [size] * n)),

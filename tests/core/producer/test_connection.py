@@ -156,7 +156,6 @@ def test_readers_take_turns_of_one_buffer() -> None:
     assert [m.backlog for m in frames] == [2, 2, 1, 1, 0, 0]
 
 
-@pytest.mark.row("S108")
 def test_a_reader_without_credit_holds_up_nobody() -> None:
     partition, _ = partition_of(2)
     connection, _ = producer_of(partition)
@@ -410,7 +409,6 @@ def test_an_early_request_that_was_cancelled_is_forgotten() -> None:
     assert not manager.stop_waiting(partition_id(), RECEIVER)
 
 
-@pytest.mark.row("S015")
 def test_a_partition_is_registered_once() -> None:
     partition, _ = partition_of()
     _, manager = producer_of(partition)

@@ -42,7 +42,6 @@ def channels_of(split: list[tuple[int, Indices]], records: int) -> list[int]:
     return found
 
 
-@pytest.mark.row("S023")
 @pytest.mark.parametrize(
     ("key_hash", "murmur"),
     [
@@ -85,13 +84,11 @@ CHANNEL_OF_FOUR = {
 }
 
 
-@pytest.mark.row("S023")
 @pytest.mark.parametrize(("key", "key_group"), KEY_GROUPS.items())
 def test_the_key_group_of_a_string_is_flinks(key: str, key_group: int) -> None:
     assert key_groups(np.array([java_string_hash(key)]), 128).tolist() == [key_group]
 
 
-@pytest.mark.row("S023")
 def test_keys_go_to_the_channel_that_owns_their_key_group() -> None:
     keys = np.array([java_string_hash(key) for key in CHANNEL_OF_FOUR])
     split = KeyGroupSelector(4).split(len(keys), keys)
@@ -118,7 +115,6 @@ def test_hash_partitioning_needs_keys() -> None:
         KeyGroupSelector(2).split(1, None)
 
 
-@pytest.mark.row("S023")
 @given(
     st.integers(1, 5).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n - 1))),
     st.lists(st.integers(0, 12), max_size=8),
@@ -132,7 +128,6 @@ def test_rebalance_is_cyclic_over_any_batches(start: tuple[int, int], batches: l
     assert found == [(last + 1 + index) % channels for index in range(sum(batches))]
 
 
-@pytest.mark.row("S023")
 def test_forward_is_always_channel_0_and_broadcast_all() -> None:
     assert channels_of(ForwardSelector().split(3, None), 3) == [0, 0, 0]
     assert channels_of(BroadcastSelector().split(3, None), 3) == [BROADCAST] * 3
@@ -191,7 +186,6 @@ def test_timeout_0_makes_what_was_written_readable_at_once(
     assert untouched.is_data_available == is_visible
 
 
-@pytest.mark.row("S022")
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 60)), max_size=40))
 def test_each_channel_gets_the_bytes_written_to_it_in_order(
     written: list[tuple[int, int]],
@@ -208,7 +202,6 @@ def test_each_channel_gets_the_bytes_written_to_it_in_order(
     assert memory.available_buffers == memory.total_buffers
 
 
-@pytest.mark.row("S039")
 def test_records_wait_in_order_while_the_pool_is_exhausted() -> None:
     partition, _ = partition_of(2, buffers=3, pool_buffers=3)
     writer = RecordWriter(partition, RebalanceSelector(2, 0), buffer_timeout_ns=0)

@@ -75,6 +75,14 @@ def test_a_watermark_of_an_unknown_kind_is_corrupt() -> None:
         decode_event(struct.pack(">iHBi", 11, 0, 0, 2) + bytes(8))
 
 
+@pytest.mark.parametrize("length", [-2, 30, 2**31 - 1])
+def test_a_location_that_cannot_be_in_its_barrier_is_corrupt(length: int) -> None:
+    encoded = CheckpointBarrier(1, 0, location=b"here").encode()
+    damaged = encoded.replace(struct.pack(">i", 4) + b"here", struct.pack(">i", length) + b"here")
+    with pytest.raises(FrameCorruptedError, match=f"location of {length} bytes"):
+        decode_event(damaged)
+
+
 def test_an_announcement_is_not_announced() -> None:
     with pytest.raises(FrameCorruptedError, match="announcement"):
         decode_event(struct.pack(">iiii", 6, 17, 6, 17) + EndOfPartitionEvent().encode())
