@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flinknet.config import NetworkConfig, RecordSize, Scenario
+from flinknet.config import NetworkConfig, RecordSize, Scenario, SlowConsumer
 from flinknet.errors import ConfigError, StalledError
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.faults import FaultPlan, Interval
@@ -146,16 +146,12 @@ def test_flushers_start_at_phases_of_their_own() -> None:
 
 
 def test_a_run_that_cannot_come_to_its_end_stalls() -> None:
-    from flinknet.config import SlowConsumer
-
     paused = scenario(NEVER, rate_per_s=1000.0, records=10, slow_consumers=(SlowConsumer(0, -1),))
     with pytest.raises(StalledError, match=r"records are left \(seed 1\)"):
         Cluster.of_scenario(paused).run_until_idle()
 
 
 def test_a_livelock_fails_instead_of_running_for_ever() -> None:
-    from flinknet.config import SlowConsumer
-
     paused = scenario(MS, rate_per_s=1000.0, records=10, slow_consumers=(SlowConsumer(0, -1),))
     with pytest.raises(StalledError, match="after 1000 steps"):
         Cluster.of_scenario(paused).run_until_idle(limit=1000)
