@@ -76,18 +76,18 @@ class SimulatedSource:
             # What was due before the beat must be there when it flushes.
             self._emit_until(beat_ns - 1)
         next_ns = self._emit_until(now_ns)
-        count = task.emitted_records - emitted
-        if count:
-            assert first_ns is not None
-            spare_ns = min(idle_ns - self._idle_ns, now_ns - first_ns)
-            now_ns += max(0, int(count * self._emit_ns) - spare_ns)
-        self._idle_ns = idle_ns
         if self._stops is not None and task.state is SourceState.RUNNING:
             next_ns = self._stop_after(now_ns)
             beat_ns = self._flusher.next_deadline_ns()
             if beat_ns is not None and beat_ns < next_ns:
                 next_ns = beat_ns
         self._again_ns = 0 if self.is_blocked else next_ns
+        count = task.emitted_records - emitted
+        if count:
+            assert first_ns is not None
+            spare_ns = min(idle_ns - self._idle_ns, now_ns - first_ns)
+            now_ns += max(0, int(count * self._emit_ns) - spare_ns)
+        self._idle_ns = idle_ns
         return now_ns, next_ns
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,18 @@ from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.reader import TraceReader
 from flinknet.trace.recorder import TraceRecorder
 from flinknet.trace.writer import TraceWriter
-from tests.simulation import FREE, MS, NEVER, Row, Rows, S, finished, received_records, scenario
+from tests.simulation import (
+    FREE,
+    MS,
+    NEVER,
+    Row,
+    Rows,
+    S,
+    finished,
+    latency_of,
+    received_records,
+    scenario,
+)
 
 EXCHANGE = {"producers": 2, "consumers": 3, "arrivals": "poisson"}
 
@@ -135,6 +147,15 @@ def test_records_longer_than_segments_arrive() -> None:
         network=NetworkConfig(segment_size_bytes=4096),
     )
     assert received_records(finished(Cluster.of_scenario(drawn)), 0) == 50
+
+
+def test_records_that_come_while_others_are_being_emitted_are_not_forgotten() -> None:
+    """Emitting a record takes longer than the next one, and with it the end, is away."""
+    costs = replace(FREE, emit_ns_per_record=1e6)
+    drawn = scenario(NEVER, rate_per_s=10_000.0, records=500)
+    cluster = finished(Cluster.of_scenario(drawn, costs))
+    assert received_records(cluster, 0) == 500
+    assert (latency_of(cluster).max or 0) > 300 * MS
 
 
 def test_flushers_start_at_phases_of_their_own() -> None:
