@@ -220,7 +220,7 @@ def test_a_port_in_use_is_told_before_anything_runs() -> None:
 
 def test_too_little_network_memory_is_a_configuration_error_with_the_numbers() -> None:
     network = NetworkConfig(network_memory_bytes=8 * 32 * 1024)
-    with pytest.raises(ConfigError, match=r"required 9.* 8 of 8 .*taskmanager\.memory\.network"):
+    with pytest.raises(ConfigError, match=r"of 8 buffers .*taskmanager\.memory\.network"):
         run(scenario_of(1, 8, records=10, network=network))
 
 
