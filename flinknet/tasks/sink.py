@@ -30,7 +30,8 @@ class SinkTask:
 
     Args:
         sinks: one for each channel of the gate, in its order.
-        delay_ns_per_record: time each record takes; PAUSED_NS to read nothing until `unpause`.
+        delay_ns_per_record: time each record takes; PAUSED_NS to read nothing until `unpause`
+            but the end of recovery: without it the producers would send nothing at all.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class SinkTask:
         self._record = probe.record
         self._readers = tuple(RecordReader() for _ in sinks)
         self._blocked: list[RemoteInputChannel] = []
+        self._is_recovering = True  # until data comes or every channel has told its recovery
         self._busy_until_ns = 0
         self._held: NetworkBuffer | None = None
 
@@ -61,7 +63,8 @@ class SinkTask:
     @property
     def is_available(self) -> bool:
         """Whether a step would do something now or at a known instant."""
-        return self._held is not None or (self.gate.is_available and not self.is_paused)
+        is_reading = self._is_recovering or not self.is_paused
+        return self._held is not None or (self.gate.is_available and is_reading)
 
     def unpause(self) -> None:
         """Read from now on."""
@@ -84,13 +87,14 @@ class SinkTask:
         if self._held is not None:
             self._held.recycle()
             self._held = None
-        if self.is_paused:
+        if self.is_paused and not self._is_recovering:
             return None
         polled = self.gate.poll()
         if polled is None:
             return None
         channel, buffer, sequence_number = polled
         if buffer.data_type in IS_BUFFER:
+            self._is_recovering = False
             done_ns = self._take_records(channel, buffer, sequence_number, now_ns)
             if done_ns > now_ns:
                 self._busy_until_ns = done_ns
@@ -172,6 +176,7 @@ class SinkTask:
                 for blocked in self._blocked:
                     blocked.resume_consumption()
                 self._blocked.clear()
+                self._is_recovering = False
 
 
 def delay_of(consumer: int, slow_consumers: tuple[SlowConsumer, ...]) -> int:

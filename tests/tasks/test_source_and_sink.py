@@ -273,6 +273,16 @@ def test_a_source_waits_while_the_consumer_is_paused_and_the_probe_sees_it() -> 
     check_all_arrived(pair)
 
 
+def test_a_paused_consumer_fills_its_buffers_and_reads_none_of_them() -> None:
+    pair = TaskPair(ForwardSelector(), records=5000, delay_ns=PAUSED_NS)
+    for _ in range(100):
+        pair.turn()
+    sent = [event[4] for event in pair.probe.at(TracePoint.SENT) if event[3] == 0]
+    buffers = NETWORK.exclusive_buffers + NETWORK.floating_buffers
+    assert sent.count(DataType.DATA_BUFFER) == buffers
+    assert pair.received()[0] == 0
+
+
 def test_a_source_ends_only_when_every_consumer_has_acknowledged() -> None:
     pair = TaskPair(ForwardSelector(), records=1, delay_ns=PAUSED_NS)
     for _ in range(50):
