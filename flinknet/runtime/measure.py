@@ -110,7 +110,13 @@ def assemble(
         channels=tuple(
             _channel(deployment, each, producers[each.channel], duration_ns) for each in consumers
         ),
-        limited_by=_limited_by(scenario, measured, reports, deployment),
+        limited_by=_limited_by(
+            scenario,
+            measured,
+            reports,
+            deployment,
+            starved_within_ns=_starved_within_ns(measured, start),
+        ),
         warnings=tuple(_warnings(scenario, measured, reports)),
         trace=trace,
     )
@@ -156,10 +162,26 @@ def _channel(
     )
 
 
+def _starved_within_ns(measured: Measured, start: Start) -> int:
+    """How long credit-starved time was counted: the drain behind the measured part is left out."""
+    if start.measured_to_ns is None:
+        return measured.duration_ns
+    return max(start.measured_to_ns - start.measured_from_ns, 1)
+
+
 def _limited_by(
-    scenario: Scenario, measured: Measured, reports: Sequence[Report], deployment: Deployment
+    scenario: Scenario,
+    measured: Measured,
+    reports: Sequence[Report],
+    deployment: Deployment,
+    *,
+    starved_within_ns: int,
 ) -> str:
-    """One sentence on what held the run back."""
+    """One sentence on what held the run back.
+
+    Args:
+        starved_within_ns: how long credit-starved time was counted on each channel.
+    """
     workload = scenario.workload
     upstream = [reports[index].busy_share for index in set(deployment.producer_task_managers)]
     downstream = [reports[index].busy_share for index in set(deployment.consumer_task_managers)]
@@ -167,7 +189,7 @@ def _limited_by(
         f"producers' event loops were busy {max(upstream):.0%} of the time,"
         f" consumers' {max(downstream):.0%}"
     )
-    starved = (measured.credits.starved_ns or 0) / (measured.duration_ns * len(deployment.channels))
+    starved = (measured.credits.starved_ns or 0) / (starved_within_ns * len(deployment.channels))
     if measured.throughput_records_per_s is None:
         return "no record was measured; the run was shorter than its latency."
     copies = workload.consumers if workload.partitioner == "broadcast" else 1

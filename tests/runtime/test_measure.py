@@ -111,6 +111,14 @@ def test_a_run_without_records_has_no_figures() -> None:
     assert [warning.code for warning in result.warnings] == ["few-samples"]
 
 
+def test_starved_time_is_a_share_of_the_measured_part_without_its_drain() -> None:
+    late = replace(consumed(), last_measured_ns=6 * S)
+    upstream = replace(UPSTREAM, producer_channels=(produced(starved_ns=S),))
+    result = result_of(upstream, replace(DOWNSTREAM, consumer_channels=(late,)))
+    assert result.measured.duration_ns == 4 * S
+    assert "no credit for 100% of the time" in result.limited_by
+
+
 @pytest.mark.parametrize(
     ("upstream", "downstream", "workload", "words"),
     [
