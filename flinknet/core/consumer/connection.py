@@ -25,7 +25,7 @@ from flinknet.core.wire.messages import (
     encode_add_credit,
     next_sequence_number,
 )
-from flinknet.core.wire.response_decoder import ResponseDecoder
+from flinknet.core.wire.response_decoder import LARGEST_FRAME_BYTES, ResponseDecoder
 from flinknet.errors import (
     BufferReorderingError,
     CreditExceededError,
@@ -62,6 +62,7 @@ class ConsumerConnection:
         self._buffer: NetworkBuffer | None = None
         self._channel: RemoteInputChannel | None = None
         self.error: FlinknetError | None = None
+        self.is_closing = False
 
     def request_subpartition(self, channel: RemoteInputChannel, *, now_ns: int) -> None:
         """Open a channel: its request goes out with the next bytes."""
@@ -200,6 +201,8 @@ class ConsumerConnection:
                 )
             buffer.data_type = data_type
         else:
+            if size > LARGEST_FRAME_BYTES:
+                raise FrameCorruptedError(f"an event of {size} bytes")
             segment = MemorySegment(memoryview(bytearray(size)))
             buffer = NetworkBuffer(segment, free_memory, data_type)
         buffer.size_bytes = size

@@ -20,6 +20,7 @@ from flinknet.core.wire.messages import (
     CancelPartitionRequest,
     ErrorResponse,
     PartitionRequest,
+    encode_buffer_response_header,
 )
 from flinknet.errors import (
     BufferReorderingError,
@@ -343,6 +344,15 @@ def test_a_frame_too_large_to_be_believed_breaks_the_connection() -> None:
     header = (1 << 30).to_bytes(4, "big") + b"\xba\xdc\x0f\xfe\x01"
     with pytest.raises(FrameCorruptedError, match="1073741824 bytes"):
         consumer.connection.receive_data(memoryview(header + bytes(50)), now_ns=0)
+
+
+def test_an_event_too_large_to_be_believed_breaks_the_connection() -> None:
+    consumer = consumer_of()
+    (channel,) = consumer.channels
+    event = DataType.EVENT_BUFFER
+    header = encode_buffer_response_header(channel.receiver_id, 0, 0, 0, event, 0, 1 << 30)
+    with pytest.raises(FrameCorruptedError, match="an event of 1073741824 bytes"):
+        consumer.connection.receive_data(memoryview(header), now_ns=0)
 
 
 def test_a_buffer_that_came_in_part_goes_back_when_the_connection_breaks() -> None:
