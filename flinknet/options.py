@@ -432,7 +432,7 @@ def _check(network: NetworkConfig, settings: Mapping[str, str]) -> None:
     for name, least in (
         ("exclusive_buffers", 0),
         ("floating_buffers", 0),
-        ("max_buffers_per_channel", 1),
+        ("max_buffers_per_channel", 2),
         ("max_overdraft_buffers", 0),
     ):
         count = getattr(network, name)

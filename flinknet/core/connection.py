@@ -12,7 +12,13 @@ from typing import Protocol
 
 
 class Connection(Protocol):
-    """One end of one TCP connection of the data port."""
+    """One end of one TCP connection of the data port.
+
+    Attributes:
+        is_closing: the driver must close once everything was sent.
+    """
+
+    is_closing: bool
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
         """Take bytes from the peer, in order, cut anywhere. The view may be reused after the call.

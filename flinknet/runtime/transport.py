@@ -90,6 +90,8 @@ class TcpTransport:
             if not pieces:
                 out = self.connection.data_to_send(now_ns=self._clock())
                 if not out:
+                    if self.connection.is_closing:
+                        self.close()
                     return
                 total = sum(map(len, out))
                 if total < JOIN_BELOW_BYTES * len(out):

@@ -27,6 +27,7 @@ class Endless:
         self.left_bytes = total_bytes
         self.received = bytearray()
         self.ends = 0
+        self.is_closing = False
         self.deadline_ns: int | None = None
         self.deadlines_ns: list[int] = []
         self.instants_ns: list[int] = []
@@ -227,6 +228,16 @@ def tcp() -> Iterator[tuple[Endless, Endless, TcpDriver]]:
     driver = TcpDriver((first, second))
     yield first, second, driver
     driver.end()
+
+
+def test_a_connection_that_is_closing_is_closed_when_all_is_sent(
+    tcp: tuple[Endless, Endless, TcpDriver],
+) -> None:
+    first, second, driver = tcp
+    first.left_bytes = 1000
+    first.is_closing = True
+    drive(driver, lambda: bool(first.ends and second.ends))
+    assert len(second.received) == 1000
 
 
 @pytest.mark.socket

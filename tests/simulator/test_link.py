@@ -16,6 +16,7 @@ class Line:
     def __init__(self, *to_say: bytes) -> None:
         self.to_say = list(to_say)
         self.asked = 0
+        self.is_closing = False
         self.heard: list[tuple[int, bytes]] = []
         self.ended_ns: int | None = None
 

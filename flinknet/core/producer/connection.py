@@ -276,13 +276,18 @@ class ProducerConnection:
             value=message.credit,
             credit=(0, message.credit),
         )
+        indices = message.queue_index_set
+        if indices.start_index != indices.end_index:
+            # Flink serves several with a union of views; streaming exchanges ask for one each.
+            self._send_error(_ILLEGAL_ARGUMENT, f"subpartitions {indices} in one request", None)
+            return
         if message.credit < 0:
             self._send_error(_ILLEGAL_ARGUMENT, f"negative credit {message.credit}", None)
             return
         reader = CreditBasedSequenceNumberingViewReader(
             message.receiver_id, channel, message.credit, self._notify
         )
-        index = message.queue_index_set.start_index
+        index = indices.start_index
 
         def attach(partition: PipelinedResultPartition) -> None:
             self._waiting.pop(message.receiver_id, None)

@@ -322,6 +322,15 @@ def test_a_cancelled_receiver_gets_nothing_more_and_others_go_on() -> None:
     assert memory.available_buffers == memory.total_buffers
 
 
+def test_a_request_for_several_subpartitions_is_refused() -> None:
+    partition, _ = partition_of(2)
+    connection, _ = producer_of(partition)
+    both = ResultSubpartitionIndexSet(0, 1)
+    receive(connection, PartitionRequest(partition_id(), both, RECEIVER, 2))
+    assert types(sent(connection)) == "E"
+    assert not partition.subpartitions[0].has_view
+
+
 def test_a_close_request_releases_every_reader() -> None:
     partition, memory = partition_of(2)
     connection, _ = producer_of(partition)
