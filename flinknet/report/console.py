@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -27,6 +28,8 @@ WIDTH_FOR_ALL = 125
 """Of a terminal that has room for every column."""
 
 CHANNELS_SHOWN = 16
+
+_NUMBER = re.compile(r"\d+(\.\d+)?( [kMG])?")
 
 _VERDICT_STYLES = {Verdict.BETTER: "green", Verdict.WORSE: "red"}
 _OUTCOME_STYLES = {Outcome.PASS: "green", Outcome.REGRESSION: "red", Outcome.INCONCLUSIVE: "yellow"}
@@ -100,12 +103,16 @@ def channel_table(channels: Iterable[ChannelMeasured]) -> Table:
 
 
 def print_warnings(console: Console, settings: Sequence[Setting]) -> None:
-    """One line for each kind of warning: its first text, how many runs and which settings."""
-    found: dict[str, list[tuple[str, Warning]]] = {}
+    """One line for each kind of warning: its first text, how many runs and which settings.
+
+    Texts that differ in their numbers alone are of one kind.
+    """
+    found: dict[tuple[str, str], list[tuple[str, Warning]]] = {}
     for setting in settings:
         for result in setting.results:
-            for warning in result.warnings:
-                found.setdefault(warning.code, []).append((setting.name, warning))
+            kinds = {(each.code, _NUMBER.sub("", each.text)): each for each in result.warnings}
+            for kind, warning in kinds.items():
+                found.setdefault(kind, []).append((setting.name, warning))
     total = sum(len(setting.results) for setting in settings)
     for each in found.values():
         where = ""

@@ -114,6 +114,19 @@ def test_a_warning_is_told_once_with_the_runs_it_belongs_to() -> None:
     assert lines(stream) == ["Warning in 2 of 3 runs (a=1): a record was late [5 ms]."]
 
 
+def test_warnings_of_one_code_are_told_apart_unless_only_their_numbers_differ() -> None:
+    out, stream = console()
+    one, other = Warning("key", "b: not acted on"), Warning("key", "c: not acted on")
+    lates = Warning("late", "5 ms late"), Warning("late", "7.5 ms late")
+    runs = [result(1.0, one, other, late) for late in lates]
+    tables.print_warnings(out, [tables.Setting("a=1", runs)])
+    assert lines(stream) == [
+        "Warning in 2 of 2 runs (a=1): b: not acted on",
+        "Warning in 2 of 2 runs (a=1): c: not acted on",
+        "Warning in 2 of 2 runs (a=1): 5 ms late",
+    ]
+
+
 def progress(elapsed_ns: int, phase: str = "measuring") -> Progress:
     channels = (ChannelProgress(0, 1, 2, 1500.0, 4, 0), ChannelProgress(1, 1, 3, 10.0, None, None))
     return Progress(phase, elapsed_ns, 0.25, 10, 2000.0, 1 << 20, 1e6, None, channels)
