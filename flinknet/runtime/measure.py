@@ -232,8 +232,8 @@ def _warnings(scenario: Scenario, measured: Measured, reports: Sequence[Report])
             Warning(
                 "disturbed",
                 f"other processes (or the host) took the processor from a task manager for"
-                f" {stolen:.0%} of the time, so these figures are too low; run again on a quiet"
-                " machine.",
+                f" {stolen:.0%} of the time, so throughput may be too low and latency too"
+                " high; run again on a quiet machine.",
             )
         )
     if measured.records < FEW_SAMPLES:
