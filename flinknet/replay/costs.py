@@ -85,7 +85,7 @@ def fit_costs(
             send_ns, send_ns_per_byte = send_ns * scale, send_ns_per_byte * scale
         emit_ns = (busy_ns - min(message_ns, busy_ns / 2)) / records_per_message
         notes.append(
-            f"assumed: sending takes {send_ns / 1e3:.0f} µs a message of the producer's time;"
+            f"assumed: sending takes {send_ns / 1e3:.0f} us a message of the producer's time;"
             " one run does not tell it from the time its records take"
         )
     costs = CostModel(
@@ -145,7 +145,7 @@ def _fit_consumers(
         fixed.append(message_ns)
         if not is_told and not notes:
             notes.append(
-                f"assumed: up to {ASSUMED_RECEIVE_NS_PER_MESSAGE / 1e3:.0f} µs of the consumer's"
+                f"assumed: up to {ASSUMED_RECEIVE_NS_PER_MESSAGE / 1e3:.0f} us of the consumer's"
                 " time belong to a message; its messages are too alike to tell"
             )
     return float(np.median(fixed)) if fixed else ASSUMED_RECEIVE_NS_PER_MESSAGE, tuple(per_record)

@@ -153,8 +153,8 @@ def in_step(exchange: RecordedExchange, simulate: Simulate) -> tuple[RecordedExc
         consume_ns_per_record=tuple(each * factor for each in costs.consume_ns_per_record),
     )
     note = (
-        f"highest rate: all costs times {factor:.2f}, to meet the recorded throughput; its error is"
-        " small because of that"
+        f"highest rate: all costs times {factor:.2f}, to meet the recorded throughput; a small"
+        " error of it says nothing about the model"
     )
     return replace(exchange, costs=stretched), note
 
