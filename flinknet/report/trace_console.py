@@ -124,7 +124,8 @@ def _settings_table(manifest: Plain) -> Table:
         table.add_row(escape(key), escape(str(value)))
     workload = manifest["scenario"].get("workload", {})
     for key, value in workload.items():
-        table.add_row(escape(f"workload.{key}"), escape(str(value)))
+        told = "max" if key == "rate_per_s" and not value else _told(value)
+        table.add_row(escape(f"workload.{key}"), escape(told))
     table.add_row("seed", str(manifest["seed"]))
     table.add_row("started at", escape(manifest["started_at"]))
     if manifest["measured_to_ns"] is not None and manifest["measured_from_ns"] is not None:
@@ -140,6 +141,14 @@ def _table(*left: str, right: Sequence[str] = ()) -> Table:
     for name in right:
         table.add_column(name, justify="right")
     return table
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_told(each)}" for name, each in value.items())
+    if isinstance(value, list):
+        return "; ".join(map(_told, value)) or "-"
+    return "-" if value is None else str(value)
 
 
 def _or_dash(value: int | None) -> str:
