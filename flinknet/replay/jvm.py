@@ -32,7 +32,7 @@ def spark_context(
         environment: variables that the JVM and its Python workers get beside ours.
         log: file that takes what they write to stderr.
 
-    Raises: FlinknetError if Spark does not start, with the last line it said.
+    Raises: FlinknetError if Spark does not start, with its last line that is no frame of a stack.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
@@ -48,11 +48,17 @@ def spark_context(
                 context = SparkContext(conf=conf, gateway=gateway)
         except (PySparkException, OSError) as error:
             said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-            why = said[-1] if said else str(error)
+            told = [line for line in said if not line.lstrip().startswith(("at ", "..."))]
+            why = told[-1] if told else str(error)
             raise FlinknetError(f"Spark does not start: {' '.join(why.split())}") from error
         stack.callback(_stop, context, gateway.proc)
         interrupt.ends(gateway.proc, context)
-        yield context
+        try:
+            yield context
+        except Exception as error:  # what PySpark meets in its clean-up without a JVM
+            if interrupt.has_ended:
+                raise KeyboardInterrupt from error
+            raise
 
 
 class _Interrupt:
@@ -64,6 +70,7 @@ class _Interrupt:
         self._is_pending = False
         self._process: subprocess.Popen[bytes] | None = None
         self._context: Any = None
+        self.has_ended = False
 
     def __enter__(self) -> _Interrupt:
         with contextlib.suppress(ValueError):  # Ctrl-C goes to the main thread alone
@@ -90,6 +97,7 @@ class _Interrupt:
         # py4j and the server of accumulators would report every connection that ends with the JVM.
         logging.disable(logging.CRITICAL)
         self._context._accumulatorServer.handle_error = lambda *_: None
+        self.has_ended = True
         self._process.kill()
         self._process.wait()
         raise KeyboardInterrupt
