@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -139,8 +140,10 @@ def json_file(target: str | None) -> Path | None:
     if target in (None, "-"):
         return None
     path = Path(str(target))
-    if path.is_dir() or not path.parent.is_dir():
-        raise ConfigError(f"--json: {path} cannot be written; give a file in a directory there is")
+    if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"--json: {path} cannot be written; give a file in a directory that can be written to"
+        )
     return path
 
 

@@ -67,8 +67,11 @@ def replay(
     from flinknet.replay.trade_off import DEFAULT_TIMEOUTS_NS
     from flinknet.report.replay_console import print_replays
 
+    from .sweep import json_file
+
     timeouts_ns = _timeouts(buffer_timeout) if buffer_timeout else DEFAULT_TIMEOUTS_NS
     channels = _channels(channel) if channel else None
+    json_target = json_file(json_path)
     out_dir = _new_directory(out) if out else None
     runs = open_runs([Path(trace) for trace in traces])
     _say("starting Spark")
@@ -87,8 +90,8 @@ def replay(
     if json_path == "-":
         click.echo(text)
         return
-    if json_path is not None:
-        Path(json_path).write_text(text + "\n", encoding="utf-8")
+    if json_target is not None:
+        json_target.write_text(text + "\n", encoding="utf-8")
     print_replays(answer.answers, channels=channels)
 
 
