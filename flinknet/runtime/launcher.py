@@ -8,7 +8,10 @@ No process outlives the run: TaskManagers watch the control pipe, and whatever h
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterable
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -157,7 +160,8 @@ class _Cluster:
                 target=task_manager_main, args=(theirs, spec), name=spec.name, daemon=True
             )
             self._pipes.append(ours)
-            process.start()
+            with _interrupts_held():
+                process.start()
             self._processes.append(process)
             theirs.close()
 
@@ -247,6 +251,27 @@ class _Cluster:
                 f"tm-{index} (pid {process.pid}) died in mid-run, {_how(process.exitcode)};"
                 " what it had recorded is in the run directory"
             ) from None
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Let a Ctrl-C wait until a process is started, and never reach that process.
+
+    TaskManagers end with their launcher, and must not tell of an interrupt while they are still
+    being imported: they inherit the mask. It holds for this thread alone, so that the handler must
+    wait, too. The resource tracker, which the first start brings up, would lift the mask.
+    """
+    held: list[int] = []
+    resource_tracker.ensure_running()
+    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+    if held:
+        raise KeyboardInterrupt
 
 
 def _error_of(index: int, failed: say.Failed) -> Exception:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -45,6 +46,25 @@ def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
     assert f"{port}" in done.stderr.splitlines()[-1]
     assert "in use" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_at_the_start_of_the_processes_says_no_more(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "--no-trace", "--duration", "60s"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    assert "starting" in process.stderr.readline()
+    # As a terminal does: to the whole group, while TaskManagers are still being imported.
+    while len(psutil.Process(process.pid).children()) < 2:
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)
+    _, rest = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert [line for line in rest.splitlines() if line] == ["flinknet: interrupted"]
 
 
 def test_ctrl_c_ends_every_process_and_says_so_in_one_line(tmp_path: Path) -> None:
