@@ -28,6 +28,10 @@ IDLE_WAIT_NS = 200_000_000
 class Task(Protocol):
     """What the loop steps (tasks.SourceTask, tasks.SinkTask)."""
 
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it waits for buffers that sending gives back."""
+
     def step(self, *, now_ns: int) -> int | None:
         """Do a bounded piece of work; returns when to call again, None for when the network has
         moved.
@@ -82,6 +86,7 @@ class EventLoop:
     def run_once(self, *, until_ns: int | None = None) -> None:
         """One turn; sleeps until something can be done, but not beyond `until_ns`."""
         wake_ns = until_ns
+        has_sent = False
         for task in self.tasks:
             next_ns = self._step(task)
             if next_ns is not None and (wake_ns is None or next_ns < wake_ns):
@@ -93,7 +98,11 @@ class EventLoop:
                     transport.connection.handle_deadline(now_ns=monotonic_ns())
                 elif wake_ns is None or deadline_ns < wake_ns:
                     wake_ns = deadline_ns
+            sent_bytes = transport.sent_bytes
             transport.pump()
+            has_sent = has_sent or transport.sent_bytes != sent_bytes
+        if has_sent and any(task.is_blocked for task in self.tasks):
+            wake_ns = 0  # the buffers that were sent came back to who waits for them
         for key, events in self._wait(wake_ns):
             target = key.data
             if isinstance(target, TcpTransport):

@@ -66,6 +66,11 @@ class SinkTask:
         is_reading = self._is_recovering or not self.is_paused
         return self._held is not None or (self.gate.is_available and is_reading)
 
+    @property
+    def is_blocked(self) -> bool:
+        """A sink writes nothing, so it never waits for buffers."""
+        return False
+
     def unpause(self) -> None:
         """Read from now on."""
         self.is_paused = False

@@ -138,6 +138,11 @@ class SourceTask:
         return self.state is SourceState.FINISHED
 
     @property
+    def is_blocked(self) -> bool:
+        """Whether the writer waits for buffers."""
+        return self._waiting_since_ns >= 0
+
+    @property
     def sent_records(self) -> dict[int, int]:
         """Records emitted to each channel of the partition."""
         numbers = self._batcher.numbers

@@ -320,6 +320,8 @@ def test_a_reader_that_is_no_transport_is_called_back_until_it_is_removed() -> N
 class Counting:
     """A task that wants to be stepped so often at once, then at an instant."""
 
+    is_blocked = False
+
     def __init__(self, at_once: int, wake_ns: int | None) -> None:
         self.steps_ns: list[int] = []
         self._at_once = at_once
@@ -347,3 +349,19 @@ def test_tasks_are_stepped_in_turns_and_woken_when_they_asked(may_spin: bool) ->
     assert len(before) <= 50
     assert loop.waited_ns >= loop.slept_ns > 0 or may_spin
     loop.close()
+
+
+@pytest.mark.socket
+@pytest.mark.parametrize("is_blocked", [False, True])
+def test_a_task_that_waits_for_buffers_is_stepped_again_when_some_were_sent(
+    is_blocked: bool,
+) -> None:
+    driver = TcpDriver((Endless(1000), Endless()))
+    (loop, _) = driver.loops
+    task = Counting(0, None)
+    task.is_blocked = is_blocked
+    loop.tasks = (task,)
+    loop.run_once()
+    # Nothing comes back from the other side, so a loop without a blocked task sleeps.
+    assert (loop.slept_ns == 0) is is_blocked
+    driver.end()
