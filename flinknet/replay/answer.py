@@ -31,6 +31,7 @@ from .observed import (
     measured_of,
     observe,
 )
+from .throughput import window_width_ns
 from .trade_off import candidates_of, default_max_records, model_error, trade_off_points, window_for
 from .units import ALL_CHANNELS, RecordedRun, open_recorded_run, units_frame, work_units
 from .what_if import Candidate, Simulate, predict
@@ -122,7 +123,7 @@ def replay_runs(
                 },
                 "messages": _messages(own),
                 "channels": _channels(run, own, each),
-                "over_time": _over_time(own),
+                "over_time": _over_time(own, run.duration_ns),
             }
         )
     return Replay(answers, tables.named() | {"trade_offs": trade_offs})
@@ -223,20 +224,21 @@ def _channels(run: RecordedRun, rows: ObservedRows, total: Measured) -> list[dic
     ]
 
 
-def _over_time(rows: ObservedRows) -> list[dict[str, Any]]:
-    """Throughput and backlog of each window that has any."""
+def _over_time(rows: ObservedRows, duration_ns: int) -> list[dict[str, Any]]:
+    """Throughput and backlog of every window of the measured part; the last may be shorter."""
     backlog = {row["from_ns"]: row for row in rows.backlog}
     taken = {row["from_ns"]: row for row in rows.throughput}
+    width_ns = window_width_ns(duration_ns)
     windows = []
-    for from_ns in sorted({*backlog, *taken}):
-        width_ns = (taken.get(from_ns) or backlog[from_ns])["width_ns"]
+    for from_ns in range(0, duration_ns, width_ns):
+        own_width_ns = min(width_ns, duration_ns - from_ns)
         records = taken[from_ns]["records"] if from_ns in taken else 0
         sampled = backlog.get(from_ns)
         windows.append(
             {
                 "from_ns": from_ns,
-                "width_ns": width_ns,
-                "throughput_records_per_s": records * 1e9 / width_ns,
+                "width_ns": own_width_ns,
+                "throughput_records_per_s": records * 1e9 / own_width_ns,
                 "backlog_buffers": {
                     "mean": sampled["backlog_buffers_sum"] / sampled["buffers"],
                     "max": sampled["backlog_buffers_max"],

@@ -104,6 +104,24 @@ def test_the_answer_has_the_names_of_bench_and_the_numbers_of_the_trace(
 
 
 @pytest.mark.spark
+def test_over_time_leaves_no_window_out_and_the_last_may_be_shorter(
+    spark: Any, tmp_path: Path, simulate: Any, make_run: Callable[..., Path]
+) -> None:
+    # A buffer of ten records each 100 ms, in windows of 20 ms.
+    window_ns = (START_NS, START_NS + 1010 * MS)
+    run = make_run(
+        tmp_path / "run", period_ns=100 * MS, buffers=10, channels=1, window_ns=window_ns
+    )
+    (answer,) = replay_runs(spark, open_runs([run]), [], simulate=simulate).answers
+    windows = answer["over_time"]
+    assert [window["from_ns"] for window in windows] == list(range(0, 1010 * MS, 20 * MS))
+    assert [window["width_ns"] for window in windows] == [20 * MS] * 50 + [10 * MS]
+    rates = [window["throughput_records_per_s"] for window in windows]
+    assert rates == [0.0 if number % 5 or not number else 500.0 for number in range(50)] + [1000.0]
+    assert windows[1]["backlog_buffers"] == {"mean": None, "max": None}
+
+
+@pytest.mark.spark
 def test_a_long_run_is_simulated_in_part_and_compared_with_that_part(
     spark: Any, sawtooth_run: Path, simulate: Any
 ) -> None:
