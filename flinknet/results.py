@@ -148,7 +148,7 @@ class ChannelProgress:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a run stands, for whoever watches it. The latencies are of all records measured so far."""
+    """Where a run stands, for whoever watches it; latencies are of all records measured so far."""
 
     phase: str  # "starting", "warming up", "measuring", "draining", "finished"
     elapsed_ns: int
