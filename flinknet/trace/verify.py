@@ -78,7 +78,8 @@ def verify_run(run: Run) -> Verification:
             except TraceError as error:
                 if run.manifest is None:
                     raise
-                findings.append(Finding(file.name, None, "file", str(error)))
+                text = str(error).removeprefix(f"{file}: ")
+                findings.append(Finding(file.name, None, "file", text))
                 is_sent_complete = False
                 continue
             found = list(_file_findings(reader, run))
@@ -129,7 +130,8 @@ def _file_findings(reader: TraceReader, run: Run) -> Iterator[Finding]:
     try:
         reader.meta()
     except TraceFormatError as error:
-        yield Finding(name, None, "checksum", str(error))
+        text = str(error).removeprefix(f"{reader.path}: ")
+        yield Finding(name, None, "checksum", text)
     if run.manifest is not None:
         named = {process.file: process for process in run.manifest.processes}[name]
         if named.name != reader.process.name:
@@ -151,7 +153,8 @@ def _checked_blocks(
             reader.check_block(index)
             block = reader.read_block(index, CHECKED_COLUMNS)
         except TraceFormatError as error:
-            found.append(Finding(reader.path.name, None, "checksum", str(error)))
+            text = str(error).removeprefix(f"{reader.path}: ")
+            found.append(Finding(reader.path.name, None, "checksum", text))
             continue
         for check in checks:
             check.feed(block)
