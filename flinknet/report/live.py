@@ -114,7 +114,7 @@ def panel(title: str, progress: Progress) -> RenderableType:
     """Progress, rates, latency, and the backlog and credit of each channel."""
     heading = Text.assemble((title, "bold"), f"  {progress.phase}")
     rates = Text("  " + _rates(progress))
-    bar = ProgressBar(total=1.0, completed=progress.fraction or 0.0, width=40)
+    bar = ProgressBar(total=1.0, completed=progress.fraction or 0.0, width=20)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
     for name in ("channel", "records/s", "backlog", "credit"):
         table.add_column(name, justify="right", style="dim" if name == "channel" else "")
