@@ -25,7 +25,7 @@ _COLUMNS = (
     "order",
 )
 _SCHEMA = (
-    "run bigint, channel bigint, window_to_ns bigint,"
+    "run bigint, channel bigint, window_to_ns bigint, begun_ns bigint,"
     " starved_ns bigint, first_ns bigint, last_ns bigint, ends_starved boolean"
 )
 
@@ -44,7 +44,7 @@ def credit_starved(units: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     parts = ask(units, _starved_within, _COLUMNS, _SCHEMA)
-    in_order = Window.partitionBy("run", "channel").orderBy("first_ns", "last_ns")
+    in_order = Window.partitionBy("run", "channel").orderBy("begun_ns")
     next_ns = f.coalesce(f.lead("first_ns").over(in_order), "window_to_ns")
     gap_ns = f.when(f.col("ends_starved"), next_ns - f.col("last_ns")).otherwise(0)
     return (
@@ -83,6 +83,7 @@ def _starved_within(unit: WorkUnit, blocks: Iterator[EventColumns]) -> Iterator[
             "run": np.full(len(starts), unit.run),
             "channel": channel[starts],
             "window_to_ns": np.full(len(starts), unit.to_ns),
+            "begun_ns": rows["at_ns"][by_channel][starts],
             "starved_ns": np.add.reduceat(np.where(is_starved, until_next_ns, 0), starts),
             "first_ns": at_ns[starts],
             "last_ns": at_ns[ends],
