@@ -54,7 +54,11 @@ class FlushCounts:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one run measured, in its measured part (after warm-up)."""
+    """What one run measured after its warm-up.
+
+    Records count by their intended instant in the measured part. `duration_ns` runs until the last
+    of them was consumed, and buffers, events, backlog and credit are counted that long.
+    """
 
     records: int
     bytes: int  # of record values

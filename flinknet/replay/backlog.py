@@ -17,7 +17,6 @@ from .units import (
     ask,
     group_rows,
     is_data,
-    is_measured,
     sum_by_group,
 )
 
@@ -33,7 +32,7 @@ _KEYS = ("run", "channel", "from_ns", "width_ns")
 
 
 def backlog_over_time(units: DataFrame) -> DataFrame:
-    """The backlog that data messages carried in each window of the measured part.
+    """The backlog that data messages carried in each window, from the measured part on.
 
     The backlog is sampled whenever a data buffer leaves: a channel that stands still gives no
     sample.
@@ -59,7 +58,7 @@ def backlog_over_time(units: DataFrame) -> DataFrame:
 def _sample(unit: WorkUnit, blocks: Iterator[EventColumns]) -> Iterator[Answer]:
     width_ns = window_width_ns(unit.to_ns - unit.from_ns)
     for block in blocks:
-        keep = is_data(block, TracePoint.SENT) & is_measured(unit, block["at_ns"])
+        keep = is_data(block, TracePoint.SENT) & (block["at_ns"] >= unit.from_ns)
         keep &= block["backlog_buffers"] >= 0
         backlog = block["backlog_buffers"][keep].astype(np.int64)
         window = (block["at_ns"][keep] - unit.from_ns) // width_ns

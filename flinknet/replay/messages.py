@@ -9,7 +9,7 @@ import numpy as np
 
 from flinknet.core.probe import MessageKind
 
-from .units import Answer, EventColumns, WorkUnit, ask, group_rows, is_measured, sum_by_group
+from .units import Answer, EventColumns, WorkUnit, ask, group_rows, sum_by_group
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,7 +23,7 @@ _SCHEMA = (
 
 
 def messages_by_kind(units: DataFrame) -> DataFrame:
-    """Messages of the measured window.
+    """Messages of the measured window and of the drain behind it, which carries its last records.
 
     Returns: run, channel, point, kind, data_type, reason (ordinals as in the trace), messages,
     payload_bytes, and
@@ -41,7 +41,7 @@ def messages_by_kind(units: DataFrame) -> DataFrame:
 
 def _count(unit: WorkUnit, blocks: Iterator[EventColumns]) -> Iterator[Answer]:
     for block in blocks:
-        keep = is_measured(unit, block["at_ns"])
+        keep = block["at_ns"] >= unit.from_ns
         keys, group = group_rows(*(block[name][keep] for name in _KEYS))
         groups = len(keys[0])
         credit = np.where(block["kind"] == MessageKind.ADD_CREDIT, block["value"], 0)[keep]

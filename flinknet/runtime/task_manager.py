@@ -171,7 +171,6 @@ class TaskManager:
     def _start_tasks(self, start: object) -> None:
         assert isinstance(start, say.Start)
         self._statistics.measured_from_ns = start.measured_from_ns
-        self._statistics.measured_to_ns = start.measured_to_ns
         self._sources = [
             self._create_source(producer, partition, start)
             for producer, partition in self._own_partitions.items()

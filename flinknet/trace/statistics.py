@@ -27,9 +27,9 @@ class EventWriter(Protocol):
 class EventStatistics:
     """An EventWriter that counts what passes and hands it on.
 
-    Counts the events of the measured part, [measured_from_ns, measured_to_ns): data buffers sent,
-    why they left, their backlog, and credit announced. Backlog is summed per channel, arrays are
-    indexed by channel.
+    Counts the events from measured_from_ns on, the drain included, which carries the last records
+    of the measured part: data buffers sent, why they left, their backlog, and credit announced.
+    Backlog is summed per channel, arrays are indexed by channel.
 
     Args:
         channels: number of channels in the run.
@@ -39,7 +39,6 @@ class EventStatistics:
     def __init__(self, channels: int, writer: EventWriter | None) -> None:
         self._writer = writer
         self.measured_from_ns = 0
-        self.measured_to_ns: int | None = None
         self.buffers = 0
         self.buffer_bytes = 0
         self.events = 0
@@ -66,8 +65,6 @@ class EventStatistics:
         """Add rows to the totals."""
         at_ns = rows["at_ns"]
         is_sent = (rows["point"] == TracePoint.SENT) & (at_ns >= self.measured_from_ns)
-        if self.measured_to_ns is not None:
-            is_sent &= at_ns < self.measured_to_ns
         kind = rows["kind"]
         credits = rows["value"][is_sent & (kind == MessageKind.ADD_CREDIT)]
         self.credit_announced += int(credits.sum())
