@@ -74,6 +74,11 @@ def replay(
     json_target = json_file(json_path)
     out_dir = _new_directory(out) if out else None
     runs = open_runs([Path(trace) for trace in traces])
+    known = {each.index for run in runs for each in run.manifest.channels}
+    if channels and not known.issuperset(channels):
+        raise ConfigError(
+            f"--channel: {channel} is not in the trace; its channels are 0 to {max(known)}"
+        )
     _say("starting Spark")
     with spark_session(master) as spark, spark_errors():
         answer = replay_runs(

@@ -24,6 +24,9 @@ BAR_MARKS = 10
 
 BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
 
+_ERROR_TO_BET_ON = 0.5
+"""Relative error on the recorded setting beyond which predictions are no more than a hint."""
+
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _LATENCIES = ("min", "p50", "p90", "p99", "p99_9", "max")
 
@@ -84,9 +87,15 @@ def _model_error_line(answer: Answer) -> str:
     used = f"{human_count(simulated['records'])} records"
     if not simulated["is_whole"]:
         used += f", the first {human_duration(simulated['window_ns'])} of the measured part"
-    return (
+    line = (
         f"[bold]model error[/bold] on the recorded setting: {', '.join(parts)}  [dim]({used})[/dim]"
     )
+    if any(abs(value) > _ERROR_TO_BET_ON for value in error.values() if value is not None):
+        line += (
+            f"\n[bold red]Do not bet on the predictions below:[/bold red] the model is off by more"
+            f" than {_ERROR_TO_BET_ON:.0%} where the answer is known."
+        )
+    return line
 
 
 def _observed_table(answer: Answer) -> Table:

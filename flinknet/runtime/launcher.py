@@ -107,7 +107,7 @@ def _instants(scenario: Scenario) -> say.Start:
     if workload.records is None:
         assert workload.duration_ns is not None
         to_ns = measured_from_ns + workload.duration_ns
-    elif not workload.is_max_rate:
+    elif not workload.is_max_rate and workload.arrivals == "constant":
         to_ns = measured_from_ns + round(workload.records / workload.rate_per_s * 1e9)
     elif workload.duration_ns is not None:
         to_ns = measured_from_ns + workload.duration_ns

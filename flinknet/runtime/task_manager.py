@@ -195,6 +195,7 @@ class TaskManager:
                 start_ns=start.start_ns,
                 records=_scheduled_records(workload.rate_per_s, workload.records, start),
                 seed=seed * 1_000_003 + producer,
+                counted_from_ns=None if workload.records is None else start.measured_from_ns,
             )
         return SourceTask(
             producer,
@@ -406,9 +407,8 @@ def _tell(pipe: Pipe, message: object) -> None:
 
 
 def _scheduled_records(rate_per_s: float, records: int | None, start: say.Start) -> int:
-    """Records of one source from start to end, warm-up included."""
+    """Records of one source: those asked for behind the warm-up, or all from start to end."""
     if records is not None:
-        warmup_s = (start.measured_from_ns - start.start_ns) / 1e9
-        return records + round(warmup_s * rate_per_s)
+        return records
     assert start.end_ns is not None
     return max(1, round((start.end_ns - start.start_ns) / 1e9 * rate_per_s))

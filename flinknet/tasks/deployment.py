@@ -21,6 +21,9 @@ from flinknet.core.wire.ids import (
 )
 from flinknet.errors import ConfigError
 
+LONGEST_RUN_NS = 4 * 3600 * 10**9
+"""Below the 2**44 ns that the stamp of a record holds (workload.payload)."""
+
 PARTITIONERS = ("rebalance", "hash", "forward", "broadcast")
 
 
@@ -106,11 +109,16 @@ def deploy(scenario: Scenario) -> Deployment:
                 f" {workload.consumers - 1}"
             )
         is_paused = slow.delay_ns_per_record < 0
-        if is_paused and workload.is_max_rate and workload.duration_ns is None:
+        has_end = workload.duration_ns is not None or (
+            not workload.is_max_rate and workload.arrivals == "constant"
+        )
+        if is_paused and not has_end:
             raise ConfigError(
-                "a paused consumer at the highest rate needs --duration: a number of records would"
-                " never be reached"
+                "a paused consumer at the highest rate or with irregular arrivals needs --duration:"
+                " a number of records may never be reached"
             )
+    if workload.warmup_ns + (workload.duration_ns or 0) > LONGEST_RUN_NS:
+        raise ConfigError("a run may last four hours: the stamps of its records reach no further")
     if workload.record_size.low_bytes < 8:
         raise ConfigError(
             f"records of {workload.record_size.low_bytes} bytes cannot carry what the consumer"

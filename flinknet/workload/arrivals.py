@@ -34,18 +34,27 @@ class ScheduledArrivals:
         law: constant, poisson, or bursts (groups of `BURST_RECORDS` at one instant, evenly spaced).
         rate_per_s: mean rate.
         start_ns: the first instant is one mean gap (constant: a seeded share of it) after this.
-        records: how many there are in all; None for no end.
+        records: how many there are from `counted_from_ns` on; None for no end.
+        counted_from_ns: earlier instants come beside the number; None to count all.
         seed: of this source.
     """
 
     BURST_RECORDS = 100
 
     def __init__(
-        self, law: str, rate_per_s: float, *, start_ns: int, records: int | None, seed: int
+        self,
+        law: str,
+        rate_per_s: float,
+        *,
+        start_ns: int,
+        records: int | None,
+        seed: int,
+        counted_from_ns: int | None = None,
     ) -> None:
         self._law = law
         self._gap_ns = 1e9 / rate_per_s
         self._left = records
+        self._counted_from_ns = start_ns if counted_from_ns is None else counted_from_ns
         self._random = np.random.default_rng(seed)
         # Sources of one rate must not tick in step: each starts at its own phase of the gap.
         self._origin_ns = start_ns + random.Random(seed).random() * self._gap_ns
@@ -70,9 +79,9 @@ class ScheduledArrivals:
         return self._chunk[start:end]
 
     def _refill(self) -> None:
-        count = _CHUNK_RECORDS if self._left is None else min(self._left, _CHUNK_RECORDS)
-        if count == 0:
+        if self._left == 0:
             return
+        count = _CHUNK_RECORDS
         if self._law == "poisson":
             offsets = np.cumsum(self._random.exponential(self._gap_ns, count))
             instants = self._origin_ns + offsets
@@ -82,11 +91,13 @@ class ScheduledArrivals:
             if self._law == "bursts":
                 numbers = np.floor(numbers / self.BURST_RECORDS) * self.BURST_RECORDS
             instants = self._origin_ns + numbers * self._gap_ns
-        self._chunk = instants.astype(np.int64)
-        self._position = 0
         self._made += count
+        self._position = 0
+        self._chunk = instants.astype(np.int64)
         if self._left is not None:
-            self._left -= count
+            first_counted = int(np.searchsorted(self._chunk, self._counted_from_ns))
+            self._chunk = self._chunk[: first_counted + self._left]
+            self._left -= len(self._chunk[first_counted:])
 
 
 class RecordedArrivals:

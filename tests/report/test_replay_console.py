@@ -106,6 +106,13 @@ def test_the_error_of_the_model_comes_first() -> None:
     )
 
 
+def test_a_model_that_is_far_off_says_so_in_words() -> None:
+    off = answer(model_error={"throughput": 2.8, "p50": -0.1, "p99": None})
+    assert "Do not bet on the predictions below" in printed(off)[2]
+    near = answer(model_error={"throughput": 0.1, "p50": -0.49, "p99": None})
+    assert not any("Do not bet" in line for line in printed(near))
+
+
 def test_a_part_of_a_run_is_called_a_part() -> None:
     part = {"records": 500, "window_ns": 5 * 10**8, "is_whole": False}
     assert (

@@ -117,3 +117,13 @@ def test_recorded_instants_are_taken_when_they_are_due(
         taken += portion
     next_ns = arrivals.next_ns()
     assert next_ns == (instants[len(taken)] if len(taken) < len(instants) else None)
+
+
+@pytest.mark.parametrize("law", ["constant", "poisson", "bursts"])
+def test_records_are_counted_from_the_end_of_the_warm_up(law: str) -> None:
+    arrivals = ScheduledArrivals(
+        law, 1e6, start_ns=0, records=20_000, seed=5, counted_from_ns=7_000_000
+    )
+    instants = all_of(arrivals)
+    assert np.count_nonzero(instants >= 7_000_000) == 20_000
+    assert np.count_nonzero(instants < 7_000_000) == pytest.approx(7_000, rel=0.05)

@@ -46,6 +46,7 @@ PARTITION_NOT_FOUND = "org.apache.flink.runtime.io.network.partition.PartitionNo
 _ILLEGAL_STATE = "java.lang.IllegalStateException"
 _ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
 
+_CREDIT_MAX = 0x7FFFFFFF
 _SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
 _BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
 
@@ -244,6 +245,11 @@ class ProducerConnection:
         if reader is None:
             return
         before = reader.credits_available
+        if before + credit > _CREDIT_MAX:
+            self._send_error(
+                _ILLEGAL_STATE, f"credit {before} + {credit} is no 32-bit number", None
+            )
+            return
         reader.add_credit(credit, now_ns=self._now_ns)
         pool = reader.partition.pool if reader.partition is not None else None
         self._record(
@@ -280,6 +286,10 @@ class ProducerConnection:
         if indices.start_index != indices.end_index:
             # Flink serves several with a union of views; streaming exchanges ask for one each.
             self._send_error(_ILLEGAL_ARGUMENT, f"subpartitions {indices} in one request", None)
+            return
+        if message.receiver_id in self.queue.readers:
+            text = f"receiver {message.receiver_id.hex()} has requested a subpartition already"
+            self._send_error(_ILLEGAL_STATE, text, None)
             return
         if message.credit < 0:
             self._send_error(_ILLEGAL_ARGUMENT, f"negative credit {message.credit}", None)

@@ -331,6 +331,23 @@ def test_a_request_for_several_subpartitions_is_refused() -> None:
     assert not partition.subpartitions[0].has_view
 
 
+def test_a_second_request_of_a_receiver_is_refused_and_the_first_goes_on() -> None:
+    partition, _ = partition_of(2)
+    connection, _ = producer_of(partition)
+    fill(partition, "dd", 0)
+    receive(connection, request(RECEIVER, 2), request(RECEIVER, 2, subpartition=1))
+    assert types(sent(connection)) == "Edd"
+    assert not partition.subpartitions[1].has_view
+
+
+def test_credit_that_is_no_32_bit_number_is_refused() -> None:
+    partition, _ = partition_of()
+    connection, _ = producer_of(partition)
+    receive(connection, request(RECEIVER, 2), AddCredit(2**31 - 1, RECEIVER))
+    assert types(sent(connection)) == "E"
+    assert connection.queue.readers[RECEIVER].credits_available == 2
+
+
 def test_a_close_request_releases_every_reader() -> None:
     partition, memory = partition_of(2)
     connection, _ = producer_of(partition)
