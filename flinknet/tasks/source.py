@@ -28,7 +28,7 @@ cache.
 STEPS_PER_TURN = 3
 """Steps of a task in one turn of its event loop. Few, so that credit and data leave while the other
 side still has work; not one, so that an AddCredit speaks for more than one buffer. GB/s at 100-byte
-records: 0.9 with 1, 1.05 with 2, 1.2 with 3, 0.6 with 8."""
+records: 0.9 with 1, 1.05 with 2, 1.2 with 3."""
 
 KEYS = 1 << 20
 """Size of the key space for hash partitioning."""

@@ -4,7 +4,7 @@ measures latency.
 While records flow only their stamps are copied, a run at a time; checking and counting is done for
 some ten thousand stamps at once (`settle`). The stamps of a sound stream, minus the numbers they
 must have, are its instants: one subtraction checks the order and yields the latencies. At 100 bytes
-a record this took the cost of a 32 KiB buffer from 10 to 3 µs.
+a record this took the consumer's cost of a 32 KiB buffer, without the socket, from 26 to 19 µs.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class LatencySink:
         """Latency of records that were emitted together and arrive together.
 
         They make few groups, of one instant and one run each, which plain Python counts faster than
-        numpy: 64 to 20 µs for 16 384 records.
+        numpy (540 to 630 MB/s of 8-byte records in a whole run).
         """
         edges = (np.flatnonzero(since_epoch[1:] != since_epoch[:-1]) + 1).tolist()
         edges.append(len(since_epoch))

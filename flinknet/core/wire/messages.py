@@ -80,7 +80,7 @@ def decode_add_credits(view: memoryview) -> list[tuple[int, bytes]] | None:
     """(credit, receiver id) of each frame, if `view` is nothing but whole AddCredit frames; else
     None.
 
-    For the hot path: what a consumer sends while data flows is as a rule just that (0.4 µs a frame,
+    For the hot path: what a consumer sends while data flows is as a rule just that (0.3 µs a frame,
     against 2.5 µs through a FrameDecoder).
     """
     if len(view) % ADD_CREDIT_BYTES:
