@@ -94,8 +94,12 @@ def test_the_answer_has_the_names_of_bench_and_the_numbers_of_the_trace(
         "starved_ns": 2 * 24 * (5 * MS + 20_000),
     }
     assert seen["latency_uncorrected_ns"]["p50"] is None
-    assert answer["messages"][0]["messages"] == 198
-    assert {row["kind"] for row in answer["messages"]} == {"DATA_BUFFER", "ADD_CREDIT"}
+    assert answer["messages"][0]["messages"] == 200
+    assert {row["kind"] for row in answer["messages"]} == {
+        "DATA_BUFFER",
+        "ADD_CREDIT",
+        "END_OF_PARTITION",
+    }
     assert [row["channel"] for row in answer["channels"]] == [0, 1]
     assert sum(row["throughput_records_per_s"] for row in answer["over_time"]) / 50 == (
         pytest.approx(1980)
