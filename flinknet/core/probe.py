@@ -7,6 +7,7 @@ not apply" in every integer column.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Protocol
 
@@ -108,3 +109,45 @@ class NullProbe:
 
     def record(self, *_values: int) -> None:
         """Forget the event."""
+
+
+def note(
+    record: Callable[..., None],
+    at_ns: int,
+    channel: int,
+    point: int,
+    kind: int,
+    *,
+    data_type: int = 0,
+    sequence_number: int = -1,
+    payload_bytes: int = 0,
+    records: int = 0,
+    backlog_buffers: int = -1,
+    credit: tuple[int, int] = (-1, -1),
+    pool: tuple[int, int] = (-1, -1),
+    value: int = -1,
+) -> None:
+    """Record an event that is not on the hot path; what is not named does not apply.
+
+    Args:
+        record: of the probe.
+        credit: before and after.
+        pool: available buffers and size.
+    """
+    record(
+        at_ns,
+        channel,
+        point,
+        kind,
+        data_type,
+        FlushReason.NONE,
+        sequence_number,
+        payload_bytes,
+        records,
+        -1,
+        -1,
+        backlog_buffers,
+        *credit,
+        *pool,
+        value,
+    )

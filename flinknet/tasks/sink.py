@@ -6,7 +6,7 @@ from flinknet.config import SlowConsumer
 from flinknet.core.buffers import NetworkBuffer
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER
 from flinknet.core.consumer import RecordReader, RemoteInputChannel, SingleInputGate
-from flinknet.core.probe import MessageKind, Probe, TracePoint
+from flinknet.core.probe import MessageKind, Probe, TracePoint, note
 from flinknet.core.wire.events import (
     CheckpointBarrier,
     EndOfData,
@@ -150,24 +150,16 @@ class SinkTask:
         event = decode_event(buffer.payload)
         data_type, size = buffer.data_type, buffer.size_bytes
         buffer.recycle()
-        self._record(
+        note(
+            self._record,
             now_ns,
             channel.index,
             _CONSUMED,
             _BUFFER_RESPONSE,
-            data_type,
-            0,
-            sequence_number,
-            size,
-            0,
-            -1,
-            -1,
-            -1,
-            -1,
-            -1,
-            -1,
-            -1,
-            event.checkpoint_id if isinstance(event, CheckpointBarrier) else -1,
+            data_type=data_type,
+            sequence_number=sequence_number,
+            payload_bytes=size,
+            value=event.checkpoint_id if isinstance(event, CheckpointBarrier) else -1,
         )
         if isinstance(event, EndOfData):
             self.ended_data_channels += 1

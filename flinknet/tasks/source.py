@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flinknet.config import WorkloadConfig
-from flinknet.core.probe import MessageKind, Probe, TracePoint
+from flinknet.core.probe import MessageKind, Probe, TracePoint, note
 from flinknet.core.producer import (
     BROADCAST,
     KeyGroupSelector,
@@ -228,22 +228,12 @@ class SourceTask:
 
     def _note_waiting(self, point: int, now_ns: int) -> None:
         pool = self._partition.pool
-        self._record(
+        note(
+            self._record,
             now_ns,
             self._channels[0],
             point,
             MessageKind.BUFFER_RESPONSE,
-            0,
-            0,
-            -1,
-            0,
-            -1,
-            -1,
-            -1,
-            -1,
-            -1,
-            -1,
-            pool.available_buffers,
-            pool.size_buffers,
-            -1,
+            records=-1,
+            pool=(pool.available_buffers, pool.size_buffers),
         )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
-from flinknet.core.probe import MessageKind, Probe, TracePoint
+from flinknet.core.probe import MessageKind, Probe, TracePoint, note
 from flinknet.core.wire.buffer_response import Header
 from flinknet.core.wire.ids import ResultSubpartitionIndexSet
 from flinknet.core.wire.messages import (
@@ -331,7 +331,4 @@ class ConsumerConnection:
         self._note(_SENT, MessageKind.CANCEL_PARTITION_REQUEST, channel_index)
 
     def _note(self, point: int, kind: int, channel: int, value: int = -1) -> None:
-        """Record a message that is not on the hot path."""
-        self._record(
-            self._now_ns, channel, point, kind, 0, 0, -1, 0, 0, -1, -1, -1, -1, -1, -1, -1, value
-        )
+        note(self._record, self._now_ns, channel, point, kind, value=value)

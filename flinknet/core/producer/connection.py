@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from flinknet.core.buffers import BufferSlice
-from flinknet.core.probe import MessageKind, Probe, TracePoint
+from flinknet.core.probe import MessageKind, Probe, TracePoint, note
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.core.wire.java_errors import JavaThrowable
@@ -398,23 +398,13 @@ class ProducerConnection:
         backlog_buffers: int = -1,
         credit: tuple[int, int] = (-1, -1),
     ) -> None:
-        """Record a message that is not on the hot path."""
-        self._record(
+        note(
+            self._record,
             self._now_ns,
             channel,
             point,
             kind,
-            0,
-            0,
-            -1,
-            0,
-            0,
-            -1,
-            -1,
-            backlog_buffers,
-            credit[0],
-            credit[1],
-            -1,
-            -1,
-            value,
+            backlog_buffers=backlog_buffers,
+            credit=credit,
+            value=value,
         )
