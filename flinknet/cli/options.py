@@ -121,6 +121,8 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[Warning,
 
 
 def _check(workload: WorkloadConfig) -> None:
+    if workload.records is not None and workload.duration_ns is not None:
+        raise ConfigError("--records and --duration both say where a run ends; give one of them")
     if workload.partitioner == "forward" and workload.producers != workload.consumers:
         raise ConfigError(
             "--partitioner: forward needs as many consumers as producers"

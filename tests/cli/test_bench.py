@@ -174,6 +174,7 @@ def test_settings_that_need_a_word_are_warnings_of_the_result(flinknet: Flinknet
         ("--partitioner keyed", "none of rebalance, hash"),
         ("--partitioner forward --consumers 2", "as many consumers as producers"),
         ("--arrivals poisson", "needs a rate"),
+        ("--records 10 --duration 5s", "give one of them"),
         ("--slow-consumer 3:5ms", "there is no consumer 3"),
         ("--slow-consumer fast", "INDEX:DELAY"),
         ("-D execution.buffer-timeot=5ms", "did you mean execution.buffer-timeout.interval"),
