@@ -19,7 +19,7 @@ Flinknet = Callable[..., Result]
 
 def test_every_option_reaches_the_scenario(flinknet: Flinknet, run: Any) -> None:
     arguments = (
-        "bench --rate 20k/s --record-size 100b..1kb --records 5000 --producers 2 --consumers 3"
+        "bench --rate 20k/s --record-size 100b..1kb --producers 2 --consumers 3"
         " --task-managers 4 --partitioner hash --arrivals poisson --buffer-timeout 5ms"
         " --exclusive-buffers 4 --floating-buffers 6 --segment-size 8kb --slow-consumer 1:5ms"
         " --slow-consumer 2:pause --duration 2s --warmup 1s --seed 9 --no-trace"
@@ -29,7 +29,7 @@ def test_every_option_reaches_the_scenario(flinknet: Flinknet, run: Any) -> None
     assert result.exit_code == 0, result.output
     (scenario,) = run.scenarios
     workload, network = scenario.workload, scenario.network
-    assert (workload.rate_per_s, workload.records) == (20_000, 5000)
+    assert (workload.rate_per_s, workload.records) == (20_000, None)
     assert workload.record_size == RecordSize(100, 1024)
     assert (workload.producers, workload.consumers, scenario.task_managers) == (2, 3, 4)
     assert (workload.partitioner, workload.arrivals) == ("hash", "poisson")
