@@ -38,6 +38,10 @@ START_DELAY_NS = 50_000_000
 
 EXIT_WAIT_S = 2.0
 
+SILENCE_MAX_S = 60.0
+"""A TaskManager that says nothing for so long is lost. While tasks run it speaks five times a
+second; starting takes seconds at most."""
+
 _T = TypeVar("_T")
 
 
@@ -47,6 +51,7 @@ def run_scenario(
     out_dir: Path | None,
     trace: bool,
     on_progress: Callable[[Progress], None] | None = None,
+    silence_max_s: float = SILENCE_MAX_S,
 ) -> RunResult:
     """Run a scenario over real sockets.
 
@@ -55,14 +60,15 @@ def run_scenario(
             nothing is written.
         trace: record every message into `out_dir`.
         on_progress: called several times a second.
+        silence_max_s: how long a process may say nothing before it counts as lost.
 
     Raises:
         ConfigError, TransportError, TraceError: it could not start.
-        RunFailedError: a process died, or records were lost, repeated or out of order.
+        RunFailedError: a process died or hangs, or records were lost, repeated or out of order.
         KeyboardInterrupt: every process has ended.
     """
     deployment = deploy(scenario)
-    with _Cluster(deployment, out_dir if trace else None) as cluster:
+    with _Cluster(deployment, out_dir if trace else None, silence_max_s) as cluster:
         result = _lead(cluster, on_progress or (lambda _: None))
     return result
 
@@ -117,9 +123,12 @@ def _instants(scenario: Scenario) -> say.Start:
 class _Cluster:
     """The processes of one run and their pipes."""
 
-    def __init__(self, deployment: Deployment, trace_dir: Path | None) -> None:
+    def __init__(
+        self, deployment: Deployment, trace_dir: Path | None, silence_max_s: float
+    ) -> None:
         self.deployment = deployment
         self.trace_dir = trace_dir
+        self._silence_max_ns = round(silence_max_s * 1e9)
         self._started_at = wall_clock_iso()
         self._processes: list[BaseProcess] = []
         self._pipes: list[Pipe] = []
@@ -183,9 +192,12 @@ class _Cluster:
         Raises: RunFailedError or the error a TaskManager ended with.
         """
         answers: dict[int, _T] = {}
+        heard_ns = [monotonic_ns()] * len(self._pipes)
         while len(answers) < len(self._pipes):
-            waiting = [pipe for index, pipe in enumerate(self._pipes) if index not in answers]
+            waiting = [index for index in range(len(self._pipes)) if index not in answers]
+            self._check_silence(waiting, heard_ns)
             for index in self._ready(waiting):
+                heard_ns[index] = monotonic_ns()
                 message = self._receive(index)
                 if isinstance(message, kind):
                     answers[index] = message
@@ -238,8 +250,21 @@ class _Cluster:
                 is_local=False,
             )
 
-    def _ready(self, pipes: list[Pipe]) -> list[int]:
-        return [self._pipes.index(pipe) for pipe in wait(pipes)]  # type: ignore[arg-type]
+    def _ready(self, waiting: list[int]) -> list[int]:
+        """Which of these have said something; waits for it, but not beyond their patience."""
+        timeout_s = self._silence_max_ns / 1e9
+        ready = wait([self._pipes[index] for index in waiting], timeout_s)
+        return [index for index in waiting if self._pipes[index] in ready]
+
+    def _check_silence(self, waiting: list[int], heard_ns: list[int]) -> None:
+        for index in waiting:
+            silent_ns = monotonic_ns() - heard_ns[index]
+            if silent_ns >= self._silence_max_ns:
+                raise RunFailedError(
+                    f"tm-{index} (pid {self._processes[index].pid}) has said nothing for"
+                    f" {silent_ns / 1e9:.0f} s and counts as lost; what it had recorded is in the"
+                    " run directory"
+                )
 
     def _receive(self, index: int) -> object:
         try:

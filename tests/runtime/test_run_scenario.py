@@ -200,6 +200,23 @@ def test_a_killed_task_manager_ends_the_run_with_its_name(victim: str) -> None:
     assert len(killed) == 1
 
 
+def test_a_task_manager_that_hangs_is_declared_lost() -> None:
+    stopped: list[int] = []
+
+    def stop(progress: Progress) -> None:
+        if progress.phase == "measuring" and not stopped:
+            for process in multiprocessing.active_children():
+                if process.name == "tm-1":
+                    assert process.pid is not None
+                    stopped.append(process.pid)
+                    os.kill(process.pid, signal.SIGSTOP)
+
+    scenario = scenario_of(1, 1, duration_ns=60_000 * MS, rate_per_s=1000.0)
+    with pytest.raises(RunFailedError, match=r"tm-1 .* has said nothing"):
+        run_scenario(scenario, out_dir=None, trace=False, on_progress=stop, silence_max_s=2)
+    assert len(stopped) == 1
+
+
 def test_an_interrupt_ends_every_process() -> None:
     def interrupt(progress: Progress) -> None:
         if progress.phase == "measuring":
