@@ -22,7 +22,7 @@ from flinknet import errors
 from flinknet.config import Scenario
 from flinknet.errors import FlinknetError, RunFailedError
 from flinknet.options import effective_flink_keys
-from flinknet.results import Progress, RunResult, Warning
+from flinknet.results import Progress, RunResult
 from flinknet.tasks.deployment import Deployment, deploy
 from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
 
@@ -300,35 +300,17 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _error_of(index: int, failed: say.Failed) -> Exception:
-    kind = getattr(errors, failed.kind, None) if failed.kind else None
+    kind: type[FlinknetError] | None = getattr(errors, failed.kind, None) if failed.kind else None
     if kind is None:
         return RuntimeError(f"tm-{index} failed:\n{failed.error}")
     if kind in (errors.ConfigError, errors.LocalTransportError, errors.TraceError):
-        return _plain(kind, failed.error)
+        return kind(failed.error)
     if issubclass(kind, errors.BufferPoolError):
         return errors.ConfigError(failed.error)
     return RunFailedError(f"tm-{index}: {failed.error}")
-
-
-def _plain(kind: type[FlinknetError], text: str) -> FlinknetError:
-    return kind(text)
 
 
 def _how(exit_code: int | None) -> str:
     if exit_code is not None and exit_code < 0:
         return f"killed by signal {-exit_code}"
     return f"exit code {exit_code}"
-
-
-def warnings_of_host(scenario: Scenario) -> tuple[Warning, ...]:
-    """What about this host makes results doubtful before anything ran."""
-    cores = available_cores()
-    if scenario.task_managers > cores:
-        return (
-            Warning(
-                "cpu-contended",
-                f"{scenario.task_managers} task managers share {cores} cores; they slow each other"
-                " down. Use --task-managers 2, or a larger machine.",
-            ),
-        )
-    return ()
