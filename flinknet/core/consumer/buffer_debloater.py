@@ -1,0 +1,128 @@
+"""Buffer debloating: how large the producers' buffers should be, so that what is in flight towards
+a gate is about what it consumes in a target time.
+
+The sizes shrink, not the number of buffers. Shares of one gate are taken as even, as in Flink.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NS_PER_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class DebloatingConfig:
+    """Flink: BufferDebloatConfiguration; the defaults are those of 2.3."""
+
+    target_ns: int = 1_000_000_000
+    period_ns: int = 200_000_000
+    samples: int = 20
+    threshold_percent: int = 25
+    smallest_buffer_bytes: int = 256
+    largest_buffer_bytes: int = 32 * 1024
+    starting_buffer_bytes: int = 1024
+
+
+class ThroughputCalculator:
+    """Bytes per second a gate hands out while it has something to hand out (Flink:
+    ThroughputCalculator).
+
+    Time in which nothing is available does not count.
+    """
+
+    __slots__ = ("_bytes", "_elapsed_ns", "_since_ns", "bytes_per_s")
+
+    def __init__(self) -> None:
+        self.bytes_per_s = 0
+        self._bytes = 0
+        self._elapsed_ns = 0
+        self._since_ns = -1
+
+    def add(self, size_bytes: int, *, now_ns: int) -> None:
+        """A buffer or event was handed out; the clock runs from here on."""
+        self._bytes += size_bytes
+        if self._since_ns < 0:
+            self._since_ns = now_ns
+
+    def pause(self, *, now_ns: int) -> None:
+        """Nothing is available: stop the clock."""
+        if self._since_ns >= 0:
+            self._elapsed_ns += now_ns - self._since_ns
+            self._since_ns = -1
+
+    def evaluate(self, *, now_ns: int) -> int:
+        """Throughput since the last evaluation, in bytes per second; the previous value if no
+        millisecond was counted.
+        """
+        if self._since_ns >= 0:
+            self._elapsed_ns += now_ns - self._since_ns
+            self._since_ns = now_ns
+        elapsed_ms = self._elapsed_ns // NS_PER_MS
+        if elapsed_ms:
+            self.bytes_per_s = int(self._bytes / elapsed_ms * 1000)
+        self._bytes = 0
+        self._elapsed_ns = 0
+        return self.bytes_per_s
+
+
+class BufferDebloater:
+    """Turns throughput into a buffer size (Flink: BufferDebloater with BufferSizeEMA).
+
+    Invariants: smallest_buffer_bytes <= buffer_size_bytes <= largest_buffer_bytes; the size grows
+    to at most its double in one step.
+    """
+
+    __slots__ = ("_alpha", "_config", "_size_bytes", "announced_bytes", "consume_ns")
+
+    def __init__(self, config: DebloatingConfig) -> None:
+        if not (
+            config.smallest_buffer_bytes
+            <= config.starting_buffer_bytes
+            <= config.largest_buffer_bytes
+        ):
+            raise ValueError("the starting buffer size must lie between smallest and largest")
+        self._config = config
+        self._alpha = 2 / (config.samples + 1)
+        self._size_bytes = float(config.starting_buffer_bytes)
+        self.announced_bytes = config.starting_buffer_bytes
+        self.consume_ns = 0
+
+    @property
+    def buffer_size_bytes(self) -> int:
+        """The smoothed size, announced or not."""
+        return int(self._size_bytes + 0.5)
+
+    def recalculate(self, throughput_bytes_per_s: int, buffers_in_use: int) -> int | None:
+        """Take a sample.
+
+        Sets `consume_ns`, the time it would take to consume all buffers at the new size (Flink:
+        estimatedTimeToConsumeBuffersMs).
+
+        Args:
+            throughput_bytes_per_s: of the gate, since the last sample.
+            buffers_in_use: of all channels of the gate: queued, and wanted beyond initial credit.
+
+        Returns: the size in bytes to announce to every producer; None when it is not worth a
+            message.
+        """
+        config = self._config
+        buffers = max(1, buffers_in_use)
+        desired_total = throughput_bytes_per_s * (config.target_ns // NS_PER_MS) // 1000
+        desired = min(desired_total / buffers, 2 * self._size_bytes)
+        size = self._size_bytes + self._alpha * (desired - self._size_bytes)
+        self._size_bytes = min(max(size, config.smallest_buffer_bytes), config.largest_buffer_bytes)
+        new = self.buffer_size_bytes
+        self.consume_ns = new * buffers * 1000 // max(1, throughput_bytes_per_s) * NS_PER_MS
+        if not self._is_worth_announcing(new):
+            return None
+        self.announced_bytes = new
+        return new
+
+    def _is_worth_announcing(self, new: int) -> bool:
+        config, announced = self._config, self.announced_bytes
+        if new == announced:
+            return False
+        if new <= config.smallest_buffer_bytes or new >= config.largest_buffer_bytes:
+            return True
+        return abs(new - announced) >= announced * config.threshold_percent // 100
