@@ -49,7 +49,7 @@ bench: $(STAMP)
 	$(BIN)/python bench/trace_overhead.py
 
 rows: $(STAMP)
-	$(BIN)/pytest -m row -v --no-header
+	PYTHONPATH=. $(BIN)/python tests/rows.py -n 2
 
 clean:
 	rm -rf $(VENV) $(DEMO) .pytest_cache .mypy_cache .ruff_cache .hypothesis
