@@ -203,10 +203,15 @@ class BufferConsumer:
         self.is_finished = self._builder.is_finished
 
     @property
-    def is_data_available(self) -> bool:
-        """Whether there is something that `build` has not handed out yet (looks at the builder)."""
+    def unread_bytes(self) -> int:
+        """What `build` would hand out now (looks at the builder)."""
         latest = self.seen_bytes if self._builder is None else self._builder.committed_bytes
-        return self.read_bytes < latest
+        return latest - self.read_bytes
+
+    @property
+    def is_data_available(self) -> bool:
+        """Whether there is something that `build` has not handed out yet."""
+        return self.unread_bytes > 0
 
     def close(self) -> None:
         """Give up the consumer's reference."""

@@ -92,6 +92,16 @@ class RemoteInputChannel:
         """Credit that the PartitionRequest carries: the exclusive buffers."""
         return self.buffers.initial_credit
 
+    @property
+    def queued_elements(self) -> int:
+        """Buffers and events that have arrived and were not read yet."""
+        return len(self.received)
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes in them."""
+        return sum(buffer.size_bytes for buffer, _ in self.received)
+
     def receive_buffer(
         self, buffer: NetworkBuffer, sequence_number: int, backlog_buffers: int
     ) -> None:

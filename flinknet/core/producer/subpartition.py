@@ -71,6 +71,11 @@ class PipelinedSubpartition:
         return len(self._queue)
 
     @property
+    def queued_bytes(self) -> int:
+        """Committed bytes in them that were not polled yet."""
+        return sum(consumer.unread_bytes for consumer in self._queue)
+
+    @property
     def has_view(self) -> bool:
         """Whether a reader was attached; a pipelined subpartition is read once."""
         return self._listener is not None
