@@ -95,17 +95,12 @@ def test_sizes_stay_within_their_limits(samples: list[tuple[int, int]]) -> None:
 
 
 def test_throughput_counts_only_the_time_with_data() -> None:
-    calculator = ThroughputCalculator()
-    calculator.add(1000, now_ns=0)
-    calculator.pause(now_ns=10 * MS)
-    calculator.add(1000, now_ns=500 * MS)
-    assert calculator.evaluate(now_ns=510 * MS) == 100_000
-    assert calculator.evaluate(now_ns=520 * MS) == 0
+    calculator = ThroughputCalculator(now_ns=0)
+    assert calculator.evaluate(2000, 490 * MS, now_ns=510 * MS) == 100_000
+    assert calculator.evaluate(2000, 490 * MS, now_ns=520 * MS) == 0
 
 
 def test_without_a_counted_millisecond_the_last_throughput_stands() -> None:
-    calculator = ThroughputCalculator()
-    calculator.add(5000, now_ns=0)
-    assert calculator.evaluate(now_ns=5 * MS) == 1_000_000
-    calculator.pause(now_ns=5 * MS)
-    assert calculator.evaluate(now_ns=900 * MS) == 1_000_000
+    calculator = ThroughputCalculator(now_ns=0)
+    assert calculator.evaluate(5000, 0, now_ns=5 * MS) == 1_000_000
+    assert calculator.evaluate(5000, 895 * MS, now_ns=900 * MS) == 1_000_000
