@@ -20,6 +20,19 @@ def _flink(key: str, default: Any) -> Any:
     return field(default=default, metadata={"key": key})
 
 
+PARTITIONERS = ("rebalance", "rescale", "forward", "hash", "broadcast", "shuffle", "global")
+"""Which consumer gets a record; besides these, a function of the user."""
+
+CUSTOM_PARTITIONER = "custom:"
+"""Begins the name of a user's partitioner: custom:MODULE:FUNCTION."""
+
+
+def is_partitioner(name: str) -> bool:
+    """Whether a name is one of a partitioner; whether a user's function is there is not looked at.
+    """
+    return name in PARTITIONERS or name.startswith(CUSTOM_PARTITIONER)
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkConfig:
     """Flink's network options that act on flinknet; the metadata names the key.
@@ -69,10 +82,15 @@ class RecordSize:
 
 @dataclass(frozen=True, slots=True)
 class SlowConsumer:
-    """A consumer that takes its time over each record; a delay of -1 pauses it for the run."""
+    """A consumer that takes its time over each record; a delay of -1 pauses it for the run.
+
+    With `slow_ns` it does so for so long from the start of the measured part, and works at full
+    speed afterwards.
+    """
 
     index: int
     delay_ns_per_record: int
+    slow_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +101,14 @@ class WorkloadConfig:
     consumers: int = 1
     rate_per_s: float = RATE_MAX  # of each producer
     record_size: RecordSize = RecordSize()
-    partitioner: str = "rebalance"  # rebalance, hash, forward, broadcast
+    partitioner: str = "rebalance"  # one of PARTITIONERS, or custom:MODULE:FUNCTION
     arrivals: str = "constant"  # constant, poisson, bursts
     records: int | None = None  # of each producer, in the measured part; None: by duration
     duration_ns: int | None = None
     warmup_ns: int = 500_000_000
     slow_consumers: tuple[SlowConsumer, ...] = ()
+    relays: int = 0  # stages between producers and consumers that pass records on
+    relay_delay_ns_per_record: int = 0
 
     @property
     def is_max_rate(self) -> bool:
@@ -105,6 +125,7 @@ class Scenario:
     task_managers: int = 2
     seed: int = 1
     flow_control: str = "credit"
+    placement: str = "split"  # split, spread
 
     def to_dict(self) -> dict[str, Any]:
         """The scenario as JSON-ready plain data."""

@@ -18,7 +18,7 @@ from flinknet.core.wire.ids import InputChannelID
 from flinknet.errors import InvariantViolatedError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import BacklogSummary
-from flinknet.tasks.deployment import DeployedChannel, Deployment
+from flinknet.tasks.deployment import DeployedChannel, DeployedEdge, DeployedVertex, Deployment
 from flinknet.workload.payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
 from flinknet.workload.recorded import RecordedChannel, RecordedExchange, SimulatedOutcome
 
@@ -174,7 +174,13 @@ def deployment_of(exchange: RecordedExchange, network: NetworkConfig) -> Deploym
     )
     first = 1 + max(upstream)
     return Deployment(
-        scenario, tuple(channels), tuple(upstream), tuple(first + each for each in downstream)
+        scenario,
+        (
+            DeployedVertex("producers", tuple(upstream)),
+            DeployedVertex("consumers", tuple(first + each for each in downstream)),
+        ),
+        (DeployedEdge(0, 0, 1, scenario.workload.partitioner),),
+        tuple(channels),
     )
 
 

@@ -6,9 +6,10 @@ Pure; ids follow from the seed.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flinknet.config import Scenario
+from flinknet.config import PARTITIONERS, Scenario, is_partitioner
 from flinknet.core.wire.ids import (
     ExecutionAttemptID,
     ExecutionGraphID,
@@ -24,77 +25,252 @@ from flinknet.errors import ConfigError
 LONGEST_RUN_NS = 4 * 3600 * 10**9
 """Below the 2**44 ns that the stamp of a record holds (workload.payload)."""
 
-PARTITIONERS = ("rebalance", "hash", "forward", "broadcast")
+POINTWISE = frozenset({"forward", "rescale"})
+"""Partitioners whose subtasks are joined to some of the others only; those that are not here join
+all to all (Flink: DistributionPattern)."""
+
+PLACEMENTS = ("split", "spread")
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedVertex:
+    """One task in its parallel subtasks (Flink: ExecutionJobVertex); subtask i runs on TaskManager
+    `task_managers[i]`.
+    """
+
+    name: str
+    task_managers: tuple[int, ...]
+
+    @property
+    def parallelism(self) -> int:
+        """Number of subtasks."""
+        return len(self.task_managers)
+
+    def subtasks_on(self, task_manager: int) -> list[int]:
+        """Subtasks that run on a TaskManager."""
+        return [i for i, each in enumerate(self.task_managers) if each == task_manager]
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedEdge:
+    """One exchange: the vertex `source` writes what the vertex `target` reads (Flink: JobEdge with
+    its IntermediateDataSet).
+    """
+
+    index: int
+    source: int
+    target: int
+    partitioner: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeployedChannel:
-    """One channel: a subpartition of `producer`, read by `consumer` as `receiver_id`."""
+    """One channel of an edge: a subpartition of its `producer`, read by its `consumer` as
+    `receiver_id`. `index` counts over all edges, producer and consumer are subtasks.
+    """
 
     index: int
     producer: int
     consumer: int
     subpartition: int
     receiver_id: InputChannelID
+    edge: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """All tasks and channels of one run.
+    """All tasks and channels of one run: the first vertex makes the records, the last one takes
+    them out.
 
-    Producers sit on the first half of the TaskManagers and consumers on the rest, in turns, so that
-    every channel crosses a connection.
+    A channel is local where its producer sits on the TaskManager of its consumer.
     """
 
     scenario: Scenario
+    vertices: tuple[DeployedVertex, ...]
+    edges: tuple[DeployedEdge, ...]
     channels: tuple[DeployedChannel, ...]
-    producer_task_managers: tuple[int, ...]
-    consumer_task_managers: tuple[int, ...]
 
-    def partition_id(self, producer: int) -> ResultPartitionID:
-        """The result partition of a producer."""
-        seed = self.scenario.seed
+    @property
+    def producer_task_managers(self) -> tuple[int, ...]:
+        """Where each subtask that makes records runs."""
+        return self.vertices[0].task_managers
+
+    @property
+    def consumer_task_managers(self) -> tuple[int, ...]:
+        """Where each subtask that takes records out runs."""
+        return self.vertices[-1].task_managers
+
+    @property
+    def task_managers(self) -> int:
+        """TaskManagers that the vertices need, counted up to the last one that is used."""
+        return 1 + max(max(vertex.task_managers) for vertex in self.vertices)
+
+    def inputs_of(self, vertex: int) -> list[DeployedEdge]:
+        """The edges that a vertex reads."""
+        return [edge for edge in self.edges if edge.target == vertex]
+
+    def outputs_of(self, vertex: int) -> list[DeployedEdge]:
+        """The edges that a vertex writes."""
+        return [edge for edge in self.edges if edge.source == vertex]
+
+    def partition_id(self, producer: int, edge: int = 0) -> ResultPartitionID:
+        """The result partition that a subtask writes for an edge."""
+        seed, number = self.scenario.seed, f" {edge}" if edge else ""
         return ResultPartitionID(
-            IntermediateResultPartitionID(IntermediateDataSetID(_id16(seed, "data set")), producer),
+            IntermediateResultPartitionID(
+                IntermediateDataSetID(_id16(seed, f"data set{number}")), producer
+            ),
             ExecutionAttemptID(
                 ExecutionGraphID(_id16(seed, "execution graph")),
-                ExecutionVertexID(JobVertexID(_id16(seed, "producers")), producer),
+                ExecutionVertexID(JobVertexID(_id16(seed, f"producers{number}")), producer),
                 0,
             ),
         )
 
-    def channels_of_producer(self, producer: int) -> tuple[DeployedChannel, ...]:
-        """The channels of a producer, by subpartition."""
-        return tuple(each for each in self.channels if each.producer == producer)
+    def channels_of_producer(self, producer: int, edge: int = 0) -> tuple[DeployedChannel, ...]:
+        """The channels of a producer of an edge, by subpartition."""
+        own = (each for each in self.channels if each.producer == producer and each.edge == edge)
+        return tuple(sorted(own, key=lambda each: each.subpartition))
 
-    def channels_of_consumer(self, consumer: int) -> tuple[DeployedChannel, ...]:
-        """The channels of a consumer, by producer."""
-        return tuple(each for each in self.channels if each.consumer == consumer)
+    def channels_of_consumer(self, consumer: int, edge: int = 0) -> tuple[DeployedChannel, ...]:
+        """The channels of a consumer of an edge, by producer."""
+        return tuple(
+            each for each in self.channels if each.consumer == consumer and each.edge == edge
+        )
+
+    def producer_task_manager(self, channel: DeployedChannel) -> int:
+        """The TaskManager that a channel comes from."""
+        return self.vertices[self.edges[channel.edge].source].task_managers[channel.producer]
+
+    def consumer_task_manager(self, channel: DeployedChannel) -> int:
+        """The TaskManager that a channel leads to."""
+        return self.vertices[self.edges[channel.edge].target].task_managers[channel.consumer]
+
+    def is_local(self, channel: DeployedChannel) -> bool:
+        """Whether both ends sit on one TaskManager, so that no connection is needed."""
+        return self.producer_task_manager(channel) == self.consumer_task_manager(channel)
+
+    def is_last(self, channel: DeployedChannel) -> bool:
+        """Whether what is read here leaves the job: latency ends there, and records count once."""
+        return self.edges[channel.edge].target == len(self.vertices) - 1
 
     def producers_on(self, task_manager: int) -> list[int]:
-        """Producers deployed to a TaskManager."""
-        return [i for i, tm in enumerate(self.producer_task_managers) if tm == task_manager]
+        """Subtasks that make records on a TaskManager."""
+        return self.vertices[0].subtasks_on(task_manager)
 
     def consumers_on(self, task_manager: int) -> list[int]:
-        """Consumers deployed to a TaskManager."""
-        return [i for i, tm in enumerate(self.consumer_task_managers) if tm == task_manager]
+        """Subtasks that take records out on a TaskManager."""
+        return self.vertices[-1].subtasks_on(task_manager)
 
 
 def deploy(scenario: Scenario) -> Deployment:
-    """Place the tasks of a scenario and wire them.
+    """Place the tasks of a scenario and wire them: producers, relays behind each other, consumers.
+
+    Relays have as many subtasks as there are producers and are joined to them one by one, as Flink
+    joins operators of equal parallelism; the partitioner is that of the last edge.
 
     Raises: ConfigError when the scenario cannot be deployed.
     """
+    _check(scenario)
     workload = scenario.workload
-    if workload.partitioner not in PARTITIONERS:
+    stages = [("producers", workload.producers)]
+    stages += [(f"relay {index}", workload.producers) for index in range(workload.relays)]
+    stages += [("consumers", workload.consumers)]
+    places = _place([parallelism for _, parallelism in stages], scenario)
+    vertices = [
+        DeployedVertex(name, task_managers)
+        for (name, _), task_managers in zip(stages, places, strict=True)
+    ]
+    edges = [
+        DeployedEdge(
+            index, index, index + 1, "forward" if index < workload.relays else workload.partitioner
+        )
+        for index in range(workload.relays + 1)
+    ]
+    return wire(scenario, vertices, edges)
+
+
+def wire(
+    scenario: Scenario, vertices: Sequence[DeployedVertex], edges: Sequence[DeployedEdge]
+) -> Deployment:
+    """Lay the channels of all edges between placed vertices."""
+    channels: list[DeployedChannel] = []
+    for edge in edges:
+        producers = vertices[edge.source].parallelism
+        consumers = vertices[edge.target].parallelism
+        if edge.partitioner in POINTWISE:
+            joined = pointwise(producers, consumers)
+        else:
+            joined = all_to_all(producers, consumers)
+        for producer, consumer, subpartition in joined:
+            index = len(channels)
+            receiver_id = InputChannelID(_id16(scenario.seed, f"channel {index}"))
+            channels.append(
+                DeployedChannel(index, producer, consumer, subpartition, receiver_id, edge.index)
+            )
+    return Deployment(scenario, tuple(vertices), tuple(edges), tuple(channels))
+
+
+def all_to_all(producers: int, consumers: int) -> list[tuple[int, int, int]]:
+    """(producer, consumer, subpartition): consumer i reads subpartition i of every partition."""
+    return [(p, c, c) for p in range(producers) for c in range(consumers)]
+
+
+def pointwise(producers: int, consumers: int) -> list[tuple[int, int, int]]:
+    """(producer, consumer, subpartition), each joined to its neighbours only (Flink:
+    VertexInputInfoComputationUtils).
+    """
+    if producers >= consumers:
+        return [
+            (producer, consumer, 0)
+            for consumer in range(consumers)
+            for producer in range(
+                consumer * producers // consumers, (consumer + 1) * producers // consumers
+            )
+        ]
+    joined = []
+    for producer in range(producers):
+        first = -(-producer * consumers // producers)
+        end = -(-(producer + 1) * consumers // producers)
+        joined += [(producer, each, each % (end - first)) for each in range(first, end)]
+    return joined
+
+
+def _place(parallelisms: Sequence[int], scenario: Scenario) -> list[tuple[int, ...]]:
+    """The TaskManager of each subtask of each stage.
+
+    split: each stage has TaskManagers of its own, so that every channel crosses a connection.
+    spread: subtask i of every stage sits on the i-th TaskManager, in turns, as Flink's slot
+    sharing places equal parallelisms.
+    """
+    count, stages = scenario.task_managers, len(parallelisms)
+    if scenario.placement == "spread":
+        return [tuple(i % count for i in range(parallelism)) for parallelism in parallelisms]
+    places = []
+    first = 0
+    for stage, parallelism in enumerate(parallelisms):
+        own = count // stages + (stage < count % stages)
+        places.append(tuple(first + i % own for i in range(parallelism)))
+        first += own
+    return places
+
+
+def _check(scenario: Scenario) -> None:
+    workload = scenario.workload
+    if not is_partitioner(workload.partitioner):
         raise ConfigError(
             f"partitioner {workload.partitioner!r} is not known; choose from"
-            f" {', '.join(PARTITIONERS)}"
+            f" {', '.join(PARTITIONERS)} and custom:MODULE:FUNCTION"
         )
-    if scenario.task_managers < 2:
+    if scenario.placement not in PLACEMENTS:
         raise ConfigError(
-            f"{scenario.task_managers} task manager(s): channels within one task manager never"
-            " touch the network; use --task-managers 2 or more"
+            f"placement {scenario.placement!r} is not known; choose from {', '.join(PLACEMENTS)}"
+        )
+    stages = workload.relays + 2
+    if scenario.placement == "split" and scenario.task_managers < stages:
+        raise ConfigError(
+            f"{scenario.task_managers} task manager(s) for {stages} stages that are split: each"
+            f" needs one of its own; use --task-managers {stages} or more, or --placement spread"
         )
     is_forward = workload.partitioner == "forward"
     if is_forward and workload.producers != workload.consumers:
@@ -124,29 +300,6 @@ def deploy(scenario: Scenario) -> Deployment:
             f"records of {workload.record_size.low_bytes} bytes cannot carry what the consumer"
             " checks; the smallest is 8b"
         )
-    pairs = [
-        (producer, consumer)
-        for producer in range(workload.producers)
-        for consumer in ([producer] if is_forward else range(workload.consumers))
-    ]
-    channels = tuple(
-        DeployedChannel(
-            index,
-            producer,
-            consumer,
-            0 if is_forward else consumer,
-            InputChannelID(_id16(scenario.seed, f"channel {index}")),
-        )
-        for index, (producer, consumer) in enumerate(pairs)
-    )
-    upstream = (scenario.task_managers + 1) // 2
-    downstream = scenario.task_managers - upstream
-    return Deployment(
-        scenario,
-        channels,
-        tuple(producer % upstream for producer in range(workload.producers)),
-        tuple(upstream + consumer % downstream for consumer in range(workload.consumers)),
-    )
 
 
 def _id16(seed: int, what: str) -> bytes:

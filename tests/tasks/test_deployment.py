@@ -16,13 +16,14 @@ from flinknet.core.producer import (
 )
 from flinknet.errors import ConfigError
 from flinknet.tasks.assembly import create_gate, create_partition, create_selector, segments_of
-from flinknet.tasks.deployment import deploy
+from flinknet.tasks.deployment import deploy, pointwise
 
 
-def scenario_of(task_managers: int = 2, **workload: object) -> Scenario:
+def scenario_of(task_managers: int = 2, placement: str = "split", **workload: object) -> Scenario:
     return Scenario(
         workload=replace(WorkloadConfig(), **workload),  # type: ignore[arg-type]
         task_managers=task_managers,
+        placement=placement,
     )
 
 
@@ -52,6 +53,94 @@ def test_producers_and_consumers_sit_in_different_task_managers() -> None:
     assert deployment.consumers_on(0) == []
 
 
+def test_split_stages_share_out_the_task_managers_the_first_ones_having_more() -> None:
+    deployment = deploy(scenario_of(5, producers=4, consumers=2, relays=1))
+    assert [vertex.task_managers for vertex in deployment.vertices] == [
+        (0, 1, 0, 1),
+        (2, 3, 2, 3),
+        (4, 4),
+    ]
+    assert not any(map(deployment.is_local, deployment.channels))
+
+
+def test_relays_are_joined_one_by_one_and_the_partitioner_is_that_of_the_last_edge() -> None:
+    deployment = deploy(scenario_of(4, producers=2, consumers=3, relays=2))
+    assert [(edge.source, edge.target, edge.partitioner) for edge in deployment.edges] == [
+        (0, 1, "forward"),
+        (1, 2, "forward"),
+        (2, 3, "rebalance"),
+    ]
+    assert [(each.edge, each.producer, each.consumer) for each in deployment.channels] == [
+        *[(0, 0, 0), (0, 1, 1), (1, 0, 0), (1, 1, 1)],
+        *[(2, producer, consumer) for producer in (0, 1) for consumer in (0, 1, 2)],
+    ]
+    assert [each.index for each in deployment.channels] == list(range(10))
+    assert [each.index for each in deployment.channels_of_producer(1, 2)] == [7, 8, 9]
+    assert [deployment.is_last(each) for each in deployment.channels] == [False] * 4 + [True] * 6
+    ids = {deployment.partition_id(producer, edge) for producer in (0, 1) for edge in (0, 1, 2)}
+    assert len(ids) == 6
+
+
+@pytest.mark.row("S045")
+@pytest.mark.row("S080")
+def test_a_channel_is_local_where_its_producer_sits_in_the_consumers_task_manager() -> None:
+    """Four subtasks of A and of B over two TaskManagers: the 2x2 block table."""
+    deployment = deploy(scenario_of(2, placement="spread", producers=4, consumers=4))
+    first, second = deployment.vertices
+    assert first.task_managers == second.task_managers == (0, 1, 0, 1)
+    for channel in deployment.channels:
+        is_together = (
+            first.task_managers[channel.producer] == second.task_managers[channel.consumer]
+        )
+        assert deployment.is_local(channel) is is_together
+    local = [each for each in deployment.channels if deployment.is_local(each)]
+    assert (len(deployment.channels), len(local)) == (16, 8)
+    pairs = [
+        (deployment.producer_task_manager(each), deployment.consumer_task_manager(each))
+        for each in deployment.channels
+    ]
+    assert [pairs.count(pair) for pair in ((0, 0), (1, 1), (0, 1), (1, 0))] == [4, 4, 4, 4]
+    for consumer in range(4):
+        gate = deployment.channels_of_consumer(consumer)
+        assert sum(map(deployment.is_local, gate)) == 2
+        assert len(gate) == 4
+
+
+def test_one_task_manager_has_local_channels_only() -> None:
+    deployment = deploy(scenario_of(1, placement="spread", producers=2, consumers=3))
+    assert all(map(deployment.is_local, deployment.channels))
+
+
+@pytest.mark.parametrize(
+    ("producers", "consumers", "joined"),
+    [
+        (5, 2, {0: [(0, 0), (1, 0)], 1: [(2, 0), (3, 0), (4, 0)]}),
+        (2, 5, {0: [(0, 0)], 1: [(0, 1)], 2: [(0, 2)], 3: [(1, 1)], 4: [(1, 0)]}),
+        (3, 5, {0: [(0, 0)], 1: [(0, 1)], 2: [(1, 0)], 3: [(1, 1)], 4: [(2, 0)]}),
+        (
+            *(3, 7),
+            {
+                **{0: [(0, 0)], 1: [(0, 1)], 2: [(0, 2)], 3: [(1, 1)]},
+                **{4: [(1, 0)], 5: [(2, 1)], 6: [(2, 0)]},
+            },
+        ),
+        (
+            *(4, 6),
+            {0: [(0, 0)], 1: [(0, 1)], 2: [(1, 0)], 3: [(2, 1)], 4: [(2, 0)], 5: [(3, 0)]},
+        ),
+        (3, 3, {0: [(0, 0)], 1: [(1, 0)], 2: [(2, 0)]}),
+    ],
+)
+def test_pointwise_edges_have_flinks_tables(
+    producers: int, consumers: int, joined: dict[int, list[tuple[int, int]]]
+) -> None:
+    """Golden: consumer -> (partition, subpartition)."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for producer, consumer, subpartition in pointwise(producers, consumers):
+        found.setdefault(consumer, []).append((producer, subpartition))
+    assert found == joined
+
+
 def test_ids_follow_from_the_seed_and_are_each_their_own() -> None:
     scenario = scenario_of(producers=3, consumers=4)
     first, again = deploy(scenario), deploy(scenario)
@@ -68,7 +157,9 @@ def test_ids_follow_from_the_seed_and_are_each_their_own() -> None:
     ("scenario", "words"),
     [
         (scenario_of(partitioner="shuffle"), "'shuffle'.*rebalance"),
-        (scenario_of(1), "--task-managers 2"),
+        (scenario_of(1), "--task-managers 2.*--placement spread"),
+        (scenario_of(2, relays=1), "3 stages.*--task-managers 3"),
+        (scenario_of(2, "heap"), "'heap'.*split, spread"),
         (scenario_of(producers=2, consumers=3, partitioner="forward"), "2 and 3"),
         (scenario_of(slow_consumers=(SlowConsumer(1, 5),)), "no consumer 1.*0 to 0"),
         (scenario_of(slow_consumers=(SlowConsumer(-1, 5),)), "no consumer -1"),
