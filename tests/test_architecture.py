@@ -50,9 +50,10 @@ NEVER = {("core.producer", "core.consumer"), ("core.consumer", "core.producer")}
 ONLY_IN = {
     "struct": {"core.wire", "trace.format"},
     "random": {"workload", "simulator.faults", "comparison"},
-    "numpy.random": {"workload", "tasks.source", "simulator.faults"},
+    "numpy.random": {"workload", "tasks.source", "tasks.partitioners", "simulator.faults"},
     "numpy": {
-        *("core.wire.records", "core.producer.record_writer", "core.consumer.record_reader"),
+        *("core.wire.records", "core.consumer.record_reader"),
+        *("core.producer.record_writer", "core.producer.channel_selector"),
         *("histogram", "tasks", "workload", "trace", "replay", "simulator"),
     },
     "zstandard": {"trace", "core.wire.compression"},

@@ -7,6 +7,8 @@ All values stay texts until a scenario is made, so that the command line, a TOML
 from __future__ import annotations
 
 import difflib
+import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +17,15 @@ from typing import Any, TypeVar
 import click
 
 from flinknet import options as flink
-from flinknet.config import RATE_MAX, RecordSize, Scenario, SlowConsumer, WorkloadConfig
+from flinknet.config import (
+    CUSTOM_PARTITIONER,
+    PARTITIONERS,
+    RATE_MAX,
+    RecordSize,
+    Scenario,
+    SlowConsumer,
+    WorkloadConfig,
+)
 from flinknet.errors import ConfigError
 from flinknet.results import Warning
 from flinknet.units import format_duration_ns, parse_duration_ns, parse_rate_per_s, parse_size_bytes
@@ -24,7 +34,6 @@ DEFAULT_DURATION_NS = 3_000_000_000
 RECORD_SIZE_MIN_BYTES = 8
 """A record's value begins with the 8 bytes by which the consumer knows it."""
 
-PARTITIONERS = ("rebalance", "hash", "forward", "broadcast")
 ARRIVALS = ("constant", "poisson", "bursts")
 
 NETWORK_OPTIONS: Mapping[str, tuple[str, str, str]] = {
@@ -194,6 +203,22 @@ def _count(name: str) -> Callable[[str], int]:
     return parse
 
 
+def _partitioner(text: str) -> str:
+    if text in PARTITIONERS:
+        return text
+    if text.startswith(CUSTOM_PARTITIONER):
+        from flinknet.tasks.partitioners import find_custom
+
+        # As `python -m` has it; the processes of a run get the same path.
+        if "" not in sys.path and os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())
+        find_custom(text)
+        return text
+    raise ConfigError(
+        f"--partitioner: {text!r} is none of {', '.join(PARTITIONERS)} and custom:MODULE:FUNCTION"
+    )
+
+
 def _choice(name: str, choices: tuple[str, ...]) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in choices:
@@ -241,8 +266,8 @@ WORKLOAD_OPTIONS: Mapping[str, _WorkloadOption] = {
     ),
     "partitioner": _WorkloadOption(
         "partitioner",
-        _choice("--partitioner", PARTITIONERS),
-        "|".join(PARTITIONERS),
+        _partitioner,
+        "|".join((*PARTITIONERS, CUSTOM_PARTITIONER + "MODULE:FUNCTION")),
         "Which consumer gets a record. [default: rebalance]",
     ),
     "arrivals": _WorkloadOption(

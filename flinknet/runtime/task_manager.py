@@ -30,7 +30,8 @@ from flinknet.core.producer import (
 from flinknet.errors import FlinknetError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
-from flinknet.tasks.assembly import create_gate, create_partition, create_selector, segments_of
+from flinknet.tasks.assembly import create_gate, create_partition, segments_of
+from flinknet.tasks.partitioners import create_selector
 from flinknet.tasks.sink import delay_of
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.recorder import TraceRecorder

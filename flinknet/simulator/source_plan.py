@@ -10,15 +10,16 @@ until then: the same bytes in the same messages as with a stop for each record.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flinknet.config import RecordSize
-from flinknet.core.producer.record_writer import Indices, murmur_hash
+from flinknet.core.producer.channel_selector import Indices, murmur_hash
 from flinknet.errors import ConfigError
-from flinknet.tasks.assembly import create_selector
 from flinknet.tasks.deployment import Deployment
+from flinknet.tasks.partitioners import create_selector
 from flinknet.workload.arrivals import IntArray, ScheduledArrivals
 from flinknet.workload.payload import OVERHEAD_BYTES
 
@@ -70,6 +71,8 @@ class SourcePlan:
 
 class PlannedSelector:
     """Routes records as planned (a ChannelSelector)."""
+
+    needs_keys: ClassVar[bool] = False
 
     def __init__(self, plan: SourcePlan) -> None:
         self._subpartitions = plan.subpartitions

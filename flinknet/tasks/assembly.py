@@ -7,15 +7,7 @@ from __future__ import annotations
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.consumer import RemoteInputChannel, SingleInputGate
-from flinknet.core.producer import (
-    BroadcastSelector,
-    ChannelSelector,
-    ForwardSelector,
-    KeyGroupSelector,
-    PipelinedResultPartition,
-    RebalanceSelector,
-)
-from flinknet.errors import ConfigError
+from flinknet.core.producer import PipelinedResultPartition
 
 from .deployment import Deployment
 
@@ -68,19 +60,6 @@ def create_gate(
         ]
     )
     return gate
-
-
-def create_selector(partitioner: str, channels: int, seed: int) -> ChannelSelector:
-    """The selector of a partitioner. Raises: ConfigError."""
-    if partitioner == "forward":
-        return ForwardSelector()
-    if partitioner == "broadcast":
-        return BroadcastSelector()
-    if partitioner == "hash":
-        return KeyGroupSelector(channels)
-    if partitioner == "rebalance":
-        return RebalanceSelector(channels, seed % channels)
-    raise ConfigError(f"partitioner {partitioner!r} is not known")
 
 
 def segments_of(network: NetworkConfig) -> int:

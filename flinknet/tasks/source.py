@@ -11,7 +11,6 @@ from flinknet.config import WorkloadConfig
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
 from flinknet.core.producer import (
     BROADCAST,
-    KeyGroupSelector,
     OutputFlusher,
     RecordWriter,
     SerializedRecords,
@@ -128,7 +127,7 @@ class SourceTask:
         self._measured_from_ns = measured_from_ns
         self._end_ns = end_ns
         self._random = np.random.default_rng(seed)
-        self._needs_keys = isinstance(writer.selector, KeyGroupSelector)
+        self._needs_keys = writer.selector.needs_keys
         self._waiting_since_ns = -1
         self._partition.broadcast_event(EndOfOutputChannelStateEvent())
 

@@ -8,14 +8,8 @@ import pytest
 
 from flinknet.config import NetworkConfig, RecordSize, Scenario, SlowConsumer, WorkloadConfig
 from flinknet.core.buffers import NetworkBufferPool
-from flinknet.core.producer import (
-    BroadcastSelector,
-    ForwardSelector,
-    KeyGroupSelector,
-    RebalanceSelector,
-)
 from flinknet.errors import ConfigError
-from flinknet.tasks.assembly import create_gate, create_partition, create_selector, segments_of
+from flinknet.tasks.assembly import create_gate, create_partition, segments_of
 from flinknet.tasks.deployment import deploy, pointwise
 
 
@@ -156,7 +150,7 @@ def test_ids_follow_from_the_seed_and_are_each_their_own() -> None:
 @pytest.mark.parametrize(
     ("scenario", "words"),
     [
-        (scenario_of(partitioner="shuffle"), "'shuffle'.*rebalance"),
+        (scenario_of(partitioner="random"), "'random'.*rebalance"),
         (scenario_of(1), "--task-managers 2.*--placement spread"),
         (scenario_of(2, relays=1), "3 stages.*--task-managers 3"),
         (scenario_of(2, "heap"), "'heap'.*split, spread"),
@@ -206,15 +200,6 @@ def test_a_gate_has_a_channel_for_each_producer_with_exclusive_buffers_of_its_ow
     assert memory.available_buffers == 92
     (pool,) = memory.pools
     assert (pool.required_buffers, pool.size_buffers) == (1, 8)
-
-
-def test_each_partitioner_has_its_selector() -> None:
-    assert isinstance(create_selector("forward", 1, 0), ForwardSelector)
-    assert isinstance(create_selector("broadcast", 3, 0), BroadcastSelector)
-    assert create_selector("hash", 3, 0) == KeyGroupSelector(3)
-    assert create_selector("rebalance", 3, 5) == RebalanceSelector(3, 2)
-    with pytest.raises(ConfigError, match="random"):
-        create_selector("random", 3, 0)
 
 
 def test_memory_holds_whole_segments() -> None:

@@ -5,18 +5,21 @@ drivers. No clock, no socket; a callback only where Flink has one too: a subpart
 reader when there is something to read.
 """
 
+from .channel_selector import (
+    BroadcastSelector,
+    ChannelSelector,
+    CustomSelector,
+    ForwardSelector,
+    GlobalSelector,
+    KeyGroupSelector,
+    RebalanceSelector,
+    RescaleSelector,
+    ShuffleSelector,
+)
 from .connection import ProducerConnection
 from .output_flusher import OutputFlusher
 from .partition_manager import ResultPartitionManager
-from .record_writer import (
-    BroadcastSelector,
-    ChannelSelector,
-    ForwardSelector,
-    KeyGroupSelector,
-    RebalanceSelector,
-    RecordWriter,
-    SerializedRecords,
-)
+from .record_writer import RecordWriter, SerializedRecords
 from .result_partition import BROADCAST, PipelinedResultPartition
 from .subpartition import PipelinedSubpartition
 
@@ -24,7 +27,9 @@ __all__ = [
     "BROADCAST",
     "BroadcastSelector",
     "ChannelSelector",
+    "CustomSelector",
     "ForwardSelector",
+    "GlobalSelector",
     "KeyGroupSelector",
     "OutputFlusher",
     "PipelinedResultPartition",
@@ -32,6 +37,8 @@ __all__ = [
     "ProducerConnection",
     "RebalanceSelector",
     "RecordWriter",
+    "RescaleSelector",
     "ResultPartitionManager",
     "SerializedRecords",
+    "ShuffleSelector",
 ]

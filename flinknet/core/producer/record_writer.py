@@ -1,5 +1,5 @@
-"""RecordWriter: chooses channels, keeps what did not fit, and flushes by the rule of the buffer
-timeout.
+"""RecordWriter: writes what a selector gave to each channel, keeps what did not fit, and flushes by
+the rule of the buffer timeout.
 
 The batch path: records come as one numpy batch for each channel, already serialised. A batch that
 meets an exhausted pool waits here with the position it reached, and the task must not bring more
@@ -9,16 +9,12 @@ until it is through: that is back pressure.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .channel_selector import ChannelSelector
 from .result_partition import BROADCAST, PipelinedResultPartition
-
-Indices = slice | NDArray[np.intp]
-"""Which records of a batch go to a channel; indexes an array without a copy where it is a slice."""
 
 
 class SerializedRecords:
@@ -69,96 +65,6 @@ class SerializedRecords:
         if isinstance(instants, int):
             return last - first, instants, instants
         return last - first, int(instants[first]), int(instants[last - 1])
-
-
-class ChannelSelector(Protocol):
-    """Which channel each record of a batch goes to (Flink: ChannelSelector)."""
-
-    def split(self, records: int, keys: NDArray[np.int64] | None) -> list[tuple[int, Indices]]:
-        """For each channel that gets any of the next `records` records: which of them, in order."""
-
-
-@dataclass(slots=True)
-class ForwardSelector:
-    """All to the one channel (Flink: ForwardPartitioner)."""
-
-    def split(self, records: int, keys: NDArray[np.int64] | None) -> list[tuple[int, Indices]]:
-        """Everything to channel 0."""
-        return [(0, slice(0, records))]
-
-
-@dataclass(slots=True)
-class BroadcastSelector:
-    """Every record to every channel, in one shared buffer (Flink: BroadcastPartitioner)."""
-
-    def split(self, records: int, keys: NDArray[np.int64] | None) -> list[tuple[int, Indices]]:
-        """Everything to the shared buffer."""
-        return [(BROADCAST, slice(0, records))]
-
-
-@dataclass(slots=True)
-class RebalanceSelector:
-    """Round robin (Flink: RebalancePartitioner): `last_channel` starts anywhere, and each record
-    takes the next.
-    """
-
-    channels: int
-    last_channel: int
-
-    def split(self, records: int, keys: NDArray[np.int64] | None) -> list[tuple[int, Indices]]:
-        """Every n-th record to each channel, beginning behind the last one used."""
-        channels, first = self.channels, self.last_channel + 1
-        self.last_channel = (self.last_channel + records) % channels
-        return [
-            ((first + offset) % channels, slice(offset, records, channels))
-            for offset in range(min(channels, records))
-        ]
-
-
-@dataclass(slots=True)
-class KeyGroupSelector:
-    """By key group (Flink: KeyGroupStreamPartitioner): murmur of the key's hash, modulo the maximum
-    parallelism.
-    """
-
-    channels: int
-    max_parallelism: int = 128
-
-    def split(self, records: int, keys: NDArray[np.int64] | None) -> list[tuple[int, Indices]]:
-        """Each record to the channel that owns its key group. `keys` are 32-bit hashes, as Java's
-        hashCode.
-        """
-        if keys is None:
-            raise ValueError("hash partitioning needs keys")
-        channel_of = key_groups(keys, self.max_parallelism) * self.channels // self.max_parallelism
-        return [
-            (channel, picked)
-            for channel in range(self.channels)
-            if len(picked := np.flatnonzero(channel_of == channel))
-        ]
-
-
-def key_groups(key_hashes: NDArray[np.int64], max_parallelism: int) -> NDArray[np.int64]:
-    """Key group of each 32-bit key hash (Flink: KeyGroupRangeAssignment)."""
-    return murmur_hash(key_hashes) % max_parallelism
-
-
-def murmur_hash(key_hashes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Flink's murmur of 32-bit ints (MathUtils.murmurHash): never negative."""
-    code = key_hashes.astype(np.uint32)
-    code *= np.uint32(0xCC9E2D51)
-    code = (code << np.uint32(15)) | (code >> np.uint32(17))
-    code *= np.uint32(0x1B873593)
-    code = (code << np.uint32(13)) | (code >> np.uint32(19))
-    code = code * np.uint32(5) + np.uint32(0xE6546B64)
-    code ^= np.uint32(4)
-    code ^= code >> np.uint32(16)
-    code *= np.uint32(0x85EBCA6B)
-    code ^= code >> np.uint32(13)
-    code *= np.uint32(0xC2B2AE35)
-    code ^= code >> np.uint32(16)
-    signed = code.view(np.int32).astype(np.int64)
-    return np.where(signed == -(2**31), 0, np.abs(signed))
 
 
 class RecordWriter:

@@ -1,4 +1,4 @@
-"""Who gets which record, what waits, and what timeout 0 flushes."""
+"""Where records begin and end, what waits, and what timeout 0 flushes."""
 
 from __future__ import annotations
 
@@ -9,128 +9,12 @@ from hypothesis import strategies as st
 
 from flinknet.core.producer import (
     BROADCAST,
-    BroadcastSelector,
-    ForwardSelector,
-    KeyGroupSelector,
     OutputFlusher,
     RebalanceSelector,
     RecordWriter,
     SerializedRecords,
 )
-from flinknet.core.producer.record_writer import Indices, key_groups, murmur_hash
 from tests.pair import partition_of, record_bytes, records_of
-
-
-def java_string_hash(text: str) -> int:
-    """String.hashCode: over UTF-16 units, in 32 bits."""
-    units = text.encode("utf-16-be")
-    code = 0
-    for at in range(0, len(units), 2):
-        code = (31 * code + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
-    return code - (1 << 32) if code >= 1 << 31 else code
-
-
-def channels_of(split: list[tuple[int, Indices]], records: int) -> list[int]:
-    """The channel of each record; every record must have exactly one."""
-    nobody = -2
-    found = [nobody] * records
-    for channel, indices in split:
-        for index in np.arange(records)[indices].tolist():
-            assert found[index] == nobody
-            found[index] = channel
-    assert nobody not in found
-    return found
-
-
-@pytest.mark.parametrize(
-    ("key_hash", "murmur"),
-    [
-        (0, 593689054),
-        (1, 68075478),
-        (2, 1085422463),
-        (3, 847579505),
-        (7, 1343918321),
-        (42, 1134849565),
-        (-1, 1982413648),
-        (100, 616682048),
-    ],
-)
-def test_murmur_is_flinks(key_hash: int, murmur: int) -> None:
-    assert murmur_hash(np.array([key_hash])).tolist() == [murmur]
-
-
-KEY_GROUPS = {
-    "": 94,
-    "a": 81,
-    "b": 22,
-    "hello": 35,
-    "world": 66,
-    "flink": 98,
-    "to": 91,
-    "be": 84,
-    "or": 81,
-    "not": 58,
-}
-CHANNEL_OF_FOUR = {
-    "a": 2,
-    "b": 0,
-    "hello": 1,
-    "world": 2,
-    "flink": 3,
-    "to": 2,
-    "be": 2,
-    "or": 2,
-    "not": 1,
-}
-
-
-@pytest.mark.parametrize(("key", "key_group"), KEY_GROUPS.items())
-def test_the_key_group_of_a_string_is_flinks(key: str, key_group: int) -> None:
-    assert key_groups(np.array([java_string_hash(key)]), 128).tolist() == [key_group]
-
-
-def test_keys_go_to_the_channel_that_owns_their_key_group() -> None:
-    keys = np.array([java_string_hash(key) for key in CHANNEL_OF_FOUR])
-    split = KeyGroupSelector(4).split(len(keys), keys)
-    assert channels_of(split, len(keys)) == list(CHANNEL_OF_FOUR.values())
-
-
-@pytest.mark.parametrize(
-    ("channels", "last_of_each"), [(3, [42, 85, 127]), (5, [25, 51, 76, 102, 127])]
-)
-def test_key_groups_are_cut_in_the_ranges_of_flink(channels: int, last_of_each: list[int]) -> None:
-    channel_of = [key_group * channels // 128 for key_group in range(128)]
-    hash_of = {
-        int(group): key for key, group in enumerate(key_groups(np.arange(4000), 128).tolist())
-    }
-    keys = np.array([hash_of[group] for group in range(128)])
-    assert channels_of(KeyGroupSelector(channels).split(128, keys), 128) == channel_of
-    assert [max(g for g in range(128) if channel_of[g] == c) for c in range(channels)] == (
-        last_of_each
-    )
-
-
-def test_hash_partitioning_needs_keys() -> None:
-    with pytest.raises(ValueError, match="keys"):
-        KeyGroupSelector(2).split(1, None)
-
-
-@given(
-    st.integers(1, 5).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n - 1))),
-    st.lists(st.integers(0, 12), max_size=8),
-)
-def test_rebalance_is_cyclic_over_any_batches(start: tuple[int, int], batches: list[int]) -> None:
-    channels, last = start
-    selector = RebalanceSelector(channels, last)
-    found = [
-        channel for count in batches for channel in channels_of(selector.split(count, None), count)
-    ]
-    assert found == [(last + 1 + index) % channels for index in range(sum(batches))]
-
-
-def test_forward_is_always_channel_0_and_broadcast_all() -> None:
-    assert channels_of(ForwardSelector().split(3, None), 3) == [0, 0, 0]
-    assert channels_of(BroadcastSelector().split(3, None), 3) == [BROADCAST] * 3
 
 
 @given(

@@ -1,0 +1,213 @@
+"""Channel selectors: which consumer gets a record (Flink: StreamPartitioner and ChannelSelector).
+
+They work on batches: `split` says for each channel which of the next records it gets. Randomness
+and user functions are handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flinknet.errors import ConfigError
+
+from .result_partition import BROADCAST
+
+Indices = slice | NDArray[np.intp]
+"""Which records of a batch go to a channel; indexes an array without a copy where it is a slice."""
+
+Split = list[tuple[int, Indices]]
+"""For each channel that gets any records: which, in order."""
+
+DEFAULT_MAX_PARALLELISM = 128
+"""Key groups of a consumer with up to 85 subtasks, where no maximum parallelism is set."""
+
+
+class ChannelSelector(Protocol):
+    """Which channel each record of a batch goes to (Flink: ChannelSelector)."""
+
+    needs_keys: ClassVar[bool]
+    """Whether `split` must be given keys."""
+
+    def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
+        """For each channel that gets any of the next `records` records: which of them, in order.
+
+        `keys` are 32-bit hashes, as Java's hashCode.
+        """
+
+
+@dataclass(slots=True)
+class ForwardSelector:
+    """All to the one channel (Flink: ForwardPartitioner)."""
+
+    needs_keys: ClassVar[bool] = False
+
+    def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
+        """Everything to channel 0."""
+        return [(0, slice(0, records))]
+
+
+@dataclass(slots=True)
+class GlobalSelector:
+    """All to the first of the channels (Flink: GlobalPartitioner)."""
+
+    needs_keys: ClassVar[bool] = False
+
+    def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
+        """Everything to channel 0."""
+        return [(0, slice(0, records))]
+
+
+@dataclass(slots=True)
+class BroadcastSelector:
+    """Every record to every channel, in one shared buffer (Flink: BroadcastPartitioner)."""
+
+    needs_keys: ClassVar[bool] = False
+
+    def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
+        """Everything to the shared buffer."""
+        return [(BROADCAST, slice(0, records))]
+
+
+@dataclass(slots=True)
+class RebalanceSelector:
+    """Round robin (Flink: RebalancePartitioner): `last_channel` starts anywhere, and each record
+    takes the next.
+    """
+
+    channels: int
+    last_channel: int
+    needs_keys: ClassVar[bool] = False
+
+    def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
+        """Every n-th record to each channel, beginning behind the last one used."""
+        channels, first = self.channels, self.last_channel + 1
+        self.last_channel = (self.last_channel + records) % channels
+        return [
+            ((first + offset) % channels, slice(offset, records, channels))
+            for offset in range(min(channels, records))
+        ]
+
+
+@dataclass(slots=True)
+class RescaleSelector(RebalanceSelector):
+    """Round robin from channel 0 on over the producer's own few channels (Flink:
+    RescalePartitioner).
+    """
+
+    last_channel: int = -1
+
+
+@dataclass(slots=True)
+class KeyGroupSelector:
+    """By key group (Flink: KeyGroupStreamPartitioner): murmur of the key's hash, modulo the maximum
+    parallelism.
+    """
+
+    channels: int
+    max_parallelism: int = DEFAULT_MAX_PARALLELISM
+    needs_keys: ClassVar[bool] = True
+
+    def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
+        """Each record to the channel that owns its key group."""
+        if keys is None:
+            raise ValueError("hash partitioning needs keys")
+        groups = key_groups(keys, self.max_parallelism)
+        return _by_channel(groups * self.channels // self.max_parallelism, self.channels)
+
+
+@dataclass(slots=True)
+class ShuffleSelector:
+    """Anywhere, all channels alike (Flink: ShufflePartitioner).
+
+    `draw` gives so many channels, uniform in [0, channels).
+    """
+
+    channels: int
+    draw: Callable[[int], NDArray[np.int64]]
+    needs_keys: ClassVar[bool] = False
+
+    def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
+        """Each record to the channel that is drawn for it."""
+        return _by_channel(self.draw(records), self.channels)
+
+
+@dataclass(slots=True)
+class CustomSelector:
+    """By a function of the user (Flink: CustomPartitionerWrapper): `partition(key, channels)`
+    returns a channel.
+    """
+
+    channels: int
+    partition: Callable[[int, int], int]
+    needs_keys: ClassVar[bool] = True
+
+    def split(self, records: int, keys: NDArray[np.int64] | None) -> Split:
+        """Each record to the channel that the function chooses.
+
+        Raises: ConfigError when it chooses none that exists.
+        """
+        if keys is None:
+            raise ValueError("custom partitioning needs keys")
+        chosen = [self.partition(key, self.channels) for key in keys.tolist()]
+        for channel in chosen:
+            if not isinstance(channel, int) or not 0 <= channel < self.channels:
+                raise ConfigError(
+                    f"the custom partitioner chose channel {channel!r}; it must return one of 0 to"
+                    f" {self.channels - 1}"
+                )
+        return _by_channel(np.array(chosen, np.int64), self.channels)
+
+
+def _by_channel(channel_of: NDArray[np.int64], channels: int) -> Split:
+    return [
+        (channel, picked)
+        for channel in range(channels)
+        if len(picked := np.flatnonzero(channel_of == channel))
+    ]
+
+
+def java_string_hash(text: str) -> int:
+    """What Java's String.hashCode says of a text: 31-polynomial over UTF-16 units, in 32 bits with
+    sign.
+    """
+    units = text.encode("utf-16-be", "surrogatepass")
+    code = 0
+    for at in range(0, len(units), 2):
+        code = (31 * code + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
+    return code - (1 << 32) if code >= 1 << 31 else code
+
+
+def key_groups(key_hashes: NDArray[np.int64], max_parallelism: int) -> NDArray[np.int64]:
+    """Key group of each 32-bit key hash (Flink: KeyGroupRangeAssignment)."""
+    return murmur_hash(key_hashes) % max_parallelism
+
+
+def murmur_hash(key_hashes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Flink's murmur of 32-bit ints (MathUtils.murmurHash): never negative."""
+    code = key_hashes.astype(np.uint32)
+    code *= np.uint32(0xCC9E2D51)
+    code = (code << np.uint32(15)) | (code >> np.uint32(17))
+    code *= np.uint32(0x1B873593)
+    code = (code << np.uint32(13)) | (code >> np.uint32(19))
+    code = code * np.uint32(5) + np.uint32(0xE6546B64)
+    code ^= np.uint32(4)
+    code ^= code >> np.uint32(16)
+    code *= np.uint32(0x85EBCA6B)
+    code ^= code >> np.uint32(13)
+    code *= np.uint32(0xC2B2AE35)
+    code ^= code >> np.uint32(16)
+    signed = code.view(np.int32).astype(np.int64)
+    return np.where(signed == -(2**31), 0, np.abs(signed))
+
+
+def default_max_parallelism(parallelism: int) -> int:
+    """Key groups of a consumer whose maximum parallelism is not set (Flink:
+    KeyGroupRangeAssignment.computeDefaultMaxParallelism).
+    """
+    wished = 1 << (parallelism + parallelism // 2 - 1).bit_length()
+    return min(max(wished, DEFAULT_MAX_PARALLELISM), 1 << 15)
