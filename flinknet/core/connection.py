@@ -16,9 +16,12 @@ class Connection(Protocol):
 
     Attributes:
         is_closing: the driver must close once everything was sent.
+        wants_data: while False the driver must leave what arrives in the socket (Netty: auto-read).
+            It changes within `receive_data` and `handle_deadline` only.
     """
 
     is_closing: bool
+    wants_data: bool
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
         """Take bytes from the peer, in order, cut anywhere. The view may be reused after the call.
@@ -38,7 +41,14 @@ class Connection(Protocol):
         """
 
     def next_deadline_ns(self) -> int | None:
-        """The instant at which `handle_deadline` wants to be called, None for never."""
+        """The instant at which `handle_deadline` wants to be called, None for never.
+
+        The driver must ask in every turn, after its tasks had theirs: a buffer that a task gave
+        back may make something due at once.
+        """
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """The deadline has come (it may be late, and it may be called early without harm)."""
+        """The deadline has come (it may be late, and it may be called early without harm).
+
+        Tasks must have a turn afterwards: it may have handed them something to read.
+        """

@@ -20,6 +20,8 @@ class TracePoint(IntEnum):
     CONSUMED = 2  # the task took the buffer or event from its gate and is done with its bytes
     WRITER_WAITS = 3  # the record writer found no buffer; `channel` is one of its channels
     WRITER_RESUMES = 4  # the record writer goes on
+    READING_STOPS = 5  # tcp flow control: `channel` has no buffer, the socket is not read any more
+    READING_RESUMES = 6  # it is read again
 
 
 class MessageKind(IntEnum):

@@ -88,7 +88,9 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
         with TraceReader(file) as reader:
             for block in reader.events(_COLUMNS, from_ns=from_ns, to_ns=until_ns):
                 _add_arrivals(block, from_ns, to_ns, arrivals, sizes)
-                is_wait = block["point"] >= TracePoint.WRITER_WAITS
+                is_wait = (block["point"] == TracePoint.WRITER_WAITS) | (
+                    block["point"] == TracePoint.WRITER_RESUMES
+                )
                 waits.append({name: block[name][is_wait] for name in _WAIT_COLUMNS})
                 if seen < COST_ROWS_PER_FILE:
                     for point, parts in cost_rows.items():

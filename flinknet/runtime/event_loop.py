@@ -74,12 +74,11 @@ class EventLoop:
             connection,
             self._receive_buffer,
             monotonic_ns,
-            self._set_want_write,
+            self._watch,
             self._forget,
             is_connecting=is_connecting,
         )
-        events = selectors.EVENT_WRITE if is_connecting else selectors.EVENT_READ
-        self._selector.register(sock, events, transport)
+        self._watch(transport)
         self._transports.append(transport)
         return transport
 
@@ -96,6 +95,8 @@ class EventLoop:
             if deadline_ns is not None:
                 if deadline_ns <= monotonic_ns():
                     transport.connection.handle_deadline(now_ns=monotonic_ns())
+                    transport.follow_wants_data()
+                    wake_ns = 0  # tasks may have got something to read
                 elif wake_ns is None or deadline_ns < wake_ns:
                     wake_ns = deadline_ns
             sent_bytes = transport.sent_bytes
@@ -158,10 +159,21 @@ class EventLoop:
         self._mean_wait_ns += (min(waited_ns, 2 * SHORT_WAIT_NS) - self._mean_wait_ns) // 8
         return ready
 
-    def _set_want_write(self, transport: TcpTransport, wants: bool) -> None:
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if wants else 0)
-        self._selector.modify(transport.sock, events, transport)
+    def _watch(self, transport: TcpTransport) -> None:
+        """Wait for what a transport wants; a socket that is neither read nor written is not watched
+        at all.
+        """
+        events = selectors.EVENT_READ if transport.wants_to_read else 0
+        events |= selectors.EVENT_WRITE if transport.wants_to_write else 0
+        is_watched = transport.sock in self._selector.get_map()
+        if not events:
+            self._selector.unregister(transport.sock)
+        elif is_watched:
+            self._selector.modify(transport.sock, events, transport)
+        else:
+            self._selector.register(transport.sock, events, transport)
 
     def _forget(self, transport: TcpTransport) -> None:
-        self._selector.unregister(transport.sock)
+        if transport.sock in self._selector.get_map():
+            self._selector.unregister(transport.sock)
         self._has_closed = True

@@ -25,7 +25,7 @@ class TcpTransport:
 
     Args:
         sock: connected or connecting; owned by the transport from now on.
-        want_write: told whether the transport waits for the socket to become writable.
+        watch: told when `wants_to_read` or `wants_to_write` have changed.
         forget: told just before the socket is closed.
     """
 
@@ -35,7 +35,7 @@ class TcpTransport:
         connection: Connection,
         receive_buffer: memoryview,
         clock: Callable[[], int],
-        want_write: Callable[[TcpTransport, bool], None],
+        watch: Callable[[TcpTransport], None],
         forget: Callable[[TcpTransport], None],
         *,
         is_connecting: bool = False,
@@ -49,10 +49,39 @@ class TcpTransport:
         self.received_bytes = 0
         self._receive_buffer = receive_buffer
         self._clock = clock
-        self._want_write = want_write
+        self._watch = watch
         self._forget = forget
         self._unsent: list[memoryview] = []
         self._is_waiting = is_connecting
+        self._is_reading = not is_connecting
+
+    @property
+    def wants_to_read(self) -> bool:
+        """Whether what arrives is to be read; not while connecting, nor while the connection wants
+        none.
+        """
+        return self._is_reading
+
+    @property
+    def wants_to_write(self) -> bool:
+        """Whether the transport waits for the socket to become writable."""
+        return self._is_waiting
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes the connection has handed over and the socket has not taken (Netty's outbound
+        buffer).
+        """
+        return sum(map(len, self._unsent))
+
+    def follow_wants_data(self) -> None:
+        """Stop reading or go on, as the connection wishes; to be called when that may have
+        changed.
+        """
+        wants_data = self.connection.wants_data
+        if wants_data != self._is_reading and not self.is_connecting and not self.is_closed:
+            self._is_reading = wants_data
+            self._watch(self)
 
     def handle_readable(self) -> None:
         """Read once and hand it on; level-triggered polling brings us back for more."""
@@ -71,6 +100,9 @@ class TcpTransport:
         except RemoteProtocolError:
             self.pump()
             self.close()
+            return
+        if not self.connection.wants_data:
+            self.follow_wants_data()
 
     def handle_writable(self) -> None:
         """The socket takes bytes again, or is connected, or failed to."""
@@ -80,6 +112,7 @@ class TcpTransport:
                 self.close()
                 return
             self.is_connecting = False
+            self._is_reading = self.connection.wants_data
         self._set_waiting(False)
         self.pump()
 
@@ -134,4 +167,4 @@ class TcpTransport:
     def _set_waiting(self, is_waiting: bool) -> None:
         if is_waiting != self._is_waiting:
             self._is_waiting = is_waiting
-            self._want_write(self, is_waiting)
+            self._watch(self)

@@ -87,20 +87,24 @@ class LinkEnd:
 
     @property
     def next_arrival_ns(self) -> int | None:
-        """When there is something to read, None if nothing is under way."""
-        return self._inbound[0][0] if self._inbound else None
+        """When there is something to read, None if nothing is under way or nobody wants it."""
+        if not self._inbound or not self.connection.wants_data:
+            return None
+        return self._inbound[0][0]
 
     def receive(self, *, now_ns: int) -> None:
-        """Read what has arrived, up to RECEIVE_BYTES."""
-        inbound, peer = self._inbound, self._peer
+        """Read what has arrived, up to RECEIVE_BYTES, while the connection wants it."""
+        inbound, peer, connection = self._inbound, self._peer, self.connection
         assert peer is not None
         was_full = peer.in_flight_bytes >= self._settings.capacity_bytes
         left_bytes = RECEIVE_BYTES
         while inbound and inbound[0][0] <= now_ns and left_bytes > 0 and not self.is_closed:
+            if not connection.wants_data:
+                break
             data = inbound.popleft()[1]
             left_bytes -= len(data)
             peer.in_flight_bytes -= len(data)
-            self.connection.receive_data(memoryview(data), now_ns=now_ns)
+            connection.receive_data(memoryview(data), now_ns=now_ns)
         if was_full and peer.in_flight_bytes < self._settings.capacity_bytes:
             peer._wake(now_ns)
 

@@ -28,6 +28,7 @@ class Endless:
         self.received = bytearray()
         self.ends = 0
         self.is_closing = False
+        self.wants_data = True
         self.deadline_ns: int | None = None
         self.deadlines_ns: list[int] = []
         self.instants_ns: list[int] = []

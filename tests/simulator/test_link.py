@@ -17,6 +17,7 @@ class Line:
         self.to_say = list(to_say)
         self.asked = 0
         self.is_closing = False
+        self.wants_data = True
         self.heard: list[tuple[int, bytes]] = []
         self.ended_ns: int | None = None
 

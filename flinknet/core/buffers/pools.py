@@ -208,6 +208,11 @@ class LocalBufferPool:
         return len(self._free) + unrequested if unrequested > 0 else len(self._free)
 
     @property
+    def segment_size_bytes(self) -> int:
+        """Size of each buffer."""
+        return self._global.segment_size_bytes
+
+    @property
     def used_buffers(self) -> int:
         """Buffers handed out."""
         return self.requested_buffers - len(self._free)
@@ -237,6 +242,23 @@ class LocalBufferPool:
         if count == self.max_buffers_per_channel:
             self._channels_at_quota += 1
         return NetworkBuffer(segment, self._channel_recyclers[channel])
+
+    def request_while_available(self, channel: int, buffers_max: int) -> list[NetworkBuffer]:
+        """Buffers charged to `channel`, at most `buffers_max`, and so few that the pool is available
+        after each: whoever requested them one by one would never have to stop.
+        """
+        if self._channels_at_quota:
+            return []
+        counts, free = self._channel_buffers, self._free
+        count = min(buffers_max, self.max_buffers_per_channel - 1 - counts[channel])
+        while len(free) <= count and self._prefetch():
+            pass
+        count = min(count, len(free) - 1)
+        if count <= 0:
+            return []
+        counts[channel] += count
+        recycler = self._channel_recyclers[channel]
+        return [NetworkBuffer(free.popleft(), recycler) for _ in range(count)]
 
     def add_listener(self, listener: BufferListener) -> bool:
         """Queue for the next recycled buffer; False if one is free now or the pool is destroyed."""

@@ -63,6 +63,7 @@ class ConsumerConnection:
         self._channel: RemoteInputChannel | None = None
         self.error: FlinknetError | None = None
         self.is_closing = False
+        self.wants_data = True
 
     def request_subpartition(self, channel: RemoteInputChannel, *, now_ns: int) -> None:
         """Open a channel: its request goes out with the next bytes."""

@@ -63,6 +63,9 @@ class ProducerConnection:
             here it is one).
     """
 
+    _reader_class = CreditBasedSequenceNumberingViewReader
+    _credit_per_buffer = 1
+
     def __init__(
         self,
         partitions: ResultPartitionManager,
@@ -79,6 +82,7 @@ class ProducerConnection:
         self.queue = PartitionRequestQueue()
         self.opened_readers: list[CreditBasedSequenceNumberingViewReader] = []
         self.is_closing = False
+        self.wants_data = True
         self._now_ns = 0
         self._control: list[bytes] = []
         self._in_flight: list[BufferSlice] = []
@@ -140,6 +144,7 @@ class ProducerConnection:
             out.extend(self._control)
             self._control.clear()
         poll, record, in_flight = self.queue.poll, self._record, self._in_flight
+        price = self._credit_per_buffer
         left_bytes = SEND_BATCH_BYTES
         while left_bytes > 0:
             polled = poll()
@@ -179,7 +184,7 @@ class ProducerConnection:
                 piece.first_record_ns,
                 piece.last_record_ns,
                 piece.backlog_buffers,
-                credit + 1 if piece.data_type == 1 else credit,
+                credit + price if piece.data_type == 1 else credit,
                 credit,
                 pool.available_buffers,
                 pool.size_buffers,
@@ -294,9 +299,7 @@ class ProducerConnection:
         if message.credit < 0:
             self._send_error(_ILLEGAL_ARGUMENT, f"negative credit {message.credit}", None)
             return
-        reader = CreditBasedSequenceNumberingViewReader(
-            message.receiver_id, channel, message.credit, self._notify
-        )
+        reader = self._reader_class(message.receiver_id, channel, message.credit, self._notify)
         index = indices.start_index
 
         def attach(partition: PipelinedResultPartition) -> None:

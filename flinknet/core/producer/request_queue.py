@@ -54,7 +54,7 @@ class PartitionRequestQueue:
             if piece is None:
                 continue
             following = piece.next_data_type
-            if following and (reader.credits_available > 0 or following not in IS_BUFFER):
+            if following and (reader.credits_available or following not in IS_BUFFER):
                 reader.is_enqueued = True
                 available.append(reader)
             return reader, piece

@@ -1,0 +1,81 @@
+"""The producer's end of a connection before Flink 1.5: no credit, the socket alone says stop.
+
+Everything but credit is the same: the turns of the readers, the messages, their bytes. A reader
+stands in the queue whenever it has something to read, and the only thing that ever holds the queue
+up is a socket that takes no more, for all channels at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flinknet.core.buffers import BufferSlice
+
+from .connection import ProducerConnection
+from .view_reader import CreditBasedSequenceNumberingViewReader
+
+UNCOUNTED = -1
+"""Credit of a reader that needs none; "does not apply" for probes."""
+
+_ILLEGAL_STATE = "java.lang.IllegalStateException"
+
+
+class SequenceNumberingViewReader(CreditBasedSequenceNumberingViewReader):
+    """Reads one subpartition for one receiver, as long as there is something (Flink:
+    SequenceNumberingViewReader).
+
+    Differs from Flink, where the two readers stand side by side behind one interface: here the one
+    without credit is the other with a credit that does not run out, and sequence numbers are the
+    subpartition's, as since 1.16; they are equal.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        receiver_id: bytes,
+        channel: int,
+        initial_credit: int,
+        notify: Callable[[CreditBasedSequenceNumberingViewReader], None],
+    ) -> None:
+        super().__init__(receiver_id, channel, initial_credit, notify)
+        self.credits_available = UNCOUNTED
+
+    @property
+    def is_available(self) -> bool:
+        """Whether there is something to read."""
+        return self.subpartition is not None and self.subpartition.is_data_available
+
+    def poll(self) -> BufferSlice | None:
+        """The next buffer or event."""
+        assert self.subpartition is not None
+        return self.subpartition.poll()
+
+    def resume_consumption(self) -> None:
+        """Unblock after a blocking event."""
+        assert self.subpartition is not None
+        self.subpartition.resume_consumption()
+
+    def needs_backlog_announcement(self) -> int:
+        """Never: nobody waits for credit. Returns: 0."""
+        return 0
+
+
+class TcpProducerConnection(ProducerConnection):
+    """Serves partitions without credit (Flink 1.5 to 1.8: PartitionRequestServerHandler with
+    creditBasedEnabled=false).
+
+    Differs from Flink in the layout of the messages, which is that of 2.3 in both modes. An
+    AddCredit is refused as an illegal state: the consumer speaks of another flow control.
+    """
+
+    _reader_class = SequenceNumberingViewReader
+    _credit_per_buffer = 0
+
+    def _apply_credit(self, credit: int, receiver_id: bytes) -> None:
+        self._send_error(
+            _ILLEGAL_STATE,
+            f"an AddCredit of {credit} for {receiver_id.hex()}, but this task manager sends"
+            " without credit (flow control tcp)",
+            None,
+        )
