@@ -149,7 +149,7 @@ def test_a_known_key_without_effect_is_a_warning() -> None:
         ("taskmanager.memory.network.max", "1mb", "is less than"),
         ("taskmanager.data.port", "70000", "is no port"),
         ("taskmanager.data.port", "http", "is no port"),
-        ("taskmanager.network.netty.client.connectTimeoutSec", "0", "at least 1 second"),
+        ("taskmanager.network.netty.client.connectTimeoutSec", "0", "give 1 or more"),
         ("taskmanager.memory.network.fraction", "some", "not a number"),
         (options.BUFFER_TIMEOUT_ENABLED, "maybe", "not a boolean"),
         ("heartbeat.interval", "never", "not a duration"),

@@ -1,0 +1,70 @@
+"""Flink's configuration keys: which exist, what they mean here, from text to NetworkConfig.
+
+Settings are `dict[str, str]`: current key -> text as the user wrote it. They come in layers (a
+config.yaml, then `-D key=value`, then named options); `merge` puts a later layer over an earlier
+one, `expand` makes one setting of each combination of comma lists, `network_config` gives them
+meaning.
+
+A key that Flink knows and flinknet does not act on is accepted with a warning; a key that Flink
+does not know is an error that names the nearest one. Keys that Flink 2.x turned into fixed numbers
+still work here, and a warning says so; deprecated keys work, and a warning names what replaced
+them.
+
+    table    the keys of Flink 1.20 and 2.3, as text
+    keys     Option, and finding one by any of its spellings
+    values   one value: from text, by type and limits, and back
+    files    config.yaml and flink-conf.yaml
+    layers   settings from several places, sweeps
+    memory   network memory from total sizes, as a TaskManager derives it
+    network  from settings to NetworkConfig and back
+"""
+
+from .files import flatten, read_flink_conf
+from .keys import (
+    BIND_PORT,
+    BUFFER_TIMEOUT,
+    BUFFER_TIMEOUT_ENABLED,
+    EXCLUSIVE_BUFFERS,
+    FLOATING_BUFFERS,
+    NETWORK_MAX,
+    NETWORK_MIN,
+    SEGMENT_SIZE,
+    Option,
+    find_option,
+    options,
+)
+from .layers import (
+    canonical,
+    deprecated_keys,
+    expand,
+    merge,
+    origins_of,
+    parse_assignment,
+    swept_keys,
+)
+from .network import effective_flink_keys, network_config
+
+__all__ = [
+    "BIND_PORT",
+    "BUFFER_TIMEOUT",
+    "BUFFER_TIMEOUT_ENABLED",
+    "EXCLUSIVE_BUFFERS",
+    "FLOATING_BUFFERS",
+    "NETWORK_MAX",
+    "NETWORK_MIN",
+    "SEGMENT_SIZE",
+    "Option",
+    "canonical",
+    "deprecated_keys",
+    "effective_flink_keys",
+    "expand",
+    "find_option",
+    "flatten",
+    "merge",
+    "network_config",
+    "options",
+    "origins_of",
+    "parse_assignment",
+    "read_flink_conf",
+    "swept_keys",
+]

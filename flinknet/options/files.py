@@ -1,0 +1,98 @@
+"""Flink's configuration files: config.yaml, nested or with dotted keys, and the flat
+flink-conf.yaml of Flink 1.x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from flinknet.errors import ConfigError
+from flinknet.results import Warning
+
+from .keys import FAMILIES, current_keys
+from .layers import canonical, deprecated_keys
+
+LEGACY_NAME = "flink-conf.yaml"
+"""A file of this name is read line by line, as Flink does by the same name."""
+
+
+def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[Warning, ...]]:
+    """Read one of Flink's configuration files as one layer of settings.
+
+    Keys of other subjects (JobManager, state, metrics …) are left out, and a warning names them.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file; give the path of Flink's config.yaml") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read as Flink's config.yaml: {error}") from None
+    read, strange_lines = _read_lines(text) if path.name == LEGACY_NAME else _read_yaml(path, text)
+    known = {key: v for key, v in read.items() if key in current_keys() or key.startswith(FAMILIES)}
+    try:
+        settings, deprecated = canonical(known), deprecated_keys(known)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    strange_keys = [key for key in read if key not in known]
+    return settings, (
+        *_left_out(f"{path}: lines not of the form `key: value` were left out", strange_lines),
+        *_left_out(
+            f"{path}: keys of other subjects than the network stack were left out", strange_keys
+        ),
+        *(Warning(each.code, f"{path}: {each.text}") for each in deprecated),
+    )
+
+
+def flatten(node: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Dotted keys and texts of a nested document; typed values go back to Flink's spelling."""
+    for name, value in node.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            yield from flatten(value, key + ".")
+        elif isinstance(value, list):
+            yield key, ";".join(str(item) for item in value)
+        elif isinstance(value, bool):
+            yield key, str(value).lower()
+        elif value is not None and value != "":
+            yield key, str(value)
+
+
+def _read_yaml(path: Path, text: str) -> tuple[dict[str, str], list[str]]:
+    """Keys and texts of a YAML document; its scalars stay as they are written."""
+    import yaml
+
+    try:
+        document = yaml.load(text, Loader=yaml.BaseLoader)
+    except yaml.YAMLError as error:
+        why = " ".join(str(error).split())
+        raise ConfigError(f"{path}: cannot be read as Flink's config.yaml: {why}") from None
+    if document is None:
+        return {}, []
+    if not isinstance(document, dict):
+        raise ConfigError(f"{path}: holds no keys; lines of the form `key: value` are expected")
+    return dict(flatten(document)), []
+
+
+def _read_lines(text: str) -> tuple[dict[str, str], list[str]]:
+    """Keys and texts of flat lines, and the lines that are none (Flink:
+    GlobalConfiguration.loadLegacyYAMLResource).
+    """
+    read: dict[str, str] = {}
+    strange = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        content = line.partition("#")[0].strip()
+        key, colon, value = content.partition(": ")
+        if key.strip() and colon and value.strip():
+            read[key.strip()] = value.strip()
+        elif content:
+            strange.append(f"line {number}")
+    return read, strange
+
+
+def _left_out(text: str, names: list[str]) -> tuple[Warning, ...]:
+    if not names:
+        return ()
+    named = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return (Warning("keys-left-out", f"{text}: {named}"),)

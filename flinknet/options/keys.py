@@ -1,0 +1,164 @@
+"""Option, and how one is found by any of its spellings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+
+from flinknet.config import NetworkConfig
+from flinknet.errors import ConfigError
+
+from .table import TABLE
+
+BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
+BUFFER_TIMEOUT_ENABLED = "execution.buffer-timeout.enabled"
+BIND_PORT = "taskmanager.data.bind-port"
+EXCLUSIVE_BUFFERS = "taskmanager.network.memory.buffers-per-channel"
+FLOATING_BUFFERS = "taskmanager.network.memory.floating-buffers-per-gate"
+SEGMENT_SIZE = "taskmanager.memory.segment-size"
+NETWORK_FRACTION = "taskmanager.memory.network.fraction"
+NETWORK_MIN = "taskmanager.memory.network.min"
+NETWORK_MAX = "taskmanager.memory.network.max"
+FLINK_SIZE = "taskmanager.memory.flink.size"
+PROCESS_SIZE = "taskmanager.memory.process.size"
+TASK_HEAP = "taskmanager.memory.task.heap.size"
+TASK_OFF_HEAP = "taskmanager.memory.task.off-heap.size"
+MANAGED_SIZE = "taskmanager.memory.managed.size"
+MANAGED_FRACTION = "taskmanager.memory.managed.fraction"
+FRAMEWORK_HEAP = "taskmanager.memory.framework.heap.size"
+FRAMEWORK_OFF_HEAP = "taskmanager.memory.framework.off-heap.size"
+METASPACE = "taskmanager.memory.jvm-metaspace.size"
+OVERHEAD_MIN = "taskmanager.memory.jvm-overhead.min"
+OVERHEAD_MAX = "taskmanager.memory.jvm-overhead.max"
+OVERHEAD_FRACTION = "taskmanager.memory.jvm-overhead.fraction"
+
+MEMORY_SIZES = (
+    *(NETWORK_FRACTION, NETWORK_MAX, FLINK_SIZE, PROCESS_SIZE, TASK_HEAP, TASK_OFF_HEAP),
+    *(MANAGED_SIZE, MANAGED_FRACTION, FRAMEWORK_HEAP, FRAMEWORK_OFF_HEAP, METASPACE),
+    *(OVERHEAD_MIN, OVERHEAD_MAX, OVERHEAD_FRACTION),
+)
+"""Keys from which network memory is derived, besides NETWORK_MIN."""
+
+_ACTED_ON_WITHOUT_FIELD = frozenset((BUFFER_TIMEOUT_ENABLED, BIND_PORT, *MEMORY_SIZES))
+
+FAMILIES = (
+    *("taskmanager.network.", "taskmanager.memory.", "taskmanager.data.", "taskmanager.net."),
+    *("execution.buffer-timeout", "security.ssl.internal."),
+)
+"""A config.yaml holds keys of many subjects; in these families an unknown key is a mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One of Flink's keys.
+
+    Attributes:
+        group: the part of the network stack it belongs to.
+        kind: its type, a letter of the table.
+        limits: what its values are bound to: words (E), or `>=n` and `<n`.
+        older_keys: deprecated spellings.
+        fallback_keys: broader keys that hold where this one is not set.
+        replacement: what Flink 2.x has instead, empty if the key is still there.
+        field: the NetworkConfig field it sets, if any.
+    """
+
+    key: str
+    group: str
+    kind: str
+    limits: tuple[str, ...]
+    default_1_20: str
+    default_2_3: str
+    older_keys: tuple[str, ...]
+    fallback_keys: tuple[str, ...]
+    replacement: str
+    field: str | None
+
+    @property
+    def is_acted_on(self) -> bool:
+        """Whether a run differs when this key does."""
+        return self.field is not None or self.key in _ACTED_ON_WITHOUT_FIELD
+
+    @property
+    def can_be_swept(self) -> bool:
+        """Whether a comma in its value separates values (a port list has commas of its own)."""
+        return self.is_acted_on and self.kind not in ("S", "P")
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether its value must not be shown or stored."""
+        return "password" in self.key
+
+    @property
+    def fixed_in_2_x(self) -> str | None:
+        """The number that Flink 2.x made of this option, None if it still is one."""
+        prefix, _, number = self.default_2_3.partition("fixed ")
+        return number if not prefix and number else None
+
+    @property
+    def default(self) -> str | None:
+        """What holds in 2.3 if nobody sets it, else in 1.20; None if it has no default."""
+        text = self.default_1_20 if self.default_2_3 == "-" else self.default_2_3
+        return None if text == "unset" else text.removeprefix("fixed ")
+
+
+@cache
+def options() -> Mapping[str, Option]:
+    """Every key of the table, in its order."""
+    acted = {field.metadata["key"]: field.name for field in fields(NetworkConfig)}
+    table = {}
+    group = ""
+    for line in TABLE.strip().splitlines():
+        if line.startswith("["):
+            group = line.strip("[]")
+            continue
+        key, kind, classic, current, older, replacement = (x.strip() for x in line.split("|"))
+        letter, *limits = kind.split()
+        spellings = older.split()
+        table[key] = Option(
+            key,
+            group,
+            letter,
+            tuple(limits),
+            classic,
+            current,
+            tuple(old for old in spellings if not old.startswith("~")),
+            tuple(old[1:] for old in spellings if old.startswith("~")),
+            replacement,
+            acted.get(key),
+        )
+    return table
+
+
+@cache
+def current_keys() -> Mapping[str, str]:
+    """Every spelling -> the current one."""
+    older = {
+        old: option.key
+        for option in options().values()
+        for old in (*option.older_keys, *option.fallback_keys)
+    }
+    return older | {key: key for key in options()}
+
+
+def find_option(key: str) -> Option:
+    """The option of a key in any spelling.
+
+    Raises: ConfigError with the nearest key when Flink has no such option.
+    """
+    current = current_keys().get(key)
+    if current is not None:
+        return options()[current]
+    import difflib
+
+    near = [known for known in options() if known.endswith("." + key)]
+    near = near or difflib.get_close_matches(key, current_keys(), n=1, cutoff=0.5)
+    hint = "see Flink's configuration page for its keys"
+    if near:
+        hint = f"did you mean {current_keys()[near[0]]}?"
+    raise ConfigError(f"{key}: Flink has no such key; {hint}")
+
+
+def key_of(field_name: str) -> str:
+    """The key that sets a field of NetworkConfig."""
+    return next(option.key for option in options().values() if option.field == field_name)

@@ -1,0 +1,80 @@
+"""Settings in layers: from several places, one over another, and cut at their commas."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+
+from flinknet.errors import ConfigError
+from flinknet.results import Warning
+
+from .keys import BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED, find_option
+
+
+def parse_assignment(text: str) -> tuple[str, str]:
+    """Split `key=value`, as given to -D."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"-D {text}: not of the form key=value")
+    return key.strip(), value.strip()
+
+
+def canonical(settings: Mapping[str, str]) -> dict[str, str]:
+    """One layer under current keys; the current spelling wins over an older one, as in Flink."""
+    layer: dict[str, str] = {}
+    for key, value in settings.items():
+        option = find_option(key)
+        if option.key not in settings or option.key == key:
+            layer[option.key] = value
+    return layer
+
+
+def deprecated_keys(settings: Mapping[str, str]) -> tuple[Warning, ...]:
+    """What to know about the spellings of one layer: each deprecated key with its replacement."""
+    warnings = []
+    for key in settings:
+        option = find_option(key)
+        if key in option.older_keys:
+            text = f"{key}: this key is deprecated; use {option.key}"
+        elif key == option.key and option.replacement:
+            text = f"{key}: Flink 2.x no longer has this key; in its place: {option.replacement}"
+        else:
+            continue
+        warnings.append(Warning("deprecated-key", text))
+    return tuple(warnings)
+
+
+def merge(*layers: Mapping[str, str]) -> dict[str, str]:
+    """Put later layers over earlier ones.
+
+    A later buffer timeout undoes an earlier `enabled: false`: to say how long is to say that.
+    """
+    merged: dict[str, str] = {}
+    for layer in layers:
+        current = canonical(layer)
+        if BUFFER_TIMEOUT in current and BUFFER_TIMEOUT_ENABLED not in current:
+            merged.pop(BUFFER_TIMEOUT_ENABLED, None)
+        merged |= current
+    return merged
+
+
+def origins_of(layers: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
+    """Where each key of the merged layers comes from, by the layers' names."""
+    return {key: name for name, layer in layers for key in canonical(layer)}
+
+
+def expand(settings: Mapping[str, str]) -> list[dict[str, str]]:
+    """One setting for each combination of the values in comma lists; the last key turns first."""
+    values = []
+    for key, text in settings.items():
+        parts = text.split(",") if find_option(key).can_be_swept else [text]
+        alternatives = list(dict.fromkeys(part.strip() for part in parts))
+        if not all(alternatives):
+            raise ConfigError(f"{key}: {text!r} has an empty value; write one or more: a,b,c")
+        values.append(alternatives)
+    return [dict(zip(settings, choice, strict=True)) for choice in itertools.product(*values)]
+
+
+def swept_keys(settings: Mapping[str, str]) -> list[str]:
+    """The keys that a sweep varies."""
+    return [k for k, text in settings.items() if find_option(k).can_be_swept and "," in text]

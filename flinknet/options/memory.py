@@ -1,0 +1,233 @@
+"""Network memory from total sizes, as a TaskManager derives it at its start (Flink:
+TaskExecutorProcessUtils, TaskExecutorFlinkMemoryUtils, ProcessMemoryUtils).
+
+    process = flink + metaspace + JVM overhead
+    flink   = framework heap + task heap + managed + framework off-heap + task off-heap + network
+
+Which sizes are given decides which are derived. Without any of them, where Flink would not start,
+network memory is NETWORK_MIN.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from flinknet.errors import ConfigError
+from flinknet.units import format_size_bytes
+
+from .keys import (
+    FLINK_SIZE,
+    FRAMEWORK_HEAP,
+    FRAMEWORK_OFF_HEAP,
+    MANAGED_FRACTION,
+    MANAGED_SIZE,
+    MEMORY_SIZES,
+    METASPACE,
+    NETWORK_FRACTION,
+    NETWORK_MAX,
+    NETWORK_MIN,
+    OVERHEAD_FRACTION,
+    OVERHEAD_MAX,
+    OVERHEAD_MIN,
+    PROCESS_SIZE,
+    TASK_HEAP,
+    TASK_OFF_HEAP,
+    options,
+)
+from .values import parse_value
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A size that follows from others, and how it does."""
+
+    size_bytes: int
+    how: str
+
+
+def is_total_given(settings: Mapping[str, str]) -> bool:
+    """Whether settings say of what network memory is a part."""
+    is_fine_grained = TASK_HEAP in settings and MANAGED_SIZE in settings
+    return is_fine_grained or FLINK_SIZE in settings or PROCESS_SIZE in settings
+
+
+def inert_sizes(settings: Mapping[str, str]) -> frozenset[str]:
+    """The sizes that say nothing in these settings; network.min and .max always do."""
+    if is_total_given(settings):
+        return frozenset()
+    return frozenset(MEMORY_SIZES) - {NETWORK_MAX}
+
+
+def network_memory(settings: Mapping[str, str]) -> dict[str, Derived]:
+    """The sizes that Flink derives from these settings, by key; empty if it has nothing to derive
+    from. Under NETWORK_MIN stands network memory itself: Flink starts a TaskManager with both
+    bounds set to it.
+
+    Raises: ConfigError where the sizes contradict each other.
+    """
+    sizes = _Sizes(settings)
+    _check_range(sizes, NETWORK_MIN, NETWORK_MAX)
+    if not is_total_given(settings):
+        return {}
+    _check_range(sizes, OVERHEAD_MIN, OVERHEAD_MAX)
+    derived: dict[str, Derived] = {}
+    if FLINK_SIZE in settings:
+        flink_bytes: int | None = sizes.of(FLINK_SIZE)
+    elif TASK_HEAP in settings and MANAGED_SIZE in settings:
+        flink_bytes = None
+    else:
+        derived[FLINK_SIZE] = _flink_size(sizes)
+        flink_bytes = derived[FLINK_SIZE].size_bytes
+    if flink_bytes is None:
+        derived[NETWORK_MIN] = _inverse_network(sizes)
+    else:
+        derived |= _parts_of(sizes, settings, flink_bytes)
+    if PROCESS_SIZE in settings and FLINK_SIZE not in derived:
+        parts_bytes = sum(sizes.of(key) for key in _FIXED_PARTS)
+        network_bytes = derived[NETWORK_MIN].size_bytes
+        _check_overhead(sizes, flink_bytes or parts_bytes + network_bytes)
+    return derived
+
+
+_FIXED_PARTS = (FRAMEWORK_HEAP, FRAMEWORK_OFF_HEAP, TASK_OFF_HEAP, TASK_HEAP, MANAGED_SIZE)
+
+
+class _Sizes:
+    """Sizes and fractions of the settings, or their defaults."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = settings
+
+    def of(self, key: str) -> int:
+        """A size in bytes."""
+        size = self._value(key)
+        assert isinstance(size, int)
+        return size
+
+    def fraction(self, key: str) -> float:
+        """A fraction, as the 32-bit float that Flink keeps it in: 0.1 is 0.10000000149011612."""
+        single: float = array("f", [float(self._value(key))])[0]
+        return single
+
+    def told(self, *keys: str) -> str:
+        """Keys with their sizes, for a message."""
+        return ", ".join(f"{key} ({format_size_bytes(self.of(key))})" for key in keys)
+
+    def _value(self, key: str) -> float:
+        option = options()[key]
+        text = self._settings.get(key, option.default)
+        assert text is not None
+        value: float = parse_value(option, text)
+        return value
+
+
+def _parts_of(sizes: _Sizes, settings: Mapping[str, str], flink_bytes: int) -> dict[str, Derived]:
+    """What total Flink memory is divided into."""
+    total = f"{FLINK_SIZE} ({format_size_bytes(flink_bytes)})"
+    derived: dict[str, Derived] = {}
+    if MANAGED_SIZE in settings:
+        managed_bytes = sizes.of(MANAGED_SIZE)
+    else:
+        managed_bytes = _share(flink_bytes, sizes.fraction(MANAGED_FRACTION))
+        derived[MANAGED_SIZE] = Derived(managed_bytes, f"{MANAGED_FRACTION} of {total}")
+    others = (FRAMEWORK_HEAP, FRAMEWORK_OFF_HEAP, TASK_OFF_HEAP)
+    taken_bytes = managed_bytes + sum(sizes.of(key) for key in others)
+    if TASK_HEAP in settings:
+        taken_bytes += sizes.of(TASK_HEAP)
+        _check_sum(sizes, total, flink_bytes, taken_bytes, (*others, TASK_HEAP))
+        network = Derived(flink_bytes - taken_bytes, f"what other parts leave of {total}")
+        _check_left(sizes, network.size_bytes)
+        return derived | {NETWORK_MIN: network}
+    share_bytes = _share(flink_bytes, sizes.fraction(NETWORK_FRACTION))
+    network = _clamped_network(sizes, share_bytes, f"{NETWORK_FRACTION} of {total}")
+    taken_bytes += network.size_bytes
+    _check_sum(sizes, total, flink_bytes, taken_bytes, others)
+    heap = Derived(flink_bytes - taken_bytes, f"what other parts leave of {total}")
+    return derived | {NETWORK_MIN: network, TASK_HEAP: heap}
+
+
+def _flink_size(sizes: _Sizes) -> Derived:
+    """Total Flink memory of a process."""
+    process_bytes = sizes.of(PROCESS_SIZE)
+    overhead_bytes = _clamp(
+        _share(process_bytes, sizes.fraction(OVERHEAD_FRACTION)),
+        sizes.of(OVERHEAD_MIN),
+        sizes.of(OVERHEAD_MAX),
+    )
+    size_bytes = process_bytes - sizes.of(METASPACE) - overhead_bytes
+    if size_bytes < 0:
+        raise ConfigError(
+            f"{PROCESS_SIZE}: {format_size_bytes(process_bytes)} does not hold"
+            f" {sizes.told(METASPACE)} and a JVM overhead of {format_size_bytes(overhead_bytes)};"
+            " raise it"
+        )
+    how = (
+        f"{sizes.told(PROCESS_SIZE)} less {sizes.told(METASPACE)} and"
+        f" {format_size_bytes(overhead_bytes)} of JVM overhead"
+    )
+    return Derived(size_bytes, how)
+
+
+def _inverse_network(sizes: _Sizes) -> Derived:
+    """Network memory beside parts that are all given: the fraction is one of the whole."""
+    rest_bytes = sum(sizes.of(key) for key in _FIXED_PARTS)
+    fraction = sizes.fraction(NETWORK_FRACTION)
+    how = f"{NETWORK_FRACTION} of itself and {format_size_bytes(rest_bytes)} of other parts"
+    return _clamped_network(sizes, _share(rest_bytes, fraction / (1 - fraction)), how)
+
+
+def _clamped_network(sizes: _Sizes, share_bytes: int, how: str) -> Derived:
+    least_bytes, most_bytes = sizes.of(NETWORK_MIN), sizes.of(NETWORK_MAX)
+    size_bytes = _clamp(share_bytes, least_bytes, most_bytes)
+    if size_bytes != share_bytes:
+        bound = NETWORK_MIN if size_bytes == least_bytes else NETWORK_MAX
+        how += f" is {format_size_bytes(share_bytes)}; bound by {sizes.told(bound)}"
+    return Derived(size_bytes, how)
+
+
+def _share(size_bytes: int, fraction: float) -> int:
+    """A part of a size, by Flink's decimal product (Flink: MemorySize.multiply)."""
+    return int(Decimal(size_bytes) * Decimal(repr(fraction)))
+
+
+def _clamp(size_bytes: int, least_bytes: int, most_bytes: int) -> int:
+    return max(least_bytes, min(size_bytes, most_bytes))
+
+
+def _check_range(sizes: _Sizes, least: str, most: str) -> None:
+    if sizes.of(most) < sizes.of(least):
+        raise ConfigError(
+            f"{most}: {format_size_bytes(sizes.of(most))} is less than {sizes.told(least)};"
+            " raise it or lower the other"
+        )
+
+
+def _check_sum(
+    sizes: _Sizes, total: str, flink_bytes: int, taken_bytes: int, parts: tuple[str, ...]
+) -> None:
+    if taken_bytes > flink_bytes:
+        raise ConfigError(
+            f"{total} does not hold its parts, {format_size_bytes(taken_bytes)} with managed and"
+            f" network memory: {sizes.told(*parts)}; raise it, or lower a part"
+        )
+
+
+def _check_left(sizes: _Sizes, network_bytes: int) -> None:
+    if not sizes.of(NETWORK_MIN) <= network_bytes <= sizes.of(NETWORK_MAX):
+        raise ConfigError(
+            f"{format_size_bytes(network_bytes)} are left for network memory, outside"
+            f" {sizes.told(NETWORK_MIN)} to {NETWORK_MAX}; change {FLINK_SIZE} or {TASK_HEAP}"
+        )
+
+
+def _check_overhead(sizes: _Sizes, flink_bytes: int) -> None:
+    overhead_bytes = sizes.of(PROCESS_SIZE) - flink_bytes - sizes.of(METASPACE)
+    if not sizes.of(OVERHEAD_MIN) <= overhead_bytes <= sizes.of(OVERHEAD_MAX):
+        raise ConfigError(
+            f"{PROCESS_SIZE}: {format_size_bytes(sizes.of(PROCESS_SIZE))} leaves"
+            f" {overhead_bytes} bytes of JVM overhead beside {format_size_bytes(flink_bytes)} of"
+            f" Flink memory, outside {sizes.told(OVERHEAD_MIN, OVERHEAD_MAX)}; give one total only"
+        )

@@ -1,0 +1,118 @@
+"""From settings to NetworkConfig, with Flink's own rules, and back to Flink's keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, NetworkConfig
+from flinknet.errors import ConfigError
+from flinknet.results import Warning
+from flinknet.units import format_size_bytes
+
+from .keys import (
+    BIND_PORT,
+    BUFFER_TIMEOUT_ENABLED,
+    EXCLUSIVE_BUFFERS,
+    FLOATING_BUFFERS,
+    NETWORK_MIN,
+    SEGMENT_SIZE,
+    Option,
+    find_option,
+    options,
+)
+from .memory import inert_sizes, network_memory
+from .values import format_value, parse_value
+
+
+def network_config(settings: Mapping[str, str]) -> tuple[NetworkConfig, tuple[Warning, ...]]:
+    """The meaning of settings without comma lists, and what to know about them.
+
+    Raises: ConfigError for a value that Flink would refuse.
+    """
+    numbers: dict[str, Any] = {}
+    warnings: list[Warning] = []
+    inert = inert_sizes(settings)
+    for key, text in settings.items():
+        option = find_option(key)
+        value = parse_value(option, text)
+        if option.field is not None:
+            numbers[option.field] = value
+        if not option.is_acted_on:
+            warnings.append(_not_acted_on(option))
+        elif key in inert:
+            warnings.append(_inert(key))
+        elif option.fixed_in_2_x is not None and str(value) != option.fixed_in_2_x:
+            warnings.append(_fixed(option))
+    if settings.get(BUFFER_TIMEOUT_ENABLED, "true").lower() == "false":
+        numbers["buffer_timeout_ns"] = BUFFER_TIMEOUT_NEVER_NS
+    if BIND_PORT in settings:
+        numbers["data_port"] = settings[BIND_PORT]
+    derived = network_memory(settings)
+    if derived:
+        numbers["network_memory_bytes"] = derived[NETWORK_MIN].size_bytes
+    network = NetworkConfig(**numbers)
+    check_rules(network)
+    return network, tuple(warnings)
+
+
+def effective_flink_keys(network: NetworkConfig) -> dict[str, str]:
+    """Every key that acts on a run, with its value in Flink's spelling; parses back to `network`,
+    but for secrets, which are left out.
+
+    A timeout of -1 is told twice, since Flink reads it from `execution.buffer-timeout.enabled`.
+    """
+    keys = {}
+    for field in fields(NetworkConfig):
+        option = options()[field.metadata["key"]]
+        value = getattr(network, field.name)
+        if value is not None and not option.is_secret:
+            keys[option.key] = format_value(option, value)
+    keys[BUFFER_TIMEOUT_ENABLED] = str(network.buffer_timeout_ns >= 0).lower()
+    return dict(sorted(keys.items()))
+
+
+def check_rules(network: NetworkConfig) -> None:
+    """Flink's rules that are more than a limit of one number (NettyShuffleEnvironmentConfiguration
+    and others).
+
+    Raises: ConfigError.
+    """
+    size = network.segment_size_bytes
+    if size < 4096 or size & (size - 1):
+        raise ConfigError(
+            f"{SEGMENT_SIZE}: {format_size_bytes(size)} must be a power of two and at least 4096"
+            " bytes; write 4kb, 8kb, 16kb, 32kb, …"
+        )
+    if network.network_memory_bytes < size:
+        raise ConfigError(
+            f"{NETWORK_MIN}: {format_size_bytes(network.network_memory_bytes)} does not hold one"
+            f" segment of {format_size_bytes(size)}; give more memory or smaller segments"
+        )
+    if network.exclusive_buffers + network.floating_buffers == 0:
+        raise ConfigError(
+            f"{FLOATING_BUFFERS}: with no exclusive buffers ({EXCLUSIVE_BUFFERS}=0) a gate needs at"
+            " least 1 floating buffer"
+        )
+
+
+def _not_acted_on(option: Option) -> Warning:
+    text = f"{option.key}: Flink knows this key, flinknet does not act on it; the run is without it"
+    return Warning("option-not-acted-on", text)
+
+
+def _inert(key: str) -> Warning:
+    text = (
+        f"{key}: says nothing alone; give taskmanager.memory.flink.size or"
+        " taskmanager.memory.process.size with it"
+    )
+    return Warning("option-not-acted-on", text)
+
+
+def _fixed(option: Option) -> Warning:
+    text = (
+        f"{option.key}: Flink 2.x always uses {option.fixed_in_2_x} and silently ignores this key;"
+        " expect this result from Flink 1.x only"
+    )
+    return Warning("fixed-in-flink-2", text)
