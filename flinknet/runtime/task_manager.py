@@ -31,6 +31,7 @@ from flinknet.errors import FlinknetError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
 from flinknet.tasks.assembly import create_gate, create_partition, segments_of
+from flinknet.tasks.flow_control import create_consumer_connection, create_producer_connection
 from flinknet.tasks.partitioners import create_selector
 from flinknet.tasks.sink import delay_of
 from flinknet.trace.manifest import ProcessInfo
@@ -125,7 +126,8 @@ class TaskManager:
         sock, _ = server.accept()
         # Netty turns Nagle's algorithm off on accepted sockets too.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = ProducerConnection(
+        connection = create_producer_connection(
+            self._scenario.flow_control,
             self._partitions,
             self._recorder,
             {channel.receiver_id: channel.index for channel in self._deployment.channels},
@@ -157,7 +159,9 @@ class TaskManager:
         name = f"tm-{task_manager} at {address[0]}:{address[1]}"
         connection = self._peers.get(name)
         if connection is None:
-            connection = ConsumerConnection(name, self._recorder)
+            connection = create_consumer_connection(
+                self._scenario.flow_control, name, self._recorder
+            )
             self._peers[name] = connection
             self._loop.add_transport(connect_to(address), connection, is_connecting=True)
         return connection

@@ -21,6 +21,7 @@ from flinknet.errors import FlinknetError, SimulationError, StalledError
 from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
 from flinknet.tasks.assembly import create_gate, create_partition, segments_of
 from flinknet.tasks.deployment import Deployment, deploy
+from flinknet.tasks.flow_control import create_consumer_connection, create_producer_connection
 from flinknet.tasks.sink import PAUSED_NS, delay_of
 from flinknet.workload.recorded import CostModel
 from flinknet.workload.sink import LatencySink
@@ -241,14 +242,17 @@ class Cluster:
             each_manager.wake(self.now_ns)
 
     def _connect(self, upstream: int, downstream: int) -> ConsumerConnection:
-        network = self.deployment.scenario.network
-        producer = ProducerConnection(
+        scenario = self.deployment.scenario
+        producer = create_producer_connection(
+            scenario.flow_control,
             self._managers[upstream],
             self._probes[upstream],
             {each.receiver_id: each.index for each in self.deployment.channels},
-            partition_request_timeout_ns=network.partition_request_timeout_ns,
+            partition_request_timeout_ns=scenario.network.partition_request_timeout_ns,
         )
-        consumer = ConsumerConnection(f"tm-{upstream}", self._probes[downstream])
+        consumer = create_consumer_connection(
+            scenario.flow_control, f"tm-{upstream}", self._probes[downstream]
+        )
         self.producer_connections.append(producer)
         self.consumer_connections.append(consumer)
         ends = (

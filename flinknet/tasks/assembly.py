@@ -10,6 +10,7 @@ from flinknet.core.consumer import RemoteInputChannel, SingleInputGate
 from flinknet.core.producer import PipelinedResultPartition
 
 from .deployment import Deployment
+from .flow_control import exclusive_buffers_of, gate_pool_buffers
 
 
 def create_partition(
@@ -40,9 +41,10 @@ def create_gate(
 
     Of the floating buffers one is required, the others are a wish, as in Flink.
     """
-    network = deployment.scenario.network
+    network, flow_control = deployment.scenario.network, deployment.scenario.flow_control
+    deployed = deployment.channels_of_consumer(consumer)
     gate = SingleInputGate()
-    pool = memory.create_buffer_pool(1, network.floating_buffers)
+    pool = memory.create_buffer_pool(*gate_pool_buffers(flow_control, network, len(deployed)))
     gate.set_channels(
         [
             RemoteInputChannel(
@@ -54,9 +56,9 @@ def create_gate(
                 position,
                 memory,
                 pool,
-                network.exclusive_buffers,
+                exclusive_buffers_of(flow_control, network),
             )
-            for position, each in enumerate(deployment.channels_of_consumer(consumer))
+            for position, each in enumerate(deployed)
         ]
     )
     return gate

@@ -22,6 +22,8 @@ from flinknet.core.wire.ids import (
 )
 from flinknet.errors import ConfigError
 
+from .flow_control import check_flow_control
+
 LONGEST_RUN_NS = 4 * 3600 * 10**9
 """Below the 2**44 ns that the stamp of a record holds (workload.payload)."""
 
@@ -262,6 +264,7 @@ def _check(scenario: Scenario) -> None:
             f"partitioner {workload.partitioner!r} is not known; choose from"
             f" {', '.join(PARTITIONERS)} and custom:MODULE:FUNCTION"
         )
+    check_flow_control(scenario.flow_control)
     if scenario.placement not in PLACEMENTS:
         raise ConfigError(
             f"placement {scenario.placement!r} is not known; choose from {', '.join(PLACEMENTS)}"

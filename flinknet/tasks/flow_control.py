@@ -1,0 +1,68 @@
+"""Flow control: what keeps a producer from flooding its consumer, `credit` (since Flink 1.5) or
+`tcp` (before).
+
+With `tcp` there is no credit on the wire. A consumer without a free buffer stops reading its
+socket, and a producer goes on until the socket takes no more; so one slow channel holds up all
+others of its connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flinknet.config import NetworkConfig
+from flinknet.core.consumer import ConsumerConnection
+from flinknet.core.consumer.tcp_mode import TcpConsumerConnection
+from flinknet.core.probe import Probe
+from flinknet.core.producer import ProducerConnection, ResultPartitionManager
+from flinknet.core.producer.tcp_mode import TcpProducerConnection
+from flinknet.errors import ConfigError
+
+CREDIT, TCP = "credit", "tcp"
+FLOW_CONTROLS = (CREDIT, TCP)
+
+
+def check_flow_control(flow_control: str) -> None:
+    """Raises: ConfigError for a name that is none."""
+    if flow_control not in FLOW_CONTROLS:
+        raise ConfigError(
+            f"flow control {flow_control!r} is not known; choose from {', '.join(FLOW_CONTROLS)}"
+        )
+
+
+def create_producer_connection(
+    flow_control: str,
+    partitions: ResultPartitionManager,
+    probe: Probe,
+    channel_of: Mapping[bytes, int],
+    *,
+    partition_request_timeout_ns: int,
+) -> ProducerConnection:
+    """The end of a connection that serves partitions."""
+    connection = TcpProducerConnection if flow_control == TCP else ProducerConnection
+    return connection(
+        partitions, probe, channel_of, partition_request_timeout_ns=partition_request_timeout_ns
+    )
+
+
+def create_consumer_connection(flow_control: str, peer: str, probe: Probe) -> ConsumerConnection:
+    """The end of a connection that reads partitions."""
+    return (TcpConsumerConnection if flow_control == TCP else ConsumerConnection)(peer, probe)
+
+
+def exclusive_buffers_of(flow_control: str, network: NetworkConfig) -> int:
+    """Buffers that each channel of a gate has to itself; without credit there are none."""
+    return 0 if flow_control == TCP else network.exclusive_buffers
+
+
+def gate_pool_buffers(flow_control: str, network: NetworkConfig, channels: int) -> tuple[int, int]:
+    """Required and largest size of a gate's pool (Flink: NettyShuffleEnvironment.setupInputGate,
+    before 1.9 NetworkEnvironment).
+
+    With credit the pool holds the floating buffers, of which one is required. Without, it holds all
+    buffers of the gate, for the channels to share.
+    """
+    if flow_control == TCP:
+        most = channels * network.exclusive_buffers + network.floating_buffers
+        return channels, max(channels, most)
+    return 1, network.floating_buffers
