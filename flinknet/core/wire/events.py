@@ -24,7 +24,7 @@ everyone else the exact size (`encode`).
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import ClassVar, Final, Self
 
@@ -133,6 +133,25 @@ class CheckpointBarrier:
     def __post_init__(self) -> None:
         if self.snapshot_type.is_savepoint != (self.savepoint_format is not None):
             raise LocalProtocolError("a savepoint has a format, and nothing else has one")
+
+    @property
+    def is_unaligned(self) -> bool:
+        """It overtakes data, and no channel waits for the others."""
+        return self.alignment is AlignmentType.UNALIGNED
+
+    @property
+    def is_timeoutable(self) -> bool:
+        """It is aligned, and turns unaligned when that takes too long."""
+        return self.alignment is AlignmentType.ALIGNED and self.aligned_timeout_ms not in (
+            0,
+            NO_ALIGNMENT_TIMEOUT_MS,
+        )
+
+    def as_unaligned(self) -> CheckpointBarrier:
+        """The same barrier after its timeout (Flink: CheckpointBarrier.asUnaligned)."""
+        return replace(
+            self, alignment=AlignmentType.UNALIGNED, aligned_timeout_ms=NO_ALIGNMENT_TIMEOUT_MS
+        )
 
     def encode(self) -> bytes:
         parts = [
@@ -452,8 +471,7 @@ _DATA_TYPES: Final[dict[type[Event], DataType]] = {
 
 
 def _data_type_of_barrier(barrier: CheckpointBarrier) -> DataType:
-    is_timeoutable = barrier.aligned_timeout_ms not in (0, NO_ALIGNMENT_TIMEOUT_MS)
-    if barrier.alignment is AlignmentType.ALIGNED and is_timeoutable:
+    if barrier.is_timeoutable:
         return DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER
     if barrier.alignment in (AlignmentType.ALIGNED, AlignmentType.FORCED_ALIGNED):
         return DataType.ALIGNED_CHECKPOINT_BARRIER

@@ -1,0 +1,150 @@
+"""CheckpointBarrierTracker: barriers are counted, and no channel waits.
+
+Records behind a barrier may be read before the checkpoint is taken, and are read again after a
+failure: at least once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from flinknet.core.wire.events import CheckpointBarrier
+
+from .checkpoint_barriers import (
+    NS_PER_MS,
+    AbortReason,
+    Alignment,
+    CheckpointableTask,
+)
+
+CHECKPOINTS_TRACKED_MAX = 50
+"""Pending checkpoints that are remembered; the oldest is forgotten for a new one."""
+
+
+class _BarrierCount:
+    """The barriers of one checkpoint so far; `barrier` None: it was cancelled before one came."""
+
+    __slots__ = ("aligned", "barrier", "checkpoint_id", "is_aborted", "started_ns", "target")
+
+    def __init__(
+        self, checkpoint_id: int, barrier: CheckpointBarrier | None, target: int, now_ns: int
+    ) -> None:
+        self.checkpoint_id = checkpoint_id
+        self.barrier = barrier
+        self.target = target
+        self.started_ns = now_ns
+        self.aligned: set[int] = set()
+        self.is_aborted = False
+
+
+class CheckpointBarrierTracker:
+    """Triggers a checkpoint when its barrier has come on every open channel; older ones are
+    forgotten then.
+
+    Args:
+        channels: number of channels of the gate.
+        epoch_ns: the instant of the run's clock at which timestamps are 0.
+        counts_ended_channels: see SingleCheckpointBarrierHandler.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        task: CheckpointableTask,
+        *,
+        epoch_ns: int = 0,
+        counts_ended_channels: bool = True,
+    ) -> None:
+        self._task = task
+        self._epoch_ns = epoch_ns
+        self._counts_ended_channels = counts_ended_channels
+        self._open_channels = channels
+        self._latest_id = -1
+        self._pending: deque[_BarrierCount] = deque()
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether barriers of a checkpoint have come, but not all."""
+        return any(not count.is_aborted for count in self._pending)
+
+    def receive_barrier(self, barrier: CheckpointBarrier, channel: int, *, now_ns: int) -> None:
+        """A barrier was read; that of a checkpoint older than the tracked ones is passed over."""
+        checkpoint_id = barrier.checkpoint_id
+        count = self._find(checkpoint_id)
+        if count is None:
+            if checkpoint_id <= self._latest_id:
+                return
+            self._latest_id = checkpoint_id
+            count = _BarrierCount(checkpoint_id, barrier, self._open_channels, now_ns)
+            self._pending.append(count)
+            if len(self._pending) > CHECKPOINTS_TRACKED_MAX:
+                self._pending.popleft()
+        count.aligned.add(channel)
+        self._complete(count, now_ns)
+
+    def receive_announcement(
+        self, barrier: CheckpointBarrier, sequence_number: int, channel: int, *, now_ns: int
+    ) -> None:
+        """Only barriers that may time out are announced, and these are never sent in this mode."""
+
+    def receive_cancellation(self, checkpoint_id: int, channel: int, *, now_ns: int) -> None:
+        """A CancelCheckpointMarker was read: this checkpoint and the older ones are given up."""
+        while self._pending and self._pending[0].checkpoint_id < checkpoint_id:
+            self._abort(self._pending.popleft(), AbortReason.SUBSUMED, now_ns)
+        count = self._find(checkpoint_id)
+        if count is None:
+            if checkpoint_id <= self._latest_id:
+                return
+            self._latest_id = checkpoint_id
+            count = _BarrierCount(checkpoint_id, None, self._open_channels, now_ns)
+            self._pending.appendleft(count)
+        self._abort(count, AbortReason.CANCELLED, now_ns)
+        count.aligned.add(channel)
+        self._complete(count, now_ns)
+
+    def receive_end_of_partition(self, channel: int, *, now_ns: int) -> None:
+        """The channel has come to its end and brings no barrier any more."""
+        self._open_channels -= 1
+        for count in list(self._pending):
+            if self._counts_ended_channels:
+                count.aligned.add(channel)
+                self._complete(count, now_ns)
+            else:
+                self._abort(count, AbortReason.INPUT_ENDED, now_ns)
+                self._pending.remove(count)
+
+    def next_deadline_ns(self) -> int | None:
+        """Nothing times out."""
+        return None
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """Nothing is ever due."""
+
+    def _find(self, checkpoint_id: int) -> _BarrierCount | None:
+        return next((c for c in self._pending if c.checkpoint_id == checkpoint_id), None)
+
+    def _complete(self, count: _BarrierCount, now_ns: int) -> None:
+        """Trigger the checkpoint if every barrier has come; it and the older ones are forgotten."""
+        if len(count.aligned) < count.target or count not in self._pending:
+            return
+        while self._pending.popleft() is not count:
+            pass
+        if count.is_aborted:
+            return
+        assert count.barrier is not None
+        self._task.trigger_checkpoint(count.barrier, now_ns=now_ns)
+        instant_ns = self._epoch_ns + count.barrier.timestamp_ms * NS_PER_MS
+        self._task.complete_alignment(
+            Alignment(
+                count.checkpoint_id,
+                max(0, count.started_ns - instant_ns),
+                count.started_ns,
+                now_ns,
+                is_unaligned=False,
+            )
+        )
+
+    def _abort(self, count: _BarrierCount, reason: AbortReason, now_ns: int) -> None:
+        if not count.is_aborted:
+            count.is_aborted = True
+            self._task.abort_checkpoint(count.checkpoint_id, reason, now_ns=now_ns)

@@ -1,0 +1,334 @@
+"""Checkpoint barriers at a task that reads several channels: when its checkpoint is taken.
+
+Flink: SingleCheckpointBarrierHandler with the states of its aligned and alternating strategies, as
+one state machine. A barrier cuts each channel in records before and after the checkpoint:
+
+- aligned: a channel whose barrier has come waits until all barriers are there;
+- unaligned: the first barrier starts the checkpoint at once; the data it has overtaken, and what
+  comes on the other channels before their barriers, is part of the checkpoint;
+- aligned with a timeout: aligned, until it has taken too long; unaligned from then on.
+
+Channels are known by their index in the gate. Nothing is stopped here: a producer stops by itself
+behind an aligned barrier, and goes on when it is told to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from flinknet.core.wire.events import CheckpointBarrier
+
+NS_PER_MS = 1_000_000
+
+
+class AbortReason(Enum):
+    """Why a checkpoint is given up (Flink: CheckpointFailureReason)."""
+
+    SUBSUMED = "a later checkpoint has begun"
+    CANCELLED = "an upstream task has cancelled it"
+    INPUT_ENDED = "an input has come to its end"
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """How long the barriers of a checkpoint took; instants are of the clock of the run, in ns.
+
+    Attributes:
+        start_delay_ns: from the barrier's timestamp to the first barrier (Flink:
+            checkpointStartDelayNanos). Timestamps are whole milliseconds.
+        started_ns: the first barrier was there.
+        ended_ns: the last one was; the difference is Flink's checkpointAlignmentTime.
+        is_unaligned: the checkpoint did not wait for it.
+    """
+
+    checkpoint_id: int
+    start_delay_ns: int
+    started_ns: int
+    ended_ns: int
+    is_unaligned: bool
+
+    @property
+    def duration_ns(self) -> int:
+        """From the first to the last barrier."""
+        return self.ended_ns - self.started_ns
+
+
+class CheckpointableInput(Protocol):
+    """The gate, as barrier handlers see it (Flink: CheckpointableInput)."""
+
+    def resume_consumption(self, channel: int) -> None:
+        """Let the channel's producer go on behind its barrier."""
+
+    def convert_to_priority_event(self, channel: int, sequence_number: int) -> None:
+        """Let an announced barrier overtake the data that has arrived before it."""
+
+    def checkpoint_started(self, barrier: CheckpointBarrier) -> None:
+        """Data before each channel's barrier belongs to the checkpoint from now on."""
+
+    def checkpoint_stopped(self, checkpoint_id: int) -> None:
+        """It does not any more: every barrier has come, or the checkpoint was given up."""
+
+
+class CheckpointableTask(Protocol):
+    """The task, as barrier handlers see it (Flink: CheckpointableTask)."""
+
+    def trigger_checkpoint(self, barrier: CheckpointBarrier, *, now_ns: int) -> None:
+        """Take the checkpoint now and forward this barrier downstream."""
+
+    def abort_checkpoint(self, checkpoint_id: int, reason: AbortReason, *, now_ns: int) -> None:
+        """Forget the checkpoint and tell so downstream."""
+
+    def complete_alignment(self, alignment: Alignment) -> None:
+        """Every barrier has come; the checkpoint was triggered before."""
+
+
+class CheckpointBarrierHandler(Protocol):
+    """What a task tells of the events it reads (Flink: CheckpointBarrierHandler)."""
+
+    def receive_barrier(self, barrier: CheckpointBarrier, channel: int, *, now_ns: int) -> None:
+        """A barrier was read."""
+
+    def receive_announcement(
+        self, barrier: CheckpointBarrier, sequence_number: int, channel: int, *, now_ns: int
+    ) -> None:
+        """A barrier that may time out has arrived behind data (Flink: EventAnnouncement)."""
+
+    def receive_cancellation(self, checkpoint_id: int, channel: int, *, now_ns: int) -> None:
+        """A CancelCheckpointMarker was read."""
+
+    def receive_end_of_partition(self, channel: int, *, now_ns: int) -> None:
+        """The channel has come to its end and brings no barrier any more."""
+
+    def next_deadline_ns(self) -> int | None:
+        """When `handle_deadline` wants to be called, None for never."""
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """The deadline has come; early calls do no harm."""
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether barriers of a checkpoint have come, but not all."""
+
+
+class SingleCheckpointBarrierHandler:
+    """One checkpoint at a time; a later one subsumes it.
+
+    Invariants: `_aligned` are the channels whose barrier has come or will never come; `_blocked`
+    those whose producer waits for ResumeConsumption. Without a pending checkpoint both are empty.
+
+    Args:
+        channels: number of channels of the gate.
+        can_be_unaligned: unaligned checkpoints are enabled (Flink: alternating), else aligned ones
+            only.
+        epoch_ns: the instant of the run's clock at which timestamps are 0.
+        counts_ended_channels: a channel that has ended counts as aligned; else its end aborts the
+            pending checkpoint (execution.checkpointing.checkpoints-after-tasks-finish).
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        gate: CheckpointableInput,
+        task: CheckpointableTask,
+        *,
+        can_be_unaligned: bool = False,
+        epoch_ns: int = 0,
+        counts_ended_channels: bool = True,
+    ) -> None:
+        self._gate = gate
+        self._task = task
+        self._can_be_unaligned = can_be_unaligned
+        self._epoch_ns = epoch_ns
+        self._counts_ended_channels = counts_ended_channels
+        self._open_channels = channels
+        self._current_id = -1
+        self._last_done_id = -1  # completed or given up
+        self._pending: CheckpointBarrier | None = None
+        self._target_channels = 0
+        self._aligned: set[int] = set()
+        self._blocked: list[int] = []
+        self._announced: dict[int, int] = {}
+        self._is_unaligned = False
+        self._is_triggered = False
+        self._deadline_ns: int | None = None
+        self._started_ns = 0
+        self._start_delay_ns = 0
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether barriers of a checkpoint have come, but not all."""
+        return self._current_id != self._last_done_id
+
+    @property
+    def blocked_channels(self) -> frozenset[int]:
+        """Channels whose producer waits for the end of the alignment."""
+        return frozenset(self._blocked)
+
+    def receive_barrier(self, barrier: CheckpointBarrier, channel: int, *, now_ns: int) -> None:
+        """A barrier was read. One of a checkpoint that is over only lets its channel go on."""
+        if not self._is_current(barrier, now_ns):
+            if not barrier.is_unaligned:
+                self._gate.resume_consumption(channel)
+            return
+        self._mark_aligned(channel, barrier, now_ns)
+        self._follow_barrier(barrier, channel, now_ns)
+        self._finish_if_complete(now_ns)
+
+    def receive_announcement(
+        self, barrier: CheckpointBarrier, sequence_number: int, channel: int, *, now_ns: int
+    ) -> None:
+        """A barrier that may time out has arrived behind data."""
+        if not self._can_be_unaligned or not self._is_current(barrier, now_ns):
+            return
+        if self._is_unaligned:
+            self._prioritize(channel, sequence_number)
+        else:
+            self._announced[channel] = sequence_number
+
+    def receive_cancellation(self, checkpoint_id: int, channel: int, *, now_ns: int) -> None:
+        """A CancelCheckpointMarker was read.
+
+        Differs from Flink in that the task is also told of the pending checkpoint that goes with a
+        later one: whoever counts checkpoints learns of its end.
+        """
+        is_begun = checkpoint_id == self._current_id and bool(self._aligned)
+        if checkpoint_id > self._current_id or is_begun:
+            if self.is_pending and checkpoint_id > self._current_id:
+                self._abort(self._current_id, AbortReason.SUBSUMED, now_ns)
+            self._abort(checkpoint_id, AbortReason.CANCELLED, now_ns)
+
+    def receive_end_of_partition(self, channel: int, *, now_ns: int) -> None:
+        """The channel has come to its end: it takes no part any more."""
+        self._open_channels -= 1
+        if channel in self._blocked:
+            self._blocked.remove(channel)
+        self._announced.pop(channel, None)
+        if not self.is_pending:
+            return
+        if not self._counts_ended_channels:
+            self._abort(self._current_id, AbortReason.INPUT_ENDED, now_ns)
+        elif channel not in self._aligned:
+            assert self._pending is not None
+            self._mark_aligned(channel, self._pending, now_ns)
+            if self._is_unaligned and not self._is_triggered:
+                self._start_unaligned(self._pending, now_ns)
+            elif not self._is_unaligned and self._is_complete:
+                self._trigger(self._pending, now_ns)
+            self._finish_if_complete(now_ns)
+
+    def next_deadline_ns(self) -> int | None:
+        """When the alignment that goes on takes too long."""
+        return self._deadline_ns
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """Go on unaligned if the alignment has taken too long."""
+        if self._deadline_ns is not None and now_ns >= self._deadline_ns:
+            assert self._pending is not None
+            self._time_out(self._pending, now_ns)
+
+    def _is_current(self, barrier: CheckpointBarrier, now_ns: int) -> bool:
+        """Whether the barrier is one of the pending checkpoint, which it may begin."""
+        checkpoint_id = barrier.checkpoint_id
+        if checkpoint_id > self._current_id:
+            if self.is_pending:
+                self._abort(self._current_id, AbortReason.SUBSUMED, now_ns)
+            self._begin(barrier, now_ns)
+        return checkpoint_id == self._current_id and self.is_pending
+
+    def _begin(self, barrier: CheckpointBarrier, now_ns: int) -> None:
+        self._current_id = barrier.checkpoint_id
+        self._pending = barrier
+        self._target_channels = self._open_channels
+        if self._can_be_unaligned and barrier.is_timeoutable:
+            self._deadline_ns = max(now_ns, self._timeout_ns(barrier))
+
+    def _mark_aligned(self, channel: int, barrier: CheckpointBarrier, now_ns: int) -> None:
+        self._aligned.add(channel)
+        if len(self._aligned) == 1:
+            self._started_ns = now_ns
+            self._start_delay_ns = max(0, now_ns - self._instant_ns(barrier))
+
+    def _follow_barrier(self, barrier: CheckpointBarrier, channel: int, now_ns: int) -> None:
+        """What a barrier of the pending checkpoint causes on its channel."""
+        self._announced.pop(channel, None)
+        if not barrier.is_unaligned:
+            self._blocked.append(channel)
+        if not self._is_unaligned:
+            if not self._can_be_unaligned or not self._is_too_late(barrier, now_ns):
+                if self._is_complete:
+                    self._trigger(barrier, now_ns)
+                return
+            self._time_out(barrier, now_ns)
+        if not self._is_triggered:
+            self._start_unaligned(barrier, now_ns)
+
+    def _is_too_late(self, barrier: CheckpointBarrier, now_ns: int) -> bool:
+        """Whether alignment ends with this barrier although others are still to come."""
+        if barrier.is_unaligned:
+            return True
+        is_timed_out = barrier.is_timeoutable and now_ns > self._timeout_ns(barrier)
+        return is_timed_out and not self._is_complete
+
+    def _time_out(self, barrier: CheckpointBarrier, now_ns: int) -> None:
+        """Unaligned from here on: barriers that have arrived overtake the data before them."""
+        self._deadline_ns = None
+        self._is_unaligned = True
+        announced, self._announced = self._announced, {}
+        for channel, sequence_number in announced.items():
+            self._prioritize(channel, sequence_number)
+        if self._aligned:
+            self._start_unaligned(barrier, now_ns)
+
+    def _prioritize(self, channel: int, sequence_number: int) -> None:
+        # Its producer has sent it as an aligned barrier and waits like that of any other.
+        self._blocked.append(channel)
+        self._gate.convert_to_priority_event(channel, sequence_number)
+
+    def _start_unaligned(self, barrier: CheckpointBarrier, now_ns: int) -> None:
+        barrier = barrier.as_unaligned()
+        self._gate.checkpoint_started(barrier)
+        self._trigger(barrier, now_ns)
+
+    def _trigger(self, barrier: CheckpointBarrier, now_ns: int) -> None:
+        self._is_triggered = True
+        self._task.trigger_checkpoint(barrier, now_ns=now_ns)
+
+    @property
+    def _is_complete(self) -> bool:
+        return len(self._aligned) == self._target_channels
+
+    def _finish_if_complete(self, now_ns: int) -> None:
+        if not self._is_complete:
+            return
+        alignment = Alignment(
+            self._current_id, self._start_delay_ns, self._started_ns, now_ns, self._is_unaligned
+        )
+        self._reset(self._current_id)
+        self._task.complete_alignment(alignment)
+
+    def _abort(self, checkpoint_id: int, reason: AbortReason, now_ns: int) -> None:
+        self._current_id = max(self._current_id, checkpoint_id)
+        self._reset(checkpoint_id)
+        self._task.abort_checkpoint(checkpoint_id, reason, now_ns=now_ns)
+
+    def _reset(self, done_id: int) -> None:
+        """The checkpoint is over: every channel goes on."""
+        if self._is_unaligned and self._is_triggered:
+            self._gate.checkpoint_stopped(done_id)
+        self._last_done_id = done_id
+        self._pending = None
+        self._aligned.clear()
+        self._announced.clear()
+        self._is_unaligned = self._is_triggered = False
+        self._deadline_ns = None
+        blocked, self._blocked = self._blocked, []
+        for channel in blocked:
+            self._gate.resume_consumption(channel)
+
+    def _instant_ns(self, barrier: CheckpointBarrier) -> int:
+        return self._epoch_ns + barrier.timestamp_ms * NS_PER_MS
+
+    def _timeout_ns(self, barrier: CheckpointBarrier) -> int:
+        return self._instant_ns(barrier) + barrier.aligned_timeout_ms * NS_PER_MS
