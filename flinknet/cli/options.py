@@ -56,11 +56,15 @@ NETWORK_OPTIONS: Mapping[str, tuple[str, str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the user asked for, as texts: Flink's keys, and bench options by their long name."""
+    """What the user asked for, as texts: Flink's keys, and bench options by their long name.
+
+    `origins` tells of each key of `network` where it was set.
+    """
 
     network: Mapping[str, str] = field(default_factory=dict)
     workload: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[Warning, ...] = ()
+    origins: Mapping[str, str] = field(default_factory=dict)
 
     def over(self, base: Settings) -> Settings:
         """These settings on top of `base`."""
@@ -68,6 +72,7 @@ class Settings:
             flink.merge(base.network, self.network),
             {**base.workload, **self.workload},
             (*base.warnings, *self.warnings),
+            {**base.origins, **self.origins},
         )
 
 
@@ -88,7 +93,12 @@ def settings_from(assignments: Mapping[str, str], *, source: str) -> Settings:
             near = difflib.get_close_matches(option, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
             raise ConfigError(f"{source}: {name} is neither a bench option nor a Flink key; {hint}")
-    return Settings(flink.canonical(network), workload)
+    return Settings(
+        flink.canonical(network),
+        workload,
+        flink.deprecated_keys(network),
+        flink.origins_of([(source, network)]),
+    )
 
 
 def collect(values: Mapping[str, Any]) -> Settings:
@@ -109,7 +119,18 @@ def collect(values: Mapping[str, Any]) -> Settings:
             text = ",".join(text) or None
         if text is not None:
             workload[option] = text
-    return Settings(flink.merge(conf, defined, named), workload, warnings)
+    layers = [(str(values["flink_conf"]), conf), ("-D", defined)]
+    layers += [
+        (f"--{option}", {key: named[key]})
+        for option, (key, _, _) in NETWORK_OPTIONS.items()
+        if key in named
+    ]
+    return Settings(
+        flink.merge(conf, defined, named),
+        workload,
+        (*warnings, *flink.deprecated_keys(defined)),
+        flink.origins_of(layers),
+    )
 
 
 def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[Warning, ...]]:

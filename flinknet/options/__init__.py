@@ -10,15 +10,17 @@ does not know is an error that names the nearest one. Keys that Flink 2.x turned
 still work here, and a warning says so; deprecated keys work, and a warning names what replaced
 them.
 
-    table    the keys of Flink 1.20 and 2.3, as text
-    keys     Option, and finding one by any of its spellings
-    values   one value: from text, by type and limits, and back
-    files    config.yaml and flink-conf.yaml
-    layers   settings from several places, sweeps
-    memory   network memory from total sizes, as a TaskManager derives it
-    network  from settings to NetworkConfig and back
+    table      the keys of Flink 1.20 and 2.3, as text
+    keys       Option, and finding one by any of its spellings
+    values     one value: from text, by type and limits, and back
+    files      config.yaml and flink-conf.yaml
+    layers     settings from several places, sweeps
+    memory     network memory from total sizes, as a TaskManager derives it
+    network    from settings to NetworkConfig and back
+    effective  what holds for every key, and where it comes from
 """
 
+from .effective import EffectiveKey, effective_keys
 from .files import flatten, read_flink_conf
 from .keys import (
     BIND_PORT,
@@ -53,10 +55,12 @@ __all__ = [
     "NETWORK_MAX",
     "NETWORK_MIN",
     "SEGMENT_SIZE",
+    "EffectiveKey",
     "Option",
     "canonical",
     "deprecated_keys",
     "effective_flink_keys",
+    "effective_keys",
     "expand",
     "find_option",
     "flatten",

@@ -40,7 +40,7 @@ MEMORY_SIZES = (
 )
 """Keys from which network memory is derived, besides NETWORK_MIN."""
 
-_ACTED_ON_WITHOUT_FIELD = frozenset((BUFFER_TIMEOUT_ENABLED, BIND_PORT, *MEMORY_SIZES))
+_ACTED_ON_WITHOUT_FIELD = frozenset((BUFFER_TIMEOUT_ENABLED, *MEMORY_SIZES))
 
 FAMILIES = (
     *("taskmanager.network.", "taskmanager.memory.", "taskmanager.data.", "taskmanager.net."),

@@ -83,16 +83,12 @@ def network_memory(settings: Mapping[str, str]) -> dict[str, Derived]:
         flink_bytes = derived[FLINK_SIZE].size_bytes
     if flink_bytes is None:
         derived[NETWORK_MIN] = _inverse_network(sizes)
+        flink_bytes = _fixed_bytes(sizes) + derived[NETWORK_MIN].size_bytes
     else:
         derived |= _parts_of(sizes, settings, flink_bytes)
     if PROCESS_SIZE in settings and FLINK_SIZE not in derived:
-        parts_bytes = sum(sizes.of(key) for key in _FIXED_PARTS)
-        network_bytes = derived[NETWORK_MIN].size_bytes
-        _check_overhead(sizes, flink_bytes or parts_bytes + network_bytes)
+        _check_overhead(sizes, flink_bytes)
     return derived
-
-
-_FIXED_PARTS = (FRAMEWORK_HEAP, FRAMEWORK_OFF_HEAP, TASK_OFF_HEAP, TASK_HEAP, MANAGED_SIZE)
 
 
 class _Sizes:
@@ -111,6 +107,10 @@ class _Sizes:
         """A fraction, as the 32-bit float that Flink keeps it in: 0.1 is 0.10000000149011612."""
         single: float = array("f", [float(self._value(key))])[0]
         return single
+
+    def told_fraction(self, key: str) -> str:
+        """A key with its fraction as it was written, for a message."""
+        return f"{key} ({self._value(key)})"
 
     def told(self, *keys: str) -> str:
         """Keys with their sizes, for a message."""
@@ -132,7 +132,7 @@ def _parts_of(sizes: _Sizes, settings: Mapping[str, str], flink_bytes: int) -> d
         managed_bytes = sizes.of(MANAGED_SIZE)
     else:
         managed_bytes = _share(flink_bytes, sizes.fraction(MANAGED_FRACTION))
-        derived[MANAGED_SIZE] = Derived(managed_bytes, f"{MANAGED_FRACTION} of {total}")
+        derived[MANAGED_SIZE] = Derived(managed_bytes, f"{sizes.told_fraction(MANAGED_FRACTION)} of {total}")
     others = (FRAMEWORK_HEAP, FRAMEWORK_OFF_HEAP, TASK_OFF_HEAP)
     taken_bytes = managed_bytes + sum(sizes.of(key) for key in others)
     if TASK_HEAP in settings:
@@ -142,7 +142,7 @@ def _parts_of(sizes: _Sizes, settings: Mapping[str, str], flink_bytes: int) -> d
         _check_left(sizes, network.size_bytes)
         return derived | {NETWORK_MIN: network}
     share_bytes = _share(flink_bytes, sizes.fraction(NETWORK_FRACTION))
-    network = _clamped_network(sizes, share_bytes, f"{NETWORK_FRACTION} of {total}")
+    network = _clamped_network(sizes, share_bytes, f"{sizes.told_fraction(NETWORK_FRACTION)} of {total}")
     taken_bytes += network.size_bytes
     _check_sum(sizes, total, flink_bytes, taken_bytes, others)
     heap = Derived(flink_bytes - taken_bytes, f"what other parts leave of {total}")
@@ -173,10 +173,17 @@ def _flink_size(sizes: _Sizes) -> Derived:
 
 def _inverse_network(sizes: _Sizes) -> Derived:
     """Network memory beside parts that are all given: the fraction is one of the whole."""
-    rest_bytes = sum(sizes.of(key) for key in _FIXED_PARTS)
+    rest_bytes = _fixed_bytes(sizes)
     fraction = sizes.fraction(NETWORK_FRACTION)
-    how = f"{NETWORK_FRACTION} of itself and {format_size_bytes(rest_bytes)} of other parts"
+    told = sizes.told_fraction(NETWORK_FRACTION)
+    how = f"{told} of itself and {format_size_bytes(rest_bytes)} of other parts"
     return _clamped_network(sizes, _share(rest_bytes, fraction / (1 - fraction)), how)
+
+
+def _fixed_bytes(sizes: _Sizes) -> int:
+    """Total Flink memory without network memory, where all other parts are given."""
+    parts = (FRAMEWORK_HEAP, FRAMEWORK_OFF_HEAP, TASK_OFF_HEAP, TASK_HEAP, MANAGED_SIZE)
+    return sum(sizes.of(key) for key in parts)
 
 
 def _clamped_network(sizes: _Sizes, share_bytes: int, how: str) -> Derived:

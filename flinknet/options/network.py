@@ -12,7 +12,6 @@ from flinknet.results import Warning
 from flinknet.units import format_size_bytes
 
 from .keys import (
-    BIND_PORT,
     BUFFER_TIMEOUT_ENABLED,
     EXCLUSIVE_BUFFERS,
     FLOATING_BUFFERS,
@@ -47,8 +46,6 @@ def network_config(settings: Mapping[str, str]) -> tuple[NetworkConfig, tuple[Wa
             warnings.append(_fixed(option))
     if settings.get(BUFFER_TIMEOUT_ENABLED, "true").lower() == "false":
         numbers["buffer_timeout_ns"] = BUFFER_TIMEOUT_NEVER_NS
-    if BIND_PORT in settings:
-        numbers["data_port"] = settings[BIND_PORT]
     derived = network_memory(settings)
     if derived:
         numbers["network_memory_bytes"] = derived[NETWORK_MIN].size_bytes

@@ -1,0 +1,118 @@
+"""The effective value of every key, and where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from flinknet.config import NetworkConfig
+from flinknet.units import format_size_bytes
+
+from .keys import (
+    BUFFER_TIMEOUT,
+    BUFFER_TIMEOUT_ENABLED,
+    NETWORK_MAX,
+    NETWORK_MIN,
+    Option,
+    options,
+)
+from .memory import Derived, inert_sizes, network_memory
+from .values import TYPE_NAMES, format_value, parse_value
+
+UNSET = "unset"
+HIDDEN = "******"
+"""Shown for the value of a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveKey:
+    """One key as it holds for a run.
+
+    Attributes:
+        value: in Flink's spelling; `unset` for none, stars for a secret.
+        origin: a default, the place where it was set, or `derived`.
+        how: for a derived value, from what; empty for others.
+        type: name of the type of its values, and their limits.
+        is_acted_on: whether the run would differ if it did.
+    """
+
+    group: str
+    key: str
+    value: str
+    origin: str
+    how: str
+    type: str
+    is_acted_on: bool
+
+
+def effective_keys(
+    settings: Mapping[str, str], origins: Mapping[str, str]
+) -> tuple[EffectiveKey, ...]:
+    """Every key of the table under these settings, in the table's order.
+
+    Args:
+        settings: without comma lists.
+        origins: where each of the settings comes from.
+
+    Raises: ConfigError for a value that Flink would refuse.
+    """
+    derived = _derived(settings)
+    inert = inert_sizes(settings)
+    return tuple(
+        EffectiveKey(
+            option.group,
+            option.key,
+            *_value_and_origin(option, settings, origins, derived),
+            " ".join((TYPE_NAMES[option.kind], *option.limits)),
+            option.is_acted_on and option.key not in inert,
+        )
+        for option in options().values()
+    )
+
+
+def _value_and_origin(
+    option: Option,
+    settings: Mapping[str, str],
+    origins: Mapping[str, str],
+    derived: Mapping[str, tuple[str, str]],
+) -> tuple[str, str, str]:
+    key = option.key
+    if key in derived:
+        value, how = derived[key]
+        return value, "derived", how
+    if key in settings:
+        text = settings[key]
+        value = HIDDEN if option.is_secret else format_value(option, parse_value(option, text))
+        return value, origins[key], ""
+    return *_default(option), ""
+
+
+def _default(option: Option) -> tuple[str, str]:
+    """A default and whose it is."""
+    release = "1.20" if option.default_2_3 == "-" else "2.3"
+    text = option.default
+    value = UNSET if text is None else format_value(option, parse_value(option, text))
+    if option.field is not None:
+        ours = getattr(NetworkConfig(), option.field)
+        if (held := UNSET if ours is None else format_value(option, ours)) != value:
+            return held, "default of flinknet"
+    if option.fixed_in_2_x is not None:
+        return value, f"fixed in {release}"
+    return value, f"default of {release}"
+
+
+def _derived(settings: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Values that follow from others, each with how it does."""
+    sizes = network_memory(settings)
+    if NETWORK_MIN in sizes:
+        sizes[NETWORK_MAX] = Derived(sizes[NETWORK_MIN].size_bytes, f"equal to {NETWORK_MIN}")
+    derived = {
+        key: (format_size_bytes(size.size_bytes, separator=" "), size.how)
+        for key, size in sizes.items()
+    }
+    timeout = options()[BUFFER_TIMEOUT]
+    if settings.get(BUFFER_TIMEOUT_ENABLED, "true").lower() == "false":
+        derived[BUFFER_TIMEOUT] = (format_value(timeout, -1), f"{BUFFER_TIMEOUT_ENABLED} is false")
+    elif BUFFER_TIMEOUT in settings and parse_value(timeout, settings[BUFFER_TIMEOUT]) < 0:
+        derived[BUFFER_TIMEOUT_ENABLED] = ("false", f"{BUFFER_TIMEOUT} is -1")
+    return derived
