@@ -15,6 +15,10 @@ BUFFER_TIMEOUT_NEVER_NS = -1
 RATE_MAX = 0.0
 """Rate that stands for "as fast as it goes"."""
 
+CREDIT, TCP = "credit", "tcp"
+FLOW_CONTROLS = (CREDIT, TCP)
+"""Since Flink 1.5, and before: tasks.flow_control."""
+
 
 def _flink(key: str, default: Any) -> Any:
     return field(default=default, metadata={"key": key})
@@ -124,7 +128,7 @@ class Scenario:
     workload: WorkloadConfig = WorkloadConfig()
     task_managers: int = 2
     seed: int = 1
-    flow_control: str = "credit"
+    flow_control: str = CREDIT
     placement: str = "split"  # split, spread
 
     def to_dict(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import click
 from flinknet import options as flink
 from flinknet.config import (
     CUSTOM_PARTITIONER,
+    FLOW_CONTROLS,
     PARTITIONERS,
     RATE_MAX,
     RecordSize,
@@ -141,12 +142,19 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[Warning,
     network, warnings = flink.network_config(settings.network)
     fields = {name: WORKLOAD_OPTIONS[name].parse(t) for name, t in settings.workload.items()}
     task_managers = fields.pop("task-managers", Scenario().task_managers)
+    flow_control = fields.pop("flow-control", None) or flink.flow_control_of(settings.network)
     names = {name: WORKLOAD_OPTIONS[name].field for name in fields}
     workload = WorkloadConfig(**{names[name]: value for name, value in fields.items()})
     if workload.records is None and workload.duration_ns is None:
         workload = replace(workload, duration_ns=DEFAULT_DURATION_NS)
     _check(workload)
-    scenario = Scenario(network=network, workload=workload, task_managers=task_managers, seed=seed)
+    scenario = Scenario(
+        network=network,
+        workload=workload,
+        task_managers=task_managers,
+        seed=seed,
+        flow_control=flow_control,
+    )
     return scenario, (*settings.warnings, *warnings)
 
 
@@ -284,6 +292,13 @@ WORKLOAD_OPTIONS: Mapping[str, _WorkloadOption] = {
         _count("--task-managers"),
         "N",
         "Processes that the tasks are spread over. [default: 2]",
+    ),
+    "flow-control": _WorkloadOption(
+        "flow_control",
+        _choice("--flow-control", FLOW_CONTROLS),
+        "|".join(FLOW_CONTROLS),
+        "What keeps a producer from flooding its consumer: credit, or tcp as before Flink 1.5,"
+        " where a slow channel stops its neighbours. [default: credit]",
     ),
     "partitioner": _WorkloadOption(
         "partitioner",

@@ -44,7 +44,7 @@ from .layers import (
     parse_assignment,
     swept_keys,
 )
-from .network import effective_flink_keys, network_config
+from .network import effective_flink_keys, flow_control_of, network_config
 
 __all__ = [
     "BIND_PORT",
@@ -64,6 +64,7 @@ __all__ = [
     "expand",
     "find_option",
     "flatten",
+    "flow_control_of",
     "merge",
     "network_config",
     "options",

@@ -13,6 +13,7 @@ from .table import TABLE
 
 BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
 BUFFER_TIMEOUT_ENABLED = "execution.buffer-timeout.enabled"
+CREDIT_MODEL = "taskmanager.network.credit-model.enabled"
 BIND_PORT = "taskmanager.data.bind-port"
 EXCLUSIVE_BUFFERS = "taskmanager.network.memory.buffers-per-channel"
 FLOATING_BUFFERS = "taskmanager.network.memory.floating-buffers-per-gate"
@@ -40,7 +41,7 @@ MEMORY_SIZES = (
 )
 """Keys from which network memory is derived, besides NETWORK_MIN."""
 
-_ACTED_ON_WITHOUT_FIELD = frozenset((BUFFER_TIMEOUT_ENABLED, *MEMORY_SIZES))
+_ACTED_ON_WITHOUT_FIELD = frozenset((BUFFER_TIMEOUT_ENABLED, CREDIT_MODEL, *MEMORY_SIZES))
 
 FAMILIES = (
     *("taskmanager.network.", "taskmanager.memory.", "taskmanager.data.", "taskmanager.net."),

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, NetworkConfig
+from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, CREDIT, TCP, NetworkConfig
 from flinknet.errors import ConfigError
 from flinknet.results import Warning
 from flinknet.units import format_size_bytes
 
 from .keys import (
     BUFFER_TIMEOUT_ENABLED,
+    CREDIT_MODEL,
     EXCLUSIVE_BUFFERS,
     FLOATING_BUFFERS,
     NETWORK_MIN,
@@ -42,7 +43,7 @@ def network_config(settings: Mapping[str, str]) -> tuple[NetworkConfig, tuple[Wa
             warnings.append(_not_acted_on(option))
         elif key in inert:
             warnings.append(_inert(key))
-        elif option.fixed_in_2_x is not None and str(value) != option.fixed_in_2_x:
+        elif option.fixed_in_2_x not in (None, format_value(option, value)):
             warnings.append(_fixed(option))
     if settings.get(BUFFER_TIMEOUT_ENABLED, "true").lower() == "false":
         numbers["buffer_timeout_ns"] = BUFFER_TIMEOUT_NEVER_NS
@@ -68,6 +69,11 @@ def effective_flink_keys(network: NetworkConfig) -> dict[str, str]:
             keys[option.key] = format_value(option, value)
     keys[BUFFER_TIMEOUT_ENABLED] = str(network.buffer_timeout_ns >= 0).lower()
     return dict(sorted(keys.items()))
+
+
+def flow_control_of(settings: Mapping[str, str]) -> str:
+    """What the switch of Flink 1.5 to 1.8 says: `credit`, or `tcp` if it is off."""
+    return TCP if settings.get(CREDIT_MODEL, "true").lower() == "false" else CREDIT
 
 
 def check_rules(network: NetworkConfig) -> None:

@@ -62,6 +62,7 @@ taskmanager.network.adaptive-partitioner.max-traverse-size | I >=2 | - | 4 |  |
 taskmanager.network.request-backoff.initial | I >=0 | 100 | 100 | taskmanager.net.request-backoff.initial |
 taskmanager.network.request-backoff.max | I >=0 | 10000 | 10000 | taskmanager.net.request-backoff.max |
 taskmanager.network.partition-request-timeout | D | 10 s | 10 s |  |
+taskmanager.network.credit-model.enabled | B | fixed true | fixed true |  |
 taskmanager.network.detailed-metrics | B | false | false |  |
 jobmanager.partition.release-during-job-execution | B | true | true |  |
 jobmanager.partition.hybrid.partition-data-consume-constraint | E ALL_PRODUCERS_FINISHED ONLY_FINISHED_PRODUCERS UNFINISHED_PRODUCERS | unset | unset |  |

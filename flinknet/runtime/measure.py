@@ -129,6 +129,7 @@ def describe_workload(scenario: Scenario) -> dict[str, Any]:
     if scenario.workload.is_max_rate:
         described["rate_per_s"] = "max"
     described["task_managers"] = scenario.task_managers
+    described["flow_control"] = scenario.flow_control
     described["seed"] = scenario.seed
     return described
 

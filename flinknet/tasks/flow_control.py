@@ -10,16 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flinknet.config import NetworkConfig
+from flinknet.config import FLOW_CONTROLS, TCP, NetworkConfig
 from flinknet.core.consumer import ConsumerConnection
 from flinknet.core.consumer.tcp_mode import TcpConsumerConnection
 from flinknet.core.probe import Probe
 from flinknet.core.producer import ProducerConnection, ResultPartitionManager
 from flinknet.core.producer.tcp_mode import TcpProducerConnection
 from flinknet.errors import ConfigError
-
-CREDIT, TCP = "credit", "tcp"
-FLOW_CONTROLS = (CREDIT, TCP)
 
 
 def check_flow_control(flow_control: str) -> None:
