@@ -56,6 +56,7 @@ ONLY_IN = {
     "numpy": {
         *("core.wire.records", "core.consumer.record_reader"),
         *("core.producer.record_writer", "core.producer.channel_selector"),
+        "core.producer.key_groups",
         *("histogram", "tasks", "workload", "trace", "replay", "simulator"),
     },
     "zstandard": {"trace", "core.wire.compression"},

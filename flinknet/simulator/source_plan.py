@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flinknet.config import RecordSize
-from flinknet.core.producer.channel_selector import Indices, murmur_hash
+from flinknet.core.producer.channel_selector import Indices
+from flinknet.core.producer.key_groups import murmur_hash
 from flinknet.errors import ConfigError
 from flinknet.tasks.deployment import Deployment
 from flinknet.tasks.partitioners import create_selector

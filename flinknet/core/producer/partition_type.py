@@ -1,0 +1,110 @@
+"""ResultPartitionType: what kind of exchange a partition is."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from flinknet.errors import ConfigError
+
+
+class ConsumingConstraint(Enum):
+    """When a partition may be read."""
+
+    BLOCKING = "blocking"  # only when it is complete
+    CAN_BE_PIPELINED = "can be pipelined"  # while it is made, or later
+    MUST_BE_PIPELINED = "must be pipelined"  # only while it is made
+
+
+class ReleaseBy(Enum):
+    """Who lets go of a partition."""
+
+    UPSTREAM = "upstream"  # it goes when its producer has ended and its consumers have read it
+    SCHEDULER = "scheduler"  # it stays until the job says that nobody needs it
+
+
+_MUST, _CAN = ConsumingConstraint.MUST_BE_PIPELINED, ConsumingConstraint.CAN_BE_PIPELINED
+_BLOCKING = ConsumingConstraint.BLOCKING
+_UPSTREAM, _SCHEDULER = ReleaseBy.UPSTREAM, ReleaseBy.SCHEDULER
+
+
+class ResultPartitionType(Enum):
+    """The types of Flink, of which flinknet makes the first four (Flink: ResultPartitionType).
+
+    Attributes:
+        label: how options spell it.
+        is_reconsumable: a subpartition may be read more than once.
+        is_bounded: its pool has a finite maximum.
+        is_persistent: it outlives its job.
+        constraint: when it may be read.
+        release_by: who lets go of it.
+        supports_compression: its buffers may be compressed.
+        has_overdraft: its pool may give buffers beyond its size, to end a record.
+    """
+
+    PIPELINED = ("pipelined", False, False, False, _MUST, _UPSTREAM, False, True)
+    PIPELINED_BOUNDED = ("pipelined-bounded", False, True, False, _MUST, _UPSTREAM, False, True)
+    PIPELINED_APPROXIMATE = (
+        *("pipelined-approximate", False, True, False, _CAN, _UPSTREAM, False, False),
+    )
+    BLOCKING = ("blocking", True, False, False, _BLOCKING, _SCHEDULER, True, False)
+    BLOCKING_PERSISTENT = (
+        *("blocking-persistent", True, False, True, _BLOCKING, _SCHEDULER, True, False),
+    )
+    HYBRID_FULL = ("hybrid-full", True, False, False, _CAN, _SCHEDULER, True, False)
+    HYBRID_SELECTIVE = ("hybrid-selective", False, False, False, _CAN, _SCHEDULER, True, False)
+
+    def __init__(
+        self,
+        label: str,
+        is_reconsumable: bool,
+        is_bounded: bool,
+        is_persistent: bool,
+        constraint: ConsumingConstraint,
+        release_by: ReleaseBy,
+        supports_compression: bool,
+        has_overdraft: bool,
+    ) -> None:
+        self.label = label
+        self.is_reconsumable = is_reconsumable
+        self.is_bounded = is_bounded
+        self.is_persistent = is_persistent
+        self.constraint = constraint
+        self.release_by = release_by
+        self.supports_compression = supports_compression
+        self.has_overdraft = has_overdraft
+
+    @property
+    def must_be_pipelined_consumed(self) -> bool:
+        """Whether it may be read only while it is made."""
+        return self.constraint is ConsumingConstraint.MUST_BE_PIPELINED
+
+    @property
+    def can_be_pipelined_consumed(self) -> bool:
+        """Whether it may be read while it is made: data is visible before the producer ends."""
+        return self.constraint is not ConsumingConstraint.BLOCKING
+
+    @property
+    def is_blocking_or_blocking_persistent(self) -> bool:
+        """Whether nothing is visible before the producer has ended."""
+        return self.constraint is ConsumingConstraint.BLOCKING
+
+
+def partition_type_of(label: str) -> ResultPartitionType:
+    """The type of a label.
+
+    Raises: ConfigError for one that flinknet does not make.
+    """
+    for made in MADE:
+        if made.label == label:
+            return made
+    known = ", ".join(made.label for made in MADE)
+    raise ConfigError(f"partition type {label!r} is not one that flinknet makes; those are {known}")
+
+
+MADE = (
+    ResultPartitionType.PIPELINED,
+    ResultPartitionType.PIPELINED_BOUNDED,
+    ResultPartitionType.PIPELINED_APPROXIMATE,
+    ResultPartitionType.BLOCKING,
+)
+"""What flinknet makes. The others are for cached data sets and for hybrid shuffle."""
