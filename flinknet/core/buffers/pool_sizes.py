@@ -1,0 +1,103 @@
+"""How large the pools of gates and partitions are: Flink's formulas, as functions of numbers.
+
+For n channels with E exclusive and F floating buffers, a gate without a limit has E buffers for
+each channel outside its pool and a pool of 1 to F; a bounded partition of s subpartitions has a
+pool of s + 1 to s x E + F.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .pools import UNLIMITED_BUFFERS
+
+REQUIRED_PER_GATE_MAX_UNPIPELINED = 1000
+"""Limit of what a gate requires where none is configured and its partition need not be read while
+it is made (Flink: InputGateSpecUtils).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSize:
+    """What a pool can always get, and what it may grow to."""
+
+    required_buffers: int
+    max_buffers: int
+
+
+@dataclass(frozen=True, slots=True)
+class GateBuffers:
+    """Buffers of an input gate: those each channel has to itself, and the pool of the gate."""
+
+    exclusive_per_channel: int
+    pool: PoolSize
+
+
+def gate_buffers(
+    channels: int,
+    exclusive_buffers: int,
+    floating_buffers: int,
+    *,
+    required_max: int | None = None,
+    must_be_pipelined: bool = True,
+) -> GateBuffers:
+    """Buffers of a gate with credit (Flink: GateBuffersSpec).
+
+    Where the limit leaves no room for them, channels have fewer exclusive buffers and the pool of
+    the gate more; a total of n x E + F stays the aim.
+
+    Args:
+        channels: of the gate, local ones too.
+        exclusive_buffers: wanted for each channel.
+        floating_buffers: wanted for the gate.
+        required_max: buffers that the gate may require; None: no limit, or the one of partitions
+            that need not be pipelined.
+        must_be_pipelined: whether the partition is read while it is made, and only then.
+    """
+    if required_max is None and not must_be_pipelined:
+        required_max = REQUIRED_PER_GATE_MAX_UNPIPELINED
+    required = channels * exclusive_buffers + 1
+    if required_max is not None:
+        required = min(required, required_max)
+    per_channel = min(exclusive_buffers, (required - 1) // channels) if channels else 0
+    floating_required = required - per_channel * channels
+    floating_max = channels * (exclusive_buffers - per_channel) + floating_buffers
+    return GateBuffers(
+        per_channel, PoolSize(floating_required, max(floating_required, floating_max))
+    )
+
+
+def classic_gate_buffers(
+    channels: int,
+    exclusive_buffers: int,
+    floating_buffers: int,
+    *,
+    has_credit: bool,
+    is_bounded: bool = True,
+) -> GateBuffers:
+    """Buffers of a gate as Flink 1.5 to 1.8 set it up (Flink: NetworkEnvironment.setupInputGate).
+
+    With credit the pool requires nothing and has the floating buffers; without, it has all buffers
+    of the gate for its channels to share, one for each of them required.
+    """
+    if has_credit:
+        most = floating_buffers if is_bounded else UNLIMITED_BUFFERS
+        return GateBuffers(exclusive_buffers, PoolSize(0, most))
+    most = channels * exclusive_buffers + floating_buffers if is_bounded else UNLIMITED_BUFFERS
+    return GateBuffers(0, PoolSize(channels, max(channels, most)))
+
+
+def output_pool_size(
+    subpartitions: int, exclusive_buffers: int, floating_buffers: int, *, is_bounded: bool = True
+) -> PoolSize:
+    """Pool of a partition that keeps its subpartitions apart (Flink:
+    NettyShuffleUtils.getMinMaxNetworkBuffersPerResultPartition).
+    """
+    required = subpartitions + 1
+    most = subpartitions * exclusive_buffers + floating_buffers if is_bounded else UNLIMITED_BUFFERS
+    return PoolSize(required, max(required, most))
+
+
+def sort_shuffle_pool_size(subpartitions: int, min_buffers: int) -> PoolSize:
+    """Pool of a blocking partition, which sorts its records by subpartition in memory."""
+    return PoolSize(min_buffers, max(min_buffers, 4 * subpartitions))

@@ -1,0 +1,114 @@
+"""Pool sizes by Flink's formulas, with the numbers of Flink 2.3."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinknet.core.buffers import UNLIMITED_BUFFERS, NetworkBufferPool
+from flinknet.core.buffers.pool_sizes import (
+    GateBuffers,
+    PoolSize,
+    classic_gate_buffers,
+    gate_buffers,
+    output_pool_size,
+    sort_shuffle_pool_size,
+)
+
+E, F = 2, 8
+
+
+@pytest.mark.row("S005")
+@pytest.mark.parametrize("channels", [1, 2, 4, 100])
+def test_a_gate_has_exclusive_buffers_and_a_pool_of_one_to_the_floating_ones(
+    channels: int,
+) -> None:
+    assert gate_buffers(channels, E, F) == GateBuffers(2, PoolSize(1, 8))
+
+
+@pytest.mark.row("S005")
+@pytest.mark.parametrize(
+    ("subpartitions", "sizes"), [(1, (2, 10)), (2, (3, 12)), (4, (5, 16)), (100, (101, 208))]
+)
+def test_a_bounded_partition_may_have_channels_times_exclusive_plus_floating(
+    subpartitions: int, sizes: tuple[int, int]
+) -> None:
+    assert output_pool_size(subpartitions, E, F) == PoolSize(*sizes)
+
+
+def test_an_unbounded_partition_has_no_maximum() -> None:
+    assert output_pool_size(4, E, F, is_bounded=False) == PoolSize(5, UNLIMITED_BUFFERS)
+
+
+def test_a_pool_may_grow_to_what_it_requires_at_least() -> None:
+    assert output_pool_size(4, 0, 1) == PoolSize(5, 5)
+    assert gate_buffers(4, 2, 0) == GateBuffers(2, PoolSize(1, 1))
+
+
+@pytest.mark.parametrize(
+    ("required_max", "channels", "expected"),
+    [
+        (1, 100, GateBuffers(0, PoolSize(1, 208))),
+        (10, 10, GateBuffers(0, PoolSize(10, 28))),
+        (11, 10, GateBuffers(1, PoolSize(1, 18))),
+        (21, 10, GateBuffers(2, PoolSize(1, 8))),
+        (1000, 10, GateBuffers(2, PoolSize(1, 8))),
+    ],
+)
+def test_a_limit_moves_exclusive_buffers_to_the_pool(
+    required_max: int, channels: int, expected: GateBuffers
+) -> None:
+    assert gate_buffers(channels, E, F, required_max=required_max) == expected
+
+
+@pytest.mark.parametrize(
+    ("channels", "expected"),
+    [
+        (499, GateBuffers(2, PoolSize(1, 8))),
+        (500, GateBuffers(1, PoolSize(500, 508))),
+        (501, GateBuffers(1, PoolSize(499, 509))),
+        (1000, GateBuffers(0, PoolSize(1000, 2008))),
+    ],
+)
+def test_a_gate_that_reads_a_blocking_partition_requires_a_thousand_at_most(
+    channels: int, expected: GateBuffers
+) -> None:
+    assert gate_buffers(channels, E, F, must_be_pipelined=False) == expected
+
+
+@pytest.mark.parametrize(
+    ("subpartitions", "sizes"), [(1, (512, 512)), (128, (512, 512)), (129, (512, 516))]
+)
+def test_a_sorting_partition_has_its_minimum_or_four_for_each_subpartition(
+    subpartitions: int, sizes: tuple[int, int]
+) -> None:
+    assert sort_shuffle_pool_size(subpartitions, 512) == PoolSize(*sizes)
+
+
+@pytest.mark.row("S012")
+@pytest.mark.parametrize(
+    ("has_credit", "is_bounded", "exclusive", "sizes"),
+    [
+        (True, True, 2, (0, 8)),
+        (True, False, 2, (0, UNLIMITED_BUFFERS)),
+        (False, True, 0, (4, 16)),
+        (False, False, 0, (4, UNLIMITED_BUFFERS)),
+    ],
+)
+def test_a_classic_gate_of_four_channels(
+    has_credit: bool, is_bounded: bool, exclusive: int, sizes: tuple[int, int]
+) -> None:
+    buffers = classic_gate_buffers(4, E, F, has_credit=has_credit, is_bounded=is_bounded)
+    assert buffers == GateBuffers(exclusive, PoolSize(*sizes))
+
+
+@pytest.mark.row("S012")
+@pytest.mark.parametrize("must_be_pipelined", [True, False])
+def test_a_gate_of_four_channels_has_its_exclusive_buffers_outside_the_pool(
+    must_be_pipelined: bool,
+) -> None:
+    buffers = gate_buffers(4, E, F, must_be_pipelined=must_be_pipelined)
+    assert buffers == GateBuffers(2, PoolSize(1, 8))
+    memory = NetworkBufferPool(100, 1)
+    pool = memory.create_buffer_pool(buffers.pool.required_buffers, buffers.pool.max_buffers)
+    memory.request_exclusive_segments(4 * buffers.exclusive_per_channel)
+    assert (pool.size_buffers, pool.requested_buffers, memory.available_buffers) == (8, 0, 92)
