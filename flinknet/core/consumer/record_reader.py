@@ -7,8 +7,6 @@ SpillingAdaptiveSpanningRecordDeserializer, without the spilling of records abov
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 
 from flinknet.core.wire.records import LENGTH_PREFIX_BYTES
@@ -21,16 +19,22 @@ RecordRun = tuple[memoryview | bytearray, int, int, int]
 included, back to back in `memory` from `offset` on. Valid until the buffer it came from is
 recycled. A plain tuple, for one is made for every buffer."""
 
+_PREFIX = np.dtype(np.int32)
+
 
 class RecordReader:
-    """Deserialises the stream of one channel; `_rest` is the record that the last buffer cut."""
+    """Deserialises the stream of one channel.
 
-    __slots__ = ("_native_prefix", "_record_bytes", "_rest")
+    Invariant: `_rest` is what the last buffer had of a record that it cut, `_prefixes` is the
+        prefix of a record of `_record_bytes` bytes, repeated.
+    """
+
+    __slots__ = ("_prefix", "_prefixes", "_record_bytes", "_rest")
 
     def __init__(self) -> None:
         self._rest = bytearray()
         self._record_bytes = LENGTH_PREFIX_BYTES + 1
-        self._native_prefix = np.int32(0)  # the prefix's four bytes as this machine reads them
+        self._prefix = self._prefixes = (1).to_bytes(LENGTH_PREFIX_BYTES, "big")
 
     @property
     def has_partial_record(self) -> bool:
@@ -43,18 +47,14 @@ class RecordReader:
         Raises: FrameCorruptedError when a length prefix cannot be one.
         """
         runs: list[RecordRun] = []
-        position, end = 0, len(payload)
-        if self._rest:
-            position = self._complete_rest(payload, end, runs)
+        end = len(payload)
+        position = self._complete_rest(payload, runs) if self._rest else 0
         while end - position >= LENGTH_PREFIX_BYTES:
             # As a rule all records are as long as the last one was: one comparison shows it.
             record_bytes = self._record_bytes
             count = (end - position) // record_bytes
             if count:
-                prefixes = np.ndarray((count,), np.int32, payload, position, (record_bytes,))
-                is_equal = prefixes == self._native_prefix
-                if np.count_nonzero(is_equal) != count:
-                    count = int(is_equal.argmin())
+                count = self._count_alike(payload, position, count)
             if not count:
                 record_bytes = self._read_length(payload[position : position + LENGTH_PREFIX_BYTES])
                 if end - position < record_bytes:
@@ -66,28 +66,43 @@ class RecordReader:
             self._rest = bytearray(payload[position:])
         return runs
 
+    def _count_alike(self, payload: memoryview, position: int, count: int) -> int:
+        """How many of the next `count` records are as long as the last one, up to the first that
+        is not.
+        """
+        # Gathered and compared as bytes, 312 of them take 0.4 µs and 2520 take 1.1 µs; compared as
+        # numbers 0.9 and 1.8 µs.
+        prefixes = np.ndarray(count, _PREFIX, payload, position, self._record_bytes).tobytes()
+        if len(self._prefixes) < len(prefixes):
+            self._prefixes = self._prefix * count
+        if self._prefixes.startswith(prefixes):
+            return count
+        found = np.frombuffer(prefixes, _PREFIX)
+        return int((found == np.frombuffer(self._prefixes, _PREFIX, count)).argmin())
+
     def _read_length(self, prefix: memoryview | bytearray) -> int:
         """The bytes of the record that begins with this prefix, which is counted in."""
         length = int.from_bytes(prefix, "big", signed=True)
         if not 0 < length <= LARGEST_RECORD_BYTES:
             raise FrameCorruptedError(f"a record of {length} bytes: the record stream is broken")
         self._record_bytes = length + LENGTH_PREFIX_BYTES
-        self._native_prefix = np.int32(int.from_bytes(prefix, sys.byteorder, signed=True))
+        self._prefix = self._prefixes = bytes(prefix)
         return self._record_bytes
 
-    def _complete_rest(self, payload: memoryview, end: int, runs: list[RecordRun]) -> int:
+    def _complete_rest(self, payload: memoryview, runs: list[RecordRun]) -> int:
         """Add to the cut record what this buffer has of it. Returns: the position behind it."""
         rest = self._rest
         position = 0
         if len(rest) < LENGTH_PREFIX_BYTES:
-            position = min(LENGTH_PREFIX_BYTES - len(rest), end)
+            position = LENGTH_PREFIX_BYTES - len(rest)
             rest += payload[:position]
             if len(rest) < LENGTH_PREFIX_BYTES:
                 return position
-        record_bytes = self._read_length(rest[:LENGTH_PREFIX_BYTES])
-        taken = min(record_bytes - len(rest), end - position)
-        rest += payload[position : position + taken]
-        if len(rest) == record_bytes:
-            runs.append((rest, 0, 1, record_bytes))
+        if not rest.startswith(self._prefix):
+            self._read_length(rest[:LENGTH_PREFIX_BYTES])
+        reached = position + self._record_bytes - len(rest)
+        rest += payload[position:reached]
+        if len(rest) == self._record_bytes:
+            runs.append((rest, 0, 1, self._record_bytes))
             self._rest = bytearray()
-        return position + taken
+        return reached
