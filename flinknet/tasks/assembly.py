@@ -4,13 +4,14 @@ TaskManagers with it.
 
 from __future__ import annotations
 
-from flinknet.config import NetworkConfig
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.consumer import RemoteInputChannel, SingleInputGate
 from flinknet.core.producer import PipelinedResultPartition
 
 from .deployment import Deployment
-from .flow_control import exclusive_buffers_of, gate_pool_buffers
+from .memory import buffers_of_gate, partition_pool_size, segments_of
+
+__all__ = ["create_gate", "create_partition", "segments_of"]
 
 
 def create_partition(
@@ -19,9 +20,10 @@ def create_partition(
     """The result partition of a producer, with its pool."""
     network = deployment.scenario.network
     subpartitions = len(deployment.channels_of_producer(producer))
+    size = partition_pool_size(deployment.scenario, subpartitions)
     pool = memory.create_buffer_pool(
-        subpartitions + 1,
-        subpartitions * network.exclusive_buffers + network.floating_buffers,
+        size.required_buffers,
+        size.max_buffers,
         channels=subpartitions,
         max_buffers_per_channel=network.max_buffers_per_channel,
         max_overdraft_buffers=network.max_overdraft_buffers,
@@ -39,12 +41,14 @@ def create_gate(
 ) -> SingleInputGate:
     """The input gate of a consumer, with its pool and channels; none of them is requested yet.
 
-    Of the floating buffers one is required, the others are a wish, as in Flink.
+    Differs from Flink, which waits for exclusive buffers up to
+    taskmanager.network.memory.buffers-request-timeout: here all partitions and gates of a
+    TaskManager are made before any task runs, and nobody could return a buffer meanwhile.
     """
-    network, flow_control = deployment.scenario.network, deployment.scenario.flow_control
     deployed = deployment.channels_of_consumer(consumer)
     gate = SingleInputGate()
-    pool = memory.create_buffer_pool(*gate_pool_buffers(flow_control, network, len(deployed)))
+    buffers = buffers_of_gate(deployment.scenario, len(deployed))
+    pool = memory.create_buffer_pool(buffers.pool.required_buffers, buffers.pool.max_buffers)
     gate.set_channels(
         [
             RemoteInputChannel(
@@ -56,14 +60,9 @@ def create_gate(
                 position,
                 memory,
                 pool,
-                exclusive_buffers_of(flow_control, network),
+                buffers.exclusive_per_channel,
             )
             for position, each in enumerate(deployed)
         ]
     )
     return gate
-
-
-def segments_of(network: NetworkConfig) -> int:
-    """Segments of one TaskManager's network memory."""
-    return network.network_memory_bytes // network.segment_size_bytes

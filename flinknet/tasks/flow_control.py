@@ -45,21 +45,3 @@ def create_producer_connection(
 def create_consumer_connection(flow_control: str, peer: str, probe: Probe) -> ConsumerConnection:
     """The end of a connection that reads partitions."""
     return (TcpConsumerConnection if flow_control == TCP else ConsumerConnection)(peer, probe)
-
-
-def exclusive_buffers_of(flow_control: str, network: NetworkConfig) -> int:
-    """Buffers that each channel of a gate has to itself; without credit there are none."""
-    return 0 if flow_control == TCP else network.exclusive_buffers
-
-
-def gate_pool_buffers(flow_control: str, network: NetworkConfig, channels: int) -> tuple[int, int]:
-    """Required and largest size of a gate's pool (Flink: NettyShuffleEnvironment.setupInputGate,
-    before 1.9 NetworkEnvironment).
-
-    With credit the pool holds the floating buffers, of which one is required. Without, it holds all
-    buffers of the gate, for the channels to share.
-    """
-    if flow_control == TCP:
-        most = channels * network.exclusive_buffers + network.floating_buffers
-        return channels, max(channels, most)
-    return 1, network.floating_buffers
