@@ -19,6 +19,9 @@ CREDIT, TCP = "credit", "tcp"
 FLOW_CONTROLS = (CREDIT, TCP)
 """Since Flink 1.5, and before: tasks.flow_control."""
 
+HIDDEN = "******"
+"""Stands for a password, as in Flink's logs."""
+
 
 def _flink(key: str, default: Any) -> Any:
     return field(default=default, metadata={"key": key})
@@ -49,6 +52,9 @@ class NetworkConfig:
     network_memory_bytes: int = _flink("taskmanager.memory.network.min", 64 * 1024 * 1024)
     exclusive_buffers: int = _flink("taskmanager.network.memory.buffers-per-channel", 2)
     floating_buffers: int = _flink("taskmanager.network.memory.floating-buffers-per-gate", 8)
+    required_buffers_per_gate_max: int | None = _flink(
+        "taskmanager.network.memory.read-buffer.required-per-gate.max", None
+    )
     max_buffers_per_channel: int = _flink("taskmanager.network.memory.max-buffers-per-channel", 10)
     max_overdraft_buffers: int = _flink(
         "taskmanager.network.memory.max-overdraft-buffers-per-gate", 20
@@ -56,9 +62,46 @@ class NetworkConfig:
     buffer_timeout_ns: int = _flink("execution.buffer-timeout.interval", 100_000_000)
     bind_host: str = _flink("taskmanager.bind-host", "127.0.0.1")
     data_port: str = _flink("taskmanager.data.port", "0")
+    bind_port: str | None = _flink("taskmanager.data.bind-port", None)
+    transport: str = _flink("taskmanager.network.netty.transport", "auto")
+    server_backlog: int = _flink("taskmanager.network.netty.server.backlog", 0)
+    send_receive_buffer_bytes: int = _flink("taskmanager.network.netty.sendReceiveBufferSize", 0)
     connect_timeout_ns: int = _flink(
         "taskmanager.network.netty.client.connectTimeoutSec", 120_000_000_000
     )
+    connect_retries: int = _flink("taskmanager.network.retries", 0)
+    keep_alive_idle_s: int | None = _flink(
+        "taskmanager.network.netty.client.tcp.keepIdleSec", None
+    )
+    keep_alive_interval_s: int | None = _flink(
+        "taskmanager.network.netty.client.tcp.keepIntervalSec", None
+    )
+    keep_alive_count: int | None = _flink("taskmanager.network.netty.client.tcp.keepCount", None)
+    reuse_connections: bool = _flink(
+        "taskmanager.network.tcp-connection.enable-reuse-across-jobs", True
+    )
+    max_tcp_connections: int = _flink("taskmanager.network.max-num-tcp-connections", 1)
+    ssl_internal_enabled: bool = _flink("security.ssl.internal.enabled", False)
+    ssl_data_enabled: bool = _flink("taskmanager.data.ssl.enabled", True)
+    ssl_keystore: str | None = _flink("security.ssl.internal.keystore", None)
+    ssl_keystore_password: str | None = _flink(
+        "security.ssl.internal.keystore-password", None
+    )
+    ssl_keystore_type: str = _flink("security.ssl.internal.keystore-type", "pkcs12")
+    ssl_key_password: str | None = _flink("security.ssl.internal.key-password", None)
+    ssl_truststore: str | None = _flink("security.ssl.internal.truststore", None)
+    ssl_truststore_password: str | None = _flink(
+        "security.ssl.internal.truststore-password", None
+    )
+    ssl_truststore_type: str = _flink("security.ssl.internal.truststore-type", "pkcs12")
+    ssl_cert_fingerprint: str | None = _flink("security.ssl.internal.cert.fingerprint", None)
+    ssl_handshake_timeout_ms: int = _flink("security.ssl.internal.handshake-timeout", -1)
+    ssl_protocol: str = _flink("security.ssl.protocol", "TLSv1.2")
+    ssl_algorithms: str = _flink(
+        "security.ssl.algorithms",
+        "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    )
+    ssl_provider: str = _flink("security.ssl.provider", "JDK")
     partition_request_timeout_ns: int = _flink(
         "taskmanager.network.partition-request-timeout", 10_000_000_000
     )
@@ -132,5 +175,10 @@ class Scenario:
     placement: str = "split"  # split, spread
 
     def to_dict(self) -> dict[str, Any]:
-        """The scenario as JSON-ready plain data."""
-        return asdict(self)
+        """The scenario as JSON-ready plain data; a password is told by its presence only."""
+        plain = asdict(self)
+        network = plain["network"]
+        for name in network:
+            if "password" in name and network[name] is not None:
+                network[name] = HIDDEN
+        return plain

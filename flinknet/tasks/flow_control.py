@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flinknet.config import FLOW_CONTROLS, TCP, NetworkConfig
+from flinknet.config import FLOW_CONTROLS, TCP
 from flinknet.core.consumer import ConsumerConnection
 from flinknet.core.consumer.tcp_mode import TcpConsumerConnection
 from flinknet.core.probe import Probe
