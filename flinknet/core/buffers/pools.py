@@ -244,8 +244,8 @@ class LocalBufferPool:
         return NetworkBuffer(segment, self._channel_recyclers[channel])
 
     def request_while_available(self, channel: int, buffers_max: int) -> list[NetworkBuffer]:
-        """Buffers charged to `channel`, at most `buffers_max`, and so few that the pool is available
-        after each: whoever requested them one by one would never have to stop.
+        """Buffers charged to `channel`, at most `buffers_max`, and so few that the pool is
+        available after each: whoever requested them one by one would never have to stop.
         """
         if self._channels_at_quota:
             return []

@@ -66,6 +66,31 @@ class SerializedRecords:
             return last - first, instants, instants
         return last - first, int(instants[first]), int(instants[last - 1])
 
+    def cut(self, position: int, size_bytes: int, pieces: int) -> list[tuple[int, int, int, int]]:
+        """For each of so many pieces of `size_bytes` from `position` on: how many of its leading
+        bytes continue a record; the records that end in it, their first and last intended instant
+        in ns (0, -1, -1: none).
+        """
+        found = []
+        instants, record_bytes = self._instants, self.record_bytes
+        if not isinstance(instants, int) or not record_bytes:
+            for start in range(position, position + pieces * size_bytes, size_bytes):
+                into, record_end = self.locate(start)
+                continued_bytes = min(record_end - start, size_bytes) if into else 0
+                ended = self.ended_between(start, start + size_bytes) or (0, -1, -1)
+                found.append((continued_bytes, *ended))
+            return found
+        begun, into = divmod(position, record_bytes)
+        for end in range(position + size_bytes, position + (pieces + 1) * size_bytes, size_bytes):
+            continued_bytes = min(record_bytes - into, size_bytes) if into else 0
+            ended, into = divmod(end, record_bytes)
+            if ended > begun:
+                found.append((continued_bytes, ended - begun, instants, instants))
+            else:
+                found.append((continued_bytes, 0, -1, -1))
+            begun = ended
+        return found
+
 
 class RecordWriter:
     """The writing end of one output edge (Flink: RecordWriter with its ChannelSelector)."""
