@@ -27,6 +27,8 @@ Examples:
       how far one slow consumer holds back the others
   flinknet bench --flink-conf conf/config.yaml -D taskmanager.memory.segment-size=8kb,32kb
       the settings of a cluster, with two sizes of buffers
+  flinknet bench --flink-conf conf/config.yaml --print-config
+      what holds for every key, and where it comes from
   flinknet bench --records 1000000 --no-trace --json - | jq .runs[0].measured
 
 A comma list for any network key, by option or by -D, makes a sweep. Durations (5ms, 3s) and sizes
@@ -43,6 +45,11 @@ beside it.
 @click.option(
     "--trace/--no-trace", default=True, help="Record every message, for `trace`. [default: trace]"
 )
+@click.option(
+    "--print-config",
+    is_flag=True,
+    help="Tell the effective value of every key and where it comes from, and run nothing.",
+)
 @click.pass_obj
 def bench(executor: Executor | None, /, **values: Any) -> None:
     """Measure an exchange between tasks over real sockets.
@@ -56,7 +63,13 @@ def bench(executor: Executor | None, /, **values: Any) -> None:
 
     from . import sweep
 
-    plans = sweep.plan_sweep(collect(values), values["seed"])
+    settings = collect(values)
+    plans = sweep.plan_sweep(settings, values["seed"])
+    if values["print_config"]:
+        from .print_config import print_config
+
+        print_config(settings, plans, values["json"])
+        return
     json_file = sweep.json_file(values["json"])
     out = sweep.out_directory(values["out"], trace=values["trace"])
     files = [path for path in (json_file, out / "bench.json" if out else None) if path]

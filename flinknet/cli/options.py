@@ -139,6 +139,9 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[Warning,
 
     Raises: ConfigError for a value that cannot be used, alone or beside the others.
     """
+    from flinknet.tasks.deployment import deploy
+    from flinknet.tasks.memory import check_memory
+
     network, warnings = flink.network_config(settings.network)
     fields = {name: WORKLOAD_OPTIONS[name].parse(t) for name, t in settings.workload.items()}
     task_managers = fields.pop("task-managers", Scenario().task_managers)
@@ -155,6 +158,7 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[Warning,
         seed=seed,
         flow_control=flow_control,
     )
+    check_memory(deploy(scenario))
     return scenario, (*settings.warnings, *warnings)
 
 

@@ -32,7 +32,8 @@ class EffectiveKey:
         value: in Flink's spelling; `unset` for none, stars for a secret.
         origin: a default, the place where it was set, or `derived`.
         how: for a derived value, from what; empty for others.
-        type: name of the type of its values, and their limits.
+        type: name of the type of its values.
+        limits: what values are bound to: the words of a choice, or `>=n` and `<n`.
         is_acted_on: whether the run would differ if it did.
     """
 
@@ -42,6 +43,7 @@ class EffectiveKey:
     origin: str
     how: str
     type: str
+    limits: tuple[str, ...]
     is_acted_on: bool
 
 
@@ -63,7 +65,8 @@ def effective_keys(
             option.group,
             option.key,
             *_value_and_origin(option, settings, origins, derived),
-            " ".join((TYPE_NAMES[option.kind], *option.limits)),
+            TYPE_NAMES[option.kind],
+            option.limits,
             option.is_acted_on and option.key not in inert,
         )
         for option in options().values()

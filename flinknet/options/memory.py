@@ -132,7 +132,9 @@ def _parts_of(sizes: _Sizes, settings: Mapping[str, str], flink_bytes: int) -> d
         managed_bytes = sizes.of(MANAGED_SIZE)
     else:
         managed_bytes = _share(flink_bytes, sizes.fraction(MANAGED_FRACTION))
-        derived[MANAGED_SIZE] = Derived(managed_bytes, f"{sizes.told_fraction(MANAGED_FRACTION)} of {total}")
+        derived[MANAGED_SIZE] = Derived(
+            managed_bytes, f"{sizes.told_fraction(MANAGED_FRACTION)} of {total}"
+        )
     others = (FRAMEWORK_HEAP, FRAMEWORK_OFF_HEAP, TASK_OFF_HEAP)
     taken_bytes = managed_bytes + sum(sizes.of(key) for key in others)
     if TASK_HEAP in settings:
@@ -142,7 +144,9 @@ def _parts_of(sizes: _Sizes, settings: Mapping[str, str], flink_bytes: int) -> d
         _check_left(sizes, network.size_bytes)
         return derived | {NETWORK_MIN: network}
     share_bytes = _share(flink_bytes, sizes.fraction(NETWORK_FRACTION))
-    network = _clamped_network(sizes, share_bytes, f"{sizes.told_fraction(NETWORK_FRACTION)} of {total}")
+    network = _clamped_network(
+        sizes, share_bytes, f"{sizes.told_fraction(NETWORK_FRACTION)} of {total}"
+    )
     taken_bytes += network.size_bytes
     _check_sum(sizes, total, flink_bytes, taken_bytes, others)
     heap = Derived(flink_bytes - taken_bytes, f"what other parts leave of {total}")

@@ -22,7 +22,7 @@ UNLIMITED_BYTES = (1 << 63) - 1
 
 TYPE_NAMES = {
     **{"I": "integer", "L": "integer", "B": "boolean", "F": "number", "S": "text"},
-    **{"E": "one of a few words", "P": "ports", "D": "duration", "T": "seconds", "M": "size"},
+    **{"E": "choice", "P": "ports", "D": "duration", "T": "seconds", "M": "size"},
 }
 """Letter of a type -> its name."""
 

@@ -24,6 +24,7 @@ from flinknet.errors import FlinknetError, RunFailedError
 from flinknet.options import effective_flink_keys
 from flinknet.results import Progress, RunResult
 from flinknet.tasks.deployment import Deployment, deploy
+from flinknet.tasks.memory import check_memory
 from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
 
 from . import messages as say
@@ -68,6 +69,7 @@ def run_scenario(
         KeyboardInterrupt: every process has ended.
     """
     deployment = deploy(scenario)
+    check_memory(deployment)
     with _Cluster(deployment, out_dir if trace else None, silence_max_s) as cluster:
         result = _lead(cluster, on_progress or (lambda _: None))
     return result

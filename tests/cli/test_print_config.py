@@ -1,0 +1,155 @@
+"""flinknet bench --print-config: every key with its value and origin, and no run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from click.testing import Result
+
+from flinknet.options import options
+
+Flinknet = Callable[..., Result]
+
+TIMEOUT = "execution.buffer-timeout.interval"
+SEGMENT = "taskmanager.memory.segment-size"
+EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
+NETWORK_MIN = "taskmanager.memory.network.min"
+FLINK_SIZE = "taskmanager.memory.flink.size"
+
+
+def configs(result: Result) -> list[dict[str, Any]]:
+    """The keys of each setting, by their name."""
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert list(document) == ["schema_version", "configs"]
+    return [{each["key"]: each for each in one["keys"]} for one in document["configs"]]
+
+
+def test_every_key_is_there_and_nothing_is_run(flinknet: Flinknet, run: Any) -> None:
+    (keys,) = configs(flinknet("bench", "--print-config", "--json", "-"))
+    assert list(keys) == list(options())
+    assert run.scenarios == []
+    assert not list(Path().iterdir())
+
+
+def test_each_value_says_where_it_comes_from(flinknet: Flinknet, tmp_path: Path) -> None:
+    conf = tmp_path / "config.yaml"
+    conf.write_text(f"{SEGMENT}: 8kb\n{EXCLUSIVE}: 3\n{TIMEOUT}: 1 ms\n")
+    (keys,) = configs(
+        flinknet(
+            *("bench", "--print-config", "--json", "-", "--flink-conf", "config.yaml"),
+            *("-D", f"{EXCLUSIVE}=4", "--buffer-timeout", "5ms"),
+        )
+    )
+    told = {key: (keys[key]["value"], keys[key]["origin"]) for key in keys}
+    assert told[SEGMENT] == ("8 kb", "config.yaml")
+    assert told[EXCLUSIVE] == ("4", "-D")
+    assert told[TIMEOUT] == ("5 ms", "--buffer-timeout")
+    assert told["taskmanager.network.memory.floating-buffers-per-gate"] == ("8", "fixed in 2.3")
+    assert told["taskmanager.network.numberOfBuffers"] == ("2048", "default of 1.20")
+    assert told["taskmanager.bind-host"] == ("127.0.0.1", "default of flinknet")
+    assert told["taskmanager.host"] == ("unset", "default of 2.3")
+    assert told["taskmanager.memory.network.max"] == ("unlimited", "default of 2.3")
+
+
+def test_types_limits_and_effect_are_told(flinknet: Flinknet) -> None:
+    (keys,) = configs(flinknet("bench", "--print-config", "--json", "-"))
+    runtime_mode = keys["execution.runtime-mode"]
+    assert runtime_mode["type"] == "choice"
+    assert runtime_mode["limits"] == ["STREAMING", "BATCH", "AUTOMATIC"]
+    assert not runtime_mode["is_acted_on"]
+    assert keys[SEGMENT]["is_acted_on"]
+    assert not keys[FLINK_SIZE]["is_acted_on"]  # no total is given
+
+
+def test_derived_sizes_say_how(flinknet: Flinknet) -> None:
+    (keys,) = configs(
+        flinknet("bench", "--print-config", "--json", "-", "-D", f"{FLINK_SIZE}=1280m")
+    )
+    assert keys[NETWORK_MIN]["value"] == "134217730 b"
+    assert keys[NETWORK_MIN]["origin"] == "derived"
+    assert keys[NETWORK_MIN]["how"] == (
+        "taskmanager.memory.network.fraction (0.1) of taskmanager.memory.flink.size (1280mb)"
+    )
+    assert keys["taskmanager.memory.network.max"]["value"] == "134217730 b"
+    assert keys[FLINK_SIZE]["is_acted_on"]
+
+
+def test_a_timeout_and_its_switch_follow_each_other(flinknet: Flinknet) -> None:
+    enabled = "execution.buffer-timeout.enabled"
+    (keys,) = configs(flinknet("bench", "--print-config", "--json", "-", "--buffer-timeout", "-1"))
+    assert (keys[enabled]["value"], keys[enabled]["origin"]) == ("false", "derived")
+    (keys,) = configs(flinknet("bench", "--print-config", "--json", "-", "-D", f"{enabled}=false"))
+    assert (keys[TIMEOUT]["value"], keys[TIMEOUT]["origin"]) == ("-1 ms", "derived")
+
+
+def test_passwords_are_hidden(flinknet: Flinknet) -> None:
+    key = "security.ssl.internal.keystore-password"
+    result = flinknet("bench", "--print-config", "--json", "-", "-D", f"{key}=geheim")
+    (keys,) = configs(result)
+    assert keys[key]["value"] == "******"
+    assert "geheim" not in result.output
+
+
+def test_a_sweep_has_a_configuration_for_each_setting(flinknet: Flinknet) -> None:
+    result = flinknet("bench", "--print-config", "--json", "-", "--segment-size", "4kb,8kb")
+    assert [keys[SEGMENT]["value"] for keys in configs(result)] == ["4 kb", "8 kb"]
+    names = [one["name"] for one in json.loads(result.stdout)["configs"]]
+    assert names == ["segment-size=4kb", "segment-size=8kb"]
+
+
+def test_buffers_of_each_task_manager_are_told(flinknet: Flinknet) -> None:
+    result = flinknet(
+        *("bench", "--print-config", "--json", "-", "--producers", "4", "--consumers", "2"),
+    )
+    memory = json.loads(result.stdout)["configs"][0]["memory"]
+    names = ("total_buffers", "exclusive_buffers", "required_buffers", "spare_buffers")
+    assert [[each[name] for name in names] for each in memory] == [
+        [2048, 0, 12, 2036],  # four partitions of two subpartitions
+        [2048, 16, 2, 2030],  # two gates of four channels
+    ]
+
+
+def test_the_table_is_grouped_and_names_what_is_deprecated(flinknet: Flinknet) -> None:
+    result = flinknet("bench", "--print-config", "-D", "execution.buffer-timeout=5ms")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["key", "value", "origin", "type", "acts"]
+    groups = ["memory and buffers", "shuffle", "transport", "checkpoints, graph and cluster"]
+    assert [line.strip() for line in lines if line.strip() in groups] == groups
+    (timeout,) = [line.split() for line in lines if line.startswith(TIMEOUT)]
+    assert timeout == [TIMEOUT, "5", "ms", "-D", "duration", "yes"]
+    assert f"! execution.buffer-timeout: this key is deprecated; use {TIMEOUT}" in lines
+
+
+def test_the_document_may_go_to_a_file_beside_the_table(flinknet: Flinknet) -> None:
+    result = flinknet("bench", "--print-config", "--json", "config.json")
+    assert SEGMENT in result.stdout
+    assert json.loads(Path("config.json").read_text())["schema_version"] == 1
+
+
+def test_memory_that_does_not_hold_the_run_is_refused_before_anything_starts(
+    flinknet: Flinknet, run: Any
+) -> None:
+    result = flinknet(
+        *("bench", "--no-trace", "--producers", "100", "--consumers", "100"),
+        *("-D", "taskmanager.memory.network.min=64mb"),
+    )
+    assert result.exit_code == 2
+    assert run.scenarios == []
+    # 100 gates of 100 channels: 20000 exclusive buffers, and 1 for each gate
+    for words in (
+        "TaskManager 1 requires 20100",
+        "20000 exclusive",
+        "has 2048 of 32kb",
+        "643200kb",
+    ):
+        assert words in result.stderr
+    enough = flinknet(
+        *("bench", "--no-trace", "--producers", "100", "--consumers", "100"),
+        *("-D", "taskmanager.memory.network.min=643200kb"),
+    )
+    assert enough.exit_code == 0, enough.output
