@@ -93,6 +93,64 @@ class ChannelMeasured:
     throughput_records_per_s: float | None
     latency_ns: LatencySummary
     backlog_buffers: BacklogSummary
+    taken_records_per_s: float | None = None  # in the measured part by the clock, whenever due
+
+
+@dataclass(frozen=True, slots=True)
+class FillLevels:
+    """Bytes in each of the six places between two operators, in the order in which a record passes
+    them. The third and fourth are the kernel's.
+    """
+
+    subpartition_bytes: int = 0  # written, and not handed to the connection
+    netty_outbound_bytes: int = 0  # handed over, and not taken by the socket
+    socket_send_bytes: int = 0  # in the sender's socket
+    socket_receive_bytes: int = 0  # in the receiver's socket
+    netty_inbound_bytes: int = 0  # read, and staged for want of a buffer
+    input_channel_bytes: int = 0  # in buffers of the gate, and not taken by the task
+
+    @property
+    def total_bytes(self) -> int:
+        """All six together."""
+        return (
+            self.subpartition_bytes
+            + self.netty_outbound_bytes
+            + self.socket_send_bytes
+            + self.socket_receive_bytes
+            + self.netty_inbound_bytes
+            + self.input_channel_bytes
+        )
+
+    def __add__(self, other: FillLevels) -> FillLevels:
+        return FillLevels(
+            self.subpartition_bytes + other.subpartition_bytes,
+            self.netty_outbound_bytes + other.netty_outbound_bytes,
+            self.socket_send_bytes + other.socket_send_bytes,
+            self.socket_receive_bytes + other.socket_receive_bytes,
+            self.netty_inbound_bytes + other.netty_inbound_bytes,
+            self.input_channel_bytes + other.input_channel_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FillSample:
+    """Fill levels at an instant (ns since the start of the run), over all connections, and what
+    they led to: is every socket read, does every socket take bytes, does no writer wait?
+    """
+
+    at_ns: int
+    levels: FillLevels
+    is_reading: bool
+    is_writable: bool
+    is_writing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Buffering:
+    """The six places over a run; `bounds` is the most that each can hold."""
+
+    bounds: FillLevels
+    samples: tuple[FillSample, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +166,7 @@ class RunResult:
     limited_by: str
     warnings: tuple[Warning, ...]
     trace: str | None
+    buffering: Buffering | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The run as JSON-ready plain data."""
