@@ -19,9 +19,10 @@ from flinknet.core.producer import (
 )
 from flinknet.errors import FlinknetError, SimulationError, StalledError
 from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
-from flinknet.tasks.assembly import create_gate, create_partition, segments_of
+from flinknet.tasks.assembly import create_gate, create_partition
 from flinknet.tasks.deployment import Deployment, deploy
 from flinknet.tasks.flow_control import create_consumer_connection, create_producer_connection
+from flinknet.tasks.memory import buffers_of_gate, partition_pool_size, segments_of
 from flinknet.tasks.sink import PAUSED_NS, delay_of
 from flinknet.workload.recorded import CostModel
 from flinknet.workload.sink import LatencySink
@@ -209,15 +210,16 @@ class Cluster:
 
         More memory than that would change nothing.
         """
-        deployment, network = self.deployment, self.deployment.scenario.network
+        deployment, scenario = self.deployment, self.deployment.scenario
         needed = 0
         for producer in deployment.producers_on(task_manager):
-            channels = len(deployment.channels_of_producer(producer))
-            most = channels * network.exclusive_buffers + network.floating_buffers
-            needed += max(most, channels + 1) + network.max_overdraft_buffers
+            subpartitions = len(deployment.channels_of_producer(producer))
+            needed += partition_pool_size(scenario, subpartitions).max_buffers
+            needed += scenario.network.max_overdraft_buffers
         for consumer in deployment.consumers_on(task_manager):
             channels = len(deployment.channels_of_consumer(consumer))
-            needed += channels * network.exclusive_buffers + max(network.floating_buffers, 1)
+            buffers = buffers_of_gate(scenario, channels)
+            needed += channels * buffers.exclusive_per_channel + buffers.pool.max_buffers
         return needed
 
     def _open_channels(self) -> None:
