@@ -356,5 +356,6 @@ def test_both_sides_give_everything_back_when_the_connection_breaks() -> None:
     pair.consumer.receive_eof(now_ns=0)
     assert all(channel.error is not None for channel in pair.channels)
     pair.input.close()
+    pair.partition.close()
     for memory in (pair.producer_memory, pair.input.memory):
         assert memory.available_buffers == memory.total_buffers

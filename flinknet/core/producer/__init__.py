@@ -5,6 +5,8 @@ drivers. No clock, no socket; a callback only where Flink has one too: a subpart
 reader when there is something to read.
 """
 
+from .bounded_blocking import BoundedBlockingResultPartition
+from .bounded_data import BoundedData, MemoryBoundedData
 from .channel_selector import (
     BroadcastSelector,
     ChannelSelector,
@@ -19,18 +21,24 @@ from .channel_selector import (
 from .connection import ProducerConnection
 from .output_flusher import OutputFlusher
 from .partition_manager import ResultPartitionManager
+from .partition_type import ResultPartitionType, partition_type_of
 from .record_writer import RecordWriter, SerializedRecords
-from .result_partition import BROADCAST, PipelinedResultPartition
+from .result_partition import BROADCAST, BufferWritingResultPartition, PipelinedResultPartition
+from .result_partition_factory import ResultPartitionFactory
 from .subpartition import PipelinedSubpartition
 
 __all__ = [
     "BROADCAST",
+    "BoundedBlockingResultPartition",
+    "BoundedData",
     "BroadcastSelector",
+    "BufferWritingResultPartition",
     "ChannelSelector",
     "CustomSelector",
     "ForwardSelector",
     "GlobalSelector",
     "KeyGroupSelector",
+    "MemoryBoundedData",
     "OutputFlusher",
     "PipelinedResultPartition",
     "PipelinedSubpartition",
@@ -38,7 +46,10 @@ __all__ = [
     "RebalanceSelector",
     "RecordWriter",
     "RescaleSelector",
+    "ResultPartitionFactory",
     "ResultPartitionManager",
+    "ResultPartitionType",
     "SerializedRecords",
     "ShuffleSelector",
+    "partition_type_of",
 ]

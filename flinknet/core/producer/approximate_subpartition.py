@@ -55,7 +55,7 @@ class PipelinedApproximateSubpartition(PipelinedSubpartition):
         self._begins_in_a_record = True
 
     def poll(self) -> BufferSlice | None:
-        """The next buffer, slice or event, beginning with a whole record after a change of readers."""
+        """The next buffer, slice or event; after a change of readers, beginning with a record."""
         if self._begins_in_a_record:
             self._skip_partial_record()
         piece = super().poll()
@@ -92,7 +92,7 @@ class PipelinedApproximateSubpartition(PipelinedSubpartition):
 
 
 class PipelinedApproximateSubpartitionView:
-    """One reader of it (Flink: PipelinedApproximateSubpartitionView); a released one gets nothing."""
+    """One reader, until it is released (Flink: PipelinedApproximateSubpartitionView)."""
 
     __slots__ = ("_subpartition", "is_released")
 
@@ -126,8 +126,13 @@ class PipelinedApproximateSubpartitionView:
             self._subpartition.is_acknowledged = is_acknowledged
 
     @property
+    def queued_elements(self) -> int:
+        """Buffers and events that wait to be read."""
+        return self._subpartition.queued_elements
+
+    @property
     def buffers_in_backlog(self) -> int:
-        """Data buffers that wait to be read."""
+        """Data buffers among them."""
         return self._subpartition.buffers_in_backlog
 
     @property

@@ -7,6 +7,7 @@ Flink: PartitionRequestServerHandler (what a message does) together with Partiti
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from flinknet.core.buffers import BufferSlice
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
@@ -30,11 +31,11 @@ from flinknet.core.wire.messages import (
     decode_add_credits,
     encode_buffer_response_header,
 )
-from flinknet.errors import RemoteProtocolError
+from flinknet.errors import RemoteProtocolError, RemoteTransportError, TransportError
 
-from .partition_manager import ResultPartitionManager
+from .partition_manager import PartitionRequestListener, ResultPartitionManager
 from .request_queue import PartitionRequestQueue
-from .result_partition import PipelinedResultPartition
+from .result_partition import BufferWritingResultPartition
 from .view_reader import CreditBasedSequenceNumberingViewReader
 
 SEND_BATCH_BYTES = 256 * 1024
@@ -61,6 +62,10 @@ class ProducerConnection:
         partition_request_timeout_ns: how long a request for an unknown partition waits (Flink
             checks in steps of the time-out, so that the wait there is between one and two of them;
             here it is one).
+
+    Attributes:
+        batch_bytes: no further buffer is handed over once so many bytes were.
+        loss: what became of the connection, if channels were still open; `lost_channels` are those.
     """
 
     _reader_class = CreditBasedSequenceNumberingViewReader
@@ -81,6 +86,9 @@ class ProducerConnection:
         self._decoder = FrameDecoder(Direction.CONSUMER_TO_PRODUCER)
         self.queue = PartitionRequestQueue()
         self.opened_readers: list[CreditBasedSequenceNumberingViewReader] = []
+        self.batch_bytes = SEND_BATCH_BYTES
+        self.loss: TransportError | None = None
+        self.lost_channels: list[int] = []
         self.is_closing = False
         self.wants_data = True
         self._now_ns = 0
@@ -121,9 +129,12 @@ class ProducerConnection:
             self.is_closing = True
             raise
 
-    def receive_eof(self, *, now_ns: int) -> None:
-        """The consumer is gone: release all readers."""
+    def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
+        """The consumer is gone: release all readers; those it had not cancelled are `lost`."""
         self._now_ns = now_ns
+        if self.queue.readers:
+            self.lost_channels = sorted(reader.channel for reader in self.queue.readers.values())
+            self.loss = error or RemoteTransportError("was closed by it")
         for reader in list(self.queue.readers.values()):
             self._release(reader)
         for receiver_id, (_, partition_id) in self._waiting.items():
@@ -145,7 +156,7 @@ class ProducerConnection:
             self._control.clear()
         poll, record, in_flight = self.queue.poll, self._record, self._in_flight
         price = self._credit_per_buffer
-        left_bytes = SEND_BATCH_BYTES
+        left_bytes = self.batch_bytes
         while left_bytes > 0:
             polled = poll()
             if polled is None:
@@ -159,7 +170,7 @@ class ProducerConnection:
                     piece.sequence_number,
                     piece.backlog_buffers,
                     piece.data_type,
-                    0,
+                    piece.buffer.is_compressed,
                     size,
                 )
             )
@@ -201,11 +212,8 @@ class ProducerConnection:
         self._now_ns = now_ns
         for receiver_id, (due_ns, partition_id) in list(self._waiting.items()):
             if now_ns >= due_ns:
-                del self._waiting[receiver_id]
                 self._partitions.stop_waiting(partition_id, receiver_id)
-                self._send_error(
-                    PARTITION_NOT_FOUND, f"Partition {partition_id} not found.", receiver_id
-                )
+                self._refuse(receiver_id)
 
     def _recycle_in_flight(self) -> None:
         for piece in self._in_flight:
@@ -292,7 +300,7 @@ class ProducerConnection:
             # Flink serves several with a union of views; streaming exchanges ask for one each.
             self._send_error(_ILLEGAL_ARGUMENT, f"subpartitions {indices} in one request", None)
             return
-        if message.receiver_id in self.queue.readers:
+        if message.receiver_id in self.queue.readers or message.receiver_id in self._waiting:
             text = f"receiver {message.receiver_id.hex()} has requested a subpartition already"
             self._send_error(_ILLEGAL_STATE, text, None)
             return
@@ -302,7 +310,7 @@ class ProducerConnection:
         reader = self._reader_class(message.receiver_id, channel, message.credit, self._notify)
         index = indices.start_index
 
-        def attach(partition: PipelinedResultPartition) -> None:
+        def attach(partition: BufferWritingResultPartition) -> None:
             self._waiting.pop(message.receiver_id, None)
             try:
                 reader.attach(partition, index)
@@ -321,7 +329,13 @@ class ProducerConnection:
                 self._now_ns + self._timeout_ns,
                 message.partition_id,
             )
-            self._partitions.wait_for(message.partition_id, message.receiver_id, attach)
+            listener = PartitionRequestListener(attach, partial(self._refuse, message.receiver_id))
+            self._partitions.wait_for(message.partition_id, message.receiver_id, listener)
+
+    def _refuse(self, receiver_id: bytes) -> None:
+        """The partition that a request waited for has not come."""
+        _, partition_id = self._waiting.pop(receiver_id)
+        self._send_error(PARTITION_NOT_FOUND, f"Partition {partition_id} not found.", receiver_id)
 
     def _notify(self, reader: CreditBasedSequenceNumberingViewReader) -> None:
         self._notified.append(reader)
@@ -381,9 +395,6 @@ class ProducerConnection:
     def _release(self, reader: CreditBasedSequenceNumberingViewReader) -> None:
         self.queue.remove(reader.receiver_id)
         reader.release()
-        partition = reader.partition
-        if partition is not None and all(each.is_released for each in partition.subpartitions):
-            self._partitions.release(partition)
 
     def _send_error(self, class_name: str, text: str, receiver_id: bytes | None) -> None:
         receiver = InputChannelID(receiver_id) if receiver_id is not None else None

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .channel_selector import ChannelSelector
-from .result_partition import BROADCAST, PipelinedResultPartition
+from .result_partition import BROADCAST, BufferWritingResultPartition
 
 
 class SerializedRecords:
@@ -97,7 +97,7 @@ class RecordWriter:
 
     def __init__(
         self,
-        partition: PipelinedResultPartition,
+        partition: BufferWritingResultPartition,
         selector: ChannelSelector,
         *,
         buffer_timeout_ns: int,

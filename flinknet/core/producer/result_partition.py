@@ -1,5 +1,5 @@
-"""PipelinedResultPartition: everything one subtask produces on one edge, laid into buffers for each
-subpartition.
+"""BufferWritingResultPartition: everything one subtask produces on one edge, laid into buffers for
+each subpartition.
 
 Bytes lie in the buffers exactly as record-by-record writing would have laid them, although they
 come in batches:
@@ -11,12 +11,13 @@ come in batches:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from flinknet.core.buffers import (
     BufferBuilder,
     BufferConsumer,
+    CompleteSlice,
     LocalBufferPool,
 )
 from flinknet.core.probe import FlushReason
@@ -29,6 +30,10 @@ from flinknet.core.wire.events import (
 )
 from flinknet.core.wire.ids import ResultPartitionID
 
+from .approximate_subpartition import PipelinedApproximateSubpartition
+from .key_groups import DEFAULT_MAX_PARALLELISM
+from .partition_type import ResultPartitionType
+from .result_subpartition import ResultSubpartition
 from .subpartition import PipelinedSubpartition
 
 _FULL = int(FlushReason.FULL)
@@ -54,31 +59,64 @@ class RecordBytes(Protocol):
         instant in ns.
         """
 
+    def cut(self, position: int, size_bytes: int, pieces: int) -> list[tuple[int, int, int, int]]:
+        """For each of so many pieces of `size_bytes` from `position` on: how many of its leading
+        bytes continue a record; the records that end in it, their first and last intended instant
+        in ns (0, -1, -1: none).
+        """
 
-class PipelinedResultPartition:
-    """A pipelined, bounded partition (Flink: PipelinedResultPartition).
 
-    Its pool is created from `required = subpartitions + 1` and the maximum `subpartitions *
-    exclusive + floating`.
+class PartitionManager(Protocol):
+    """Who knows all partitions of a TaskManager (ResultPartitionManager)."""
+
+    def register(self, partition: BufferWritingResultPartition) -> None:
+        """Let consumers find the partition. Raises: RuntimeError when it is known already."""
+
+    def handle_consumed(self, partition: BufferWritingResultPartition) -> None:
+        """Every consumer has read the partition and its producer is done with it."""
+
+
+class BufferWritingResultPartition:
+    """Lays records into buffers and buffers into subpartitions (Flink:
+    BufferWritingResultPartition).
+
+    Created without buffers: `setup` creates the pool.
     """
 
     def __init__(
         self,
         partition_id: ResultPartitionID,
-        subpartitions: int,
-        pool: LocalBufferPool,
+        partition_type: ResultPartitionType,
+        subpartitions: Sequence[ResultSubpartition],
+        pool_supplier: Callable[[], LocalBufferPool],
         *,
-        exclusive_buffers: int,
+        target_key_groups: int,
     ) -> None:
         self.partition_id = partition_id
-        self.pool = pool
-        self.subpartitions: Sequence[PipelinedSubpartition] = tuple(
-            PipelinedSubpartition(index, exclusive_buffers) for index in range(subpartitions)
-        )
+        self.partition_type = partition_type
+        self.subpartitions = subpartitions
+        self.target_key_groups = target_key_groups
+        self.manager: PartitionManager | None = None
+        self.pool: LocalBufferPool = None  # type: ignore[assignment]  # until `setup`
+        self._pool_supplier = pool_supplier
         self.is_finished = False
+        self.is_closed = False
         self.is_released = False
-        self._builders: list[BufferBuilder | None] = [None] * subpartitions
+        self._builders: list[BufferBuilder | None] = [None] * len(subpartitions)
         self._broadcast_builder: BufferBuilder | None = None
+        self._segment_bytes = 0  # until `setup`
+
+    def setup(self) -> None:
+        """Create the pool, and register at the manager if there is one.
+
+        Raises: InsufficientBuffersError; RuntimeError when it is set up or registered already.
+        """
+        if self.pool is not None:
+            raise RuntimeError(f"partition {self.partition_id} is set up already")
+        self.pool = self._pool_supplier()
+        self._segment_bytes = self.pool.segment_size_bytes
+        if self.manager is not None:
+            self.manager.register(self)
 
     def emit(self, channel: int, batch: RecordBytes, position: int = 0) -> int:
         """Lay the bytes of `batch` from `position` on into buffers of one channel, or of all
@@ -102,6 +140,10 @@ class PipelinedResultPartition:
         total = len(data)
         is_available = pool.is_available
         while position < total:
+            if builder is None and is_available:
+                position = self._emit_complete(channel, batch, position)
+                if position == total:
+                    break
             if record_bytes:
                 into = position % record_bytes
                 record_end = position - into + record_bytes
@@ -151,6 +193,32 @@ class PipelinedResultPartition:
             self._builders[channel] = builder
         return position
 
+    def _emit_complete(self, channel: int, batch: RecordBytes, position: int) -> int:
+        """Fill whole segments, as long as new records may be begun and are not to be trimmed.
+
+        Returns: the position reached.
+        """
+        data, size = batch.data, self._segment_bytes
+        segments = (len(data) - position) // size
+        if not segments or self._desired_bytes(channel) < size:
+            return position
+        buffers = self.pool.request_while_available(max(channel, 0), segments)
+        slices = []
+        for buffer, mark in zip(
+            buffers, batch.cut(position, size, len(buffers)), strict=True
+        ):
+            reached = position + size
+            buffer.view[:] = data[position:reached]
+            slices.append(CompleteSlice(buffer, *mark, _FULL))
+            position = reached
+        if channel == BROADCAST:
+            copies = [[each.copy() for each in slices] for _ in self.subpartitions[1:]]
+            for subpartition, each in zip(self.subpartitions, (slices, *copies), strict=True):
+                subpartition.add_complete(each)
+        else:
+            self.subpartitions[channel].add_complete(slices)
+        return position
+
     def broadcast_event(self, event: Event, *, is_last: bool = False) -> None:
         """Close all open buffers and put the event behind them in every subpartition; it needs no
         buffer.
@@ -176,24 +244,45 @@ class PipelinedResultPartition:
         """Whether every consumer has acknowledged the end of data."""
         return all(subpartition.is_acknowledged for subpartition in self.subpartitions)
 
+    @property
+    def is_consumed(self) -> bool:
+        """Whether it is complete and no consumer needs it any more."""
+        return self.is_released or (
+            self.is_closed and all(each.is_consumed for each in self.subpartitions)
+        )
+
     def finish(self) -> None:
-        """Append EndOfPartition to every subpartition; nothing can be emitted afterwards."""
+        """Append EndOfPartition to every subpartition; nothing can be emitted afterwards.
+
+        The producer has no more use for the partition then: what Flink's task does next, it closes.
+        """
         self.broadcast_event(EndOfPartitionEvent(), is_last=True)
         self.is_finished = True
+        self.close()
+
+    def close(self) -> None:
+        """The producer is done, or gives up: no more builders, and buffers go back as they are
+        recycled.
+        """
+        if self.is_closed:
+            return
+        self.is_closed = True
+        for builder in (*self._builders, self._broadcast_builder):
+            if builder is not None:
+                builder.close()
+        self._builders = [None] * len(self._builders)
+        self._broadcast_builder = None
+        if self.pool is not None:
+            self.pool.destroy()
 
     def release(self) -> None:
         """Drop all queues and the pool."""
         if self.is_released:
             return
         self.is_released = True
-        for builder in (*self._builders, self._broadcast_builder):
-            if builder is not None:
-                builder.close()
-        self._builders = [None] * len(self._builders)
-        self._broadcast_builder = None
+        self.close()
         for subpartition in self.subpartitions:
             subpartition.release()
-        self.pool.destroy()
 
     def _desired_bytes(self, channel: int) -> int:
         if channel == BROADCAST:
@@ -226,3 +315,64 @@ class PipelinedResultPartition:
             self._broadcast_builder.finish(reason)
             self._broadcast_builder.close()
             self._broadcast_builder = None
+
+
+class PipelinedResultPartition(BufferWritingResultPartition):
+    """A partition that is read while it is made, once (Flink: PipelinedResultPartition).
+
+    It counts its users, the producer and each subpartition's reader, and is released when the last
+    one is done: data survives until the producer closed and every consumer released its view.
+
+    Args:
+        pool: a pool, or what creates one at `setup`.
+    """
+
+    def __init__(
+        self,
+        partition_id: ResultPartitionID,
+        subpartitions: int,
+        pool: LocalBufferPool | Callable[[], LocalBufferPool],
+        *,
+        exclusive_buffers: int,
+        partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED,
+        target_key_groups: int = DEFAULT_MAX_PARALLELISM,
+    ) -> None:
+        is_approximate = partition_type is ResultPartitionType.PIPELINED_APPROXIMATE
+        kind = PipelinedApproximateSubpartition if is_approximate else PipelinedSubpartition
+        own = [kind(index, exclusive_buffers) for index in range(subpartitions)]
+        super().__init__(
+            partition_id,
+            partition_type,
+            tuple(own),
+            (lambda: pool) if isinstance(pool, LocalBufferPool) else pool,
+            target_key_groups=target_key_groups,
+        )
+        if isinstance(pool, LocalBufferPool):
+            self.setup()
+        self.users = subpartitions + 1
+        self._consumed: set[int] = set()
+        for subpartition in own:
+            subpartition.on_consumed = self.handle_consumed_subpartition
+
+    def handle_consumed_subpartition(self, index: int) -> None:
+        """The view of a subpartition was released; only the first time counts."""
+        if not self.is_released and index not in self._consumed:
+            self._consumed.add(index)
+            self._end_use()
+
+    def close(self) -> None:
+        """The producer is done with it."""
+        if not self.is_closed:
+            super().close()
+            self._end_use()
+
+    def _end_use(self) -> None:
+        self.users -= 1
+        if self.users < 0:
+            raise RuntimeError(f"partition {self.partition_id} has fewer than no users")
+        if self.users:
+            return
+        if self.manager is not None:
+            self.manager.handle_consumed(self)
+        else:
+            self.release()

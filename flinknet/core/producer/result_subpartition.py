@@ -42,8 +42,12 @@ class ResultSubpartitionView(Protocol):
         """Whether nothing will ever come any more."""
 
     @property
+    def queued_elements(self) -> int:
+        """Buffers and events that wait to be read."""
+
+    @property
     def buffers_in_backlog(self) -> int:
-        """Data buffers that wait to be read."""
+        """Data buffers among them."""
 
     def poll(self) -> BufferSlice | None:
         """The next buffer, slice of an open buffer, or event; None if nothing may leave now."""

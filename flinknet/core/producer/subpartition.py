@@ -13,22 +13,21 @@ Invariants: `buffers_in_backlog` is the number of data consumers in the queue; s
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
-from flinknet.core.buffers import BufferConsumer, BufferSlice, DataType
+from flinknet.core.buffers import BufferConsumer, BufferSlice, CompleteSlice, DataType
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.probe import FlushReason
+
+from .result_subpartition import BufferAvailabilityListener, ResultSubpartitionView
 
 UNLIMITED_BYTES = 2**31 - 1
 _EVENT, _FLUSH = int(FlushReason.EVENT), int(FlushReason.FLUSH)
 _PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
 
 
-class BufferAvailabilityListener(Protocol):
-    """Who reads a subpartition; told on the edge from "nothing to read" to "something to read"."""
-
-    def notify_data_available(self) -> None:
-        """There is a finished buffer, an event, or flushed bytes."""
+def _nobody_counts(_index: int) -> None:
+    """A subpartition without a partition that counts its users."""
 
 
 class PipelinedSubpartition:
@@ -48,6 +47,7 @@ class PipelinedSubpartition:
         "is_blocked",
         "is_finished",
         "is_released",
+        "on_consumed",
     )
 
     def __init__(self, index: int, exclusive_buffers: int) -> None:
@@ -60,10 +60,11 @@ class PipelinedSubpartition:
         self.is_blocked = False
         self.is_acknowledged = False
         self._flush_requested = False
-        self._queue: deque[BufferConsumer] = deque()
+        self._queue: deque[BufferConsumer | CompleteSlice] = deque()
         self._priority_elements = 0
         self._sequence_number = 0
         self._listener: BufferAvailabilityListener | None = None
+        self.on_consumed: Callable[[int], None] = _nobody_counts
 
     @property
     def queued_elements(self) -> int:
@@ -80,8 +81,16 @@ class PipelinedSubpartition:
         """Whether a reader was attached; a pipelined subpartition is read once."""
         return self._listener is not None
 
-    def create_read_view(self, listener: BufferAvailabilityListener) -> None:
-        """Attach the one reader. It must ask by itself whether there is data already."""
+    @property
+    def is_consumed(self) -> bool:
+        """Whether its one reader is done."""
+        return self.is_released
+
+    def create_read_view(self, listener: BufferAvailabilityListener) -> ResultSubpartitionView:
+        """Attach the one reader. It must ask by itself whether there is data already.
+
+        Returns: what it polls, the subpartition itself.
+        """
         if self.is_released:
             raise RuntimeError(f"subpartition {self.index} is released")
         if self._listener is not None:
@@ -90,8 +99,9 @@ class PipelinedSubpartition:
                 " a pipelined subpartition can be consumed once"
             )
         self._listener = listener
+        return self
 
-    def add(self, consumer: BufferConsumer, *, is_last: bool = False) -> int:
+    def add(self, consumer: BufferConsumer | CompleteSlice, *, is_last: bool = False) -> int:
         """Append a buffer or event.
 
         Returns: the buffer size in bytes that the consumer side wishes for, -1 if the subpartition
@@ -115,6 +125,25 @@ class PipelinedSubpartition:
             self._listener.notify_data_available()
         return self.buffer_size_bytes
 
+    def add_complete(self, slices: Sequence[CompleteSlice]) -> None:
+        """Append whole buffers, as `add` would one by one: of those behind the first two the reader
+        is not told.
+        """
+        if self.is_finished or self.is_released or self._priority_elements:
+            for each in slices:
+                self.add(each)
+            return
+        queue = self._queue
+        before = len(queue)
+        queue.extend(slices)
+        self.buffers_in_backlog += len(slices)
+        if (
+            before < 2 <= len(queue)
+            and self._listener is not None
+            and not (self._flush_requested or self.is_blocked)
+        ):
+            self._listener.notify_data_available()
+
     def flush(self) -> None:
         """Make what is there readable (the buffer timeout's beat); a no-op if nothing is new."""
         queue = self._queue
@@ -136,7 +165,7 @@ class PipelinedSubpartition:
             return None
         while True:
             consumer = queue[0]
-            piece = consumer.build()
+            piece: BufferSlice = consumer.build()
             is_finished = consumer.is_finished
             if count == 1:
                 self._flush_requested = False
@@ -147,7 +176,8 @@ class PipelinedSubpartition:
                 count -= 1
                 if self._priority_elements:
                     self._priority_elements -= 1
-                consumer.buffer.references -= 1  # never the last: the slice has one
+                if consumer is not piece:
+                    consumer.buffer.references -= 1  # never the last: the slice has one
                 if consumer.is_buffer:
                     self.buffers_in_backlog -= 1
                 if self.exclusive_buffers == 0:
@@ -207,11 +237,14 @@ class PipelinedSubpartition:
 
     def release(self) -> None:
         """Drop everything; nothing can be read or added any more."""
+        if self.is_released:
+            return
         self.is_released = True
         while self._queue:
             self._queue.popleft().close()
         self.buffers_in_backlog = 0
         self._priority_elements = 0
+        self.on_consumed(self.index)
 
     def _finished_buffers(self) -> int:
         queue = self._queue

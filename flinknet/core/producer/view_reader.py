@@ -13,8 +13,8 @@ from flinknet.core.buffers import BufferSlice
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.errors import CreditExceededError
 
-from .result_partition import PipelinedResultPartition
-from .subpartition import PipelinedSubpartition
+from .result_partition import BufferWritingResultPartition
+from .result_subpartition import ResultSubpartitionView
 
 
 class CreditBasedSequenceNumberingViewReader:
@@ -47,20 +47,19 @@ class CreditBasedSequenceNumberingViewReader:
         self.is_enqueued = False
         self.starved_ns = 0
         self.starved_since_ns = -1
-        self.partition: PipelinedResultPartition | None = None
-        self.subpartition: PipelinedSubpartition | None = None
+        self.partition: BufferWritingResultPartition | None = None
+        self.subpartition: ResultSubpartitionView | None = None
         self._notify = notify
 
-    def attach(self, partition: PipelinedResultPartition, index: int) -> None:
+    def attach(self, partition: BufferWritingResultPartition, index: int) -> None:
         """Start reading a subpartition. Raises: IndexError, RuntimeError if it was requested
         before.
         """
         if not 0 <= index < len(partition.subpartitions):
             raise IndexError(f"partition {partition.partition_id} has no subpartition {index}")
-        subpartition = partition.subpartitions[index]
-        subpartition.create_read_view(self)
+        view = partition.subpartitions[index].create_read_view(self)
         self.partition = partition
-        self.subpartition = subpartition
+        self.subpartition = view
         self.notify_data_available()
 
     def notify_data_available(self) -> None:

