@@ -1,0 +1,203 @@
+"""Buffers: each data buffer of a channel with its whole life, from the first record in it to the
+instant at which its consumer was done with it.
+
+Producer and consumer write files of their own, so the events of one channel are brought together
+here, by their sequence number, in a work unit that reads only the blocks which hold that channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.trace import TraceReader
+
+from .units import Answer, EventColumns, IntArray, RecordedRun
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_UNIT_SCHEMA = pa.schema(
+    [
+        ("run", pa.int64()),
+        ("files", pa.list_(pa.string())),
+        ("channel", pa.int64()),
+        ("from_ns", pa.int64()),
+        ("to_ns", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelUnit:
+    """One channel of a run, in all its files, and the window that counts."""
+
+    run: int
+    files: list[str]
+    channel: int
+    from_ns: int
+    to_ns: int
+
+
+ChannelQuestion = Callable[[ChannelUnit, EventColumns], Iterable[Answer]]
+"""Runs in an executor: the unit and all events of its channel in, rows of the answer out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChannelBuffers:
+    """Data buffers of one channel that were sent, received and consumed; columns int64, ascending
+    by sequence number.
+
+    `first_record_ns` is when its first record came, as far as it is known: the buffers of a record
+    that spans several take the instant of the record; -1 without record instants.
+    """
+
+    sequence_number: IntArray
+    first_record_ns: IntArray
+    sent_ns: IntArray
+    received_ns: IntArray
+    consumed_ns: IntArray
+    records: IntArray
+    payload_bytes: IntArray
+    reason: IntArray
+
+
+def channel_units(runs: Sequence[RecordedRun]) -> list[ChannelUnit]:
+    """A unit for each channel of each run."""
+    return [
+        ChannelUnit(
+            run.run,
+            [str(file.absolute()) for file in run.files],
+            info.index,
+            run.from_ns,
+            run.to_ns,
+        )
+        for run in runs
+        for info in run.manifest.channels
+    ]
+
+
+def ask_channels(
+    spark: SparkSession,
+    units: Sequence[ChannelUnit],
+    question: ChannelQuestion,
+    columns: Sequence[str],
+    schema: str,
+) -> DataFrame:
+    """Put a question to the events of each channel.
+
+    Args:
+        question: see ChannelQuestion.
+        columns: of the trace that the question needs.
+        schema: of the answer, as a Spark DDL string.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType, _parse_datatype_string
+
+    parsed = _parse_datatype_string(schema)
+    assert isinstance(parsed, StructType)
+    answer_schema = to_arrow_schema(parsed)
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                unit = ChannelUnit(**row)
+                for rows in question(unit, read_channel(unit, columns)):
+                    yield pa.RecordBatch.from_pydict(rows, schema=answer_schema)
+
+    rows = [asdict(unit) for unit in units]
+    frame = spark.createDataFrame(pa.Table.from_pylist(rows, schema=_UNIT_SCHEMA))
+    return frame.repartition(max(1, len(units)), "channel").mapInArrow(answer, schema)
+
+
+def read_channel(unit: ChannelUnit, columns: Sequence[str]) -> EventColumns:
+    """All events of the unit's channel, in the order of their instants."""
+    parts: dict[str, list[IntArray]] = {name: [] for name in columns}
+    for file in unit.files:
+        with TraceReader(Path(file)) as reader:
+            for block in reader.events(columns, channels=(unit.channel,)):
+                for name in columns:
+                    parts[name].append(block[name].astype(np.int64))
+    joined = {
+        name: np.concatenate(each) if each else np.zeros(0, np.int64)
+        for name, each in parts.items()
+    }
+    by_instant = np.argsort(joined["at_ns"], kind="stable")
+    return {name: values[by_instant] for name, values in joined.items()}
+
+
+BUFFER_COLUMNS = (
+    "at_ns",
+    "point",
+    "kind",
+    "data_type",
+    "reason",
+    "sequence_number",
+    "payload_bytes",
+    "records",
+    "first_record_ns",
+)
+"""What `paired_buffers` needs."""
+
+
+def paired_buffers(events: EventColumns) -> ChannelBuffers:
+    """Bring the events of one channel together, buffer by buffer.
+
+    A buffer that is missing at one of its three points (it was under way when the recording ended)
+    is left out.
+    """
+    is_data = (events["kind"] == MessageKind.BUFFER_RESPONSE) & np.isin(
+        events["data_type"], list(IS_BUFFER)
+    )
+    sent, received, consumed = (
+        _by_number(events, is_data & (events["point"] == point))
+        for point in (TracePoint.SENT, TracePoint.RECEIVED, TracePoint.CONSUMED)
+    )
+    number = np.intersect1d(
+        np.intersect1d(sent["sequence_number"], received["sequence_number"]),
+        consumed["sequence_number"],
+    )
+    sent, received, consumed = (
+        {
+            name: values[np.searchsorted(rows["sequence_number"], number)]
+            for name, values in rows.items()
+        }
+        for rows in (sent, received, consumed)
+    )
+    return ChannelBuffers(
+        sequence_number=number,
+        first_record_ns=_filled_back(sent["first_record_ns"]),
+        sent_ns=sent["at_ns"],
+        received_ns=received["at_ns"],
+        consumed_ns=consumed["at_ns"],
+        records=np.maximum(sent["records"], 0),
+        payload_bytes=sent["payload_bytes"],
+        reason=sent["reason"],
+    )
+
+
+def _by_number(events: EventColumns, keep: IntArray) -> EventColumns:
+    rows = {name: values[keep] for name, values in events.items()}
+    _, first = np.unique(rows["sequence_number"], return_index=True)
+    return {name: values[first] for name, values in rows.items()}
+
+
+def _filled_back(first_record_ns: IntArray) -> IntArray:
+    """Each unknown instant replaced by the next known one, for that is the record it is part of."""
+    known = np.flatnonzero(first_record_ns >= 0)
+    if not len(known):
+        return first_record_ns
+    next_known = np.searchsorted(known, np.arange(len(first_record_ns)))
+    filled: IntArray = np.where(
+        next_known < len(known),
+        first_record_ns[known[np.minimum(next_known, len(known) - 1)]],
+        -1,
+    )
+    return filled
