@@ -106,6 +106,11 @@ class NetworkConfig:
         "taskmanager.network.partition-request-timeout", 10_000_000_000
     )
 
+    @property
+    def is_tls(self) -> bool:
+        """Whether connections of the data port are encrypted."""
+        return self.ssl_internal_enabled and self.ssl_data_enabled
+
 
 @dataclass(frozen=True, slots=True)
 class RecordSize:

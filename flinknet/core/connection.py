@@ -10,18 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from flinknet.errors import TransportError
+
 
 class Connection(Protocol):
-    """One end of one TCP connection of the data port.
+    """One end of one TCP connection of the data port."""
 
-    Attributes:
-        is_closing: the driver must close once everything was sent.
-        wants_data: while False the driver must leave what arrives in the socket (Netty: auto-read).
-            It changes within `receive_data` and `handle_deadline` only.
-    """
+    @property
+    def is_closing(self) -> bool:
+        """Whether the driver must close once everything was sent."""
 
-    is_closing: bool
-    wants_data: bool
+    @property
+    def wants_data(self) -> bool:
+        """While False the driver must leave what arrives in the socket (Netty: auto-read). It
+        changes within `receive_data` and `handle_deadline` only.
+        """
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
         """Take bytes from the peer, in order, cut anywhere. The view may be reused after the call.
@@ -29,8 +32,13 @@ class Connection(Protocol):
         Raises: RemoteProtocolError; the driver must then send what is left to send and close.
         """
 
-    def receive_eof(self, *, now_ns: int) -> None:
-        """The peer closed or the connection broke: fail or release every channel on it."""
+    def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
+        """The peer closed or the connection broke: fail or release every channel on it.
+
+        Args:
+            error: what became of the connection, for "the connection to … {error}"; None: the peer
+                closed it.
+        """
 
     def data_to_send(self, *, now_ns: int) -> Sequence[bytes | memoryview]:
         """Pieces to send, in order; empty if there is nothing.

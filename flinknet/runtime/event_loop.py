@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import selectors
 import socket
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ from flinknet.core.connection import Connection
 from flinknet.tasks.source import STEPS_PER_TURN
 
 from .clock import monotonic_ns
+from .selector import create_selector, sleep_until_ready
 from .transport import RECEIVE_BYTES, TcpTransport
 
 SPIN_NS = 200_000
@@ -44,12 +44,15 @@ class EventLoop:
 
     Args:
         may_spin: there is a core for each process, so that polling takes nothing from the others.
+        transport: how readiness is asked for: nio, epoll or auto (see `selector.create_selector`).
+
+    Raises: ConfigError for a transport that is not known or not there.
     """
 
-    def __init__(self, *, may_spin: bool) -> None:
-        self._selector = selectors.DefaultSelector()
+    def __init__(self, *, may_spin: bool, transport: str = "auto") -> None:
+        self._selector = create_selector(transport)
         self._transports: list[TcpTransport] = []
-        self._receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
+        self.receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         self.tasks: Sequence[Task] = ()
         self._may_spin = may_spin
         self._mean_wait_ns = IDLE_WAIT_NS
@@ -65,18 +68,20 @@ class EventLoop:
         """Forget a descriptor."""
         self._selector.unregister(sock)
 
-    def add_transport(
-        self, sock: socket.socket, connection: Connection, *, is_connecting: bool = False
-    ) -> TcpTransport:
-        """Drive a connection over a socket."""
+    def add_writer(self, sock: socket.socket, callback: Callable[[], None]) -> None:
+        """Call back when a socket that is no transport yet can be written: it is connected, or
+        failed to be.
+        """
+        self._selector.register(sock, selectors.EVENT_WRITE, callback)
+
+    def remove_writer(self, sock: socket.socket) -> None:
+        """Forget a socket."""
+        self._selector.unregister(sock)
+
+    def add_transport(self, sock: socket.socket, connection: Connection) -> TcpTransport:
+        """Drive a connection over a socket that is connected."""
         transport = TcpTransport(
-            sock,
-            connection,
-            self._receive_buffer,
-            monotonic_ns,
-            self._watch,
-            self._forget,
-            is_connecting=is_connecting,
+            sock, connection, self.receive_buffer, monotonic_ns, self._watch, self._forget
         )
         self._watch(transport)
         self._transports.append(transport)
@@ -149,8 +154,7 @@ class EventLoop:
                 now_ns = monotonic_ns()
         timeout_ns -= now_ns - begun_ns
         if not ready and timeout_ns > 0:
-            select.select([self._selector.fileno()], [], [], timeout_ns / 1e9)
-            ready = self._selector.select(0)
+            ready = sleep_until_ready(self._selector, timeout_ns / 1e9)
             asleep_ns, now_ns = now_ns, monotonic_ns()
             self.slept_ns += now_ns - asleep_ns
         waited_ns = now_ns - begun_ns

@@ -1,54 +1,141 @@
-"""Sockets of the data port: port ranges, and errors that say which port and what to do."""
+"""Sockets of the data port, with Flink's options set: the listening one, accepted ones, connecting
+ones.
+
+Flink: NettyServer and NettyClient, NettyConfig.
+"""
 
 from __future__ import annotations
 
 import errno
+import os
 import socket
 
-from flinknet.errors import ConfigError, LocalTransportError
+from flinknet.config import NetworkConfig
+from flinknet.errors import ConfigError, LocalTransportError, RemoteTransportError, TransportError
 
 PORT_MAX = 65_535
 
+_GONE = {
+    errno.ECONNRESET: "was reset by it",
+    errno.EPIPE: "was closed by it",
+    errno.ETIMEDOUT: "is dead: nothing was acknowledged and keep-alive went unanswered",
+    errno.EHOSTUNREACH: "is dead: its host cannot be reached",
+    errno.ENETUNREACH: "is dead: its network cannot be reached",
+}
+"""What an errno says about the peer; any other is a fault of this side."""
 
-def bind_data_port(host: str, ports: str) -> socket.socket:
-    """Listen on the first free port of `ports`: a number, a range "50100-50200", or a list; 0 for
-    any.
+
+def listen(network: NetworkConfig) -> socket.socket:
+    """Listen on the first free port of `taskmanager.data.bind-port` (else `taskmanager.data.port`):
+    a number, a range "50100-50200", or a list of both; 0 for any.
 
     Raises: ConfigError for text that is no port; LocalTransportError naming the range when none is
-        free.
+        free, and at once for any other fault.
     """
-    for port in _ports(ports):
-        server = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    host, ports = network.bind_host, network.bind_port or network.data_port
+    key = "taskmanager.data.bind-port" if network.bind_port else "taskmanager.data.port"
+    for port in _ports(ports, key):
+        server = _open(host)
         try:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            _set_buffer_sizes(server, network)
             server.bind((host, port))
-            server.listen()
+            if network.server_backlog:
+                server.listen(network.server_backlog)
+            else:
+                server.listen()
+            server.setblocking(False)
             return server
         except OSError as error:
             server.close()
             if error.errno != errno.EADDRINUSE:
                 raise LocalTransportError(
                     f"cannot listen on {host}:{port}: {error.strerror};"
-                    " check taskmanager.bind-host and taskmanager.data.port"
+                    f" check taskmanager.bind-host and {key}"
                 ) from error
     raise LocalTransportError(
-        f"cannot listen on {host}: every port of {ports} is in use; give taskmanager.data.port a"
+        f"cannot listen on {host}: every port of {ports} is in use; give {key} a"
         " range such as 50100-50200 (one port for each task manager), or 0 for any free one"
     )
 
 
-def connect_to(address: tuple[str, int]) -> socket.socket:
-    """A non-blocking socket that is connecting, with Flink's client options."""
-    host, port = address
-    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+def accept(server: socket.socket) -> socket.socket:
+    """The next accepted connection; it has the buffer sizes of the listening socket.
+
+    Netty turns Nagle's algorithm off on accepted sockets too.
+    """
+    sock, _ = server.accept()
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    sock.connect_ex((host, port))
     return sock
 
 
-def _ports(ports: str) -> list[int]:
+def connect(address: tuple[str, int], network: NetworkConfig) -> socket.socket:
+    """A non-blocking socket that is connecting, with Flink's client options.
+
+    Raises: TransportError when it fails at once.
+    """
+    sock = _open(address[0])
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _set_keep_alive(sock, network)
+        _set_buffer_sizes(sock, network)
+        code = sock.connect_ex(address)
+    except OSError as error:
+        sock.close()
+        raise LocalTransportError(
+            f"cannot connect to {address[0]}:{address[1]}: {error.strerror}"
+        ) from error
+    if code not in (0, errno.EINPROGRESS):
+        sock.close()
+        raise connect_error(code)
+    return sock
+
+
+def connect_error(code: int) -> TransportError:
+    """Why no connection came up, from an errno."""
+    if code in (errno.EMFILE, errno.ENFILE):
+        return LocalTransportError("too many open files; raise the limit (ulimit -n)")
+    return RemoteTransportError(os.strerror(code))
+
+
+def loss_of(error: OSError) -> TransportError:
+    """What became of a connection, for "connection to … {text}" (Flink:
+    CreditBasedPartitionRequestClientHandler.exceptionCaught).
+    """
+    text = _GONE.get(error.errno or 0)
+    if text is not None:
+        return RemoteTransportError(text)
+    return LocalTransportError(f"failed on this side: {os.strerror(error.errno or 0)}")
+
+
+def _open(host: str) -> socket.socket:
+    try:
+        return socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise connect_error(error.errno or 0) from error
+
+
+def _set_keep_alive(sock: socket.socket, network: NetworkConfig) -> None:
+    """Keep-alive is always on; its three numbers are the system's unless configured."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", network.keep_alive_idle_s),
+        ("TCP_KEEPINTVL", network.keep_alive_interval_s),
+        ("TCP_KEEPCNT", network.keep_alive_count),
+    ):
+        if value is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def _set_buffer_sizes(sock: socket.socket, network: NetworkConfig) -> None:
+    if network.send_receive_buffer_bytes:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, network.send_receive_buffer_bytes)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, network.send_receive_buffer_bytes)
+
+
+def _ports(ports: str, key: str) -> list[int]:
     found: list[int] = []
     try:
         for part in ports.split(","):
@@ -59,7 +146,7 @@ def _ports(ports: str) -> list[int]:
             found.extend(range(first, last + 1))
     except ValueError:
         raise ConfigError(
-            f"taskmanager.data.port {ports!r} is no port; give a number, a range such as"
-            " 50100-50200, or a list of both"
+            f"{key} {ports!r} is no port; give a number, a range such as 50100-50200, or a list of"
+            " both"
         ) from None
     return found

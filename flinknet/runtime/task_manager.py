@@ -10,14 +10,13 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import socket
 import traceback
 from contextlib import suppress
 from multiprocessing.connection import Connection as Pipe
 
 from flinknet import errors
 from flinknet.core.buffers import NetworkBufferPool
-from flinknet.core.consumer import ConsumerConnection, SingleInputGate
+from flinknet.core.consumer import SingleInputGate
 from flinknet.core.producer import (
     BROADCAST,
     BroadcastSelector,
@@ -27,11 +26,15 @@ from flinknet.core.producer import (
     RecordWriter,
     ResultPartitionManager,
 )
-from flinknet.errors import FlinknetError
+from flinknet.errors import (
+    FlinknetError,
+    RemoteTransportError,
+    TransportError,
+    failed_channels,
+)
 from flinknet.histogram import LogLinearHistogram
 from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
 from flinknet.tasks.assembly import create_gate, create_partition, segments_of
-from flinknet.tasks.flow_control import create_consumer_connection, create_producer_connection
 from flinknet.tasks.partitioners import create_selector
 from flinknet.tasks.sink import delay_of
 from flinknet.trace.manifest import ProcessInfo
@@ -42,9 +45,11 @@ from flinknet.workload.arrivals import ScheduledArrivals
 from flinknet.workload.sink import LatencySink
 
 from . import messages as say
+from .client_factory import ConnectionID
 from .clock import monotonic_ns, process_time_ns
+from .connection_manager import AcceptedConnection, ConnectionManager
 from .event_loop import EventLoop
-from .sockets import bind_data_port, connect_to
+from .protocol import DataProtocol
 
 SAMPLE_INTERVAL_NS = 200_000_000
 
@@ -62,14 +67,13 @@ class TaskManager:
         self._deployment = spec.deployment
         self._scenario = spec.deployment.scenario
         self._network = self._scenario.network
-        self._loop = EventLoop(may_spin=spec.has_own_core)
+        self._loop = EventLoop(may_spin=spec.has_own_core, transport=self._network.transport)
         self._pool = NetworkBufferPool(segments_of(self._network), self._network.segment_size_bytes)
         self._partitions = ResultPartitionManager()
         self._own_partitions: dict[int, PipelinedResultPartition] = {}
         self._gates: dict[int, SingleInputGate] = {}
         self._sources: list[SourceTask] = []
         self._sinks: list[SinkTask] = []
-        self._producer_connections: list[ProducerConnection] = []
         writer = None
         if spec.trace_path is not None:
             process = ProcessInfo(spec.name, spec.trace_path.name, os.getpid())
@@ -83,27 +87,35 @@ class TaskManager:
         self._next_flush_ns = 0
         self._busy_share = 0.0
         self._stolen_share = 0.0
-        self._peers: dict[str, ConsumerConnection] = {}
+        protocol = DataProtocol(
+            self._scenario.flow_control,
+            self._partitions,
+            self._recorder,
+            {channel.receiver_id: channel.index for channel in self._deployment.channels},
+            partition_request_timeout_ns=self._network.partition_request_timeout_ns,
+            segment_size_bytes=self._network.segment_size_bytes,
+        )
+        self._connections = ConnectionManager(self._network, self._loop, protocol, monotonic_ns)
 
     def run(self) -> None:
         """Live from bind to exit."""
         self._loop.add_reader(self._pipe.fileno(), self._receive_control)
-        server = bind_data_port(self._network.bind_host, self._network.data_port)
-        server.setblocking(False)
-        self._loop.add_reader(server, lambda: self._accept(server))
-        self._pipe.send(say.Bound(server.getsockname()[1]))
+        self._pipe.send(say.Bound(self._connections.start()))
         self._open_channels(self._await(say.Connect))
         while not self._is_ready():
-            self._loop.run_once()
-            self._check_errors()
+            self._turn()
         self._pipe.send(say.Ready())
         start = self._await(say.Start)
         self._start_tasks(start)
         self._work(start)
         self._pipe.send(self._report())
         self._await(say.Exit)
+        self._connections.close()
         self._loop.close()
-        server.close()
+
+    @property
+    def _producer_connections(self) -> list[ProducerConnection]:
+        return [each.connection for each in self._connections.server.accepted]
 
     def close_trace(self) -> None:
         """Save what was recorded; for the way out after an error."""
@@ -116,25 +128,17 @@ class TaskManager:
                 if isinstance(message, kind):
                     self._inbox.remove(message)
                     return message
-            self._loop.run_once()
-            self._check_errors()
+            self._turn()
+
+    def _turn(self) -> None:
+        """A turn of the loop while connections may be in the making."""
+        factory = self._connections.client_factory
+        self._loop.run_once(until_ns=factory.next_deadline_ns())
+        factory.handle_deadline(now_ns=monotonic_ns())
+        self._check_errors()
 
     def _receive_control(self) -> None:
         self._inbox.append(self._pipe.recv())  # EOFError ends the process: see main
-
-    def _accept(self, server: socket.socket) -> None:
-        sock, _ = server.accept()
-        # Netty turns Nagle's algorithm off on accepted sockets too.
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = create_producer_connection(
-            self._scenario.flow_control,
-            self._partitions,
-            self._recorder,
-            {channel.receiver_id: channel.index for channel in self._deployment.channels},
-            partition_request_timeout_ns=self._network.partition_request_timeout_ns,
-        )
-        self._producer_connections.append(connection)
-        self._loop.add_transport(sock, connection)
 
     def _open_channels(self, connect: object) -> None:
         assert isinstance(connect, say.Connect)
@@ -151,20 +155,10 @@ class TaskManager:
         deployed = self._deployment.channels_of_consumer(consumer)
         for channel, each in zip(gate.channels, deployed, strict=True):
             task_manager = self._deployment.producer_task_managers[each.producer]
-            connection = self._connection_to(task_manager, connect.addresses[task_manager])
-            connection.request_subpartition(channel, now_ns=monotonic_ns())
-
-    def _connection_to(self, task_manager: int, address: tuple[str, int]) -> ConsumerConnection:
-        """The one connection to another TaskManager, opened when it is first needed."""
-        name = f"tm-{task_manager} at {address[0]}:{address[1]}"
-        connection = self._peers.get(name)
-        if connection is None:
-            connection = create_consumer_connection(
-                self._scenario.flow_control, name, self._recorder
+            connection = self._connections.create_client(
+                ConnectionID(task_manager, connect.addresses[task_manager], each.edge)
             )
-            self._peers[name] = connection
-            self._loop.add_transport(connect_to(address), connection, is_connecting=True)
-        return connection
+            connection.request_subpartition(channel, now_ns=monotonic_ns())
 
     def _is_ready(self) -> bool:
         return all(
@@ -292,9 +286,24 @@ class TaskManager:
         )
 
     def _check_errors(self) -> None:
-        for connection in self._peers.values():
-            if connection.error is not None:
-                raise connection.error
+        for client in self._connections.client_factory.connections:
+            if client.error is not None:
+                raise client.error
+        for accepted in self._connections.server.accepted:
+            if accepted.connection.loss is not None:
+                raise self._loss_of(accepted)
+
+    def _loss_of(self, accepted: AcceptedConnection) -> TransportError:
+        """What to tell of a consumer that went away with channels open."""
+        loss, channels = accepted.connection.loss, accepted.connection.lost_channels
+        assert loss is not None
+        consumers = (self._deployment.channels[index].consumer for index in channels if index >= 0)
+        names = {f"tm-{self._deployment.consumer_task_managers[each]}" for each in consumers}
+        peer = f"{' and '.join(sorted(names)) or 'a consumer'} at {accepted.peer}"
+        text = f"the connection from {peer} {loss}"
+        if isinstance(loss, RemoteTransportError):
+            text += "; that task manager may be lost"
+        return type(loss)(f"{text}. {failed_channels(channels)}", peer, channels)
 
     def _starved_ns(self) -> dict[int, int]:
         """Credit-starved time of each channel that was ever read from here, so far."""

@@ -6,7 +6,9 @@ import socket
 from collections.abc import Callable
 
 from flinknet.core.connection import Connection
-from flinknet.errors import RemoteProtocolError
+from flinknet.errors import RemoteProtocolError, TransportError
+
+from .sockets import loss_of
 
 RECEIVE_BYTES = 128 * 1024
 """Read at most this much in one go: four segments, and what was read is still in the cache."""
@@ -24,7 +26,7 @@ class TcpTransport:
     """Carries the bytes of one connection.
 
     Args:
-        sock: connected or connecting; owned by the transport from now on.
+        sock: connected; owned by the transport from now on.
         watch: told when `wants_to_read` or `wants_to_write` have changed.
         forget: told just before the socket is closed.
     """
@@ -37,14 +39,11 @@ class TcpTransport:
         clock: Callable[[], int],
         watch: Callable[[TcpTransport], None],
         forget: Callable[[TcpTransport], None],
-        *,
-        is_connecting: bool = False,
     ) -> None:
         sock.setblocking(False)
         self.sock = sock
         self.connection = connection
         self.is_closed = False
-        self.is_connecting = is_connecting
         self.sent_bytes = 0
         self.received_bytes = 0
         self._receive_buffer = receive_buffer
@@ -52,14 +51,12 @@ class TcpTransport:
         self._watch = watch
         self._forget = forget
         self._unsent: list[memoryview] = []
-        self._is_waiting = is_connecting
-        self._is_reading = not is_connecting
+        self._is_waiting = False
+        self._is_reading = True
 
     @property
     def wants_to_read(self) -> bool:
-        """Whether what arrives is to be read; not while connecting, nor while the connection wants
-        none.
-        """
+        """Whether what arrives is to be read: not while the connection wants none."""
         return self._is_reading
 
     @property
@@ -79,7 +76,7 @@ class TcpTransport:
         changed.
         """
         wants_data = self.connection.wants_data
-        if wants_data != self._is_reading and not self.is_connecting and not self.is_closed:
+        if wants_data != self._is_reading and not self.is_closed:
             self._is_reading = wants_data
             self._watch(self)
 
@@ -89,8 +86,9 @@ class TcpTransport:
             count = self.sock.recv_into(self._receive_buffer)
         except BlockingIOError:
             return
-        except OSError:
-            count = 0
+        except OSError as error:
+            self.close(loss_of(error))
+            return
         if count == 0:
             self.close()
             return
@@ -105,14 +103,7 @@ class TcpTransport:
             self.follow_wants_data()
 
     def handle_writable(self) -> None:
-        """The socket takes bytes again, or is connected, or failed to."""
-        if self.is_connecting:
-            error = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            if error:
-                self.close()
-                return
-            self.is_connecting = False
-            self._is_reading = self.connection.wants_data
+        """The socket takes bytes again."""
         self._set_waiting(False)
         self.pump()
 
@@ -133,14 +124,14 @@ class TcpTransport:
                     pieces = [memoryview(piece) for piece in out]
             self._unsent = self._send(pieces)
 
-    def close(self) -> None:
-        """Close the socket and tell the connection."""
+    def close(self, error: TransportError | None = None) -> None:
+        """Close the socket and tell the connection, and why."""
         if self.is_closed:
             return
         self.is_closed = True
         self._forget(self)
         self.sock.close()
-        self.connection.receive_eof(now_ns=self._clock())
+        self.connection.receive_eof(now_ns=self._clock(), error=error)
 
     def _send(self, pieces: list[memoryview]) -> list[memoryview]:
         """Send once. Returns: what the socket did not take."""
@@ -149,8 +140,8 @@ class TcpTransport:
         except BlockingIOError:
             self._set_waiting(True)
             return pieces
-        except OSError:
-            self.close()
+        except OSError as error:
+            self.close(loss_of(error))
             return []
         self.sent_bytes += count
         index = 0

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from flinknet.errors import TransportError
 from flinknet.simulator.faults import FaultPlan, Interval, LinkFaults
 from flinknet.simulator.link import LinkEnd, LinkSettings, SendCosts, SimulatedLink
 
@@ -24,7 +25,7 @@ class Line:
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
         self.heard.append((now_ns, bytes(data)))
 
-    def receive_eof(self, *, now_ns: int) -> None:
+    def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
         self.ended_ns = now_ns
 
     def data_to_send(self, *, now_ns: int) -> Sequence[bytes | memoryview]:

@@ -18,6 +18,7 @@ from flinknet.core.wire.messages import (
     BacklogAnnouncement,
     BufferResponse,
     CancelPartitionRequest,
+    CloseRequest,
     ErrorResponse,
     Message,
     PartitionRequest,
@@ -31,10 +32,13 @@ from flinknet.errors import (
     CreditExceededError,
     FlinknetError,
     FrameCorruptedError,
+    LocalTransportError,
     PartitionNotFoundError,
     ProducerFailedError,
     RemoteProtocolError,
     RemoteTransportError,
+    TransportError,
+    failed_channels,
 )
 
 from .input_channel import RemoteInputChannel
@@ -49,6 +53,12 @@ class ConsumerConnection:
     Args:
         peer: the producer's address, for error messages.
         probe: takes an event for every message.
+
+    Attributes:
+        references: channels that were given this connection and have not closed yet (Flink:
+            NettyPartitionRequestClient's reference counter).
+        is_reusable: it stays open when the last of them has closed.
+        error: what ended it; every channel failed with it, and new ones are refused.
     """
 
     def __init__(self, peer: str, probe: Probe) -> None:
@@ -61,6 +71,11 @@ class ConsumerConnection:
         self._now_ns = 0
         self._buffer: NetworkBuffer | None = None
         self._channel: RemoteInputChannel | None = None
+        self._unsent_requests: list[RemoteInputChannel] = []
+        self._are_requests_handed_over = False
+        self._is_disposed = False
+        self.references = 0
+        self.is_reusable = True
         self.error: FlinknetError | None = None
         self.is_closing = False
         self.wants_data = True
@@ -80,6 +95,8 @@ class ConsumerConnection:
             channel.initial_credit,
         )
         self._control.append(request.encode())
+        self._unsent_requests.append(channel)
+        self._are_requests_handed_over = False
         self._note(_SENT, MessageKind.PARTITION_REQUEST, channel.index, channel.initial_credit)
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
@@ -95,8 +112,9 @@ class ConsumerConnection:
             self._fail_all(error)
             raise
 
-    def receive_eof(self, *, now_ns: int) -> None:
-        """The producer is gone: every channel that is still open fails.
+    def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
+        """The producer is gone: every channel that is still open fails. One whose request has not
+        been sent fails alone with that, and is forgotten.
 
         A buffer that has come in part goes back (Flink: BufferResponseDecoder.onChannelInactive).
         """
@@ -104,17 +122,37 @@ class ConsumerConnection:
         if self._buffer is not None:
             self._buffer.recycle()
             self._buffer = None
+        for channel in self._unsent_requests:
+            if self._channels.pop(channel.receiver_id, None) is not None:
+                text = f"channel {channel.index}: its partition request to {self.peer} was not sent"
+                channel.fail(LocalTransportError(f"{text}; the connection broke"))
+        self._unsent_requests.clear()
+        self._is_disposed = True
         if self._channels:
-            self._fail_all(
-                RemoteTransportError(
-                    f"connection closed by remote task manager {self.peer}; it may be lost"
-                )
-            )
+            self.fail(error or RemoteTransportError("was closed by it"), now_ns=now_ns)
+
+    def fail(self, error: TransportError, *, now_ns: int) -> None:
+        """The connection broke or did not come up: every channel on it fails, and who asks for one
+        later is refused (Flink: notifyAllChannelsOfErrorAndClose).
+
+        Args:
+            error: what happened to it, for "the connection to … {error}".
+        """
+        self._now_ns = now_ns
+        channels = sorted(channel.index for channel in self._channels.values())
+        text = f"the connection to {self.peer} {error}"
+        if isinstance(error, RemoteTransportError):
+            text += "; that task manager may be lost"
+        self._fail_all(type(error)(f"{text}. {failed_channels(channels)}", self.peer, channels))
 
     def data_to_send(self, *, now_ns: int) -> Sequence[bytes | memoryview]:
         """Requests and notices, then one AddCredit for each channel with something to announce."""
         self._now_ns = now_ns
         out: list[bytes | memoryview] = []
+        if self._unsent_requests:
+            if self._are_requests_handed_over:
+                self._unsent_requests.clear()
+            self._are_requests_handed_over = True
         if self._control:
             out.extend(self._control)
             self._control.clear()
@@ -171,9 +209,23 @@ class ConsumerConnection:
         self._note(_SENT, MessageKind.ACK_ALL_USER_RECORDS_PROCESSED, channel.index)
 
     def close_channel(self, channel: RemoteInputChannel) -> None:
-        """Queue CancelPartitionRequest and forget the channel."""
-        if self._channels.pop(channel.receiver_id, None) is not None:
+        """Forget the channel and queue CancelPartitionRequest; or CloseRequest, when it was the
+        last one and the connection is not to be used again. The producer closes then.
+        """
+        if self._channels.pop(channel.receiver_id, None) is None:
+            return
+        self.references = max(0, self.references - 1)
+        if self.references or (self.is_reusable and self.error is None):
             self._cancel(channel.receiver_id, channel.index)
+        elif not self._is_disposed:
+            self._is_disposed = True
+            self._control.append(CloseRequest().encode())
+            self._note(_SENT, MessageKind.CLOSE_REQUEST, -1)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether another channel may be opened on it."""
+        return self.error is None and not self._is_disposed
 
     # What the decoder tells (wire.response_decoder.ResponseSink)
 

@@ -14,7 +14,12 @@ from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, Probe, TracePoint
 from flinknet.core.wire.buffer_response import Header
 from flinknet.core.wire.messages import BacklogAnnouncement, BufferResponse, Message
-from flinknet.errors import BufferReorderingError, FrameCorruptedError, RemoteTransportError
+from flinknet.errors import (
+    BufferReorderingError,
+    FrameCorruptedError,
+    RemoteTransportError,
+    TransportError,
+)
 
 from .connection import ConsumerConnection
 from .input_channel import RemoteInputChannel
@@ -53,14 +58,14 @@ class TcpConsumerConnection(ConsumerConnection):
         """Payload bytes of them."""
         return sum(each.size_bytes for each in self._staged if isinstance(each, StagedBuffer))
 
-    def receive_eof(self, *, now_ns: int) -> None:
+    def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
         """The producer is gone: what is staged is lost with the channels."""
         while self._staged:
             arrived = self._staged.popleft()
             if isinstance(arrived, StagedBuffer):
                 arrived.drop()
         self.wants_data = True
-        super().receive_eof(now_ns=now_ns)
+        super().receive_eof(now_ns=now_ns, error=error)
 
     def next_deadline_ns(self) -> int | None:
         """At once when a buffer was recycled for what is staged, else never."""

@@ -1,0 +1,179 @@
+"""PartitionRequestClientFactory: one connection to each other TaskManager, made when it is first
+needed, shared by all channels.
+
+Single-flight: whoever asks while a connection is in the making gets the same one; requests made
+meanwhile wait in it and leave when it is up. When it cannot be made, every channel on it fails with
+the reason, and the next one who asks begins anew.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from flinknet.config import NetworkConfig
+from flinknet.core.consumer import ConsumerConnection
+from flinknet.errors import RemoteTransportError, TransportError
+
+from .event_loop import EventLoop
+from .protocol import DataProtocol
+from .sockets import connect, connect_error
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionID:
+    """What shares a connection: channels with the same one (Flink: ConnectionID).
+
+    Attributes:
+        index: of the data set (the exchange) the channel belongs to; the factory takes it modulo
+            `taskmanager.network.max-num-tcp-connections`. With 1, as always in Flink 2.x, there is
+            one connection for each ordered pair of TaskManagers; with as many as there are data
+            sets it is one for each of them, as before Flink 1.15. Flink draws the index at random,
+            here data sets take turns.
+    """
+
+    task_manager: int
+    address: tuple[str, int]
+    index: int = 0
+
+    def __str__(self) -> str:
+        return f"tm-{self.task_manager} at {self.address[0]}:{self.address[1]}"
+
+
+class PartitionRequestClientFactory:
+    """The clients (consumers' ends of connections) of one TaskManager.
+
+    Args:
+        clock: the event loop's.
+    """
+
+    def __init__(
+        self,
+        network: NetworkConfig,
+        loop: EventLoop,
+        protocol: DataProtocol,
+        clock: Callable[[], int],
+    ) -> None:
+        self._network = network
+        self._loop = loop
+        self._protocol = protocol
+        self._clock = clock
+        self._clients: dict[ConnectionID, ConsumerConnection] = {}
+        self._connecting: list[ConnectingChannel] = []
+        self.connections: list[ConsumerConnection] = []
+
+    @property
+    def active_clients(self) -> int:
+        """Connections that are up or in the making."""
+        return sum(client.is_usable for client in self._clients.values())
+
+    def create_client(self, connection_id: ConnectionID) -> ConsumerConnection:
+        """The client of a connection, with one more reference; its channel gives it back by
+        closing.
+        """
+        connection_id = replace(
+            connection_id, index=connection_id.index % self._network.max_tcp_connections
+        )
+        client = self._clients.get(connection_id)
+        if client is None or not client.is_usable:
+            client = self._protocol.client_connection(str(connection_id))
+            client.is_reusable = self._network.reuse_connections
+            self._clients[connection_id] = client
+            self.connections.append(client)
+            self._connect(client, connection_id)
+        client.references += 1
+        return client
+
+    def next_deadline_ns(self) -> int | None:
+        """When the first connection in the making times out."""
+        return min((each.deadline_ns for each in self._connecting), default=None)
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """Give up attempts that took too long."""
+        for each in list(self._connecting):
+            if now_ns >= each.deadline_ns:
+                each.handle_timeout()
+
+    def _connect(self, client: ConsumerConnection, connection_id: ConnectionID) -> None:
+        def connected(sock: socket.socket) -> None:
+            self._connecting.remove(connecting)
+            self._loop.add_transport(sock, self._protocol.outermost(client, is_server=False))
+
+        def failed(error: TransportError) -> None:
+            self._connecting.remove(connecting)
+            client.fail(error, now_ns=self._clock())
+
+        connecting = ConnectingChannel(
+            connection_id.address, self._network, self._loop, self._clock, connected, failed
+        )
+        self._connecting.append(connecting)
+        connecting.begin()
+
+
+class ConnectingChannel:
+    """A connection in the making: the first attempt, and more at once when the peer refuses
+    (`taskmanager.network.retries`).
+
+    A fault of this side is not tried again. Exactly one of the two callbacks is called.
+    """
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        network: NetworkConfig,
+        loop: EventLoop,
+        clock: Callable[[], int],
+        connected: Callable[[socket.socket], None],
+        failed: Callable[[TransportError], None],
+    ) -> None:
+        self._address = address
+        self._network = network
+        self._loop = loop
+        self._clock = clock
+        self._connected = connected
+        self._failed = failed
+        self._attempts = 0
+        self._sock: socket.socket | None = None
+        self.deadline_ns = 0
+
+    def begin(self) -> None:
+        """Make one attempt."""
+        self._attempts += 1
+        self.deadline_ns = self._clock() + self._network.connect_timeout_ns
+        try:
+            self._sock = connect(self._address, self._network)
+        except TransportError as error:
+            self._handle_failure(error)
+        else:
+            self._loop.add_writer(self._sock, self._handle_writable)
+
+    def handle_timeout(self) -> None:
+        """The peer did not answer in time."""
+        seconds = self._network.connect_timeout_ns / 1e9
+        self._give_up_socket().close()
+        self._handle_failure(RemoteTransportError(f"no answer within {seconds:g} s"))
+
+    def _handle_writable(self) -> None:
+        sock = self._give_up_socket()
+        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            sock.close()
+            self._handle_failure(connect_error(code))
+        else:
+            self._connected(sock)
+
+    def _handle_failure(self, error: TransportError) -> None:
+        if isinstance(error, RemoteTransportError) and (
+            self._attempts <= self._network.connect_retries
+        ):
+            self.begin()
+            return
+        tries = f" in {self._attempts} attempts" if self._attempts > 1 else ""
+        self._failed(type(error)(f"could not be made{tries}: {error}"))
+
+    def _give_up_socket(self) -> socket.socket:
+        sock, self._sock = self._sock, None
+        assert sock is not None
+        self._loop.remove_writer(sock)
+        return sock

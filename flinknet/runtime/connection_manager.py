@@ -1,0 +1,157 @@
+"""ConnectionManager: what one TaskManager has to do with connections. Server, client, the memory
+they read into, the factory of shared clients, and the protocol.
+
+Flink: NettyConnectionManager, NettyServer, NettyClient. Where we differ: server and client are one
+event loop on one thread, and its name in the process table tells the port, as Flink's thread groups
+do ("Flink Netty Server (PORT) …").
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from flinknet.config import NetworkConfig
+from flinknet.core.consumer import ConsumerConnection
+from flinknet.core.producer import ProducerConnection
+from flinknet.errors import LocalTransportError
+
+from .client_factory import ConnectionID, PartitionRequestClientFactory
+from .event_loop import EventLoop
+from .protocol import DataProtocol
+from .sockets import accept, listen
+
+LOCAL_ONLY_PORT = -1
+"""Port of a TaskManager that has no data port (as in Flink)."""
+
+_THREAD_NAME = Path("/proc/thread-self/comm")
+"""Where Linux takes the name of a thread: 15 characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedConnection:
+    """A connection that a consumer opened to us, and where it came from."""
+
+    peer: str
+    connection: ProducerConnection
+
+
+class DataServer:
+    """Listens, and hands what it accepts to the event loop (Flink: NettyServer)."""
+
+    def __init__(self, network: NetworkConfig, loop: EventLoop, protocol: DataProtocol) -> None:
+        self._network = network
+        self._loop = loop
+        self._protocol = protocol
+        self._socket: socket.socket | None = None
+        self.accepted: list[AcceptedConnection] = []
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether it has been started and not closed."""
+        return self._socket is not None
+
+    def start(self) -> int:
+        """Listen. Returns: the port. Raises: as `sockets.listen`."""
+        self._socket = listen(self._network)
+        self._loop.add_reader(self._socket, self._accept)
+        port: int = self._socket.getsockname()[1]
+        return port
+
+    def close(self) -> None:
+        """Stop listening; accepted connections live on."""
+        if self._socket is not None:
+            self._loop.remove_reader(self._socket)
+            self._socket.close()
+            self._socket = None
+
+    def _accept(self) -> None:
+        assert self._socket is not None
+        with suppress(BlockingIOError, ConnectionError):  # it may have gone away in the meantime
+            sock = accept(self._socket)
+            host, port = sock.getpeername()[:2]
+            connection = self._protocol.server_connection()
+            self.accepted.append(AcceptedConnection(f"{host}:{port}", connection))
+            self._loop.add_transport(sock, self._protocol.outermost(connection, is_server=True))
+
+
+class ConnectionManager:
+    """The five parts, started in Flink's order: the client's, then the server's.
+
+    Args:
+        clock: the event loop's.
+    """
+
+    def __init__(
+        self,
+        network: NetworkConfig,
+        loop: EventLoop,
+        protocol: DataProtocol,
+        clock: Callable[[], int],
+    ) -> None:
+        self._network = network
+        self.protocol = protocol
+        self.receive_buffer = loop.receive_buffer
+        self.client_factory = PartitionRequestClientFactory(network, loop, protocol, clock)
+        self.server = DataServer(network, loop, protocol)
+
+    def start(self) -> int:
+        """Make ready to connect, then listen. Nothing is connected yet.
+
+        Returns: the port to tell others: that of the server, unless `taskmanager.data.port` names
+            another beside `taskmanager.data.bind-port` (a forwarder stands in between).
+
+        Raises: ConfigError for TLS settings that cannot be used; as `sockets.listen`.
+        """
+        if self._network.is_tls:
+            from .tls import create_tls
+
+            self.protocol.tls = create_tls(self._network)
+        port = self.server.start()
+        name_thread(f"flinknet:{port}")
+        return advertised_port(self._network, port)
+
+    def create_client(self, connection_id: ConnectionID) -> ConsumerConnection:
+        """A client with one more reference (see PartitionRequestClientFactory)."""
+        return self.client_factory.create_client(connection_id)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self.server.close()
+
+
+class LocalConnectionManager:
+    """Of a cluster of one TaskManager: every channel is local, there is no port (Flink:
+    LocalConnectionManager).
+    """
+
+    def start(self) -> int:
+        """Nothing to start. Returns: LOCAL_ONLY_PORT."""
+        return LOCAL_ONLY_PORT
+
+    def create_client(self, connection_id: ConnectionID) -> ConsumerConnection:
+        """Raises: LocalTransportError, always."""
+        raise LocalTransportError(
+            f"a channel asks for a connection to {connection_id}, but there is one task manager"
+            " only, and no network; all channels must be local"
+        )
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def advertised_port(network: NetworkConfig, bound_port: int) -> int:
+    """The port others are told."""
+    external = network.data_port.strip()
+    if network.bind_port and external.isdecimal() and external != "0":
+        return int(external)
+    return bound_port
+
+
+def name_thread(name: str) -> None:
+    """Name the calling thread where the system allows it; `ps` and `top` show it."""
+    with suppress(OSError):
+        _THREAD_NAME.write_text(name)

@@ -1,0 +1,77 @@
+"""DataProtocol: the handlers of the data port, for either end of a connection.
+
+Flink: NettyProtocol. From the socket inwards: TLS if there is any, then a connection of the core.
+The producer's holds the frame decoder, what each message does, and the queue of readers; the
+consumer's the decoder that lets payload land in buffers, and the channels with credit to announce.
+Messages encode themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from flinknet.config import TCP
+from flinknet.core.connection import Connection
+from flinknet.core.consumer import ConsumerConnection
+from flinknet.core.probe import Probe
+from flinknet.core.producer import ProducerConnection, ResultPartitionManager
+from flinknet.core.water_marks import WriteWaterMarks
+from flinknet.tasks.flow_control import (
+    create_consumer_connection,
+    create_producer_connection,
+)
+
+if TYPE_CHECKING:
+    from .tls import Tls
+
+
+class DataProtocol:
+    """Makes the connections of one TaskManager.
+
+    Args:
+        flow_control: one of `tasks.flow_control`; without credit the classic water marks hold.
+        channel_of: index of each channel in the run, by receiver id.
+    """
+
+    def __init__(
+        self,
+        flow_control: str,
+        partitions: ResultPartitionManager,
+        probe: Probe,
+        channel_of: Mapping[bytes, int],
+        *,
+        partition_request_timeout_ns: int,
+        segment_size_bytes: int,
+    ) -> None:
+        self._flow_control = flow_control
+        self._partitions = partitions
+        self._probe = probe
+        self._channel_of = channel_of
+        self._partition_request_timeout_ns = partition_request_timeout_ns
+        self._classic_segment_bytes = segment_size_bytes if flow_control == TCP else None
+        self.tls: Tls | None = None
+
+    def server_connection(self) -> ProducerConnection:
+        """The producer's end of a connection that was accepted."""
+        connection = create_producer_connection(
+            self._flow_control,
+            self._partitions,
+            self._probe,
+            self._channel_of,
+            partition_request_timeout_ns=self._partition_request_timeout_ns,
+        )
+        if self._classic_segment_bytes is not None:
+            marks = WriteWaterMarks.classic(self._classic_segment_bytes)
+            connection.batch_bytes = marks.high_bytes + 1
+        return connection
+
+    def client_connection(self, peer: str) -> ConsumerConnection:
+        """The consumer's end of a connection to `peer`."""
+        return create_consumer_connection(self._flow_control, peer, self._probe)
+
+    def outermost(self, connection: Connection, *, is_server: bool) -> Connection:
+        """What the driver is given: the connection itself, or TLS around it."""
+        if self.tls is None:
+            return connection
+        return self.tls.around(connection, is_server=is_server)

@@ -1,0 +1,370 @@
+"""TLS on the data port: contexts made of Flink's settings, and TlsConnection, the handler that
+stands first in the pipeline.
+
+Flink: SSLUtils and SSLHandlerFactory (Netty: SslHandler). Both ends show a certificate and check
+the other's. Where we differ: Java's cipher names are OpenSSL's here, whatever
+`security.ssl.provider` says; a pinned fingerprint is asked for besides trust in the authority, not
+in its place; each connection makes a full handshake, so that the session cache has no setting.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import ssl
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from flinknet.certificates.stores import PKCS12, read_key_store, read_trust_store
+from flinknet.config import NetworkConfig
+from flinknet.core.connection import Connection
+from flinknet.errors import ConfigError, RemoteProtocolError, RemoteTransportError, TransportError
+
+HANDSHAKE_TIMEOUT_NS = 10_000_000_000
+"""Netty's default, for `security.ssl.internal.handshake-timeout: -1`."""
+
+PLAIN_BYTES = 128 * 1024
+"""Decrypted bytes handed on at once: some records of 16 KiB, still in the cache."""
+
+_PROTOCOLS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+
+_PROVIDERS = ("JDK", "OPENSSL")
+
+_CIPHERS = {
+    "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
+    "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA256": "AES128-SHA256",
+    "TLS_RSA_WITH_AES_256_CBC_SHA256": "AES256-SHA256",
+    "TLS_RSA_WITH_AES_128_GCM_SHA256": "AES128-GCM-SHA256",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384": "AES256-GCM-SHA384",
+    "TLS_DHE_RSA_WITH_AES_128_GCM_SHA256": "DHE-RSA-AES128-GCM-SHA256",
+    "TLS_DHE_RSA_WITH_AES_256_GCM_SHA384": "DHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256": "ECDHE-RSA-AES128-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA384": "ECDHE-RSA-AES256-SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+}
+"""Java's name -> OpenSSL's."""
+
+_CIPHERS_1_3 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+"""Those of TLS 1.3, which OpenSSL always offers with it."""
+
+_REQUIRED: Mapping[str, Callable[[NetworkConfig], str | None]] = {
+    "security.ssl.internal.keystore": lambda network: network.ssl_keystore,
+    "security.ssl.internal.truststore": lambda network: network.ssl_truststore,
+}
+_REQUIRED_PASSWORDS: Mapping[str, Callable[[NetworkConfig], str | None]] = {
+    "security.ssl.internal.keystore-password": lambda network: network.ssl_keystore_password,
+    "security.ssl.internal.key-password": lambda network: network.ssl_key_password,
+    "security.ssl.internal.truststore-password": lambda network: network.ssl_truststore_password,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What a TaskManager needs to speak TLS on either end (Flink: SSLHandlerFactory)."""
+
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+    fingerprints: frozenset[str]
+    handshake_timeout_ns: int
+
+    def around(self, connection: Connection, *, is_server: bool) -> TlsConnection:
+        """The connection behind a TLS handler."""
+        return TlsConnection(
+            connection,
+            self.server if is_server else self.client,
+            is_server=is_server,
+            fingerprints=self.fingerprints,
+            handshake_timeout_ns=self.handshake_timeout_ns,
+        )
+
+
+def create_tls(network: NetworkConfig) -> Tls:
+    """TLS as the settings say.
+
+    Raises: ConfigError naming the key that is missing or has a value that cannot be used.
+    """
+    _check_required(network)
+    if network.ssl_provider.upper() not in _PROVIDERS:
+        raise ConfigError(
+            f"security.ssl.provider: {network.ssl_provider!r} is none of {', '.join(_PROVIDERS)}"
+        )
+    timeout_ms = network.ssl_handshake_timeout_ms
+    return Tls(
+        _context(network, ssl.PROTOCOL_TLS_SERVER),
+        _context(network, ssl.PROTOCOL_TLS_CLIENT),
+        fingerprints_of(network.ssl_cert_fingerprint or ""),
+        HANDSHAKE_TIMEOUT_NS if timeout_ms < 0 else timeout_ms * 1_000_000,
+    )
+
+
+def openssl_ciphers(names: str) -> str:
+    """OpenSSL's cipher list for a comma list of Java's names; empty if all are of TLS 1.3.
+
+    Raises: ConfigError for a name that is not known.
+    """
+    found = []
+    for name in (each.strip() for each in names.split(",")):
+        if name in _CIPHERS:
+            found.append(_CIPHERS[name])
+        elif name not in _CIPHERS_1_3:
+            raise ConfigError(
+                f"security.ssl.algorithms: {name!r} is not known; choose from"
+                f" {', '.join((*_CIPHERS, *_CIPHERS_1_3))}"
+            )
+    return ":".join(found)
+
+
+def fingerprints_of(text: str) -> frozenset[str]:
+    """SHA-1 fingerprints of a comma list, with or without colons (Netty:
+    FingerprintTrustManagerFactory); none when the text is empty.
+
+    Raises: ConfigError for text that is no fingerprint.
+    """
+    found = set()
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        digits = part.replace(":", "").lower()
+        if len(digits) != 40 or set(digits) - set("0123456789abcdef"):
+            raise ConfigError(
+                f"security.ssl.internal.cert.fingerprint: {part!r} is no SHA-1 fingerprint of 40"
+                " hexadecimal digits; see: openssl x509 -noout -fingerprint -sha1 -in FILE"
+            )
+        found.add(digits)
+    return frozenset(found)
+
+
+class TlsConnection:
+    """A Connection around a Connection: the same five verbs, encrypted bytes outside, plain ones
+    inside.
+
+    The handshake runs on the bytes that come and go; the inner connection is first asked for data
+    when it is over. The driver needs to know nothing of it, and without TLS there is nothing of it.
+    Encrypting copies, so the inner connection's buffers are free as soon as they were handed over.
+    """
+
+    def __init__(
+        self,
+        inner: Connection,
+        context: ssl.SSLContext,
+        *,
+        is_server: bool,
+        fingerprints: frozenset[str] = frozenset(),
+        handshake_timeout_ns: int = HANDSHAKE_TIMEOUT_NS,
+    ) -> None:
+        self.inner = inner
+        self.is_established = False
+        self.error: TransportError | None = None
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=is_server)
+        # Given a buffer it returns a count, which typeshed does not know.
+        self._read: Callable[[int, memoryview], int] = self._tls.read  # type: ignore[assignment]
+        self._fingerprints = fingerprints
+        self._handshake_timeout_ns = handshake_timeout_ns
+        self._handshake_until_ns: int | None = None
+        self._has_said_goodbye = False
+        self._plain = memoryview(bytearray(PLAIN_BYTES))
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether all is said, the farewell of TLS included."""
+        if self.error is not None:
+            return True
+        return self.inner.is_closing and (self._has_said_goodbye or not self.is_established)
+
+    @property
+    def wants_data(self) -> bool:
+        """Whether the inner connection wants any."""
+        return self.inner.wants_data
+
+    def receive_data(self, data: memoryview, *, now_ns: int) -> None:
+        """Decrypt and hand on.
+
+        Raises: RemoteProtocolError when the handshake fails or the stream is no TLS; an alert is
+            left to send.
+        """
+        self._incoming.write(data)
+        if not self.is_established:
+            self._shake_hands()
+        if self.is_established:
+            self._hand_on(now_ns)
+
+    def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
+        """Tell the inner connection, with the reason if it lies here."""
+        if self.error is None and error is None and not self.is_established:
+            error = RemoteTransportError("was closed by it in the TLS handshake")
+        self.inner.receive_eof(now_ns=now_ns, error=self.error or error)
+
+    def data_to_send(self, *, now_ns: int) -> Sequence[bytes | memoryview]:
+        """Bytes of the handshake, then what the inner connection has, encrypted."""
+        if self.error is None:
+            if self.is_established:
+                self._encrypt(self.inner.data_to_send(now_ns=now_ns))
+            else:
+                if self._handshake_until_ns is None:
+                    self._handshake_until_ns = now_ns + self._handshake_timeout_ns
+                with suppress(RemoteProtocolError):  # kept in `error`; the alert goes out
+                    self._shake_hands()
+        return (self._outgoing.read(),) if self._outgoing.pending else ()
+
+    def next_deadline_ns(self) -> int | None:
+        """The end of patience with the handshake, then what the inner connection says."""
+        if self.is_established:
+            return self.inner.next_deadline_ns()
+        return self._handshake_until_ns
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """Give up on the handshake, or pass it on."""
+        if self.is_established:
+            self.inner.handle_deadline(now_ns=now_ns)
+            self._hand_on(now_ns)
+        elif self._handshake_until_ns is not None and now_ns >= self._handshake_until_ns:
+            self._handshake_until_ns = None
+            seconds = self._handshake_timeout_ns / 1e9
+            self._fail(f"TLS handshake took longer than {seconds:g} s")
+
+    def _shake_hands(self) -> None:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return
+        except ssl.SSLError as error:
+            raise self._fail(f"TLS handshake failed: {reason_of(error)}") from None
+        if self._fingerprints:
+            certificate = self._tls.getpeercert(binary_form=True)
+            shown = hashlib.sha1(certificate or b"", usedforsecurity=False).hexdigest()
+            if shown not in self._fingerprints:
+                raise self._fail(
+                    f"TLS handshake failed: the peer's certificate has the fingerprint {shown},"
+                    " which security.ssl.internal.cert.fingerprint does not list"
+                )
+        self.is_established = True
+
+    def _hand_on(self, now_ns: int) -> None:
+        """Decrypt all there is, as long as it is wanted."""
+        plain, size = self._plain, 0
+        while self.inner.wants_data:
+            try:
+                count = self._read(PLAIN_BYTES - size, plain[size:])
+            except ssl.SSLWantReadError:
+                count = 0
+            except ssl.SSLError as error:
+                raise self._fail(f"TLS failed: {reason_of(error)}") from None
+            size += count
+            if size and (not count or size == PLAIN_BYTES):
+                self.inner.receive_data(plain[:size], now_ns=now_ns)
+                size = 0
+            if not count:
+                return
+
+    def _encrypt(self, pieces: Sequence[bytes | memoryview]) -> None:
+        # Joined first: a record of TLS for each frame header would cost more than this copy.
+        left = memoryview(b"".join(pieces))
+        while left:
+            left = left[self._tls.write(left) :]
+        if not pieces and self.inner.is_closing and not self._has_said_goodbye:
+            self._has_said_goodbye = True
+            with suppress(ssl.SSLError):  # the peer's farewell is not waited for
+                self._tls.unwrap()
+
+    def _fail(self, text: str) -> RemoteProtocolError:
+        self.error = RemoteTransportError(f"failed: {text}")
+        return RemoteProtocolError(text)
+
+
+def reason_of(error: ssl.SSLError) -> str:
+    """OpenSSL's reason in words, and what it usually means."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"the peer's certificate is not trusted ({error.verify_message}); check"
+            " security.ssl.internal.truststore"
+        )
+    reason = (error.reason or str(error)).replace("_", " ").lower()
+    if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL"):
+        return f"the peer does not speak TLS ({reason})"
+    if "ALERT" in (error.reason or ""):
+        return f"the peer refused ({reason})"
+    return reason
+
+
+def _check_required(network: NetworkConfig) -> None:
+    wanted = dict(_REQUIRED)
+    if PKCS12 in (network.ssl_keystore_type.lower(), network.ssl_truststore_type.lower()):
+        wanted |= _REQUIRED_PASSWORDS
+    missing = [key for key, read in wanted.items() if not read(network)]
+    if missing:
+        raise ConfigError(
+            f"{missing[0]} is missing: TLS on the data port (security.ssl.internal.enabled) needs a"
+            " certificate of its own and a trust store; `flinknet certificates --out DIR` makes a"
+            " set for trying out"
+        )
+
+
+def _context(network: NetworkConfig, purpose: int) -> ssl.SSLContext:
+    context = ssl.SSLContext(purpose)
+    context.check_hostname = False  # as in Flink on internal connections
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # Java trusts what its store holds
+    context.options |= ssl.OP_NO_TICKET
+    _set_protocols(context, network)
+    try:
+        context.load_verify_locations(
+            cadata=read_trust_store(
+                Path(network.ssl_truststore or ""),
+                network.ssl_truststore_type,
+                network.ssl_truststore_password or "",
+            )
+        )
+        _load_key(context, network)
+    except ssl.SSLError as error:
+        raise ConfigError(
+            f"{network.ssl_keystore}: OpenSSL does not take it ({error.reason or error}); is"
+            " security.ssl.internal.key-password right?"
+        ) from None
+    except ConfigError as error:
+        raise ConfigError(f"security.ssl.internal: {error}") from None
+    return context
+
+
+def _set_protocols(context: ssl.SSLContext, network: NetworkConfig) -> None:
+    wanted = []
+    for name in (each.strip() for each in network.ssl_protocol.split(",")):
+        if name not in _PROTOCOLS:
+            raise ConfigError(
+                f"security.ssl.protocol: {name!r} is not known or no longer safe; write"
+                f" {' or '.join(_PROTOCOLS)}"
+            )
+        wanted.append(_PROTOCOLS[name])
+    context.minimum_version, context.maximum_version = min(wanted), max(wanted)
+    ciphers = openssl_ciphers(network.ssl_algorithms)
+    if ciphers:
+        context.set_ciphers(ciphers)
+    elif ssl.TLSVersion.TLSv1_2 in wanted:
+        raise ConfigError("security.ssl.algorithms: none of them is of TLSv1.2; add one")
+
+
+def _load_key(context: ssl.SSLContext, network: NetworkConfig) -> None:
+    """OpenSSL reads keys from files only: a private one, gone at once, with the key encrypted."""
+    password = network.ssl_key_password or ""
+    pem = read_key_store(
+        Path(network.ssl_keystore or ""),
+        network.ssl_keystore_type,
+        network.ssl_keystore_password or "",
+        password,
+    )
+    descriptor, path = tempfile.mkstemp(suffix=".pem")
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(pem)
+        context.load_cert_chain(path, password=lambda: password)
+    finally:
+        os.unlink(path)
