@@ -1,0 +1,150 @@
+"""Diagnosis: a verdict for each edge in plain words, with the share of time behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+MAIN_SHARE = 0.4
+"""A regime that takes this share of the time of an edge's channels is what holds it up."""
+
+SKEWED_FROM = 1.5
+"""A channel with this many times the mean of its edge's records is skewed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelTime:
+    """One channel of an edge: its records, and its time by regime in ns (names as in `regimes`)."""
+
+    edge: str
+    channel: int
+    producer: int
+    consumer: int
+    records: int
+    spent_ns: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What holds an edge up.
+
+    `share` is the part of the channels' time behind the verdict (for `skewed`: of the records, the
+    busiest channel's).
+    """
+
+    edge: str
+    kind: str  # bottleneck, credit-starved, flush-limited, network-bound, alignment, idle, balanced
+    share: float
+    text: str
+
+
+def diagnose(channels: Sequence[ChannelTime]) -> list[Verdict]:
+    """One verdict or more for each edge, the weightiest first; edges in the order they come."""
+    edges: dict[str, list[ChannelTime]] = {}
+    for each in channels:
+        edges.setdefault(each.edge, []).append(each)
+    return [verdict for edge, own in edges.items() for verdict in _verdicts(edge, own)]
+
+
+def _verdicts(edge: str, channels: Sequence[ChannelTime]) -> list[Verdict]:
+    shares = _shares(channels)
+    found = [
+        Verdict(edge, kind, shares[regime], text(shares[regime], channels))
+        for regime, kind, text in _CAUSES
+        if shares[regime] >= MAIN_SHARE
+    ]
+    found.sort(key=lambda each: -each.share)
+    if len(found) > 1:  # idle channels beside busy ones are no cause
+        found = [each for each in found if each.kind != "idle"]
+    if not found:
+        largest = max(shares, key=lambda name: shares[name])
+        text = (
+            f"no single cause: the most time, {shares[largest]:.0%}, went to"
+            f" {largest.replace('_', ' ')}"
+        )
+        found.append(Verdict(edge, "balanced", shares[largest], text))
+    skew = _skew(edge, channels)
+    return [*found, skew] if skew else found
+
+
+def _shares(channels: Sequence[ChannelTime]) -> dict[str, float]:
+    names = channels[0].spent_ns
+    total = sum(sum(each.spent_ns.values()) for each in channels) or 1
+    return {name: sum(each.spent_ns[name] for each in channels) / total for name in names}
+
+
+def _bottleneck(share: float, channels: Sequence[ChannelTime]) -> str:
+    waits: dict[int, int] = {}
+    for each in channels:
+        waits[each.consumer] = waits.get(each.consumer, 0) + each.spent_ns["in_receiver_queue"]
+    slowest = max(waits, key=lambda consumer: waits[consumer])
+    own = waits[slowest] / (sum(waits.values()) or 1)
+    whose = (
+        f"consumer {slowest} holds {own:.0%} of that"
+        if len(waits) > 1 and own > SKEWED_FROM / len(waits)
+        else "every consumer about as much"
+        if len(waits) > 1
+        else f"it is consumer {slowest}"
+    )
+    return (
+        f"the consumers are the bottleneck: {share:.0%} of the time the oldest record lay in"
+        f" front of one, not processed yet ({whose}); a faster or further consumer helps, the"
+        " network's settings do not"
+    )
+
+
+def _credit(share: float, _channels: Sequence[ChannelTime]) -> str:
+    return (
+        f"credit-starved: {share:.0%} of the time records were ready to leave and the receiver"
+        " had no free buffer; more floating or exclusive buffers help if its queues are short"
+    )
+
+
+def _flush(share: float, _channels: Sequence[ChannelTime]) -> str:
+    return (
+        f"flush-limited: {share:.0%} of the time the oldest record lay in a buffer that was"
+        " neither full nor flushed; a shorter execution.buffer-timeout.interval cuts it"
+    )
+
+
+def _network(share: float, _channels: Sequence[ChannelTime]) -> str:
+    return (
+        f"network-bound: {share:.0%} of the time the oldest record was on its way between the"
+        " TaskManagers; look at bandwidth, round trip and socket buffers"
+    )
+
+
+def _alignment(share: float, _channels: Sequence[ChannelTime]) -> str:
+    return (
+        f"alignment: {share:.0%} of the time checkpoint barriers kept channels blocked;"
+        " unaligned checkpoints (execution.checkpointing.unaligned.enabled) would not"
+    )
+
+
+def _idle(share: float, _channels: Sequence[ChannelTime]) -> str:
+    return f"idle: {share:.0%} of the time there was no record to carry; nothing holds it up"
+
+
+_CAUSES = (
+    ("in_receiver_queue", "bottleneck", _bottleneck),
+    ("waiting_for_credit", "credit-starved", _credit),
+    ("waiting_for_flush", "flush-limited", _flush),
+    ("in_socket", "network-bound", _network),
+    ("blocked_by_alignment", "alignment", _alignment),
+    ("idle", "idle", _idle),
+)
+
+
+def _skew(edge: str, channels: Sequence[ChannelTime]) -> Verdict | None:
+    total = sum(each.records for each in channels)
+    busiest = max(channels, key=lambda each: each.records)
+    if not total or busiest.records * len(channels) < SKEWED_FROM * total:
+        return None
+    share = busiest.records / total
+    return Verdict(
+        edge,
+        "skewed",
+        share,
+        f"skewed: channel {busiest.channel} (producer {busiest.producer} to consumer"
+        f" {busiest.consumer}) carried {share:.0%} of the records of {len(channels)} channels",
+    )
