@@ -117,6 +117,14 @@ class RecordWriter:
         """Whether records wait for buffers."""
         return bool(self._waiting)
 
+    @property
+    def is_inside_record(self) -> bool:
+        """Whether a record is written in part, so that no event may follow now."""
+        if not self._waiting:
+            return False
+        _, records, position = self._waiting[0]
+        return position < len(records.data) and records.locate(position)[0] > 0
+
     def emit(self, channel: int, records: SerializedRecords) -> None:
         """Write records to a channel (or BROADCAST); what finds no buffer waits.
 

@@ -219,16 +219,37 @@ class BufferWritingResultPartition:
             self.subpartitions[channel].add_complete(slices)
         return position
 
-    def broadcast_event(self, event: Event, *, is_last: bool = False) -> None:
+    def broadcast_event(
+        self, event: Event, *, is_last: bool = False, is_priority: bool = False
+    ) -> int:
         """Close all open buffers and put the event behind them in every subpartition; it needs no
-        buffer.
+        buffer. A priority event goes in front of them.
+
+        Returns: bytes of data that a priority event has overtaken, else 0.
         """
         reason = FlushReason.END if isinstance(event, EndOfData) else FlushReason.EVENT
         self._finish_unicast(reason)
         self._finish_broadcast(reason)
-        data = encode_pipelined(event)
+        data, data_type = encode_pipelined(event), data_type_of(event, is_priority)
+        overtaken_bytes = 0
+        if is_priority:
+            overtaken_bytes = sum(each.queued_data_bytes for each in self._pipelined)
         for subpartition in self.subpartitions:
-            subpartition.add(BufferConsumer.of_event(data, data_type_of(event)), is_last=is_last)
+            subpartition.add(BufferConsumer.of_event(data, data_type), is_last=is_last)
+        return overtaken_bytes
+
+    def holds_barrier(self, checkpoint_id: int) -> bool:
+        """Whether the checkpoint's barrier, which may time out, still waits in a subpartition."""
+        return any(
+            each.find_timeoutable_barrier(checkpoint_id) is not None for each in self._pipelined
+        )
+
+    def alignment_timeout(self, checkpoint_id: int) -> int:
+        """Make the checkpoint's barrier unaligned wherever it still waits.
+
+        Returns: bytes of data that it has overtaken.
+        """
+        return sum(each.alignment_timeout(checkpoint_id) for each in self._pipelined)
 
     def flush(self, channel: int) -> None:
         """Make one channel's bytes readable; its builder stays open."""
@@ -283,6 +304,11 @@ class BufferWritingResultPartition:
         self.close()
         for subpartition in self.subpartitions:
             subpartition.release()
+
+    @property
+    def _pipelined(self) -> list[PipelinedSubpartition]:
+        """The subpartitions that barriers mean something to."""
+        return [each for each in self.subpartitions if isinstance(each, PipelinedSubpartition)]
 
     def _desired_bytes(self, channel: int) -> int:
         if channel == BROADCAST:

@@ -14,16 +14,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 from flinknet.core.buffers import BufferConsumer, BufferSlice, CompleteSlice, DataType
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.probe import FlushReason
+from flinknet.core.wire.events import CheckpointBarrier, decode_event, encode_pipelined
 
 from .result_subpartition import BufferAvailabilityListener, ResultSubpartitionView
 
 UNLIMITED_BYTES = 2**31 - 1
 _EVENT, _FLUSH = int(FlushReason.EVENT), int(FlushReason.FLUSH)
 _PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
+_TIMEOUTABLE_BARRIER = int(DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER)
 
 
 def _nobody_counts(_index: int) -> None:
@@ -75,6 +78,16 @@ class PipelinedSubpartition:
     def queued_bytes(self) -> int:
         """Committed bytes in them that were not polled yet."""
         return sum(consumer.unread_bytes for consumer in self._queue)
+
+    @property
+    def queued_data_bytes(self) -> int:
+        """Those of them that are data: what a barrier put in front overtakes."""
+        return sum(consumer.unread_bytes for consumer in self._queue if consumer.is_buffer)
+
+    @property
+    def has_priority_events(self) -> bool:
+        """Whether the next element is a priority event."""
+        return self._priority_elements > 0
 
     @property
     def has_view(self) -> bool:
@@ -153,6 +166,44 @@ class PipelinedSubpartition:
         self._flush_requested = fresh or len(queue) > 1
         if fresh and not self.is_blocked and self._listener is not None:
             self._listener.notify_data_available()
+
+    def find_timeoutable_barrier(self, checkpoint_id: int) -> int | None:
+        """Where in the queue the checkpoint's barrier waits that may time out; None if it has left
+        or never was one.
+        """
+        for position, consumer in enumerate(self._queue):
+            if consumer.data_type == _TIMEOUTABLE_BARRIER:
+                event = decode_event(consumer.buffer.payload)
+                if isinstance(event, CheckpointBarrier) and event.checkpoint_id == checkpoint_id:
+                    return position
+        return None
+
+    def alignment_timeout(self, checkpoint_id: int) -> int:
+        """Let the checkpoint's barrier overtake the data in front of it, as an unaligned one
+        (Flink: PipelinedSubpartition.alignedBarrierTimeout).
+
+        Returns: bytes of that data; 0 if the barrier does not wait here.
+        """
+        position = self.find_timeoutable_barrier(checkpoint_id)
+        if position is None:
+            return 0
+        queue = self._queue
+        consumer = queue[position]
+        overtaken_bytes = sum(
+            each.unread_bytes for each in islice(queue, position) if each.is_buffer
+        )
+        barrier = decode_event(consumer.buffer.payload)
+        assert isinstance(barrier, CheckpointBarrier)
+        del queue[position]
+        consumer.close()
+        queue.insert(
+            self._priority_elements,
+            BufferConsumer.of_event(encode_pipelined(barrier.as_unaligned()), _PRIORITIZED_EVENT),
+        )
+        self._priority_elements += 1
+        if self._listener is not None and self._priority_elements == 1:
+            self._listener.notify_data_available()
+        return overtaken_bytes
 
     def poll(self) -> BufferSlice | None:
         """The next buffer, slice of an open buffer, or event; None if nothing may leave now."""

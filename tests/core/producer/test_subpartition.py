@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +21,7 @@ from flinknet.core.wire.events import (
     Event,
     SnapshotType,
     data_type_of,
+    decode_event,
     encode_pipelined,
 )
 from tests.pair import partition_of, records_of
@@ -516,3 +518,77 @@ class SubpartitionMachine(RuleBasedStateMachine):
 
 TestSubpartition = SubpartitionMachine.TestCase
 TestSubpartition.settings = settings(max_examples=60, stateful_step_count=40)
+
+
+TIMEOUTABLE_BARRIER = CheckpointBarrier(
+    1, 1_700_000_000_000, SnapshotType.CHECKPOINT, AlignmentType.ALIGNED, 50, None, None
+)
+
+
+@pytest.mark.row("S033")
+def test_trace_of_a_barrier_that_times_out_behind_data() -> None:
+    reader = Reader()
+    reader.emit(100)
+    reader.event(TIMEOUTABLE_BARRIER)
+    assert reader.notifications == 1
+    part = reader.subpartition
+    assert reader.partition.holds_barrier(1)
+    assert reader.partition.alignment_timeout(1) == 100
+    assert not reader.partition.holds_barrier(1)
+    assert part.has_priority_events
+    assert part.backlog() == 0
+    assert reader.poll() == (38, 0, 0, NONE)
+    assert not part.is_blocked
+    assert reader.poll() == (100, 1, 0, NONE)
+    assert reader.poll() is None
+
+
+def test_a_barrier_that_times_out_carries_no_timeout_any_more() -> None:
+    reader = Reader()
+    reader.emit(10)
+    reader.event(TIMEOUTABLE_BARRIER)
+    reader.partition.alignment_timeout(1)
+    piece = reader.subpartition.poll()
+    assert piece is not None
+    assert piece.data_type == DataType.PRIORITIZED_EVENT_BUFFER
+    barrier = decode_event(piece.view)
+    assert isinstance(barrier, CheckpointBarrier)
+    assert barrier == replace(
+        TIMEOUTABLE_BARRIER, alignment=AlignmentType.UNALIGNED, aligned_timeout_ms=NEVER_MS
+    )
+
+
+def test_a_barrier_that_has_left_times_out_no_more() -> None:
+    reader = Reader()
+    reader.emit(10)
+    reader.event(TIMEOUTABLE_BARRIER)
+    assert reader.partition.alignment_timeout(2) == 0
+    assert reader.poll() == (10, 0, 0, DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER)
+    assert reader.poll() == (38, 1, 0, NONE)
+    reader.emit(30)
+    assert reader.partition.alignment_timeout(1) == 0
+    assert reader.subpartition.is_blocked
+    assert not reader.subpartition.has_priority_events
+
+
+def test_a_priority_event_tells_how_much_data_it_has_overtaken() -> None:
+    partition, _ = partition_of(2)
+    partition.emit(0, records_of([100, 30]))
+    partition.emit(1, records_of([60]))
+    partition.broadcast_event(EVENT)
+    assert partition.broadcast_event(UNALIGNED_BARRIER, is_priority=True) == 190
+    assert partition.broadcast_event(ALIGNED_BARRIER) == 0
+    for subpartition in partition.subpartitions:
+        piece = subpartition.poll()
+        assert piece is not None
+        assert piece.data_type == DataType.PRIORITIZED_EVENT_BUFFER
+
+
+def test_a_barrier_may_still_time_out_when_the_partition_is_finished() -> None:
+    reader = Reader()
+    reader.event(EndOfData())
+    reader.emit(10)
+    reader.event(TIMEOUTABLE_BARRIER)
+    reader.partition.finish()
+    assert reader.partition.alignment_timeout(1) == 10
+    assert reader.poll() == (38, 0, 1, DataType.END_OF_DATA)
