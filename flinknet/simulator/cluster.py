@@ -11,8 +11,8 @@ from flinknet.core.connection import Connection
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
 from flinknet.core.probe import NullProbe, Probe
 from flinknet.core.producer import (
+    BufferWritingResultPartition,
     OutputFlusher,
-    PipelinedResultPartition,
     ProducerConnection,
     RecordWriter,
     ResultPartitionManager,
@@ -89,7 +89,7 @@ class Cluster:
         self._flush_overhead_ns = flush_overhead_ns
         self._send_costs = SendCosts(costs.send_ns_per_message, costs.send_ns_per_byte)
         latency_ns = max(0, int(costs.transit_ns - costs.send_ns_per_message))
-        self._link_settings = replace(link, latency_ns=latency_ns)
+        self.link_settings = replace(link, latency_ns=latency_ns)
         count = 1 + max(*deployment.producer_task_managers, *deployment.consumer_task_managers)
         self._probes = tuple(probes) or tuple(NullProbe() for _ in range(count))
         network = deployment.scenario.network
@@ -105,7 +105,7 @@ class Cluster:
             for index in range(count)
         )
         self._managers = tuple(ResultPartitionManager() for _ in self.task_managers)
-        self.partitions: list[PipelinedResultPartition] = []
+        self.partitions: list[BufferWritingResultPartition] = []
         self.gates: list[SingleInputGate] = []
         self.links: dict[tuple[int, int], SimulatedLink] = {}
         self.producer_connections: list[ProducerConnection] = []
@@ -145,7 +145,7 @@ class Cluster:
     def is_finished(self) -> bool:
         """Whether every sink came to its end and every partition was given back."""
         return all(sink.is_finished for sink in self.sinks) and all(
-            partition.is_released for partition in self.partitions
+            partition.is_consumed for partition in self.partitions
         )
 
     @property
@@ -226,9 +226,8 @@ class Cluster:
         deployment = self.deployment
         for producer, task_manager in enumerate(deployment.producer_task_managers):
             memory = self.task_managers[task_manager].memory
-            partition = create_partition(deployment, producer, memory)
-            self.partitions.append(partition)
-            self._managers[task_manager].register(partition)
+            manager = self._managers[task_manager]
+            self.partitions.append(create_partition(deployment, producer, memory, manager))
         connections: dict[tuple[int, int], ConsumerConnection] = {}
         for consumer, task_manager in enumerate(deployment.consumer_task_managers):
             gate = create_gate(deployment, consumer, self.task_managers[task_manager].memory)
@@ -270,7 +269,7 @@ class Cluster:
     ) -> LinkEnd:
         task_manager = self.task_managers[index]
         faults = LinkFaults.of(self.faults, len(self.links), side, origin_ns=self._start_ns)
-        end = LinkEnd(connection, self._link_settings, costs, task_manager.wake, faults)
+        end = LinkEnd(connection, self.link_settings, costs, task_manager.wake, faults)
         task_manager.ends.append(end)
         return end
 

@@ -28,11 +28,14 @@ class LinkSettings:
         bandwidth_bytes_per_s: of each direction; 0 for no limit.
         capacity_bytes: bytes that may be sent and not yet read before the sender's socket takes no
             more (the buffers of both sockets). The last piece may go beyond it.
+        receive_capacity_bytes: the part of them that the receiver's socket holds, which is TCP's
+            receive window.
     """
 
     latency_ns: int = 50_000
     bandwidth_bytes_per_s: float = 0.0
     capacity_bytes: int = 4 * 1024 * 1024
+    receive_capacity_bytes: int = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,27 @@ class LinkEnd:
     def join(self, peer: LinkEnd) -> None:
         """Lay the wire between two ends."""
         self._peer, peer._peer = peer, self
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes sent from here that lie in the peer's socket, or are on their way to it."""
+        return min(self.in_flight_bytes, self._settings.receive_capacity_bytes)
+
+    @property
+    def unacknowledged_bytes(self) -> int:
+        """Bytes in the socket of this end, for which the window of the peer has no room."""
+        taken_bytes = min(self.in_flight_bytes, self._settings.capacity_bytes)
+        return taken_bytes - min(taken_bytes, self._settings.receive_capacity_bytes)
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes beyond what both sockets hold: the end of the last pieces."""
+        return max(0, self.in_flight_bytes - self._settings.capacity_bytes)
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the socket takes bytes."""
+        return self.in_flight_bytes < self._settings.capacity_bytes
 
     @property
     def next_arrival_ns(self) -> int | None:

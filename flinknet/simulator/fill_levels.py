@@ -1,0 +1,54 @@
+"""The six places between two operators in a simulated cluster, at any moment."""
+
+from __future__ import annotations
+
+from flinknet.results import FillLevels, FillSample
+from flinknet.tasks import fill_levels
+
+from .cluster import START_NS, Cluster
+from .link import RECEIVE_BYTES
+
+
+def fill_sample(cluster: Cluster) -> FillSample:
+    """Where bytes lie now, over all links and tasks."""
+    senders = [link.producer_end for link in cluster.links.values()]
+    return FillSample(
+        at_ns=cluster.now_ns - START_NS,
+        levels=FillLevels(
+            subpartition_bytes=fill_levels.subpartition_bytes(cluster.partitions),
+            netty_outbound_bytes=sum(end.unsent_bytes for end in senders),
+            socket_send_bytes=sum(end.unacknowledged_bytes for end in senders),
+            socket_receive_bytes=sum(end.unread_bytes for end in senders),
+            netty_inbound_bytes=fill_levels.netty_inbound_bytes(cluster.consumer_connections),
+            input_channel_bytes=fill_levels.input_channel_bytes(cluster.gates),
+        ),
+        is_reading=fill_levels.is_reading(cluster.consumer_connections),
+        is_writable=all(end.is_writable for end in senders),
+        is_writing=not any(source.is_blocked for source in cluster.sources),
+    )
+
+
+def fill_bounds(cluster: Cluster) -> FillLevels:
+    """The most that each place can hold."""
+    scenario = cluster.deployment.scenario
+    segment_bytes = scenario.network.segment_size_bytes
+    links = len(cluster.links)
+    settings = cluster.link_settings
+    return FillLevels(
+        subpartition_bytes=fill_levels.subpartition_bytes_max(
+            cluster.partitions,
+            max(each.memory.total_buffers for each in cluster.task_managers),
+            is_shared=scenario.workload.partitioner == "broadcast",
+        ),
+        netty_outbound_bytes=sum(
+            each.batch_bytes + 2 * segment_bytes for each in cluster.producer_connections
+        ),
+        socket_send_bytes=links * (settings.capacity_bytes - settings.receive_capacity_bytes),
+        socket_receive_bytes=links * settings.receive_capacity_bytes,
+        netty_inbound_bytes=fill_levels.netty_inbound_bytes_max(
+            cluster.consumer_connections,
+            receive_bytes=2 * RECEIVE_BYTES,
+            segment_size_bytes=segment_bytes,
+        ),
+        input_channel_bytes=fill_levels.input_channel_bytes_max(cluster.gates),
+    )
