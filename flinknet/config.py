@@ -27,6 +27,11 @@ def _flink(key: str, default: Any) -> Any:
     return field(default=default, metadata={"key": key})
 
 
+PIPELINED, PIPELINED_BOUNDED = "pipelined", "pipelined-bounded"
+PIPELINED_APPROXIMATE, BLOCKING = "pipelined-approximate", "blocking"
+PARTITION_TYPES = (PIPELINED, PIPELINED_BOUNDED, PIPELINED_APPROXIMATE, BLOCKING)
+"""When an exchange may be read: core.producer.partition_type."""
+
 PARTITIONERS = ("rebalance", "rescale", "forward", "hash", "broadcast", "shuffle", "global")
 """Which consumer gets a record; besides these, a function of the user."""
 
@@ -105,6 +110,9 @@ class NetworkConfig:
     partition_request_timeout_ns: int = _flink(
         "taskmanager.network.partition-request-timeout", 10_000_000_000
     )
+    request_backoff_initial_ms: int = _flink("taskmanager.network.request-backoff.initial", 100)
+    request_backoff_max_ms: int = _flink("taskmanager.network.request-backoff.max", 10_000)
+    compression_codec: str = _flink("taskmanager.network.compression.codec", "LZ4")
 
     @property
     def is_tls(self) -> bool:
@@ -153,6 +161,7 @@ class WorkloadConfig:
     consumers: int = 1
     rate_per_s: float = RATE_MAX  # of each producer
     record_size: RecordSize = RecordSize()
+    partition_type: str = PIPELINED_BOUNDED  # one of PARTITION_TYPES
     partitioner: str = "rebalance"  # one of PARTITIONERS, or custom:MODULE:FUNCTION
     arrivals: str = "constant"  # constant, poisson, bursts
     records: int | None = None  # of each producer, in the measured part; None: by duration
@@ -161,6 +170,11 @@ class WorkloadConfig:
     slow_consumers: tuple[SlowConsumer, ...] = ()
     relays: int = 0  # stages between producers and consumers that pass records on
     relay_delay_ns_per_record: int = 0
+
+    @property
+    def is_blocking(self) -> bool:
+        """Whether consumers start when producers have ended."""
+        return self.partition_type == BLOCKING
 
     @property
     def is_max_rate(self) -> bool:

@@ -20,8 +20,8 @@ from flinknet.core.consumer import SingleInputGate
 from flinknet.core.producer import (
     BROADCAST,
     BroadcastSelector,
+    BufferWritingResultPartition,
     OutputFlusher,
-    PipelinedResultPartition,
     ProducerConnection,
     RecordWriter,
     ResultPartitionManager,
@@ -70,7 +70,7 @@ class TaskManager:
         self._loop = EventLoop(may_spin=spec.has_own_core, transport=self._network.transport)
         self._pool = NetworkBufferPool(segments_of(self._network), self._network.segment_size_bytes)
         self._partitions = ResultPartitionManager()
-        self._own_partitions: dict[int, PipelinedResultPartition] = {}
+        self._own_partitions: dict[int, BufferWritingResultPartition] = {}
         self._gates: dict[int, SingleInputGate] = {}
         self._sources: list[SourceTask] = []
         self._sinks: list[SinkTask] = []
@@ -143,9 +143,9 @@ class TaskManager:
     def _open_channels(self, connect: object) -> None:
         assert isinstance(connect, say.Connect)
         for producer in self._deployment.producers_on(self._spec.index):
-            partition = create_partition(self._deployment, producer, self._pool)
-            self._own_partitions[producer] = partition
-            self._partitions.register(partition)
+            self._own_partitions[producer] = create_partition(
+                self._deployment, producer, self._pool, self._partitions
+            )
         for consumer in self._deployment.consumers_on(self._spec.index):
             self._create_gate(consumer, connect)
 
@@ -180,7 +180,7 @@ class TaskManager:
         self._loop.tasks = (*self._sources, *self._sinks)
 
     def _create_source(
-        self, producer: int, partition: PipelinedResultPartition, start: say.Start
+        self, producer: int, partition: BufferWritingResultPartition, start: say.Start
     ) -> SourceTask:
         workload, network, seed = self._scenario.workload, self._network, self._scenario.seed
         channels = tuple(each.index for each in self._deployment.channels_of_producer(producer))
@@ -282,7 +282,7 @@ class TaskManager:
 
     def _is_finished(self) -> bool:
         return all(sink.is_finished for sink in self._sinks) and all(
-            partition.is_released for partition in self._own_partitions.values()
+            partition.is_consumed for partition in self._own_partitions.values()
         )
 
     def _check_errors(self) -> None:

@@ -15,6 +15,7 @@ from flinknet.core.buffers.pool_sizes import (
     gate_buffers,
     output_pool_size,
 )
+from flinknet.core.producer import partition_type_of
 from flinknet.errors import ConfigError
 from flinknet.units import format_size_bytes
 
@@ -49,7 +50,13 @@ def segments_of(network: NetworkConfig) -> int:
 def partition_pool_size(scenario: Scenario, subpartitions: int) -> PoolSize:
     """Size of the pool of a result partition."""
     network = scenario.network
-    return output_pool_size(subpartitions, network.exclusive_buffers, network.floating_buffers)
+    kind = partition_type_of(scenario.workload.partition_type)
+    return output_pool_size(
+        subpartitions,
+        network.exclusive_buffers,
+        network.floating_buffers,
+        is_bounded=kind.is_bounded,
+    )
 
 
 def buffers_of_gate(scenario: Scenario, channels: int) -> GateBuffers:

@@ -25,6 +25,7 @@ from flinknet.core.producer import (
     RescaleSelector,
     ShuffleSelector,
 )
+from flinknet.core.producer.key_groups import default_max_parallelism
 from flinknet.errors import ConfigError
 
 Partition = Callable[[int, int], int]
@@ -44,7 +45,7 @@ def create_selector(partitioner: str, channels: int, seed: int) -> ChannelSelect
     if partitioner == "broadcast":
         return BroadcastSelector()
     if partitioner == "hash":
-        return KeyGroupSelector(channels)
+        return KeyGroupSelector(channels, default_max_parallelism(channels))
     if partitioner == "rebalance":
         return RebalanceSelector(channels, seed % channels)
     if partitioner == "rescale":

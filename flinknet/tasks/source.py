@@ -129,7 +129,8 @@ class SourceTask:
         self._random = np.random.default_rng(seed)
         self._needs_keys = writer.selector.needs_keys
         self._waiting_since_ns = -1
-        self._partition.broadcast_event(EndOfOutputChannelStateEvent())
+        if self._partition.partition_type.can_be_pipelined_consumed:  # others recover nothing
+            self._partition.broadcast_event(EndOfOutputChannelStateEvent())
 
     @property
     def is_finished(self) -> bool:

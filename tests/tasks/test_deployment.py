@@ -8,6 +8,7 @@ import pytest
 
 from flinknet.config import NetworkConfig, RecordSize, Scenario, SlowConsumer, WorkloadConfig
 from flinknet.core.buffers import NetworkBufferPool
+from flinknet.core.producer import ResultPartitionManager
 from flinknet.errors import ConfigError
 from flinknet.tasks.assembly import create_gate, create_partition, segments_of
 from flinknet.tasks.deployment import deploy, pointwise
@@ -180,7 +181,7 @@ def test_a_paused_consumer_is_fine_where_the_run_has_an_end() -> None:
 def test_pools_have_the_sizes_of_flinks_formula(consumers: int, size: int) -> None:
     deployment = deploy(scenario_of(producers=1, consumers=consumers))
     memory = NetworkBufferPool(1000, 16)
-    partition = create_partition(deployment, 0, memory)
+    partition = create_partition(deployment, 0, memory, ResultPartitionManager())
     pool = partition.pool
     assert (pool.required_buffers, pool.max_buffers) == (consumers + 1, size)
     assert (pool.max_buffers_per_channel, pool.max_overdraft_buffers) == (10, 20)
