@@ -114,6 +114,18 @@ class NetworkConfig:
     request_backoff_max_ms: int = _flink("taskmanager.network.request-backoff.max", 10_000)
     compression_codec: str = _flink("taskmanager.network.compression.codec", "LZ4")
 
+    checkpoint_interval_ns: int | None = _flink("execution.checkpointing.interval", None)
+    checkpoint_mode: str = _flink("execution.checkpointing.mode", "EXACTLY_ONCE")
+    checkpoint_timeout_ns: int = _flink("execution.checkpointing.timeout", 600_000_000_000)
+    unaligned_checkpoints: bool = _flink("execution.checkpointing.unaligned.enabled", False)
+    forced_unaligned_checkpoints: bool = _flink("execution.checkpointing.unaligned.forced", False)
+    aligned_checkpoint_timeout_ns: int = _flink(
+        "execution.checkpointing.aligned-checkpoint-timeout", 0
+    )
+    checkpoints_after_tasks_finish: bool = _flink(
+        "execution.checkpointing.checkpoints-after-tasks-finish", True
+    )
+
     @property
     def is_tls(self) -> bool:
         """Whether connections of the data port are encrypted."""

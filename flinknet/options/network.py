@@ -9,7 +9,7 @@ from typing import Any
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, CREDIT, TCP, NetworkConfig
 from flinknet.errors import ConfigError
 from flinknet.results import Warning
-from flinknet.units import format_size_bytes
+from flinknet.units import format_duration_ns, format_size_bytes
 
 from .keys import (
     BUFFER_TIMEOUT_ENABLED,
@@ -92,6 +92,18 @@ def check_rules(network: NetworkConfig) -> None:
         raise ConfigError(
             f"{NETWORK_MIN}: {format_size_bytes(network.network_memory_bytes)} does not hold one"
             f" segment of {format_size_bytes(size)}; give more memory or smaller segments"
+        )
+    if network.checkpoint_mode != "EXACTLY_ONCE" and network.unaligned_checkpoints:
+        raise ConfigError(
+            f"execution.checkpointing.mode: {network.checkpoint_mode} and unaligned checkpoints do"
+            " not go together; set execution.checkpointing.unaligned.enabled=false, or the mode to"
+            " EXACTLY_ONCE"
+        )
+    if network.checkpoint_interval_ns is not None and network.checkpoint_interval_ns < 10_000_000:
+        raise ConfigError(
+            "execution.checkpointing.interval:"
+            f" {format_duration_ns(network.checkpoint_interval_ns)} is too short; the shortest is"
+            " 10ms"
         )
     if network.exclusive_buffers + network.floating_buffers == 0:
         raise ConfigError(

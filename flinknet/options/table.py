@@ -104,6 +104,8 @@ security.ssl.protocol | S | TLSv1.2 | TLSv1.2 |  |
 security.ssl.algorithms | S | TLS_RSA_WITH_AES_128_CBC_SHA | TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 |  |
 security.ssl.provider | E JDK OPENSSL | JDK | JDK |  |
 [checkpoints, graph and cluster]
+execution.checkpointing.interval | D | unset | unset |  |
+execution.checkpointing.timeout | D | 10 min | 10 min |  |
 execution.checkpointing.mode | E EXACTLY_ONCE AT_LEAST_ONCE | EXACTLY_ONCE | EXACTLY_ONCE |  |
 execution.checkpointing.unaligned.enabled | B | false | false | execution.checkpointing.unaligned |
 execution.checkpointing.aligned-checkpoint-timeout | D | 0 s | 0 s | execution.checkpointing.alignment-timeout |
