@@ -53,6 +53,30 @@ class FlushCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointSummary:
+    """The checkpoints that began in the measured part.
+
+    `unaligned` of the completed ones did not wait for all barriers. Durations: of a checkpoint from
+    trigger to last acknowledgement; start delay (to the first barrier) and alignment (first to last
+    barrier), of each task; travel of a barrier through a channel, from writing to reading. Bytes
+    are means and maximum over checkpoints, summed over tasks: data that barriers have overtaken,
+    data read during alignment.
+    """
+
+    triggered: int
+    completed: int
+    aborted: int
+    unaligned: int
+    duration_ns: LatencySummary
+    start_delay_ns: LatencySummary
+    alignment_ns: LatencySummary
+    travel_ns: LatencySummary
+    overtaken_bytes_mean: float | None
+    overtaken_bytes_max: int | None
+    processed_bytes_mean: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """What one run measured after its warm-up.
 
@@ -72,6 +96,7 @@ class Measured:
     backlog_buffers: BacklogSummary
     credits: CreditSummary
     flushes: FlushCounts
+    checkpoints: CheckpointSummary | None = None  # None: they were off
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,221 @@
+"""CheckpointCoordinator: when checkpoints begin, and what became of them (Flink:
+CheckpointCoordinator).
+
+Sans-IO: the launcher and the simulator each drive one. Nothing is stored by a checkpoint here; what
+is looked at is how its barriers travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from flinknet.histogram import LogLinearHistogram
+from flinknet.results import CheckpointSummary
+
+NS_PER_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerCheckpoint:
+    """To every task: begin a checkpoint; sources write its barrier.
+
+    Attributes:
+        timestamp_ms: since 1970, as barriers carry it.
+    """
+
+    checkpoint_id: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AbortCheckpoint:
+    """To every task: the checkpoint took too long; who has not begun it never will."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AcknowledgeCheckpoint:
+    """From a task: its part of the checkpoint is done.
+
+    Attributes:
+        task: its name, unique in the run.
+        written_ns: by channel of the run, when the task wrote the barrier to it.
+        read_ns: by channel of the run, when the task read the barrier from it.
+        start_delay_ns, alignment_ns: see core.consumer.checkpoint_barriers.Alignment; None for a
+            task without inputs, or whose inputs had ended.
+        overtaken_bytes: data in front of which the barrier was put, at the task's outputs and
+            inputs; a checkpoint that stored state would store these bytes too.
+        processed_bytes: data that the task read between the first and the last barrier.
+        is_unaligned: the task did not wait for all barriers.
+    """
+
+    task: str
+    checkpoint_id: int
+    written_ns: Mapping[int, int] = field(default_factory=dict)
+    read_ns: Mapping[int, int] = field(default_factory=dict)
+    start_delay_ns: int | None = None
+    alignment_ns: int | None = None
+    overtaken_bytes: int = 0
+    processed_bytes: int = 0
+    is_unaligned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeclineCheckpoint:
+    """From a task: it cannot take part, for the whole checkpoint to be given up."""
+
+    task: str
+    checkpoint_id: int
+    reason: str
+
+
+Command = TriggerCheckpoint | AbortCheckpoint
+"""What the coordinator says to tasks."""
+
+Answer = AcknowledgeCheckpoint | DeclineCheckpoint
+"""What tasks say to the coordinator."""
+
+
+class _Pending:
+    """A checkpoint that was triggered and is not over."""
+
+    __slots__ = ("acknowledged", "began_ns", "checkpoint_id")
+
+    def __init__(self, checkpoint_id: int, began_ns: int) -> None:
+        self.checkpoint_id = checkpoint_id
+        self.began_ns = began_ns
+        self.acknowledged: dict[str, AcknowledgeCheckpoint] = {}
+
+
+class CheckpointCoordinator:
+    """Triggers a checkpoint every `interval_ns`, one at a time: a beat that comes while one is
+    pending is made up for when that is over.
+
+    Checkpoints that begin in [measured_from_ns, measured_to_ns) count for the summary.
+
+    Args:
+        tasks: names of all tasks; a checkpoint is complete when all have acknowledged it.
+        timeout_ns: after which a pending checkpoint is aborted.
+        epoch_ns: the instant of the run's clock at which timestamps are 0.
+    """
+
+    def __init__(
+        self,
+        tasks: Iterable[str],
+        *,
+        interval_ns: int,
+        timeout_ns: int,
+        start_ns: int,
+        measured_from_ns: int = 0,
+        measured_to_ns: int | None = None,
+        epoch_ns: int = 0,
+    ) -> None:
+        self._tasks = frozenset(tasks)
+        self._interval_ns = interval_ns
+        self._timeout_ns = timeout_ns
+        self._epoch_ns = epoch_ns
+        self._next_ns: int | None = start_ns + interval_ns
+        self._measured_from_ns = measured_from_ns
+        self._measured_to_ns = measured_to_ns
+        self._next_id = 1
+        self._pending: _Pending | None = None
+        self._triggered = self._completed = self._aborted = self._unaligned = 0
+        self._overtaken_bytes = self._overtaken_bytes_max = self._processed_bytes = 0
+        self._duration = LogLinearHistogram()
+        self._start_delay = LogLinearHistogram()
+        self._alignment = LogLinearHistogram()
+        self._travel = LogLinearHistogram()
+
+    @property
+    def pending_id(self) -> int | None:
+        """The checkpoint that is going on."""
+        return None if self._pending is None else self._pending.checkpoint_id
+
+    def next_deadline_ns(self) -> int | None:
+        """When `advance` wants to be called, None for never."""
+        if self._pending is not None:
+            return self._pending.began_ns + self._timeout_ns
+        return self._next_ns
+
+    def advance(self, *, now_ns: int) -> list[Command]:
+        """What to tell every task now."""
+        commands: list[Command] = []
+        pending = self._pending
+        if pending is not None and now_ns >= pending.began_ns + self._timeout_ns:
+            commands.append(AbortCheckpoint(pending.checkpoint_id))
+            self._abort(pending)
+        if self._pending is None and self._next_ns is not None and now_ns >= self._next_ns:
+            missed = (now_ns - self._next_ns) // self._interval_ns
+            self._next_ns += (missed + 1) * self._interval_ns
+            self._pending = _Pending(self._next_id, now_ns)
+            self._next_id += 1
+            self._triggered += self._is_measured(now_ns)
+            timestamp_ms = (now_ns - self._epoch_ns) // NS_PER_MS
+            commands.append(TriggerCheckpoint(self._pending.checkpoint_id, timestamp_ms))
+        return commands
+
+    def stop(self) -> None:
+        """Begin no more checkpoints; the pending one may still complete."""
+        self._next_ns = None
+
+    def receive(self, answer: Answer, *, now_ns: int) -> None:
+        """Take a task's answer; one about a checkpoint that is over changes nothing."""
+        pending = self._pending
+        if pending is None or answer.checkpoint_id != pending.checkpoint_id:
+            return
+        if isinstance(answer, DeclineCheckpoint):
+            self._abort(pending)
+            return
+        pending.acknowledged[answer.task] = answer
+        if self._tasks <= pending.acknowledged.keys():
+            self._pending = None
+            if self._is_measured(pending.began_ns):
+                self._count(pending, now_ns)
+
+    def summary(self) -> CheckpointSummary:
+        """What became of the checkpoints so far."""
+        completed = self._completed
+        return CheckpointSummary(
+            triggered=self._triggered,
+            completed=completed,
+            aborted=self._aborted,
+            unaligned=self._unaligned,
+            duration_ns=self._duration.summary(),
+            start_delay_ns=self._start_delay.summary(),
+            alignment_ns=self._alignment.summary(),
+            travel_ns=self._travel.summary(),
+            overtaken_bytes_mean=self._overtaken_bytes / completed if completed else None,
+            overtaken_bytes_max=self._overtaken_bytes_max if completed else None,
+            processed_bytes_mean=self._processed_bytes / completed if completed else None,
+        )
+
+    def _is_measured(self, at_ns: int) -> bool:
+        to_ns = self._measured_to_ns
+        return self._measured_from_ns <= at_ns and (to_ns is None or at_ns < to_ns)
+
+    def _abort(self, pending: _Pending) -> None:
+        self._pending = None
+        self._aborted += self._is_measured(pending.began_ns)
+
+    def _count(self, pending: _Pending, now_ns: int) -> None:
+        answers = list(pending.acknowledged.values())
+        self._completed += 1
+        self._unaligned += any(each.is_unaligned for each in answers)
+        self._duration.add([now_ns - pending.began_ns])
+        written_ns = {k: v for each in answers for k, v in each.written_ns.items()}
+        self._travel.add(
+            [
+                read_ns - written_ns[channel]
+                for each in answers
+                for channel, read_ns in each.read_ns.items()
+                if channel in written_ns
+            ]
+        )
+        self._start_delay.add([x.start_delay_ns for x in answers if x.start_delay_ns is not None])
+        self._alignment.add([x.alignment_ns for x in answers if x.alignment_ns is not None])
+        overtaken_bytes = sum(each.overtaken_bytes for each in answers)
+        self._overtaken_bytes += overtaken_bytes
+        self._overtaken_bytes_max = max(self._overtaken_bytes_max, overtaken_bytes)
+        self._processed_bytes += sum(each.processed_bytes for each in answers)
