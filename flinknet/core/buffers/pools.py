@@ -53,6 +53,7 @@ class NetworkBufferPool:
             for index in range(total_buffers)
         )
         self._pools: list[LocalBufferPool] = []
+        self._waiting_pools: deque[LocalBufferPool] = deque()
         self._required_buffers = 0
 
     @property
@@ -119,6 +120,7 @@ class NetworkBufferPool:
         self._free.extend(segments)
         self._required_buffers -= len(segments)
         self._redistribute()
+        self._serve_waiting_pools()
 
     def try_request_segment(self) -> MemorySegment | None:
         """A segment for a local pool, None if all are out."""
@@ -127,6 +129,17 @@ class NetworkBufferPool:
     def recycle_segment(self, segment: MemorySegment) -> None:
         """Take a segment back from a local pool."""
         self._free.append(segment)
+        if self._waiting_pools:
+            self._serve_waiting_pools()
+
+    def wait_for_segment(self, pool: LocalBufferPool) -> None:
+        """Tell a pool when there is a segment; each pool waits once."""
+        if pool not in self._waiting_pools:
+            self._waiting_pools.append(pool)
+
+    def _serve_waiting_pools(self) -> None:
+        while self._free and self._waiting_pools:
+            self._waiting_pools.popleft().handle_segment_available()
 
     def _reserve(self, count: int) -> None:
         available = self.total_buffers - self._required_buffers
@@ -265,7 +278,21 @@ class LocalBufferPool:
         if self.is_destroyed or self._free or self._prefetch():
             return False
         self._listeners.append(listener)
+        if self.requested_buffers < self.size_buffers:  # it is the global pool that has none
+            self._global.wait_for_segment(self)
         return True
+
+    def handle_segment_available(self) -> None:
+        """The global pool has a segment again: take one for the first listener that wants it.
+
+        Differs from LocalBufferPool.onGlobalPoolAvailable, which only prefetches: its gates hold
+        one segment from the start, and their listeners wait for that one.
+        """
+        if not self._listeners or not self._prefetch():
+            return
+        self._recycle(self._free.popleft())
+        if self._listeners and self.requested_buffers < self.size_buffers:
+            self._global.wait_for_segment(self)
 
     def resize(self, size_buffers: int) -> None:
         """Set the current size; free segments above it go back now, the others when they are

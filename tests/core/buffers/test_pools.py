@@ -70,6 +70,7 @@ def test_spare_buffers_are_shared_out_as_flink_does() -> None:
     assert sizes(pools) == [14, 7, 79]
     segments = network.request_exclusive_segments(50)
     assert sizes(pools) == [13, 6, 31]
+    assert sum(sizes(pools)) + len(segments) == 100
     network.recycle_exclusive_segments(segments)
     assert sizes(pools) == [14, 7, 79]
     pools.pop().destroy()
@@ -106,8 +107,9 @@ def test_too_little_memory_is_told_with_three_numbers_and_the_keys() -> None:
         error = raised.value
         assert (error.required_buffers, error.available_buffers, error.total_buffers) == (5, 4, 64)
         assert error.segment_size_bytes == 32
-        for word in ("5", "4 of 64", "taskmanager.memory.network.min"):
-            assert word in str(error)
+        keys = [f"taskmanager.memory.network.{end}" for end in ("fraction", "min", "max")]
+        for words in ("required 5", "only 4 of 64 buffers of 32 bytes", *keys):
+            assert words in str(error)
     pools.append(network.create_buffer_pool(4, 4))
     buffers = [buffer for pool in pools for buffer in take(pool, pool.required_buffers)]
     assert network.available_buffers == 0
@@ -205,10 +207,61 @@ def test_a_pool_with_room_gets_nothing_while_the_global_pool_is_empty() -> None:
     pool = network.create_buffer_pool(1, 2)
     held = [network.try_request_segment() for _ in range(2)]
     assert pool.try_request() is None
-    assert pool.add_listener(Waiting(pool, 1))
     assert held[0] is not None
     network.recycle_segment(held[0])
     assert pool.try_request() is not None
+
+
+def test_who_waits_gets_what_comes_back_to_the_global_pool_in_the_order_of_waiting() -> None:
+    network = NetworkBufferPool(4, 1)
+    first, second = network.create_buffer_pool(1, 3), network.create_buffer_pool(1, 3)
+    held = network.request_exclusive_segments(1)
+    held += [segment for _ in range(3) if (segment := network.try_request_segment())]
+    satisfied, x, y = Waiting(first, 0), Waiting(first, 1), Waiting(second, 1)
+    for pool, listener in ((first, satisfied), (first, x), (second, y)):
+        assert pool.add_listener(listener)
+    network.recycle_segment(held.pop())
+    assert (len(satisfied.buffers), len(x.buffers), len(y.buffers)) == (0, 1, 0)
+    network.recycle_exclusive_segments([held.pop(0)])
+    assert (len(x.buffers), len(y.buffers)) == (1, 1)
+    network.recycle_segment(held.pop())
+    assert network.available_buffers == 1  # nobody waits any more
+    assert (first.requested_buffers, second.requested_buffers) == (1, 1)
+
+
+def test_a_pool_takes_no_more_than_its_size_for_those_who_wait() -> None:
+    network = NetworkBufferPool(3, 1)
+    pool = network.create_buffer_pool(1, 2)
+    held = [network.try_request_segment() for _ in range(3)]
+    waiting = Waiting(pool, 3)
+    assert pool.add_listener(waiting)
+    for segment in held:
+        assert segment is not None
+        network.recycle_segment(segment)
+    assert (len(waiting.buffers), pool.requested_buffers, network.available_buffers) == (2, 2, 1)
+
+
+def test_what_nobody_wants_any_more_stays_in_the_pool_that_waited() -> None:
+    network = NetworkBufferPool(1, 1)
+    pool = network.create_buffer_pool(1, 1)
+    held = network.try_request_segment()
+    assert pool.add_listener(Waiting(pool, 0))
+    assert held is not None
+    network.recycle_segment(held)
+    assert pool.is_available
+    assert (pool.requested_buffers, network.available_buffers) == (1, 0)
+
+
+def test_a_destroyed_pool_waits_for_nothing() -> None:
+    network = NetworkBufferPool(1, 1)
+    pool = network.create_buffer_pool(1, 1)
+    held = network.try_request_segment()
+    waiting = Waiting(pool, 1)
+    pool.add_listener(waiting)
+    pool.destroy()
+    assert held is not None
+    network.recycle_segment(held)
+    assert (waiting.buffers, network.available_buffers) == ([], 1)
 
 
 def test_a_pool_that_shrinks_gives_free_segments_at_once_and_others_when_they_return() -> None:
@@ -255,9 +308,10 @@ def test_a_listener_that_has_enough_refuses_and_the_next_gets_that_buffer() -> N
     satisfied, needy = Waiting(pool, 0), Waiting(pool, 3)
     assert pool.add_listener(satisfied)
     assert pool.add_listener(needy)
-    for buffer in buffers:
+    for count, buffer in enumerate(buffers, start=1):
         buffer.recycle()
-    assert len(needy.buffers) == 3
+        assert len(needy.buffers) == count
+    assert [each.segment for each in needy.buffers] == [each.segment for each in buffers]
     assert satisfied.buffers == []
     assert pool.available_buffers == 0
 

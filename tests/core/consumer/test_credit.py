@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from flinknet.core.buffers import DataType, NetworkBuffer, NetworkBufferPool
+from flinknet.core.buffers import (
+    DataType,
+    MemorySegment,
+    NetworkBuffer,
+    NetworkBufferPool,
+    free_memory,
+)
 from flinknet.core.consumer import BufferManager, RemoteInputChannel
 from flinknet.core.wire.messages import (
     AddCredit,
@@ -307,30 +315,80 @@ def test_a_channel_that_waits_survives_the_end_of_its_pool() -> None:
     assert consumer.memory.available_buffers == consumer.memory.total_buffers
 
 
+class Recycled:
+    """Counts how often each kind of buffer goes to its recycler, and lets it through."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+
+    def watch(self, name: str, buffer: NetworkBuffer) -> NetworkBuffer:
+        recycler = buffer.recycler
+
+        def count(segment: MemorySegment) -> None:
+            self.calls[name] += 1
+            recycler(segment)
+
+        buffer.recycler = count
+        return buffer
+
+
 @pytest.mark.row("S009")
-def test_every_kind_of_buffer_goes_back_where_it_came_from() -> None:
+def test_every_kind_of_buffer_goes_back_where_it_came_from_once() -> None:
     consumer = Conversation()
     consumer.data(0, 3)  # an exclusive buffer was there for it
     consumer.data(0, 3)  # a floating one
     consumer.data(0, 3, DataType.EVENT_BUFFER)
-    exclusive, floating, event = (consumer.take(0) for _ in range(3))
-    manager = consumer.channels[0].buffers
-    exclusive_before, used = len(manager._exclusive), consumer.pool_used
-    exclusive.recycle()
-    assert len(manager._exclusive) == exclusive_before + 1
-    used = consumer.pool_used
-    floating.recycle()
-    assert consumer.pool_used == used - 1
-    event.recycle()
-    assert consumer.pool_used == used - 1
     output_pool = consumer.memory.create_buffer_pool(1, 1, channels=1)
     output = output_pool.try_request(0)
     assert output is not None
-    output.recycle()
-    assert (output_pool.used_buffers, output_pool.requested_buffers) == (0, 1)
-    for buffer in (exclusive, floating, event, output):
+    manager = consumer.channels[0].buffers
+    manager.required_buffers = 99  # nothing is above the need
+    recycled = Recycled()
+    kinds = {
+        "exclusive": consumer.take(0),
+        "floating": consumer.take(0),
+        "event": consumer.take(0),
+        "output": output,
+    }
+    recyclers = {kind: buffer.recycler for kind, buffer in kinds.items()}
+    assert recyclers["event"] is free_memory
+    assert len(set(map(id, recyclers.values()))) == 4
+    for kind, buffer in kinds.items():
+        recycled.watch(kind, buffer)
+
+    def places() -> tuple[int, int, int]:
+        """Free exclusive buffers, floating ones out, output buffers out."""
+        return len(manager._exclusive), consumer.pool_used, output_pool.used_buffers
+
+    exclusive, floating, _ = places()
+    kinds["exclusive"].recycle()
+    assert places() == (exclusive + 1, floating, 1)
+    kinds["floating"].recycle()
+    assert places() == (exclusive + 1, floating - 1, 1)
+    kinds["event"].recycle()
+    assert places() == (exclusive + 1, floating - 1, 1)
+    kinds["output"].retain().recycle()
+    assert places() == (exclusive + 1, floating - 1, 1)
+    kinds["output"].recycle()
+    assert places() == (exclusive + 1, floating - 1, 0)
+    for buffer in kinds.values():
         with pytest.raises(RuntimeError):
             buffer.recycle()
+    assert recycled.calls == {"exclusive": 1, "floating": 1, "event": 1, "output": 1}
+
+
+def test_a_channel_without_exclusive_buffers_goes_on_when_the_global_pool_recovers() -> None:
+    consumer = Conversation(exclusive_buffers=0, floating_buffers=2, buffers=2)
+    held = [consumer.memory.try_request_segment() for _ in range(2)]
+    consumer.sent()
+    consumer.receive(BacklogAnnouncement(3, consumer.channels[0].receiver_id))
+    assert consumer.state() == "a0 r3 u0"
+    assert consumer.credits() == []
+    for segment in held:
+        assert segment is not None
+        consumer.memory.recycle_segment(segment)
+    assert consumer.state() == "a2 r3 u2"
+    assert consumer.credits() == [2]
 
 
 def test_a_channel_without_a_connection_keeps_its_credit() -> None:
