@@ -91,7 +91,9 @@ class BufferManager:
 
         Returns: credit gained, in buffers.
         """
-        self.required_buffers = backlog_buffers + self.initial_credit
+        self.required_buffers = required = backlog_buffers + self.initial_credit
+        if self._is_waiting or len(self._floating) + len(self._exclusive) >= required:
+            return 0
         return self._request_floating()
 
     def release_floating(self) -> None:
@@ -113,10 +115,11 @@ class BufferManager:
     def receive_buffer(self, buffer: NetworkBuffer) -> bool:
         """The pool offers a recycled buffer; refused when nothing is short any more."""
         self._is_waiting = False
-        if self.is_released or self.available_buffers >= self.required_buffers:
+        missing = self.required_buffers - len(self._floating) - len(self._exclusive)
+        if missing <= 0 or self.is_released:
             return False
         self._floating.append(buffer)
-        self._channel.notify_credit(1 + self._request_floating())
+        self._channel.notify_credit(1 + self._request_floating() if missing > 1 else 1)
         return True
 
     def handle_pool_destroyed(self) -> None:
@@ -124,17 +127,19 @@ class BufferManager:
         self._is_waiting = False
 
     def _request_floating(self) -> int:
-        floating = self._floating
-        missing = self.required_buffers - len(floating) - len(self._exclusive)
-        if missing <= 0 or self._is_waiting:
-            return 0
+        """Take what is missing from the pool, and wait for what it does not have; to be called only
+        while something is missing and nothing waited for.
+
+        Returns: buffers gained.
+        """
+        missing = self.required_buffers - len(self._floating) - len(self._exclusive)
         gained = 0
         while gained < missing:
             buffer = self.pool.try_request()
             if buffer is None:
                 self._is_waiting = self.pool.add_listener(self)
                 break
-            floating.append(buffer)
+            self._floating.append(buffer)
             gained += 1
         return gained
 

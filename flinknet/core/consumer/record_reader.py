@@ -55,6 +55,8 @@ class RecordReader:
             count = (end - position) // record_bytes
             if count:
                 count = self._count_alike(payload, position, count)
+            elif payload[position : position + LENGTH_PREFIX_BYTES] == self._prefix:
+                break
             if not count:
                 record_bytes = self._read_length(payload[position : position + LENGTH_PREFIX_BYTES])
                 if end - position < record_bytes:

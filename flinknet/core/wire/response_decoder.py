@@ -70,31 +70,40 @@ class ResponseDecoder:
         Raises: FrameCorruptedError, UnknownMessageError; the stream cannot be followed any further
             then.
         """
+        take_buffer, receive_payload = self._sink.take_buffer, self._sink.receive_payload
         position, end = 0, len(data)
         while position < end:
             if self._missing:
                 position = self._fill(data, position, end)
-            elif self._rest or end - position < BUFFER_RESPONSE_HEADER_BYTES or data[position + 8]:
+                continue
+            start = position + BUFFER_RESPONSE_HEADER_BYTES
+            if self._rest or start > end or data[position + 8]:
                 position = self._gather(data, position, end)
+                continue
+            header = decode_buffer_response_header(data, position)
+            stop = start + header[7]
+            if header[2]:
+                position = self._gather(data, position, end)
+            elif stop > end:
+                self._begin(header)
+                position = start
             else:
-                header = decode_buffer_response_header(data, position)
-                if header[2]:
-                    position = self._gather(data, position, end)
-                else:
-                    position += BUFFER_RESPONSE_HEADER_BYTES
-                    self._begin(header)
+                target = take_buffer(header)
+                if target is not None:
+                    _check_fits(header, target)
+                    target[: header[7]] = data[start:stop]
+                receive_payload(header)
+                position = stop
 
     def _begin(self, header: Header) -> None:
-        size = header[7]
+        """Take a header whose payload is still to come."""
         self._target = self._sink.take_buffer(header)
-        if self._target is not None and len(self._target) < size:
-            raise FrameCorruptedError(
-                f"a payload of {size} bytes does not fit a buffer of {len(self._target)} bytes"
-            )
+        if self._target is not None:
+            _check_fits(header, self._target)
         self._header = header
         self._filled = 0
-        self._missing = size
-        if not size:
+        self._missing = header[7]
+        if not self._missing:
             self._sink.receive_payload(header)
 
     def _fill(self, data: memoryview, position: int, end: int) -> int:
@@ -150,6 +159,13 @@ class ResponseDecoder:
         if not FRAME_HEADER_BYTES <= frame_bytes <= LARGEST_FRAME_BYTES:
             raise FrameCorruptedError(f"a frame of {frame_bytes} bytes")
         self._whole_frame_bytes = frame_bytes
+
+
+def _check_fits(header: Header, target: memoryview) -> None:
+    if len(target) < header[7]:
+        raise FrameCorruptedError(
+            f"a payload of {header[7]} bytes does not fit a buffer of {len(target)} bytes"
+        )
 
 
 def _decode_frame(frame: bytearray) -> Message:
