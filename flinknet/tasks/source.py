@@ -15,9 +15,15 @@ from flinknet.core.producer import (
     RecordWriter,
     SerializedRecords,
 )
-from flinknet.core.wire.events import EndOfData, EndOfOutputChannelStateEvent
+from flinknet.core.wire.events import (
+    CheckpointBarrier,
+    EndOfData,
+    EndOfOutputChannelStateEvent,
+)
 from flinknet.workload.arrivals import Arrivals
 from flinknet.workload.payload import OVERHEAD_BYTES, MixedRecordFactory, RecordFactory
+
+from .checkpoints import OutputCheckpoints, source_name
 
 BATCH_BYTES = 128 * 1024
 """Bytes that one step serialises at most: four segments, small enough to stay in the processor's
@@ -92,6 +98,7 @@ class SourceTask:
             for no limit.
         end_ns: with the highest rate, when to stop; None for no end.
         channels: indices of the partition's channels in the run, for the probe.
+        checkpoints: writes the barriers; None for a task that nobody asks for checkpoints.
     """
 
     def __init__(
@@ -109,9 +116,11 @@ class SourceTask:
         measured_from_ns: int,
         end_ns: int | None,
         seed: int,
+        checkpoints: OutputCheckpoints | None = None,
     ) -> None:
         self.index = index
         self.state = SourceState.RUNNING
+        self._checkpoints = checkpoints or OutputCheckpoints(source_name(index), writer, channels)
         self.emitted_records = 0
         self.late_ns_max = 0
         self.waited_ns = 0
@@ -150,11 +159,32 @@ class SourceTask:
             return dict.fromkeys(range(len(self._channels)), numbers[BROADCAST])
         return numbers
 
+    def trigger_checkpoint(self, barrier: CheckpointBarrier, *, now_ns: int) -> None:
+        """Write the barrier of a checkpoint (Flink: triggerCheckpointAsync)."""
+        if self.is_finished:
+            self._checkpoints.acknowledge_ended(barrier.checkpoint_id)
+        else:
+            self._checkpoints.write(barrier, now_ns=now_ns)
+
+    def abort_checkpoint(self, checkpoint_id: int) -> None:
+        """A checkpoint was aborted; its barrier may still wait (Flink: notifyCheckpointAborted)."""
+        self._checkpoints.cancel(checkpoint_id)
+
     def step(self, *, now_ns: int) -> int | None:
         """Do a bounded piece of work.
 
         Returns: when to step again; now_ns for at once, None for when the network has moved.
         """
+        if self._checkpoints.is_pending:
+            self._checkpoints.advance(now_ns=now_ns)
+            next_ns = self._work(now_ns)
+            due_ns = self._checkpoints.next_deadline_ns()
+            if due_ns is not None and (next_ns is None or due_ns < next_ns):
+                return due_ns
+            return next_ns
+        return self._work(now_ns)
+
+    def _work(self, now_ns: int) -> int | None:
         if self._flusher.is_due(now_ns=now_ns):
             self._partition.flush_all()
         if self.state is SourceState.RUNNING:

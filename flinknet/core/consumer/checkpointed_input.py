@@ -1,0 +1,193 @@
+"""CheckpointedInput: what the events of a gate mean for its task (Flink: CheckpointedInputGate).
+
+Recovery, barriers, cancellations and ends go to whoever keeps account of them; and where an
+unaligned checkpoint would store data that its barriers have overtaken, that data is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from flinknet.core.buffers import DataType
+from flinknet.core.wire.events import (
+    CancelCheckpointMarker,
+    CheckpointBarrier,
+    EndOfData,
+    EndOfPartitionEvent,
+    Event,
+    EventAnnouncement,
+)
+
+from .checkpoint_barriers import CheckpointableInput, CheckpointBarrierHandler
+from .input_channel import RemoteInputChannel
+
+if TYPE_CHECKING:
+    from .input_gate import InputChannel
+
+_ALIGNS_BY_ITSELF = frozenset({DataType.RECOVERY_COMPLETION, DataType.ALIGNED_WATERMARK_EVENT})
+"""Blocking events that let all channels go on when they have come on each, and nothing else."""
+
+NO_CHECKPOINT = -1
+
+
+class Gate(Protocol):
+    """The gate of a task, single or a union; `index_in_input` is a channel's place in `channels`."""
+
+    channels: Sequence[InputChannel]
+
+    def end_channel(self, channel: InputChannel) -> None:
+        """EndOfPartition was read."""
+
+
+class InFlightData:
+    """Counts the bytes that an unaligned checkpoint stores of each channel (Flink:
+    ChannelStatePersister).
+
+    From the start of the checkpoint to its own barrier all data of a channel belongs to it: what
+    waits, and what the task reads until the barrier comes.
+
+    Args:
+        read_bytes: by channel, how many bytes of data the task has read so far.
+    """
+
+    def __init__(self, channels: Sequence[InputChannel], read_bytes: Sequence[int]) -> None:
+        self._channels = channels
+        self._read_bytes = read_bytes
+        self._read_at_start: dict[int, int] = {}
+        self.checkpoint_id = NO_CHECKPOINT
+        self.counted_bytes = 0
+
+    def start(self, checkpoint_id: int) -> None:
+        """Count for every channel from now on."""
+        self.checkpoint_id = checkpoint_id
+        self.counted_bytes = 0
+        self._read_at_start = dict(enumerate(self._read_bytes))
+
+    def receive_barrier(self, channel: int, sequence_number: int | None) -> None:
+        """The channel's barrier has come, or (None) it has ended without one."""
+        read_at_start = self._read_at_start.pop(channel, None)
+        if read_at_start is not None:
+            self.counted_bytes += self._read_bytes[channel] - read_at_start
+            waiting = self._channels[channel]
+            if isinstance(waiting, RemoteInputChannel):  # a local one's data waits at its producer
+                self.counted_bytes += waiting.data_bytes_before(sequence_number)
+
+    def stop(self) -> None:
+        """Count no more."""
+        self.checkpoint_id = NO_CHECKPOINT
+        self._read_at_start.clear()
+
+
+class CheckpointedInput:
+    """The events of one gate.
+
+    Args:
+        read_bytes: by place of the channel, how many bytes of data the task has read so far; the
+            task keeps it up to date.
+        create_handler: makes the barrier handler, given the gate as handlers see it.
+    """
+
+    def __init__(
+        self,
+        gate: Gate,
+        read_bytes: Sequence[int],
+        create_handler: Callable[[CheckpointableInput], CheckpointBarrierHandler],
+    ) -> None:
+        self._gate = gate
+        self._handler = create_handler(self)
+        self._in_flight = InFlightData(gate.channels, read_bytes)
+        self._reading: tuple[int, int] = (-1, -1)
+        self._waiting: dict[int, list[InputChannel]] = {}
+        self.ended_data_channels = 0
+        self.is_recovered = False
+        self.overtaken_bytes = 0
+
+    def handle(
+        self,
+        event: Event,
+        data_type: int,
+        channel: InputChannel,
+        sequence_number: int,
+        *,
+        now_ns: int,
+    ) -> None:
+        """Act on an event that was read from a channel."""
+        handler = self._handler
+        place = channel.index_in_input
+        if isinstance(event, EndOfData):
+            self.ended_data_channels += 1
+            channel.acknowledge_all_records_processed()
+        elif isinstance(event, EndOfPartitionEvent):
+            self._gate.end_channel(channel)
+            self._in_flight.receive_barrier(place, None)
+            handler.receive_end_of_partition(place, now_ns=now_ns)
+        elif data_type in _ALIGNS_BY_ITSELF:
+            self._wait_for_all(data_type, channel)
+        elif isinstance(event, CheckpointBarrier):
+            self._handle_barrier(event, channel, sequence_number, now_ns)
+        elif isinstance(event, EventAnnouncement):
+            announced = event.announced_event
+            if isinstance(announced, CheckpointBarrier):
+                handler.receive_announcement(announced, event.sequence_number, place, now_ns=now_ns)
+        elif isinstance(event, CancelCheckpointMarker):
+            handler.receive_cancellation(event.checkpoint_id, place, now_ns=now_ns)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether barriers of a checkpoint have come, but not all."""
+        return self._handler.is_pending
+
+    def next_deadline_ns(self) -> int | None:
+        """When `handle_deadline` wants to be called, None for never."""
+        return self._handler.next_deadline_ns()
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """The deadline has come; early calls do no harm."""
+        self._handler.handle_deadline(now_ns=now_ns)
+
+    # What the barrier handler decides (CheckpointableInput)
+
+    def resume_consumption(self, channel: int) -> None:
+        """Let the channel's producer go on behind its barrier."""
+        self._gate.channels[channel].resume_consumption()
+
+    def convert_to_priority_event(self, channel: int, sequence_number: int) -> None:
+        """Let an announced barrier overtake the data that has arrived before it.
+
+        Only remote channels announce: the barriers of local ones wait at the producer, which has a
+        timer of its own.
+        """
+        remote = self._gate.channels[channel]
+        assert isinstance(remote, RemoteInputChannel)
+        remote.convert_to_priority_event(sequence_number)
+
+    def checkpoint_started(self, barrier: CheckpointBarrier) -> None:
+        """Count the data before each channel's barrier from now on."""
+        self._in_flight.start(barrier.checkpoint_id)
+        self._in_flight.receive_barrier(*self._reading)
+
+    def checkpoint_stopped(self, checkpoint_id: int) -> None:
+        """Every barrier has come, or the checkpoint was given up."""
+        self.overtaken_bytes = self._in_flight.counted_bytes
+        self._in_flight.stop()
+
+    def _handle_barrier(
+        self, barrier: CheckpointBarrier, channel: InputChannel, sequence_number: int, now_ns: int
+    ) -> None:
+        place = channel.index_in_input
+        self._reading = (place, sequence_number)
+        if barrier.checkpoint_id == self._in_flight.checkpoint_id:
+            self._in_flight.receive_barrier(place, sequence_number)
+        self._handler.receive_barrier(barrier, place, now_ns=now_ns)
+        self._reading = (-1, -1)
+
+    def _wait_for_all(self, data_type: int, channel: InputChannel) -> None:
+        """Let all channels go on when the event has come on each of them."""
+        waiting = self._waiting.setdefault(data_type, [])
+        waiting.append(channel)
+        if len(waiting) == len(self._gate.channels):
+            del self._waiting[data_type]
+            for each in waiting:
+                each.resume_consumption()
+            self.is_recovered = True
