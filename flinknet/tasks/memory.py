@@ -62,10 +62,15 @@ def partition_pool_size(scenario: Scenario, subpartitions: int) -> PoolSize:
 def buffers_of_gate(scenario: Scenario, channels: int) -> GateBuffers:
     """Exclusive buffers of each channel of a gate, and the size of its pool."""
     network = scenario.network
+    kind = partition_type_of(scenario.workload.partition_type)
     numbers = (channels, network.exclusive_buffers, network.floating_buffers)
     if scenario.flow_control == TCP:
-        return classic_gate_buffers(*numbers, has_credit=False)
-    return gate_buffers(*numbers, required_max=network.required_buffers_per_gate_max)
+        return classic_gate_buffers(*numbers, has_credit=False, is_bounded=kind.is_bounded)
+    return gate_buffers(
+        *numbers,
+        required_max=network.required_buffers_per_gate_max,
+        must_be_pipelined=kind.must_be_pipelined_consumed,
+    )
 
 
 def memory_needs(deployment: Deployment) -> tuple[MemoryNeed, ...]:

@@ -99,5 +99,7 @@ def output_pool_size(
 
 
 def sort_shuffle_pool_size(subpartitions: int, min_buffers: int) -> PoolSize:
-    """Pool of a blocking partition, which sorts its records by subpartition in memory."""
+    """Pool of a blocking partition that sorts its records by subpartition in memory (Flink:
+    SortMergeResultPartition). Those of flinknet keep their subpartitions apart.
+    """
     return PoolSize(min_buffers, max(min_buffers, 4 * subpartitions))
