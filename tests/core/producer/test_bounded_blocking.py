@@ -1,0 +1,302 @@
+"""Blocking partitions: written to the end, then read, any number of times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flinknet.core.buffers import NetworkBufferPool
+from flinknet.core.producer import (
+    BROADCAST,
+    BoundedBlockingResultPartition,
+    MemoryBoundedData,
+)
+from flinknet.core.wire.compression import CompressionCodec, decompress
+from flinknet.core.wire.events import EndOfData, EndOfPartitionEvent, encode_pipelined
+from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.ids import ResultSubpartitionIndexSet
+from flinknet.core.wire.messages import (
+    AddCredit,
+    BufferResponse,
+    CancelPartitionRequest,
+    ErrorResponse,
+    PartitionRequest,
+)
+from flinknet.core.wire.stored_buffers import decode_stored_header, encode_stored_header
+from flinknet.errors import FrameCorruptedError
+from tests.pair import OTHER_RECEIVER, RECEIVER, partition_id, producer_of, records_of, sent_bytes
+
+
+class Listener:
+    """A reader that polls by hand."""
+
+    def notify_data_available(self) -> None:
+        """Nothing to do."""
+
+
+class Blocking:
+    """A blocking partition, its memory and where its bytes are."""
+
+    def __init__(
+        self,
+        subpartitions: int = 1,
+        codec: CompressionCodec = CompressionCodec.NONE,
+        buffers: int = 50,
+    ) -> None:
+        self.memory = NetworkBufferPool(buffers, 100)
+        self.data = [MemoryBoundedData() for _ in range(subpartitions)]
+        self.partition = BoundedBlockingResultPartition(
+            partition_id(),
+            self.data,
+            lambda: self.memory.create_buffer_pool(
+                subpartitions + 1, buffers, channels=subpartitions
+            ),
+            codec=codec,
+        )
+        self.partition.setup()
+
+
+def read(view) -> list[tuple[int, int, int, int, bytes]]:  # type: ignore[no-untyped-def]
+    """Of everything that can be polled: type, sequence number, backlog, next type, bytes."""
+    found = []
+    while (piece := view.poll()) is not None:
+        numbers = (
+            piece.data_type,
+            piece.sequence_number,
+            piece.backlog_buffers,
+            piece.next_data_type,
+        )
+        found.append((*numbers, bytes(piece.view)))
+        piece.recycle()
+    return found
+
+
+@pytest.mark.row("S017")
+def test_a_reader_before_the_end_fails_and_afterwards_all_data_comes() -> None:
+    blocking = Blocking()
+    partition, subpartition = blocking.partition, blocking.partition.subpartitions[0]
+    partition.emit(0, records_of([250]))
+    with pytest.raises(RuntimeError, match="not finished"):
+        subpartition.create_read_view(Listener())
+    partition.broadcast_event(EndOfData())
+    partition.finish()
+    end_of_data = encode_pipelined(EndOfData())
+    end_of_partition = encode_pipelined(EndOfPartitionEvent())
+    assert read(subpartition.create_read_view(Listener())) == [
+        (1, 0, 2, 1, b"\0" * 100),
+        (1, 1, 1, 1, b"\0" * 100),
+        (1, 2, 0, 2, b"\0" * 50),
+        (2, 3, 0, 2, end_of_data),
+        (2, 4, 0, 0, end_of_partition),
+    ]
+
+
+def test_readers_are_independent_and_may_come_again() -> None:
+    blocking = Blocking()
+    partition = blocking.partition
+    partition.emit(0, records_of([100] * 3))
+    partition.finish()
+    first, second = (partition.subpartitions[0].create_read_view(Listener()) for _ in range(2))
+    assert (first.backlog(), first.queued_elements) == (3, 4)
+    assert [first.poll().sequence_number, second.poll().sequence_number] == [0, 0]
+    assert (first.backlog(), first.queued_elements) == (2, 3)
+    assert len(read(second)) == 3
+    second.release()
+    third = partition.subpartitions[0].create_read_view(Listener())
+    assert len(read(third)) == 4
+    assert len(read(first)) == 3
+
+
+def test_the_end_comes_without_credit_but_data_does_not() -> None:
+    blocking = Blocking()
+    blocking.partition.emit(0, records_of([10]))
+    blocking.partition.finish()
+    view = blocking.partition.subpartitions[0].create_read_view(Listener())
+    assert (view.is_data_available, view.is_event_available) == (True, False)
+    view.poll()
+    assert (view.is_data_available, view.is_event_available) == (True, True)
+    view.poll()
+    assert (view.is_data_available, view.is_event_available) == (False, False)
+    with pytest.raises(RuntimeError, match="blocked"):
+        view.resume_consumption()
+
+
+def test_writing_needs_no_more_memory_than_one_open_buffer_for_each_channel() -> None:
+    blocking = Blocking(2, buffers=3)
+    for _ in range(20):
+        for channel in range(2):
+            position, batch = 0, records_of([70] * 9)
+            while position < 630:
+                reached = blocking.partition.emit(channel, batch, position)
+                assert reached > position  # it never has to wait for anybody
+                position = reached
+    assert blocking.partition.pool.used_buffers <= 2
+    blocking.partition.finish()
+    assert blocking.memory.available_buffers == 3
+    assert [each.data_bytes for each in blocking.partition.subpartitions] == [12600, 12600]
+
+
+def test_a_flush_ends_the_open_buffer() -> None:
+    blocking = Blocking(2)
+    blocking.partition.emit(0, records_of([10]))
+    blocking.partition.emit(1, records_of([10]))
+    blocking.partition.flush(0)
+    assert [each.data_buffers for each in blocking.partition.subpartitions] == [1, 0]
+    blocking.partition.flush_all()
+    assert [each.data_buffers for each in blocking.partition.subpartitions] == [1, 1]
+    assert blocking.partition.pool.used_buffers == 0
+
+
+def test_a_broadcast_is_stored_in_every_subpartition() -> None:
+    blocking = Blocking(3)
+    blocking.partition.emit(BROADCAST, records_of([70] * 5))
+    blocking.partition.finish()
+    views = [each.create_read_view(Listener()) for each in blocking.partition.subpartitions]
+    first, *others = [read(view) for view in views]
+    assert len(first) == 5
+    assert others == [first, first]
+    assert blocking.memory.available_buffers == 50
+
+
+@pytest.mark.parametrize("codec", [CompressionCodec.LZ4, CompressionCodec.ZSTD])
+def test_a_buffer_is_stored_compressed_only_if_that_makes_it_smaller(
+    codec: CompressionCodec,
+) -> None:
+    noise = bytes((i * 167 + i * i * 59 + (i >> 3) * 31) % 251 for i in range(100))
+    blocking = Blocking(codec=codec)
+    blocking.partition.emit(0, records_of([100]))
+    blocking.partition.emit(0, records_of([100], data=noise))
+    blocking.partition.finish()
+    view = blocking.partition.subpartitions[0].create_read_view(Listener())
+    small, same, event = view.poll(), view.poll(), view.poll()
+    assert small.buffer.is_compressed
+    assert small.size_bytes < 100
+    assert decompress(codec, small.view, 100) == b"\0" * 100
+    assert (same.buffer.is_compressed, bytes(same.view)) == (0, noise)
+    assert event.buffer.is_compressed == 0
+    assert blocking.partition.data_bytes == 200
+    assert blocking.partition.stored_data_bytes == small.size_bytes + 100
+
+
+@given(st.lists(st.integers(1, 330), min_size=1, max_size=12))
+def test_what_is_read_is_what_was_written(lengths: list[int]) -> None:
+    blocking = Blocking(codec=CompressionCodec.LZ4)
+    records = records_of(lengths)
+    blocking.partition.emit(0, records)
+    blocking.partition.finish()
+    view = blocking.partition.subpartitions[0].create_read_view(Listener())
+    data = bytearray()
+    count = 0
+    while (piece := view.poll()) is not None:
+        if piece.data_type == 1:
+            is_compressed = piece.buffer.is_compressed
+            payload = bytes(piece.view)
+            data += decompress(CompressionCodec.LZ4, payload, 100) if is_compressed else payload
+            count += piece.records
+    assert data == records.data
+    assert count == len(lengths)
+
+
+def test_its_bytes_are_gone_when_it_is_released_and_nobody_reads() -> None:
+    blocking = Blocking(2)
+    partition, (first, second) = blocking.partition, blocking.data
+    partition.emit(0, records_of([100] * 2))
+    partition.finish()
+    view = partition.subpartitions[0].create_read_view(Listener())
+    partition.release()
+    assert (first.is_released, second.is_released) == (False, True)
+    assert len(read(view)) == 3
+    view.release()
+    assert first.is_released
+    with pytest.raises(RuntimeError, match="released"):
+        partition.subpartitions[0].create_read_view(Listener())
+
+
+def test_giving_it_up_in_the_middle_gives_all_memory_back() -> None:
+    blocking = Blocking(2)
+    blocking.partition.emit(0, records_of([130]))
+    blocking.partition.emit(BROADCAST, records_of([30], 1))
+    blocking.partition.release()
+    assert blocking.memory.available_buffers == 50
+    assert all(each.is_released for each in blocking.data)
+    assert blocking.partition.subpartitions[0].add_complete([]) is None
+
+
+def test_reading_does_not_release_it_but_its_scheduler_does() -> None:
+    blocking = Blocking()
+    partition = blocking.partition
+    connection, manager = producer_of(partition)
+    partition.emit(0, records_of([100] * 3))
+    partition.finish()
+    assert not partition.is_consumed
+    for receiver_id in (RECEIVER, OTHER_RECEIVER):
+        indices = ResultSubpartitionIndexSet(0, 0)
+        request = PartitionRequest(partition_id(), indices, receiver_id, 2)
+        connection.receive_data(memoryview(request.encode()), now_ns=0)
+        decoder = FrameDecoder(Direction.PRODUCER_TO_CONSUMER)
+        messages = decoder.feed(sent_bytes(connection))
+        assert [m.backlog for m in messages if isinstance(m, BufferResponse)] == [2, 1]
+        connection.receive_data(memoryview(AddCredit(1, receiver_id).encode()), now_ns=0)
+        messages = decoder.feed(sent_bytes(connection))
+        assert [m.data_type for m in messages if isinstance(m, BufferResponse)] == [1, 2]
+        assert not partition.is_consumed
+        cancel = CancelPartitionRequest(receiver_id)
+        connection.receive_data(memoryview(cancel.encode()), now_ns=0)
+        assert partition.is_consumed
+    assert manager.find(partition.partition_id) is partition
+    assert not blocking.data[0].is_released
+    manager.release(partition)
+    assert blocking.data[0].is_released
+
+
+@pytest.mark.row("S017")
+def test_a_request_before_the_end_is_answered_with_an_error() -> None:
+    blocking = Blocking()
+    connection, _ = producer_of(blocking.partition)
+    request = PartitionRequest(partition_id(), ResultSubpartitionIndexSet(0, 0), RECEIVER, 2)
+    connection.receive_data(memoryview(request.encode()), now_ns=0)
+    (error,) = FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(sent_bytes(connection))
+    assert isinstance(error, ErrorResponse)
+    assert "not finished" in (error.cause.message or "")
+
+
+class Cut(MemoryBoundedData):
+    """A file that somebody shortened."""
+
+    def read(self, offset: int, size_bytes: int) -> memoryview:
+        """One byte less than asked for."""
+        return super().read(offset, size_bytes - 1)
+
+    def write(self, pieces: Sequence[bytes | memoryview]) -> None:
+        """Append."""
+        super().write(pieces)
+
+
+def test_a_file_that_was_changed_is_told() -> None:
+    memory = NetworkBufferPool(5, 100)
+    partition = BoundedBlockingResultPartition(
+        partition_id(),
+        [Cut()],
+        lambda: memory.create_buffer_pool(2, 5, channels=1),
+        codec=CompressionCodec.NONE,
+    )
+    partition.setup()
+    partition.emit(0, records_of([100]))
+    partition.finish()
+    with pytest.raises(FrameCorruptedError, match="99 bytes at 0 where 100 were written"):
+        partition.subpartitions[0].create_read_view(Listener())
+
+
+def test_stored_headers_are_two_shorts_and_a_length_in_native_order() -> None:
+    header = encode_stored_header(is_event=True, is_compressed=False, size_bytes=70_000)
+    import sys
+
+    order = sys.byteorder
+    assert header == (1).to_bytes(2, order) + bytes(2) + (70_000).to_bytes(4, order)
+    assert decode_stored_header(header) == (True, False, 70_000)
+    for broken in (header[:7], b"\x05" * 8, (0).to_bytes(4, order) + b"\xff" * 4):
+        with pytest.raises(FrameCorruptedError):
+            decode_stored_header(broken)
