@@ -11,7 +11,9 @@ FlinknetError                     exit code 4
 │       └── CreditExceededError
 ├── PartitionError
 │   ├── PartitionNotFoundError
-│   └── ProducerFailedError
+│   ├── ProducerFailedError
+│   └── PartitionConnectionError
+├── GateClosedError
 ├── BufferPoolError
 │   ├── InsufficientBuffersError
 │   └── BufferPoolDestroyedError
@@ -111,6 +113,14 @@ class PartitionNotFoundError(PartitionError):
 
 class ProducerFailedError(PartitionError):
     """The producing task failed (Flink: ProducerFailedException)."""
+
+
+class PartitionConnectionError(PartitionError):
+    """The TaskManager that has the partition cannot be reached."""
+
+
+class GateClosedError(FlinknetError):
+    """The input gate was closed while its task still read (Flink: CancelTaskException)."""
 
 
 class BufferPoolError(FlinknetError):

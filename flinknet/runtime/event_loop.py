@@ -32,6 +32,10 @@ class Task(Protocol):
     def is_blocked(self) -> bool:
         """Whether it waits for buffers that sending gives back."""
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether a step would do something now that another task of the turn made possible."""
+
     def step(self, *, now_ns: int) -> int | None:
         """Do a bounded piece of work; returns when to call again, None for when the network has
         moved.
@@ -54,6 +58,7 @@ class EventLoop:
         self._transports: list[TcpTransport] = []
         self.receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         self.tasks: Sequence[Task] = ()
+        self.has_local_channels = False
         self._may_spin = may_spin
         self._mean_wait_ns = IDLE_WAIT_NS
         self.waited_ns = 0
@@ -95,6 +100,8 @@ class EventLoop:
             next_ns = self._step(task)
             if next_ns is not None and (wake_ns is None or next_ns < wake_ns):
                 wake_ns = next_ns
+        if self.has_local_channels and any(task.is_ready for task in self.tasks):
+            wake_ns = 0  # what a later task did lets an earlier one go on
         for transport in self._transports:
             deadline_ns = transport.connection.next_deadline_ns()
             if deadline_ns is not None:

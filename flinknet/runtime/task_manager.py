@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection as Pipe
 
 from flinknet import errors
 from flinknet.core.buffers import NetworkBufferPool
-from flinknet.core.consumer import SingleInputGate
+from flinknet.core.consumer import ConsumerConnection, SingleInputGate, UnionInputGate
 from flinknet.core.producer import (
     BROADCAST,
     BroadcastSelector,
@@ -33,8 +33,15 @@ from flinknet.errors import (
     failed_channels,
 )
 from flinknet.histogram import LogLinearHistogram
-from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
-from flinknet.tasks.assembly import create_gate, create_partition, segments_of
+from flinknet.tasks import RecordBatcher, RelayTask, SinkTask, SourceTask
+from flinknet.tasks.assembly import (
+    create_gate,
+    create_partition,
+    create_relay,
+    input_of,
+    segments_of,
+)
+from flinknet.tasks.deployment import DeployedChannel
 from flinknet.tasks.partitioners import create_selector
 from flinknet.tasks.sink import delay_of
 from flinknet.trace.manifest import ProcessInfo
@@ -70,9 +77,10 @@ class TaskManager:
         self._loop = EventLoop(may_spin=spec.has_own_core, transport=self._network.transport)
         self._pool = NetworkBufferPool(segments_of(self._network), self._network.segment_size_bytes)
         self._partitions = ResultPartitionManager()
-        self._own_partitions: dict[int, BufferWritingResultPartition] = {}
-        self._gates: dict[int, SingleInputGate] = {}
+        self._own_partitions: dict[tuple[int, int], BufferWritingResultPartition] = {}
+        self._gates: dict[tuple[int, int], SingleInputGate] = {}
         self._sources: list[SourceTask] = []
+        self._relays: list[RelayTask] = []
         self._sinks: list[SinkTask] = []
         writer = None
         if spec.trace_path is not None:
@@ -142,25 +150,37 @@ class TaskManager:
 
     def _open_channels(self, connect: object) -> None:
         assert isinstance(connect, say.Connect)
-        for producer in self._deployment.producers_on(self._spec.index):
-            self._own_partitions[producer] = create_partition(
-                self._deployment, producer, self._pool, self._partitions
-            )
-        for consumer in self._deployment.consumers_on(self._spec.index):
-            self._create_gate(consumer, connect)
+        deployment, index = self._deployment, self._spec.index
+        for edge in deployment.edges:
+            for producer in deployment.vertices[edge.source].subtasks_on(index):
+                self._own_partitions[edge.index, producer] = create_partition(
+                    deployment, producer, self._pool, self._partitions, edge=edge.index
+                )
+        for edge in deployment.edges:
+            for consumer in deployment.vertices[edge.target].subtasks_on(index):
+                gate = create_gate(
+                    deployment,
+                    consumer,
+                    self._pool,
+                    edge=edge.index,
+                    index=deployment.inputs_of(edge.target).index(edge),
+                    partitions=self._partitions,
+                    connect=lambda channel: self._client_of(channel, connect),
+                    probe=self._recorder,
+                )
+                self._gates[edge.index, consumer] = gate
+                gate.request_partitions(now_ns=monotonic_ns())
 
-    def _create_gate(self, consumer: int, connect: say.Connect) -> None:
-        gate = create_gate(self._deployment, consumer, self._pool)
-        self._gates[consumer] = gate
-        deployed = self._deployment.channels_of_consumer(consumer)
-        for channel, each in zip(gate.channels, deployed, strict=True):
-            task_manager = self._deployment.producer_task_managers[each.producer]
-            connection = self._connections.create_client(
-                ConnectionID(task_manager, connect.addresses[task_manager], each.edge)
-            )
-            connection.request_subpartition(channel, now_ns=monotonic_ns())
+    def _client_of(self, channel: DeployedChannel, connect: say.Connect) -> ConsumerConnection:
+        """The shared client that a channel is requested with."""
+        task_manager = self._deployment.producer_task_manager(channel)
+        return self._connections.create_client(
+            ConnectionID(task_manager, connect.addresses[task_manager], channel.edge)
+        )
 
     def _is_ready(self) -> bool:
+        for gate in self._gates.values():
+            gate.handle_deadline(now_ns=monotonic_ns())
         return all(
             subpartition.has_view
             for partition in self._own_partitions.values()
@@ -170,21 +190,32 @@ class TaskManager:
     def _start_tasks(self, start: object) -> None:
         assert isinstance(start, say.Start)
         self._statistics.measured_from_ns = start.measured_from_ns
+        deployment, index = self._deployment, self._spec.index
         self._sources = [
-            self._create_source(producer, partition, start)
-            for producer, partition in self._own_partitions.items()
+            self._create_source(producer, self._own_partitions[0, producer], start)
+            for producer in deployment.producers_on(index)
+        ]
+        self._relays = [
+            self._create_relay(vertex, subtask, start)
+            for vertex in range(1, len(deployment.vertices) - 1)
+            for subtask in deployment.vertices[vertex].subtasks_on(index)
         ]
         self._sinks = [
-            self._create_sink(consumer, gate, start) for consumer, gate in self._gates.items()
+            self._create_sink(consumer, start) for consumer in deployment.consumers_on(index)
         ]
-        self._loop.tasks = (*self._sources, *self._sinks)
+        self._loop.tasks = (*self._sources, *self._relays, *self._sinks)
+        self._loop.has_local_channels = any(
+            channel.is_local for gate in self._gates.values() for channel in gate.channels
+        )
 
     def _create_source(
         self, producer: int, partition: BufferWritingResultPartition, start: say.Start
     ) -> SourceTask:
         workload, network, seed = self._scenario.workload, self._network, self._scenario.seed
         channels = tuple(each.index for each in self._deployment.channels_of_producer(producer))
-        selector = create_selector(workload.partitioner, len(channels), seed + producer)
+        selector = create_selector(
+            self._deployment.edges[0].partitioner, len(channels), seed + producer
+        )
         is_broadcast = isinstance(selector, BroadcastSelector)
         arrivals = None
         if not workload.is_max_rate:
@@ -216,19 +247,46 @@ class TaskManager:
             seed=seed * 15_485_863 + producer,
         )
 
-    def _create_sink(self, consumer: int, gate: SingleInputGate, start: say.Start) -> SinkTask:
+    def _create_relay(self, vertex: int, subtask: int, start: say.Start) -> RelayTask:
+        gate = self._input_of(vertex, subtask)
+        edge = self._deployment.outputs_of(vertex)[0].index
+        return create_relay(
+            self._deployment,
+            vertex,
+            subtask,
+            gate,
+            self._own_partitions[edge, subtask],
+            self._latency_sinks(gate, start),
+            OutputFlusher(self._network.buffer_timeout_ns, start_ns=start.start_ns),
+            self._recorder,
+            epoch_ns=start.start_ns,
+        )
+
+    def _create_sink(self, consumer: int, start: say.Start) -> SinkTask:
+        gate = self._input_of(len(self._deployment.vertices) - 1, consumer)
         delay_ns = delay_of(consumer, self._scenario.workload.slow_consumers)
+        sinks = self._latency_sinks(gate, start, delay_ns=max(delay_ns, 0))
+        return SinkTask(consumer, gate, sinks, self._recorder, delay_ns_per_record=delay_ns)
+
+    def _input_of(self, vertex: int, subtask: int) -> SingleInputGate | UnionInputGate:
+        return input_of(
+            [self._gates[edge.index, subtask] for edge in self._deployment.inputs_of(vertex)]
+        )
+
+    def _latency_sinks(
+        self, gate: SingleInputGate | UnionInputGate, start: say.Start, *, delay_ns: int = 0
+    ) -> tuple[LatencySink, ...]:
         sinks = []
         for _ in gate.channels:
             sink = LatencySink(
                 epoch_ns=start.start_ns,
-                delay_ns_per_record=max(delay_ns, 0),
+                delay_ns_per_record=delay_ns,
                 is_open_loop=not self._scenario.workload.is_max_rate,
             )
             sink.measured_from_ns = start.measured_from_ns
             sink.measured_to_ns = start.measured_to_ns
             sinks.append(sink)
-        return SinkTask(consumer, gate, tuple(sinks), self._recorder, delay_ns_per_record=delay_ns)
+        return tuple(sinks)
 
     def _work(self, start: object) -> None:
         """Run the tasks to their end, telling the launcher how far they are."""
@@ -236,15 +294,22 @@ class TaskManager:
         loop = self._loop
         begun_ns, used_ns = monotonic_ns(), process_time_ns()
         waited_ns, slept_ns = loop.waited_ns, loop.slept_ns
-        milestones = {start.measured_from_ns: self._begin_measured}
+        milestones = [(start.measured_from_ns, self._begin_measured)]
         if start.measured_to_ns is not None:
-            milestones[start.measured_to_ns] = self._end_measured
+            milestones.append((start.measured_to_ns, self._end_measured))
+        for slow in self._scenario.workload.slow_consumers:
+            milestones += [
+                (start.measured_from_ns + slow.slow_ns, sink.free)
+                for sink in self._sinks
+                if sink.index == slow.index and slow.slow_ns is not None
+            ]
         next_sample_ns = start.start_ns
         while not self._is_finished():
-            loop.run_once(until_ns=min((next_sample_ns, *milestones)))
+            loop.run_once(until_ns=min((next_sample_ns, *(at_ns for at_ns, _ in milestones))))
             now_ns = monotonic_ns()
-            for due_ns in [each for each in milestones if now_ns >= each]:
-                milestones.pop(due_ns)()
+            for milestone in [each for each in milestones if now_ns >= each[0]]:
+                milestones.remove(milestone)
+                milestone[1]()
             if now_ns >= next_sample_ns:
                 self._check_errors()
                 self._pipe.send(self._sample())
@@ -280,8 +345,12 @@ class TaskManager:
             if self._recorder.pending_events < FLUSH_EVENTS_MAX:
                 self._recorder.flush()
 
+    @property
+    def _reading_tasks(self) -> list[RelayTask | SinkTask]:
+        return [*self._relays, *self._sinks]
+
     def _is_finished(self) -> bool:
-        return all(sink.is_finished for sink in self._sinks) and all(
+        return all(task.is_finished for task in self._reading_tasks) and all(
             partition.is_consumed for partition in self._own_partitions.values()
         )
 
@@ -327,6 +396,9 @@ class TaskManager:
             if reader.subpartition is not None
         ]
         records = size = 0
+        for relay in self._relays:
+            for channel, sink in zip(relay.gate.channels, relay.sinks, strict=True):
+                channels.append(say.ChannelSample(channel.index, records=sink.records))
         for task in self._sinks:
             for channel, sink in zip(task.gate.channels, task.sinks, strict=True):
                 sink.settle()
@@ -346,7 +418,7 @@ class TaskManager:
             error = str(trace_error)
         statistics, starved_ns = self._statistics, self._measured_starved_ns
         consumer_channels = []
-        for task in self._sinks:
+        for task in self._reading_tasks:
             for channel, sink in zip(task.gate.channels, task.sinks, strict=True):
                 sink.settle()
                 consumer_channels.append(
@@ -363,6 +435,8 @@ class TaskManager:
                         sink.disorder.reordered,
                     )
                 )
+        writing: list[tuple[int, SourceTask | RelayTask]] = [(0, each) for each in self._sources]
+        writing += [(each.output_edge, each) for each in self._relays]
         producer_channels = [
             say.ProducerChannelReport(
                 channel.index,
@@ -372,8 +446,8 @@ class TaskManager:
                 int(statistics.channel_backlog_sum[channel.index]),
                 int(statistics.channel_backlog_max[channel.index]),
             )
-            for source in self._sources
-            for channel in self._deployment.channels_of_producer(source.index)
+            for edge, source in writing
+            for channel in self._deployment.channels_of_producer(source.index, edge)
         ]
         return say.Report(
             tuple(consumer_channels),
@@ -385,7 +459,7 @@ class TaskManager:
             statistics.credit_announced,
             statistics.credit_messages,
             max((source.late_ns_max for source in self._sources), default=0),
-            sum(source.waited_ns for source in self._sources),
+            sum(task.waited_ns for _, task in writing),
             self._busy_share,
             self._stolen_share,
             error,

@@ -158,7 +158,7 @@ def check_credits(cluster: Cluster, checker: ProtocolChecker) -> None:
     Raises: InvariantViolatedError.
     """
     for gate in cluster.gates:
-        for channel in gate.channels:
+        for channel in gate.remote_channels:
             view = checker.channels.get(channel.index)
             if view is None or channel.is_released or not view.sent_messages:
                 continue
@@ -176,16 +176,20 @@ def check_credits(cluster: Cluster, checker: ProtocolChecker) -> None:
 def check_records(cluster: Cluster) -> None:
     """Every record came once and in order. Raises: InvariantViolatedError."""
     sent = {
-        (source.index, subpartition): count
+        (0, source.index, subpartition): count
         for source in cluster.sources
         for subpartition, count in source.sent_records.items()
     }
-    for task in cluster.sinks:
-        deployed = cluster.deployment.channels_of_consumer(task.index)
-        for sink, each in zip(task.sinks, deployed, strict=True):
+    for relay in cluster.relays:
+        for subpartition, count in relay.sent_records.items():
+            sent[relay.output_edge, relay.index, subpartition] = count
+    deployed = {each.index: each for each in cluster.deployment.channels}
+    for task in cluster.reading_tasks:
+        for sink, channel in zip(task.sinks, task.gate.channels, strict=True):
+            each = deployed[channel.index]
             sink.settle()
             found = sink.disorder
-            expected = sent[each.producer, each.subpartition]
+            expected = sent[each.edge, each.producer, each.subpartition]
             if sink.records != expected or found.lost or found.repeated or found.reordered:
                 raise InvariantViolatedError(
                     f"channel {each.index}: {sink.records} records of {expected}, {found}",
@@ -199,8 +203,7 @@ def check_memory(cluster: Cluster) -> None:
     Raises: InvariantViolatedError.
     """
     for gate in cluster.gates:
-        for channel in gate.channels:
-            channel.buffers.pool.destroy()
+        gate.close()
     for task_manager in cluster.task_managers:
         memory = task_manager.memory
         if memory.available_buffers != memory.total_buffers or memory.pools:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from flinknet.config import Scenario
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.connection import Connection
-from flinknet.core.consumer import ConsumerConnection, SingleInputGate
+from flinknet.core.consumer import ConsumerConnection, SingleInputGate, UnionInputGate
 from flinknet.core.probe import NullProbe, Probe
 from flinknet.core.producer import (
     BufferWritingResultPartition,
@@ -18,9 +19,14 @@ from flinknet.core.producer import (
     ResultPartitionManager,
 )
 from flinknet.errors import FlinknetError, SimulationError, StalledError
-from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
-from flinknet.tasks.assembly import create_gate, create_partition
-from flinknet.tasks.deployment import Deployment, deploy
+from flinknet.tasks import RecordBatcher, RelayTask, SinkTask, SourceTask
+from flinknet.tasks.assembly import (
+    create_gate,
+    create_partition,
+    create_relay,
+    input_of,
+)
+from flinknet.tasks.deployment import DeployedChannel, Deployment, deploy
 from flinknet.tasks.flow_control import create_consumer_connection, create_producer_connection
 from flinknet.tasks.memory import buffers_of_gate, partition_pool_size, segments_of
 from flinknet.tasks.sink import PAUSED_NS, delay_of
@@ -32,7 +38,7 @@ from .faults import NO_FAULTS, FaultPlan, LinkFaults
 from .link import LinkEnd, LinkSettings, SendCosts, SimulatedLink
 from .scheduler import Scheduler
 from .source_plan import PlannedArrivals, PlannedSelector, SourcePlan, beat_phase_ns, plan_sources
-from .task_manager import SimulatedSink, SimulatedSource, SimulatedTaskManager
+from .task_manager import SimulatedRelay, SimulatedSink, SimulatedSource, SimulatedTaskManager
 
 TYPICAL_COSTS = CostModel(
     send_ns_per_message=12_000.0,
@@ -90,7 +96,7 @@ class Cluster:
         self._send_costs = SendCosts(costs.send_ns_per_message, costs.send_ns_per_byte)
         latency_ns = max(0, int(costs.transit_ns - costs.send_ns_per_message))
         self.link_settings = replace(link, latency_ns=latency_ns)
-        count = 1 + max(*deployment.producer_task_managers, *deployment.consumer_task_managers)
+        count = deployment.task_managers
         self._probes = tuple(probes) or tuple(NullProbe() for _ in range(count))
         network = deployment.scenario.network
         self.task_managers = tuple(
@@ -106,11 +112,15 @@ class Cluster:
         )
         self._managers = tuple(ResultPartitionManager() for _ in self.task_managers)
         self.partitions: list[BufferWritingResultPartition] = []
+        self.partition_of: dict[tuple[int, int], BufferWritingResultPartition] = {}
         self.gates: list[SingleInputGate] = []
+        self.gate_of: dict[tuple[int, int], SingleInputGate] = {}
+        self._connections: dict[tuple[int, int], ConsumerConnection] = {}
         self.links: dict[tuple[int, int], SimulatedLink] = {}
         self.producer_connections: list[ProducerConnection] = []
         self.consumer_connections: list[ConsumerConnection] = []
         self.sources: list[SourceTask] = []
+        self.relays: list[RelayTask] = []
         self.sinks: list[SinkTask] = []
         self._open_channels()
         self.scheduler.at(start_ns, self._start_tasks)
@@ -147,6 +157,11 @@ class Cluster:
         return all(sink.is_finished for sink in self.sinks) and all(
             partition.is_consumed for partition in self.partitions
         )
+
+    @property
+    def reading_tasks(self) -> list[RelayTask | SinkTask]:
+        """Every task that has an input."""
+        return [*self.relays, *self.sinks]
 
     @property
     def now_ns(self) -> int:
@@ -194,11 +209,11 @@ class Cluster:
         """End the job: close all connections, give everything back. The first error is kept."""
         self.error = self.error or error
         for task_manager in self.task_managers:
-            task_manager.sources = task_manager.sinks = ()
+            task_manager.sources = task_manager.relays = task_manager.sinks = ()
         for link in self.links.values():
             link.reset(now_ns=self.now_ns)
-        for sink in self.sinks:
-            sink.cancel()
+        for task in self.reading_tasks:
+            task.cancel()
         for partition in self.partitions:
             partition.release()
         for gate in self.gates:
@@ -212,35 +227,56 @@ class Cluster:
         """
         deployment, scenario = self.deployment, self.deployment.scenario
         needed = 0
-        for producer in deployment.producers_on(task_manager):
-            subpartitions = len(deployment.channels_of_producer(producer))
-            needed += partition_pool_size(scenario, subpartitions).max_buffers
-            needed += scenario.network.max_overdraft_buffers
-        for consumer in deployment.consumers_on(task_manager):
-            channels = len(deployment.channels_of_consumer(consumer))
-            buffers = buffers_of_gate(scenario, channels)
-            needed += channels * buffers.exclusive_per_channel + buffers.pool.max_buffers
+        for edge in deployment.edges:
+            for producer in deployment.vertices[edge.source].subtasks_on(task_manager):
+                subpartitions = len(deployment.channels_of_producer(producer, edge.index))
+                needed += partition_pool_size(scenario, subpartitions).max_buffers
+                needed += scenario.network.max_overdraft_buffers
+            for consumer in deployment.vertices[edge.target].subtasks_on(task_manager):
+                channels = len(deployment.channels_of_consumer(consumer, edge.index))
+                buffers = buffers_of_gate(scenario, channels)
+                needed += channels * buffers.exclusive_per_channel + buffers.pool.max_buffers
         return needed
 
     def _open_channels(self) -> None:
         deployment = self.deployment
-        for producer, task_manager in enumerate(deployment.producer_task_managers):
-            memory = self.task_managers[task_manager].memory
-            manager = self._managers[task_manager]
-            self.partitions.append(create_partition(deployment, producer, memory, manager))
-        connections: dict[tuple[int, int], ConsumerConnection] = {}
-        for consumer, task_manager in enumerate(deployment.consumer_task_managers):
-            gate = create_gate(deployment, consumer, self.task_managers[task_manager].memory)
-            self.gates.append(gate)
-            for channel, each in zip(
-                gate.channels, deployment.channels_of_consumer(consumer), strict=True
-            ):
-                pair = (deployment.producer_task_managers[each.producer], task_manager)
-                if pair not in connections:
-                    connections[pair] = self._connect(*pair)
-                connections[pair].request_subpartition(channel, now_ns=self.now_ns)
+        for edge in deployment.edges:
+            source = deployment.vertices[edge.source]
+            for producer, task_manager in enumerate(source.task_managers):
+                partition = create_partition(
+                    deployment,
+                    producer,
+                    self.task_managers[task_manager].memory,
+                    self._managers[task_manager],
+                    edge=edge.index,
+                )
+                self.partitions.append(partition)
+                self.partition_of[edge.index, producer] = partition
+        for edge in deployment.edges:
+            target = deployment.vertices[edge.target]
+            for consumer, task_manager in enumerate(target.task_managers):
+                gate = create_gate(
+                    deployment,
+                    consumer,
+                    self.task_managers[task_manager].memory,
+                    edge=edge.index,
+                    index=deployment.inputs_of(edge.target).index(edge),
+                    partitions=self._managers[task_manager],
+                    connect=self._connection_of,
+                    probe=self._probes[task_manager],
+                )
+                self.gates.append(gate)
+                self.gate_of[edge.index, consumer] = gate
+                gate.request_partitions(now_ns=self.now_ns)
         for each_manager in self.task_managers:
             each_manager.wake(self.now_ns)
+
+    def _connection_of(self, channel: DeployedChannel) -> ConsumerConnection:
+        deployment = self.deployment
+        pair = deployment.producer_task_manager(channel), deployment.consumer_task_manager(channel)
+        if pair not in self._connections:
+            self._connections[pair] = self._connect(*pair)
+        return self._connections[pair]
 
     def _connect(self, upstream: int, downstream: int) -> ConsumerConnection:
         scenario = self.deployment.scenario
@@ -279,14 +315,28 @@ class Cluster:
             task_manager.sources = [
                 self._create_source(producer) for producer in deployment.producers_on(index)
             ]
+            task_manager.relays = [
+                self._create_relay(vertex, subtask)
+                for vertex in range(1, len(deployment.vertices) - 1)
+                for subtask in deployment.vertices[vertex].subtasks_on(index)
+            ]
             task_manager.sinks = [
                 self._create_sink(consumer) for consumer in deployment.consumers_on(index)
             ]
+            task_manager.has_local_channels = any(
+                deployment.is_local(each) and deployment.consumer_task_manager(each) == index
+                for each in deployment.channels
+            )
             self.sources.extend(each.task for each in task_manager.sources)
+            self.relays.extend(each.task for each in task_manager.relays)
             self.sinks.extend(each.task for each in task_manager.sinks)
             task_manager.wake(self.now_ns)
         self.sources.sort(key=lambda source: source.index)
+        self.relays.sort(key=lambda relay: (relay.input_edge, relay.index))
         self.sinks.sort(key=lambda sink: sink.index)
+        for slow in deployment.scenario.workload.slow_consumers:
+            if slow.slow_ns is not None:
+                self.scheduler.at(self._start_ns + slow.slow_ns, partial(self._free, slow.index))
         schedule_faults(self, self.faults, start_ns=self._start_ns)
 
     def _create_source(self, producer: int) -> SimulatedSource:
@@ -299,7 +349,7 @@ class Cluster:
             period_ns, start_ns=start_ns - beat_phase_ns(self.seed, producer, period_ns)
         )
         writer = RecordWriter(
-            self.partitions[producer], PlannedSelector(plan), buffer_timeout_ns=timeout_ns
+            self.partition_of[0, producer], PlannedSelector(plan), buffer_timeout_ns=timeout_ns
         )
         arrivals = None
         if plan.instants_ns is not None:
@@ -336,13 +386,50 @@ class Cluster:
             emit_ns_per_record=self._costs.emit_ns_per_record,
         )
 
+    def _create_relay(self, vertex: int, subtask: int) -> SimulatedRelay:
+        deployment = self.deployment
+        gate = self._input_of(vertex, subtask)
+        edge = deployment.outputs_of(vertex)[0].index
+        timeout_ns = deployment.scenario.network.buffer_timeout_ns
+        period_ns = timeout_ns + self._flush_overhead_ns if timeout_ns > 0 else timeout_ns
+        # a number of its own, behind those of the sources, for the phase of its flusher
+        number = vertex * len(deployment.vertices[vertex].task_managers) + subtask
+        task = create_relay(
+            deployment,
+            vertex,
+            subtask,
+            gate,
+            self.partition_of[edge, subtask],
+            tuple(LatencySink(epoch_ns=self._start_ns, is_open_loop=False) for _ in gate.channels),
+            OutputFlusher(
+                period_ns, start_ns=self._start_ns - beat_phase_ns(self.seed, number, period_ns)
+            ),
+            self._probes[deployment.vertices[vertex].task_managers[subtask]],
+            epoch_ns=self._start_ns,
+        )
+        return SimulatedRelay(
+            task,
+            receive_ns_per_message=self._costs.receive_ns_per_message,
+            emit_ns_per_record=self._costs.emit_ns_per_record,
+        )
+
+    def _input_of(self, vertex: int, subtask: int) -> SingleInputGate | UnionInputGate:
+        return input_of(
+            [self.gate_of[edge.index, subtask] for edge in self.deployment.inputs_of(vertex)]
+        )
+
+    def _free(self, consumer: int) -> None:
+        """The time for which a consumer was asked to be slow is over."""
+        self.sinks[consumer].free()
+        self.task_managers[self.deployment.consumer_task_managers[consumer]].wake(self.now_ns)
+
     def _create_sink(self, consumer: int) -> SimulatedSink:
         scenario = self.deployment.scenario
         delay_ns = delay_of(consumer, scenario.workload.slow_consumers)
         consume_ns = self._costs.consume_ns_per_record
         if delay_ns != PAUSED_NS and consumer < len(consume_ns):
             delay_ns += round(consume_ns[consumer])
-        gate = self.gates[consumer]
+        gate = self._input_of(len(self.deployment.vertices) - 1, consumer)
         sinks = tuple(
             LatencySink(
                 epoch_ns=self._start_ns, delay_ns_per_record=max(delay_ns, 0), is_open_loop=False

@@ -47,7 +47,7 @@ def _exhaust(cluster: Cluster, exhaustion: Interval, end_ns: int) -> None:
     exclusive = sum(
         channel.initial_credit
         for consumer in cluster.deployment.consumers_on(exhaustion.index)
-        for channel in cluster.gates[consumer].channels
+        for channel in cluster.gate_of[len(cluster.deployment.edges) - 1, consumer].remote_channels
     )
     promised = sum(pool.required_buffers for pool in memory.pools) + exclusive
     rival = memory.create_buffer_pool(memory.total_buffers - promised, 0)

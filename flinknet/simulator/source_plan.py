@@ -155,7 +155,7 @@ def plan_sources(deployment: Deployment, *, start_ns: int) -> list[SourcePlan]:
             )
             instants_ns = _all_of(arrivals)
         channels = len(deployment.channels_of_producer(producer))
-        selector = create_selector(workload.partitioner, channels, seed + producer)
+        selector = create_selector(deployment.edges[0].partitioner, channels, seed + producer)
         keys = murmur_hash(np.arange(records) + (seed * 7919 + producer) * records)
         routes = selector.split(records, keys)
         subpartitions = np.empty(records, np.int32)

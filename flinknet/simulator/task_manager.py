@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.producer import OutputFlusher, RecordWriter
-from flinknet.tasks import SinkTask, SourceTask
+from flinknet.tasks import RelayTask, SinkTask, SourceTask
 from flinknet.tasks.source import STEPS_PER_TURN, SourceState
 
 from .link import LinkEnd
@@ -166,6 +166,31 @@ class SimulatedSink:
         return now_ns, now_ns
 
 
+class SimulatedRelay:
+    """Steps a RelayTask and charges the loop for each buffer it takes and each record it emits."""
+
+    def __init__(
+        self, task: RelayTask, *, receive_ns_per_message: float, emit_ns_per_record: float
+    ) -> None:
+        self.task = task
+        self._receive_ns = int(receive_ns_per_message)
+        self._emit_ns = emit_ns_per_record
+
+    def step(self, now_ns: int) -> tuple[int, int]:
+        """Take and emit. Returns: when the loop is done with that, and when to step again."""
+        task = self.task
+        for _ in range(STEPS_PER_TURN):
+            emitted = task.emitted_records
+            next_ns = task.step(now_ns=now_ns)
+            count = task.emitted_records - emitted
+            now_ns += int(count * self._emit_ns) + (self._receive_ns if count else 0)
+            if next_ns is None:
+                return now_ns, NEVER_NS
+            if next_ns > now_ns:
+                return now_ns, next_ns
+        return now_ns, now_ns
+
+
 class SimulatedTaskManager:
     """Network memory, sockets and tasks on one loop."""
 
@@ -174,8 +199,10 @@ class SimulatedTaskManager:
         self.memory = memory
         self.ends: list[LinkEnd] = []
         self.sources: Sequence[SimulatedSource] = ()
+        self.relays: Sequence[SimulatedRelay] = ()
         self.sinks: Sequence[SimulatedSink] = ()
         self._scheduler = scheduler
+        self.has_local_channels = False
         self._wake_ns = NEVER_NS
         self._free_since_ns = scheduler.now_ns
         self._idle_ns = 0
@@ -201,10 +228,17 @@ class SimulatedTaskManager:
         for source in self.sources:
             now_ns, again_ns = source.step(now_ns, self._idle_ns)
             next_ns = min(next_ns, again_ns)
+        for relay in self.relays:
+            now_ns, again_ns = relay.step(now_ns)
+            next_ns = min(next_ns, again_ns)
         for sink in self.sinks:
             now_ns, again_ns = sink.step(now_ns)
             next_ns = min(next_ns, again_ns)
-        is_blocked = any(source.is_blocked for source in self.sources)
+        if self.has_local_channels and self._is_any_ready():
+            next_ns = now_ns  # what a later task did lets an earlier one go on
+        is_blocked = any(source.is_blocked for source in self.sources) or any(
+            relay.task.is_blocked for relay in self.relays
+        )
         for end in self.ends:
             sent_bytes = end.sent_bytes
             now_ns = end.pump(now_ns=now_ns)
@@ -221,3 +255,10 @@ class SimulatedTaskManager:
         self._free_since_ns = now_ns
         if next_ns != NEVER_NS:
             self.wake(next_ns)
+
+    def _is_any_ready(self) -> bool:
+        return (
+            any(source.task.is_ready for source in self.sources)
+            or any(relay.task.is_ready for relay in self.relays)
+            or any(sink.task.is_ready for sink in self.sinks)
+        )

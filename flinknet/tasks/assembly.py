@@ -4,13 +4,26 @@ TaskManagers with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from flinknet.core.buffers import NetworkBufferPool
-from flinknet.core.consumer import RemoteInputChannel, SingleInputGate
+from flinknet.core.consumer import (
+    ConsumerConnection,
+    InputChannel,
+    LocalInputChannel,
+    RemoteInputChannel,
+    SingleInputGate,
+    UnionInputGate,
+)
+from flinknet.core.probe import NullProbe, Probe
 from flinknet.core.producer import (
+    BROADCAST,
     BoundedData,
+    BroadcastSelector,
     BufferWritingResultPartition,
+    OutputFlusher,
+    RecordWriter,
     ResultPartitionFactory,
     ResultPartitionManager,
     partition_type_of,
@@ -19,11 +32,18 @@ from flinknet.core.producer.key_groups import default_max_parallelism
 from flinknet.core.producer.result_partition_factory import in_memory
 from flinknet.core.wire.compression import CompressionCodec
 from flinknet.core.wire.ids import ResultPartitionID
+from flinknet.workload.forward import RecordForwarder
+from flinknet.workload.sink import LatencySink
 
-from .deployment import Deployment
+from .deployment import DeployedChannel, Deployment
 from .memory import buffers_of_gate, segments_of
+from .partitioners import create_selector
+from .relay import RelayTask
 
-__all__ = ["create_gate", "create_partition", "segments_of"]
+__all__ = ["create_gate", "create_partition", "create_relay", "input_of", "segments_of"]
+
+Connect = Callable[[DeployedChannel], ConsumerConnection]
+"""The connection that a channel comes over, opened when it is first asked for."""
 
 
 def create_partition(
@@ -63,32 +83,97 @@ def create_partition(
 
 
 def create_gate(
-    deployment: Deployment, consumer: int, memory: NetworkBufferPool
+    deployment: Deployment,
+    consumer: int,
+    memory: NetworkBufferPool,
+    *,
+    edge: int = 0,
+    index: int = 0,
+    partitions: ResultPartitionManager | None = None,
+    connect: Connect | None = None,
+    probe: Probe | None = None,
 ) -> SingleInputGate:
-    """The input gate of a consumer, with its pool and channels; none of them is requested yet.
+    """The input gate of a consumer of an edge, with its pool and channels; none of them is
+    requested yet.
 
     Differs from Flink, which waits for exclusive buffers up to
     taskmanager.network.memory.buffers-request-timeout: here all partitions and gates of a
     TaskManager are made before any task runs, and nobody could return a buffer meanwhile.
+
+    Args:
+        index: of the gate among those of its task.
+        partitions: those of the consumer's TaskManager, for local channels.
+        connect: gives a remote channel its connection when it is requested.
+        probe: of local channels; those of connections have their own.
     """
-    deployed = deployment.channels_of_consumer(consumer)
-    gate = SingleInputGate()
+    deployed = deployment.channels_of_consumer(consumer, edge)
     buffers = buffers_of_gate(deployment.scenario, len(deployed))
     pool = memory.create_buffer_pool(buffers.pool.required_buffers, buffers.pool.max_buffers)
-    gate.set_channels(
-        [
-            RemoteInputChannel(
+    gate = SingleInputGate(index, channels=len(deployed), pool=pool)
+
+    def create(position: int, each: DeployedChannel) -> InputChannel:
+        partition_id = deployment.partition_id(each.producer, edge)
+        if deployment.is_local(each):
+            assert partitions is not None
+            return LocalInputChannel(
                 each.index,
                 each.receiver_id,
-                deployment.partition_id(each.producer),
+                partition_id,
                 each.subpartition,
                 gate,
                 position,
-                memory,
-                pool,
-                buffers.exclusive_per_channel,
+                partitions,
+                probe or NullProbe(),
             )
-            for position, each in enumerate(deployed)
-        ]
-    )
+        return RemoteInputChannel(
+            each.index,
+            each.receiver_id,
+            partition_id,
+            each.subpartition,
+            gate,
+            position,
+            memory,
+            pool,
+            buffers.exclusive_per_channel,
+            connect=None if connect is None else partial(connect, each),
+        )
+
+    gate.set_channels([create(position, each) for position, each in enumerate(deployed)])
     return gate
+
+
+def input_of(gates: Sequence[SingleInputGate]) -> SingleInputGate | UnionInputGate:
+    """What a task reads: its one gate, or the union of them."""
+    return gates[0] if len(gates) == 1 else UnionInputGate(gates)
+
+
+def create_relay(
+    deployment: Deployment,
+    vertex: int,
+    subtask: int,
+    gate: SingleInputGate | UnionInputGate,
+    partition: BufferWritingResultPartition,
+    sinks: tuple[LatencySink, ...],
+    flusher: OutputFlusher,
+    probe: Probe,
+    *,
+    epoch_ns: int,
+) -> RelayTask:
+    """The task of a vertex between the first and the last, without anything that makes records."""
+    scenario = deployment.scenario
+    (input_edge,), (output_edge,) = deployment.inputs_of(vertex), deployment.outputs_of(vertex)
+    channels = deployment.channels_of_producer(subtask, output_edge.index)
+    selector = create_selector(output_edge.partitioner, len(channels), scenario.seed + subtask)
+    is_broadcast = isinstance(selector, BroadcastSelector)
+    return RelayTask(
+        subtask,
+        (input_edge.index, output_edge.index),
+        gate,
+        sinks,
+        RecordWriter(partition, selector, buffer_timeout_ns=scenario.network.buffer_timeout_ns),
+        RecordForwarder((BROADCAST,) if is_broadcast else range(len(channels)), epoch_ns=epoch_ns),
+        flusher,
+        probe,
+        tuple(each.index for each in channels),
+        delay_ns_per_record=scenario.workload.relay_delay_ns_per_record,
+    )

@@ -63,9 +63,7 @@ def input_channel_bytes_max(gates: Iterable[SingleInputGate]) -> int:
 
 def netty_inbound_bytes(connections: Iterable[ConsumerConnection]) -> int:
     """What was read and is staged for want of a buffer; never any with credit."""
-    return sum(
-        each.staged_bytes for each in connections if isinstance(each, TcpConsumerConnection)
-    )
+    return sum(each.staged_bytes for each in connections if isinstance(each, TcpConsumerConnection))
 
 
 def netty_inbound_bytes_max(

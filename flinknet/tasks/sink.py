@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from flinknet.config import SlowConsumer
-from flinknet.core.buffers import NetworkBuffer
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER
-from flinknet.core.consumer import RecordReader, RemoteInputChannel, SingleInputGate
+from flinknet.core.consumer import (
+    InputBuffer,
+    InputChannel,
+    RecordReader,
+    SingleInputGate,
+    UnionInputGate,
+)
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
 from flinknet.core.wire.events import (
     CheckpointBarrier,
@@ -37,7 +42,7 @@ class SinkTask:
     def __init__(
         self,
         index: int,
-        gate: SingleInputGate,
+        gate: SingleInputGate | UnionInputGate,
         sinks: tuple[LatencySink, ...],
         probe: Probe,
         *,
@@ -50,10 +55,10 @@ class SinkTask:
         self.is_paused = delay_ns_per_record == PAUSED_NS
         self._record = probe.record
         self._readers = tuple(RecordReader() for _ in sinks)
-        self._blocked: list[RemoteInputChannel] = []
+        self._blocked: list[InputChannel] = []
         self._is_recovering = True  # until data comes or every channel has told its recovery
         self._busy_until_ns = 0
-        self._held: NetworkBuffer | None = None
+        self._held: InputBuffer | None = None
 
     @property
     def is_finished(self) -> bool:
@@ -70,6 +75,21 @@ class SinkTask:
     def is_blocked(self) -> bool:
         """A sink writes nothing, so it never waits for buffers."""
         return False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a step would do something now that another task of the turn made possible."""
+        return (
+            self._held is None
+            and self.gate.is_available
+            and (self._is_recovering or not self.is_paused)
+        )
+
+    def free(self) -> None:
+        """Take no more time over records from now on; a paused task reads on."""
+        self.is_paused = False
+        for sink in self.sinks:
+            sink.set_delay(0)
 
     def unpause(self) -> None:
         """Read from now on."""
@@ -94,7 +114,7 @@ class SinkTask:
             self._held = None
         if self.is_paused and not self._is_recovering:
             return None
-        polled = self.gate.poll()
+        polled = self.gate.poll(now_ns)
         if polled is None:
             return None
         channel, buffer, sequence_number = polled
@@ -111,9 +131,9 @@ class SinkTask:
         return now_ns if self.gate.is_available else None
 
     def _take_records(
-        self, channel: RemoteInputChannel, buffer: NetworkBuffer, sequence_number: int, now_ns: int
+        self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
     ) -> int:
-        index = channel.index_in_gate
+        index = channel.index_in_input
         sink = self.sinks[index]
         size = buffer.size_bytes
         runs = self._readers[index].read(buffer.view[:size])
@@ -145,7 +165,7 @@ class SinkTask:
         return done_ns
 
     def _handle_event(
-        self, channel: RemoteInputChannel, buffer: NetworkBuffer, sequence_number: int, now_ns: int
+        self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
     ) -> None:
         event = decode_event(buffer.payload)
         data_type, size = buffer.data_type, buffer.size_bytes
@@ -163,8 +183,7 @@ class SinkTask:
         )
         if isinstance(event, EndOfData):
             self.ended_data_channels += 1
-            assert channel.connection is not None
-            channel.connection.acknowledge_all_records_processed(channel)
+            channel.acknowledge_all_records_processed()
         elif isinstance(event, EndOfPartitionEvent):
             self.gate.end_channel(channel)
         elif data_type in IS_BLOCKING_UPSTREAM:

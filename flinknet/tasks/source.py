@@ -152,6 +152,13 @@ class SourceTask:
         return self._waiting_since_ns >= 0
 
     @property
+    def is_ready(self) -> bool:
+        """Whether a step would do something now that another task of the turn made possible."""
+        if self.state is SourceState.AWAITING_ACKNOWLEDGEMENT:
+            return self._partition.is_all_acknowledged
+        return self.is_blocked and self._partition.pool.is_available
+
+    @property
     def sent_records(self) -> dict[int, int]:
         """Records emitted to each channel of the partition."""
         numbers = self._batcher.numbers

@@ -144,6 +144,11 @@ class LatencySink:
         self.last_record_ns = (words[end - 1] & INSTANT_MASK) + self._epoch_ns
         return now_ns + self._delay_ns * records
 
+    def set_delay(self, delay_ns_per_record: int) -> None:
+        """How long the task takes for each record from the next one on."""
+        self._count_kept()
+        self._delay_ns = delay_ns_per_record
+
     def settle(self) -> None:
         """Check and count what was kept."""
         self._count_kept()

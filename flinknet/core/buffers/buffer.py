@@ -132,6 +132,11 @@ class BufferSlice:
         self.backlog_buffers = 0
         self.next_data_type = 0
 
+    @property
+    def payload(self) -> memoryview:
+        """The bytes, as NetworkBuffer names them."""
+        return self.view
+
     def recycle(self) -> None:
         """Give up the slice's reference."""
         self.buffer.recycle()

@@ -7,14 +7,20 @@ socket.
 from .buffer_manager import BufferManager
 from .connection import ConsumerConnection
 from .input_channel import RemoteInputChannel
-from .input_gate import SingleInputGate
+from .input_gate import InputBuffer, InputChannel, SingleInputGate
+from .local_channel import LocalInputChannel
 from .record_reader import RecordReader, RecordRun
+from .union_gate import UnionInputGate
 
 __all__ = [
     "BufferManager",
     "ConsumerConnection",
+    "InputBuffer",
+    "InputChannel",
+    "LocalInputChannel",
     "RecordReader",
     "RecordRun",
     "RemoteInputChannel",
     "SingleInputGate",
+    "UnionInputGate",
 ]

@@ -5,13 +5,20 @@ buffers, earns credit.
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
+from collections.abc import Callable
+from typing import ClassVar, Literal, Protocol
 
 from flinknet.core.buffers import LocalBufferPool, NetworkBuffer, NetworkBufferPool
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.core.wire.messages import next_sequence_number
-from flinknet.errors import BufferReorderingError, FlinknetError, FrameCorruptedError
+from flinknet.errors import (
+    BufferReorderingError,
+    FlinknetError,
+    FrameCorruptedError,
+    PartitionConnectionError,
+    TransportError,
+)
 
 from .buffer_manager import BufferManager
 
@@ -39,20 +46,35 @@ class CreditSender(Protocol):
         """Send CancelPartitionRequest and forget the channel."""
 
 
+class RequestClient(Protocol):
+    """A connection to the producer's TaskManager, as far as opening channels goes."""
+
+    def request_subpartition(self, channel: RemoteInputChannel, *, now_ns: int) -> None:
+        """Send the channel's PartitionRequest."""
+
+
 class RemoteInputChannel:
     """Consumer end of one channel over a connection (Flink: RemoteInputChannel).
 
     Invariant: `expected_sequence_number` is that of the next buffer; `unannounced_credit` >= 0.
+
+    Args:
+        connect: gives the connection to the producer's TaskManager, opened if need be; None for a
+            channel whose connection asks for it by itself.
     """
+
+    is_local: ClassVar[Literal[False]] = False
 
     __slots__ = (
         "_gate",
         "buffers",
+        "connect",
         "connection",
         "error",
         "expected_sequence_number",
         "index",
         "index_in_gate",
+        "index_in_input",
         "is_released",
         "partition_id",
         "received",
@@ -72,6 +94,8 @@ class RemoteInputChannel:
         global_pool: NetworkBufferPool,
         pool: LocalBufferPool,
         exclusive_buffers: int,
+        *,
+        connect: Callable[[], RequestClient] | None = None,
     ) -> None:
         self.index = index
         self.receiver_id = receiver_id
@@ -79,12 +103,14 @@ class RemoteInputChannel:
         self.subpartition = subpartition
         self._gate = gate
         self.index_in_gate = index_in_gate
+        self.index_in_input = index_in_gate
         self.expected_sequence_number = 0
         self.unannounced_credit = 0
         self.received: deque[tuple[NetworkBuffer, int]] = deque()
         self.is_released = False
         self.error: FlinknetError | None = None
         self.connection: CreditSender | None = None
+        self.connect = connect
         self.buffers = BufferManager(self, global_pool, pool, exclusive_buffers)
 
     @property
@@ -101,6 +127,22 @@ class RemoteInputChannel:
     def queued_bytes(self) -> int:
         """Bytes in them."""
         return sum(buffer.size_bytes for buffer, _ in self.received)
+
+    def request_subpartition(self, *, now_ns: int) -> None:
+        """Send the request over the connection, which is opened if need be; once.
+
+        Raises: PartitionConnectionError, naming the partition, when it cannot be opened.
+        """
+        if self.connection is not None:
+            return
+        assert self.connect is not None
+        try:
+            client = self.connect()
+        except TransportError as error:
+            raise PartitionConnectionError(
+                f"Connection for partition {self.partition_id} not reachable: {error}"
+            ) from error
+        client.request_subpartition(self, now_ns=now_ns)
 
     def receive_buffer(
         self, buffer: NetworkBuffer, sequence_number: int, backlog_buffers: int
@@ -160,6 +202,11 @@ class RemoteInputChannel:
         if self.initial_credit == 0:
             self.unannounced_credit = 0
         self.connection.resume_consumption(self)
+
+    def acknowledge_all_records_processed(self) -> None:
+        """Answer EndOfData."""
+        assert self.connection is not None
+        self.connection.acknowledge_all_records_processed(self)
 
     def fail(self, error: FlinknetError) -> None:
         """Keep the first error; the gate meets it at the next poll."""

@@ -1,39 +1,147 @@
 """SingleInputGate: all channels of one input, read in turns of one buffer.
 
-Invariant: a channel stands in the ready queue at most once, and stands there while it has something
-    to read.
+Invariants: a channel stands in the ready queue at most once, and stands there while it has
+    something to read; channels with a priority event stand before the others.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Protocol
 
-from flinknet.core.buffers import NetworkBuffer
+from flinknet.core.buffers import BufferSlice, DataType, LocalBufferPool, NetworkBuffer
+from flinknet.errors import FlinknetError, GateClosedError
 
 from .input_channel import RemoteInputChannel
+from .local_channel import LocalInputChannel
+
+InputChannel = RemoteInputChannel | LocalInputChannel
+"""A channel of either kind; `is_local` tells which."""
+
+InputBuffer = NetworkBuffer | BufferSlice
+"""A buffer or event that was read: of the consumer's memory, or the producer's own. Both have
+`view`, `size_bytes`, `data_type`, `payload` and `recycle`."""
+
+Polled = tuple[InputChannel, InputBuffer, int]
+"""Channel, buffer or event, sequence number."""
+
+_PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
+
+
+class GateListener(Protocol):
+    """Who waits for several gates (UnionInputGate)."""
+
+    def queue_gate(self, gate: SingleInputGate, *, has_priority: bool) -> None:
+        """The gate has something to read now and had nothing, or no priority event, before."""
 
 
 class SingleInputGate:
-    """The consuming end of one edge in one subtask (Flink: SingleInputGate)."""
+    """The consuming end of one edge in one subtask (Flink: SingleInputGate).
 
-    def __init__(self) -> None:
-        self.channels: Sequence[RemoteInputChannel] = ()
-        self._ready: deque[RemoteInputChannel] = deque()
+    `is_available` and `has_priority_events`, asked after a poll, are what Flink returns with each
+    element as "more available" and "more priority events"; they are also what its two availability
+    futures stand for.
+
+    Args:
+        index: of the gate among those of its task.
+        channels: how many there will be; None for as many as are set.
+        pool: of the floating buffers, given back when the gate is closed.
+    """
+
+    def __init__(
+        self,
+        index: int = 0,
+        *,
+        channels: int | None = None,
+        pool: LocalBufferPool | None = None,
+    ) -> None:
+        self.index = index
+        self.channels: Sequence[InputChannel] = ()
+        self.is_requested = False
+        self.is_closed = False
+        self.listener: GateListener | None = None
+        self._expected_channels = channels
+        self._pool = pool
+        self._local: Sequence[LocalInputChannel] = ()
+        self._ready: deque[InputChannel] = deque()
+        self._priority_channels = 0  # first so many of the ready ones
         self._is_queued: list[bool] = []
         self._ended: set[int] = set()
 
-    def set_channels(self, channels: Sequence[RemoteInputChannel]) -> None:
+    def set_channels(self, channels: Sequence[InputChannel]) -> None:
         """Attach the channels, once; their order is that of the producers."""
         self.channels = tuple(channels)
+        self._local = [each for each in channels if isinstance(each, LocalInputChannel)]
         self._is_queued = [False] * len(self.channels)
 
-    def queue_channel(self, channel: RemoteInputChannel) -> None:
+    def request_partitions(self, *, now_ns: int) -> None:
+        """Let every channel request its subpartition; only the first call does anything.
+
+        The first channel that cannot keeps the error, to be met when it is polled, and those behind
+        it request nothing.
+
+        Raises: RuntimeError when the gate is closed, or has not as many channels as it should.
+        """
+        if self.is_requested:
+            return
+        if self.is_closed:
+            raise RuntimeError("Already released.")
+        expected = self._expected_channels
+        if expected is not None and expected != len(self.channels):
+            raise RuntimeError(
+                f"the gate should have {expected} channels, and {len(self.channels)} are set"
+            )
+        self.is_requested = True
+        for channel in self.channels:
+            try:
+                channel.request_subpartition(now_ns=now_ns)
+            except FlinknetError as error:
+                channel.fail(error)
+                return
+
+    @property
+    def remote_channels(self) -> list[RemoteInputChannel]:
+        """Those of its channels that come over a connection."""
+        return [each for each in self.channels if isinstance(each, RemoteInputChannel)]
+
+    def next_deadline_ns(self) -> int | None:
+        """When a channel will repeat its request, None while none waits to."""
+        due = (each.next_deadline_ns() for each in self._local)
+        return min((each for each in due if each is not None), default=None)
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """Repeat the requests that are due."""
+        for channel in self._local:
+            channel.handle_deadline(now_ns=now_ns)
+
+    def queue_channel(self, channel: InputChannel) -> None:
         """A channel has something to read: put it at the end of the ready queue, once."""
         index = channel.index_in_gate
         if not self._is_queued[index] and index not in self._ended:
             self._is_queued[index] = True
             self._ready.append(channel)
+            if self.listener is not None and len(self._ready) == 1:
+                self.listener.queue_gate(self, has_priority=False)
+
+    def queue_priority_channel(self, channel: InputChannel) -> None:
+        """A channel has a priority event to read: put it behind the other such channels and before
+        the rest, also if it was queued already.
+        """
+        index = channel.index_in_gate
+        if index in self._ended:
+            return
+        ready = self._ready
+        if self._is_queued[index]:
+            position = ready.index(channel)
+            if position < self._priority_channels:
+                return
+            del ready[position]
+        self._is_queued[index] = True
+        ready.insert(self._priority_channels, channel)
+        self._priority_channels += 1
+        if self.listener is not None and self._priority_channels == 1:
+            self.listener.queue_gate(self, has_priority=True)
 
     @property
     def is_available(self) -> bool:
@@ -41,39 +149,93 @@ class SingleInputGate:
         return bool(self._ready)
 
     @property
+    def has_priority_events(self) -> bool:
+        """Whether a channel with a priority event is next."""
+        return self._priority_channels > 0
+
+    @property
     def is_finished(self) -> bool:
         """Whether every channel has come to its end."""
         return len(self._ended) == len(self.channels)
 
-    def poll(self) -> tuple[RemoteInputChannel, NetworkBuffer, int] | None:
+    def poll(self, now_ns: int = 0) -> Polled | None:
         """The next buffer or event with its channel and sequence number; the caller recycles it.
 
-        Raises: the error of a channel that failed.
+        Never waits (Flink: pollNext). To wait (Flink: getNext) is the event loop's business: a task
+        that got None is stepped again when the gate is available.
+
+        Args:
+            now_ns: the instant at which a local channel's buffer counts as sent and received.
+
+        Raises: the error of a channel that failed; GateClosedError.
         """
         ready = self._ready
         while ready:
             channel = ready.popleft()
             index = channel.index_in_gate
             self._is_queued[index] = False
+            if self._priority_channels:
+                self._priority_channels -= 1
             received = channel.received
             if not received:
                 if channel.error is not None:
                     raise channel.error
+                if channel.is_local:
+                    polled = self._poll_local(channel, now_ns)
+                    if polled is not None:
+                        return polled
                 continue
             buffer, sequence_number = received.popleft()
             if received or channel.error is not None:
                 self._is_queued[index] = True
-                ready.append(channel)
+                if buffer.data_type != _PRIORITIZED_EVENT:
+                    ready.append(channel)
+                else:
+                    is_next = received and received[0][0].data_type == _PRIORITIZED_EVENT
+                    self._queue_again(channel, has_priority=bool(is_next))
             return channel, buffer, sequence_number
+        if self.is_closed:
+            raise GateClosedError("the input gate is closed")
         return None
 
-    def end_channel(self, channel: RemoteInputChannel) -> None:
+    def end_channel(self, channel: InputChannel) -> None:
         """EndOfPartition was read: the channel is never queued again and is released."""
         index = channel.index_in_gate
         if index in self._ended:
             raise RuntimeError(f"channel {channel.index} ended twice")
         self._ended.add(index)
         if self._is_queued[index]:
+            if self._ready.index(channel) < self._priority_channels:
+                self._priority_channels -= 1
             self._ready.remove(channel)
             self._is_queued[index] = False
         channel.release()
+
+    def close(self) -> None:
+        """Release all channels and the pool; who polls afterwards is told so."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._ready.clear()
+        self._priority_channels = 0
+        self._is_queued = [False] * len(self.channels)
+        for channel in self.channels:
+            channel.release()
+        if self._pool is not None:
+            self._pool.destroy()
+
+    def _poll_local(self, channel: LocalInputChannel, now_ns: int) -> Polled | None:
+        piece = channel.poll_view(now_ns)
+        if piece is None:
+            return None
+        if piece.next_data_type and not self._is_queued[channel.index_in_gate]:
+            self._is_queued[channel.index_in_gate] = True
+            self._queue_again(channel, has_priority=piece.next_data_type == _PRIORITIZED_EVENT)
+        return channel, piece, piece.sequence_number
+
+    def _queue_again(self, channel: InputChannel, *, has_priority: bool) -> None:
+        if has_priority:
+            self._ready.insert(self._priority_channels, channel)
+            self._priority_channels += 1
+        else:
+            self._ready.append(channel)

@@ -1,0 +1,304 @@
+"""LocalInputChannel: one logical channel whose producer runs in the same TaskManager.
+
+It reads the subpartition's view itself: no socket, no copy, no buffers of its own, no credit. What
+the task gets is the producer's segment, and recycling it gives it back to the producer's pool. A
+slow consumer therefore empties that pool and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import ClassVar, Literal, Protocol
+
+from flinknet.core.buffers import BufferSlice, NetworkBuffer
+from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.probe import MessageKind, Probe, TracePoint
+from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
+from flinknet.errors import FlinknetError, PartitionError, PartitionNotFoundError
+
+_SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
+_BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
+
+INITIAL_BACKOFF_NS = 100_000_000
+MAX_BACKOFF_NS = 10_000_000_000
+"""Flink's taskmanager.network.request-backoff.initial and .max."""
+
+
+class SubpartitionView(Protocol):
+    """The subpartition that is read (core.producer.PipelinedSubpartitionView)."""
+
+    @property
+    def is_released(self) -> bool:
+        """Whether nothing will ever come any more."""
+
+    @property
+    def is_available(self) -> bool:
+        """Whether `poll` gives something now."""
+
+    @property
+    def queued_buffers(self) -> int:
+        """Data buffers that wait."""
+
+    @property
+    def queued_elements(self) -> int:
+        """Data buffers and events that wait."""
+
+    @property
+    def pool_buffers(self) -> tuple[int, int]:
+        """Available buffers and size of the producer's pool."""
+
+    def poll(self) -> BufferSlice | None:
+        """The next buffer or event."""
+
+    def resume_consumption(self) -> None:
+        """Go on after a blocking event."""
+
+    def acknowledge_all_records_processed(self) -> None:
+        """The end of data was read."""
+
+    def set_buffer_size(self, size_bytes: int) -> None:
+        """Wish for a size of the next buffers."""
+
+    def release(self) -> None:
+        """The reader is done."""
+
+
+class AvailabilityListener(Protocol):
+    """Who is told that a subpartition has something to read."""
+
+    def notify_data_available(self) -> None:
+        """There is something to read."""
+
+
+class PartitionProvider(Protocol):
+    """The partitions of this TaskManager (core.producer.ResultPartitionManager)."""
+
+    def create_subpartition_view(
+        self, partition_id: ResultPartitionID, index: int, listener: AvailabilityListener
+    ) -> SubpartitionView | None:
+        """A view of a subpartition; None if the partition is not registered (yet)."""
+
+
+class LocalChannelGate(Protocol):
+    """The gate: told when there is something to read."""
+
+    def queue_channel(self, channel: LocalInputChannel) -> None:
+        """The channel has something to read, or has failed."""
+
+
+class LocalInputChannel:
+    """Consumer end of one channel without a connection (Flink: LocalInputChannel).
+
+    A request for a partition that is not registered is repeated after 100, 200, 400 … ms, the last
+    time after `max_backoff_ns`; then the channel fails. Sequence numbers are those of the
+    subpartition and need no check.
+
+    Differs from Flink in that the repetition is due at an instant (`next_deadline_ns`), where Flink
+    has a timer thread. A buffer counts as sent and received at the instant it is read.
+    """
+
+    is_local: ClassVar[Literal[True]] = True
+
+    __slots__ = (
+        "_backoff_ns",
+        "_gate",
+        "_initial_backoff_ns",
+        "_max_backoff_ns",
+        "_partitions",
+        "_record",
+        "_retry_at_ns",
+        "_view",
+        "buffers_in_local",
+        "bytes_in_local",
+        "error",
+        "index",
+        "index_in_gate",
+        "index_in_input",
+        "is_released",
+        "partition_id",
+        "received",
+        "receiver_id",
+        "subpartition",
+    )
+
+    def __init__(
+        self,
+        index: int,
+        receiver_id: InputChannelID,
+        partition_id: ResultPartitionID,
+        subpartition: int,
+        gate: LocalChannelGate,
+        index_in_gate: int,
+        partitions: PartitionProvider,
+        probe: Probe,
+        *,
+        initial_backoff_ns: int = INITIAL_BACKOFF_NS,
+        max_backoff_ns: int = MAX_BACKOFF_NS,
+    ) -> None:
+        self.index = index
+        self.receiver_id = receiver_id
+        self.partition_id = partition_id
+        self.subpartition = subpartition
+        self.index_in_gate = index_in_gate
+        self.index_in_input = index_in_gate
+        self.received: deque[tuple[NetworkBuffer, int]] = deque()  # always empty: the view queues
+        self.is_released = False
+        self.error: FlinknetError | None = None
+        self.bytes_in_local = 0
+        self.buffers_in_local = 0
+        self._gate = gate
+        self._partitions = partitions
+        self._record = probe.record
+        self._view: SubpartitionView | None = None
+        self._initial_backoff_ns = initial_backoff_ns
+        self._max_backoff_ns = max_backoff_ns
+        self._backoff_ns = 0
+        self._retry_at_ns: int | None = None
+
+    def request_subpartition(self, *, now_ns: int) -> None:
+        """Get the view; does nothing if there is one.
+
+        Raises: PartitionNotFoundError when the partition is not registered and no retry is left.
+        """
+        if self._view is not None or self.is_released:
+            return
+        self._retry_at_ns = None
+        view = self._partitions.create_subpartition_view(self.partition_id, self.subpartition, self)
+        if view is not None:
+            self._view = view
+            self._gate.queue_channel(self)
+        elif self._increase_backoff():
+            self._retry_at_ns = now_ns + self._backoff_ns
+        else:
+            raise PartitionNotFoundError(f"Partition {self.partition_id} not found.")
+
+    def next_deadline_ns(self) -> int | None:
+        """When the request is to be repeated."""
+        return self._retry_at_ns
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """Repeat the request if it is due."""
+        if self._retry_at_ns is not None and now_ns >= self._retry_at_ns:
+            try:
+                self.request_subpartition(now_ns=now_ns)
+            except FlinknetError as error:
+                self.fail(error)
+
+    def notify_data_available(self) -> None:
+        """The subpartition has something to read: straight to the gate."""
+        self._gate.queue_channel(self)
+
+    def poll_view(self, now_ns: int) -> BufferSlice | None:
+        """The next buffer or event of the subpartition; the caller recycles it.
+
+        Raises: PartitionError when the producer has dropped the partition.
+        """
+        view = self._view
+        if view is None:
+            return None
+        while (piece := view.poll()) is not None and not piece.size_bytes:
+            piece.recycle()  # empty buffers carry a backlog, and here nobody wants it
+        if piece is None:
+            if view.is_released:
+                raise PartitionError(f"Consumed partition {self.partition_id} has been released.")
+            return None
+        self.buffers_in_local += piece.data_type in IS_BUFFER
+        self.bytes_in_local += piece.size_bytes
+        self._note(piece, view, now_ns)
+        return piece
+
+    @property
+    def buffers_in_use(self) -> int:
+        """Data buffers on their way to the task: those that wait in the view."""
+        return 0 if self._view is None else self._view.queued_buffers
+
+    @property
+    def queued_elements(self) -> int:
+        """Data buffers and events that wait in the view."""
+        return 0 if self._view is None else self._view.queued_elements
+
+    def resume_consumption(self) -> None:
+        """Let the producer go on after a blocking event, and read on if there is something."""
+        assert self._view is not None
+        self._view.resume_consumption()
+        if self._view.is_available:
+            self._gate.queue_channel(self)
+
+    def acknowledge_all_records_processed(self) -> None:
+        """The answer to EndOfData."""
+        assert self._view is not None
+        self._view.acknowledge_all_records_processed()
+
+    def set_buffer_size(self, size_bytes: int) -> None:
+        """Wish for a size of the producer's next buffers."""
+        if self._view is not None:
+            self._view.set_buffer_size(size_bytes)
+
+    def fail(self, error: FlinknetError) -> None:
+        """Keep the first error; the gate meets it at the next poll."""
+        if self.error is None:
+            self.error = error
+            self._gate.queue_channel(self)
+
+    def release(self) -> None:
+        """Give the view back, and ask no more."""
+        if self.is_released:
+            return
+        self.is_released = True
+        self._retry_at_ns = None
+        if self._view is not None:
+            self._view.release()
+
+    def _increase_backoff(self) -> bool:
+        """The next step of 100, 200, 400 … ms (Flink: InputChannel.increaseBackoff). Returns:
+        False when none is left.
+        """
+        if self._initial_backoff_ns == 0 or self._backoff_ns == self._max_backoff_ns:
+            return False
+        if self._backoff_ns == 0:
+            self._backoff_ns = self._initial_backoff_ns
+        else:
+            self._backoff_ns = min(2 * self._backoff_ns, self._max_backoff_ns)
+        return True
+
+    def _note(self, piece: BufferSlice, view: SubpartitionView, now_ns: int) -> None:
+        number, size, backlog = piece.sequence_number, piece.size_bytes, piece.backlog_buffers
+        pool_available, pool_size = view.pool_buffers
+        self._record(
+            now_ns,
+            self.index,
+            _SENT,
+            _BUFFER_RESPONSE,
+            piece.data_type,
+            piece.reason,
+            number,
+            size,
+            piece.records,
+            piece.first_record_ns,
+            piece.last_record_ns,
+            backlog,
+            -1,
+            -1,
+            pool_available,
+            pool_size,
+            -1,
+        )
+        self._record(
+            now_ns,
+            self.index,
+            _RECEIVED,
+            _BUFFER_RESPONSE,
+            piece.data_type,
+            0,
+            number,
+            size,
+            -1,
+            -1,
+            -1,
+            backlog,
+            -1,
+            -1,
+            -1,
+            -1,
+            -1,
+        )

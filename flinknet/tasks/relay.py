@@ -1,0 +1,284 @@
+"""RelayTask: a task between source and sink; what it reads from a gate it writes to a partition.
+
+Reader, operator and writer are one thread of control, as in Flink: while the output has no buffer
+nothing is read, the buffer at hand is not given back, its producer gets no credit and in turn runs
+out of buffers. So pressure travels upstream.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER
+from flinknet.core.consumer import (
+    InputBuffer,
+    InputChannel,
+    RecordReader,
+    RecordRun,
+    SingleInputGate,
+    UnionInputGate,
+)
+from flinknet.core.probe import MessageKind, Probe, TracePoint, note
+from flinknet.core.producer import BROADCAST, OutputFlusher, RecordWriter, SerializedRecords
+from flinknet.core.wire.events import (
+    CheckpointBarrier,
+    EndOfData,
+    EndOfOutputChannelStateEvent,
+    EndOfPartitionEvent,
+    decode_event,
+)
+from flinknet.workload.forward import RecordForwarder
+from flinknet.workload.sink import LatencySink
+
+from .source import SourceState
+
+PORTION_NS = 1_000_000
+"""A relay that takes its time emits what it worked on for so long, not a whole buffer at once."""
+
+_CONSUMED = int(TracePoint.CONSUMED)
+_BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
+
+
+class RelayTask:
+    """One subtask that passes records on (Flink: OneInputStreamTask around an identity map).
+
+    Args:
+        index: subtask of its vertex.
+        edges: index of the edge it reads and of the one it writes.
+        sinks: one for each channel of the gate; they check and time what arrives here.
+        forwarder: numbers the records of each channel of the partition.
+        channels: indices of the partition's channels in the run, for the probe.
+        delay_ns_per_record: time each record takes.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        edges: tuple[int, int],
+        gate: SingleInputGate | UnionInputGate,
+        sinks: tuple[LatencySink, ...],
+        writer: RecordWriter,
+        forwarder: RecordForwarder,
+        flusher: OutputFlusher,
+        probe: Probe,
+        channels: tuple[int, ...],
+        *,
+        delay_ns_per_record: int = 0,
+    ) -> None:
+        self.index = index
+        self.input_edge, self.output_edge = edges
+        self.gate = gate
+        self.sinks = sinks
+        self.state = SourceState.RUNNING
+        self.emitted_records = 0
+        self.waited_ns = 0
+        self._writer = writer
+        self._partition = writer.partition
+        self._forwarder = forwarder
+        self._flusher = flusher
+        self._record = probe.record
+        self._channels = channels
+        self._delay_ns = delay_ns_per_record
+        self._portion_records = max(1, PORTION_NS // max(1, delay_ns_per_record))
+        self._readers = tuple(RecordReader() for _ in sinks)
+        self._runs: deque[RecordRun] = deque()
+        self._held: InputBuffer | None = None
+        self._busy_until_ns = 0
+        self._working_on = 0  # records that are done at _busy_until_ns
+        self._waiting_since_ns = -1
+        self._ended_data_channels = 0
+        self._blocked: list[InputChannel] = []
+        self._partition.broadcast_event(EndOfOutputChannelStateEvent())
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether its input has come to its end and the end of its output was written."""
+        return self.state is SourceState.FINISHED and self.gate.is_finished
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the writer waits for buffers."""
+        return self._waiting_since_ns >= 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a step would do something now that another task of the turn made possible."""
+        if self.state is SourceState.AWAITING_ACKNOWLEDGEMENT:
+            return self._partition.is_all_acknowledged or self.gate.is_available
+        if self.is_blocked:
+            return self._partition.pool.is_available
+        return self._held is None and self.gate.is_available
+
+    @property
+    def sent_records(self) -> dict[int, int]:
+        """Records emitted to each channel of the partition."""
+        numbers = self._forwarder.numbers
+        if BROADCAST in numbers:
+            return dict.fromkeys(range(len(self._channels)), numbers[BROADCAST])
+        return numbers
+
+    def cancel(self) -> None:
+        """The job ends early: give back the buffer that is held."""
+        self._runs.clear()
+        if self._held is not None:
+            self._held.recycle()
+            self._held = None
+
+    def step(self, *, now_ns: int) -> int | None:
+        """Do a bounded piece of work.
+
+        Returns: when to step again; now_ns for at once, None for when the network has moved.
+        Raises: the error of a channel that failed.
+        """
+        if self._flusher.is_due(now_ns=now_ns):
+            self._partition.flush_all()
+        beat_ns = self._flusher.next_deadline_ns()
+        next_ns = self._work(now_ns)
+        if next_ns is None or beat_ns is None:
+            return beat_ns if next_ns is None else next_ns
+        return min(next_ns, beat_ns)
+
+    def _work(self, now_ns: int) -> int | None:
+        if self.state is SourceState.AWAITING_ACKNOWLEDGEMENT and (
+            self._partition.is_all_acknowledged
+        ):
+            self._partition.finish()
+            self._flusher.stop()
+            self.state = SourceState.FINISHED
+        if self.state is SourceState.RUNNING and not self._can_write(now_ns):
+            return None
+        if self._held is None:
+            polled = self.gate.poll(now_ns)
+            if polled is None:
+                return None
+            channel, buffer, sequence_number = polled
+            if buffer.data_type in IS_BUFFER:
+                self._take_records(channel, buffer, sequence_number, now_ns)
+            else:
+                self._handle_event(channel, buffer, sequence_number, now_ns)
+        while self._runs:
+            if not self._working_on:
+                self._begin_portion(now_ns)
+            if now_ns < self._busy_until_ns:
+                return self._busy_until_ns
+            self._emit_portion()
+            if not self._can_write(now_ns):
+                return None
+        if self._held is not None:
+            self._held.recycle()
+            self._held = None
+        return now_ns if self.gate.is_available else None
+
+    def _can_write(self, now_ns: int) -> bool:
+        """Go on with what found no buffer. Returns: whether new records may be written."""
+        writer = self._writer
+        if writer.is_waiting:
+            writer.resume()
+        if not writer.is_available:
+            if self._waiting_since_ns < 0:
+                self._note_waiting(TracePoint.WRITER_WAITS, now_ns)
+                self._waiting_since_ns = now_ns
+            return False
+        if self._waiting_since_ns >= 0:
+            self._note_waiting(TracePoint.WRITER_RESUMES, now_ns)
+            self.waited_ns += now_ns - self._waiting_since_ns
+            self._waiting_since_ns = -1
+        return True
+
+    def _begin_portion(self, now_ns: int) -> None:
+        """Work on the next records of a run; sets when they are done."""
+        count = self._runs[0][2]
+        if self._delay_ns:
+            count = min(count, self._portion_records)
+        self._working_on = count
+        self._busy_until_ns = now_ns + count * self._delay_ns
+
+    def _emit_portion(self) -> None:
+        """Write the records that were worked on."""
+        count, self._working_on = self._working_on, 0
+        memory, offset, of_run, record_bytes = self._runs.popleft()
+        if count < of_run:
+            rest = (memory, offset + count * record_bytes, of_run - count, record_bytes)
+            self._runs.appendleft(rest)
+        self.emitted_records += count
+        forwarder, selector = self._forwarder, self._writer.selector
+        keys = None
+        if selector.needs_keys:
+            keys = forwarder.keys(memory, offset, count, record_bytes)
+        for channel, picked in selector.split(count, keys):
+            data, instants = forwarder.copy(memory, offset, count, record_bytes, channel, picked)
+            self._writer.emit(channel, SerializedRecords(data, instants, record_bytes=record_bytes))
+
+    def _take_records(
+        self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
+    ) -> None:
+        index = channel.index_in_input
+        runs = self._readers[index].read(buffer.view[: buffer.size_bytes])
+        first_ns = last_ns = -1
+        if runs:
+            sink = self.sinks[index]
+            sink.receive(runs, now_ns=now_ns)
+            first_ns, last_ns = sink.first_record_ns, sink.last_record_ns
+        self._runs.extend(runs)
+        self._held = buffer
+        self._record(
+            now_ns,
+            channel.index,
+            _CONSUMED,
+            _BUFFER_RESPONSE,
+            buffer.data_type,
+            0,
+            sequence_number,
+            buffer.size_bytes,
+            sum(run[2] for run in runs),
+            first_ns,
+            last_ns,
+            *(-1,) * 6,
+        )
+
+    def _handle_event(
+        self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
+    ) -> None:
+        """Ends and barriers go on when every channel has brought them; each is answered here."""
+        event = decode_event(buffer.payload)
+        data_type, size = buffer.data_type, buffer.size_bytes
+        buffer.recycle()
+        note(
+            self._record,
+            now_ns,
+            channel.index,
+            _CONSUMED,
+            _BUFFER_RESPONSE,
+            data_type=data_type,
+            sequence_number=sequence_number,
+            payload_bytes=size,
+            value=event.checkpoint_id if isinstance(event, CheckpointBarrier) else -1,
+        )
+        if isinstance(event, EndOfData):
+            self._ended_data_channels += 1
+            channel.acknowledge_all_records_processed()
+            if self._ended_data_channels == len(self.gate.channels):
+                self._partition.broadcast_event(event)
+                self.state = SourceState.AWAITING_ACKNOWLEDGEMENT
+        elif isinstance(event, EndOfPartitionEvent):
+            self.gate.end_channel(channel)
+        elif data_type in IS_BLOCKING_UPSTREAM:
+            self._blocked.append(channel)
+            if len(self._blocked) == len(self.gate.channels):
+                if isinstance(event, CheckpointBarrier):
+                    self._partition.broadcast_event(event)
+                for blocked in self._blocked:
+                    blocked.resume_consumption()
+                self._blocked.clear()
+
+    def _note_waiting(self, point: int, now_ns: int) -> None:
+        pool = self._partition.pool
+        note(
+            self._record,
+            now_ns,
+            self._channels[0],
+            point,
+            MessageKind.BUFFER_RESPONSE,
+            records=-1,
+            pool=(pool.available_buffers, pool.size_buffers),
+        )

@@ -1,0 +1,62 @@
+"""RecordForwarder: records that were received, made ready for the channels they go on to.
+
+A record keeps its intended instant, so that latency counts from the first producer to the last
+consumer, and gets the next number of the channel it is put on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .payload import INSTANT_BITS, INSTANT_MASK, STAMP_OFFSET
+
+IntArray = NDArray[np.int64]
+
+
+class RecordForwarder:
+    """Copies runs of records, and numbers the copies.
+
+    `numbers` holds how many records went to each channel.
+
+    Args:
+        channels: those of the partition, or (BROADCAST,).
+        epoch_ns: the instant that stamps count from.
+    """
+
+    def __init__(self, channels: Iterable[int], *, epoch_ns: int) -> None:
+        self.numbers = dict.fromkeys(channels, 0)
+        self._epoch_ns = epoch_ns
+
+    def keys(
+        self, memory: memoryview | bytearray, offset: int, count: int, record_bytes: int
+    ) -> IntArray:
+        """What hash partitioning goes by: the number that each record came with."""
+        stamps = np.ndarray((count,), ">u8", memory, offset + STAMP_OFFSET, (record_bytes,))
+        return (stamps.astype(np.uint64) >> np.uint64(INSTANT_BITS)).astype(np.int64)
+
+    def copy(
+        self,
+        memory: memoryview | bytearray,
+        offset: int,
+        count: int,
+        record_bytes: int,
+        channel: int,
+        picked: slice | NDArray[np.intp],
+    ) -> tuple[memoryview, IntArray]:
+        """Copy the picked ones of `count` records that lie back to back from `offset` on.
+
+        Returns: their bytes, and the intended instant of each.
+        """
+        rows = np.ndarray((count, record_bytes), np.uint8, memory, offset)
+        copied = np.array(rows[picked], order="C", copy=True)
+        records = len(copied)
+        number = self.numbers[channel]
+        self.numbers[channel] = number + records
+        numbers = np.arange(number, number + records, dtype=np.uint64) << np.uint64(INSTANT_BITS)
+        stamps = np.ndarray((records,), ">u8", copied.data, STAMP_OFFSET, (record_bytes,))
+        instants = stamps.astype(np.uint64) & np.uint64(INSTANT_MASK)
+        stamps[:] = numbers | instants
+        return copied.reshape(-1).data, instants.astype(np.int64) + self._epoch_ns
