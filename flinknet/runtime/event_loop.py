@@ -65,6 +65,11 @@ class EventLoop:
         self.slept_ns = 0
         self._has_closed = False
 
+    @property
+    def transports(self) -> Sequence[TcpTransport]:
+        """Those that are open."""
+        return self._transports
+
     def add_reader(self, sock: socket.socket | int, callback: Callable[[], None]) -> None:
         """Call back when a descriptor that is no transport has something to read."""
         self._selector.register(sock, selectors.EVENT_READ, callback)

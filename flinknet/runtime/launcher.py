@@ -29,6 +29,7 @@ from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunMani
 
 from . import messages as say
 from .clock import monotonic_ns, wall_clock_iso
+from .fill_levels import FillTimeline
 from .host import available_cores, environment, host_id
 from .measure import assemble, check_records
 from .progress import ProgressMeter
@@ -43,6 +44,8 @@ SILENCE_MAX_S = 60.0
 """A TaskManager that says nothing for so long is lost. While tasks run it speaks five times a
 second; starting takes seconds at most."""
 
+SAMPLE_INTERVAL_NS = 200_000_000
+
 _T = TypeVar("_T")
 
 
@@ -53,6 +56,7 @@ def run_scenario(
     trace: bool,
     on_progress: Callable[[Progress], None] | None = None,
     silence_max_s: float = SILENCE_MAX_S,
+    sample_interval_ns: int = SAMPLE_INTERVAL_NS,
 ) -> RunResult:
     """Run a scenario over real sockets.
 
@@ -62,6 +66,8 @@ def run_scenario(
         trace: record every message into `out_dir`.
         on_progress: called several times a second.
         silence_max_s: how long a process may say nothing before it counts as lost.
+        sample_interval_ns: how often each process tells where it stands; progress and fill levels
+            are no finer.
 
     Raises:
         ConfigError, TransportError, TraceError: it could not start.
@@ -70,7 +76,8 @@ def run_scenario(
     """
     deployment = deploy(scenario)
     check_memory(deployment)
-    with _Cluster(deployment, out_dir if trace else None, silence_max_s) as cluster:
+    trace_dir = out_dir if trace else None
+    with _Cluster(deployment, trace_dir, silence_max_s, sample_interval_ns) as cluster:
         result = _lead(cluster, on_progress or (lambda _: None))
     return result
 
@@ -78,6 +85,7 @@ def run_scenario(
 def _lead(cluster: _Cluster, on_progress: Callable[[Progress], None]) -> RunResult:
     deployment = cluster.deployment
     meter = ProgressMeter(deployment)
+    timeline = FillTimeline(cluster.sample_interval_ns)
     on_progress(meter.progress("starting", monotonic_ns()))
     ports = cluster.collect(say.Bound)
     host = deployment.scenario.network.bind_host
@@ -91,6 +99,8 @@ def _lead(cluster: _Cluster, on_progress: Callable[[Progress], None]) -> RunResu
     def sampled(index: int, message: object) -> None:
         if isinstance(message, say.Sample):
             meter.add(index, message, monotonic_ns())
+            if message.fill is not None:
+                timeline.add(index, message.fill)
             on_progress(meter.progress(None, monotonic_ns()))
 
     reports = cluster.collect(say.Report, sampled)
@@ -103,7 +113,8 @@ def _lead(cluster: _Cluster, on_progress: Callable[[Progress], None]) -> RunResu
     on_progress(meter.progress("finished", monotonic_ns()))
     check_records(deployment, reports)
     trace = str(cluster.trace_dir) if cluster.trace_dir is not None else None
-    return assemble(deployment, reports, start, trace)
+    buffering = timeline.buffering(start.start_ns, [report.fill_bounds for report in reports])
+    return assemble(deployment, reports, start, trace, buffering)
 
 
 def _instants(scenario: Scenario) -> say.Start:
@@ -126,9 +137,14 @@ class _Cluster:
     """The processes of one run and their pipes."""
 
     def __init__(
-        self, deployment: Deployment, trace_dir: Path | None, silence_max_s: float
+        self,
+        deployment: Deployment,
+        trace_dir: Path | None,
+        silence_max_s: float,
+        sample_interval_ns: int,
     ) -> None:
         self.deployment = deployment
+        self.sample_interval_ns = sample_interval_ns
         self.trace_dir = trace_dir
         self._silence_max_ns = round(silence_max_s * 1e9)
         self._started_at = wall_clock_iso()
@@ -166,7 +182,9 @@ class _Cluster:
         for index in range(self.deployment.scenario.task_managers):
             ours, theirs = context.Pipe()
             path = self.trace_dir / f"tm-{index}.fnt" if self.trace_dir is not None else None
-            spec = say.TaskManagerSpec(index, self.deployment, path, has_own_core)
+            spec = say.TaskManagerSpec(
+                index, self.deployment, path, has_own_core, self.sample_interval_ns
+            )
             process = context.Process(
                 target=task_manager_main, args=(theirs, spec), name=spec.name, daemon=True
             )

@@ -14,6 +14,7 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.options import effective_flink_keys
 from flinknet.results import (
     BacklogSummary,
+    Buffering,
     ChannelMeasured,
     CreditSummary,
     FlushCounts,
@@ -63,7 +64,11 @@ def check_records(deployment: Deployment, reports: Sequence[Report]) -> None:
 
 
 def assemble(
-    deployment: Deployment, reports: Sequence[Report], start: Start, trace: str | None
+    deployment: Deployment,
+    reports: Sequence[Report],
+    start: Start,
+    trace: str | None,
+    buffering: Buffering | None = None,
 ) -> RunResult:
     """One result from what every TaskManager reported, in the order of their index."""
     scenario = deployment.scenario
@@ -119,6 +124,7 @@ def assemble(
         ),
         warnings=tuple(_warnings(scenario, measured, reports)),
         trace=trace,
+        buffering=buffering,
     )
 
 
@@ -160,6 +166,7 @@ def _channel(
         throughput_records_per_s=records / duration_ns * 1e9 if records else None,
         latency_ns=LogLinearHistogram.from_bytes(consumer.latency).summary(),
         backlog_buffers=_backlog([producer]),
+        taken_records_per_s=consumer.taken_records_per_s,
     )
 
 

@@ -7,20 +7,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from flinknet.results import FillLevels, FillSample
 from flinknet.tasks.deployment import Deployment
+
+_EMPTY = FillLevels()
 
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerSpec:
     """Given at spawn: who the process is and where it writes its trace (None: nowhere).
 
-    `has_own_core` says that there is a processor core for each TaskManager.
+    `has_own_core` says that there is a processor core for each TaskManager; `sample_interval_ns`
+    how often it tells where it stands.
     """
 
     index: int
     deployment: Deployment
     trace_path: Path | None
     has_own_core: bool
+    sample_interval_ns: int = 200_000_000
 
     @property
     def name(self) -> str:
@@ -77,6 +82,7 @@ class Sample:
     size_bytes: int
     latency: bytes | None
     channels: tuple[ChannelSample, ...]
+    fill: FillSample | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,7 @@ class ConsumerChannelReport:
     lost: int
     repeated: int
     reordered: int
+    taken_records_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +135,7 @@ class Report:
     busy_share: float = 0.0
     stolen_share: float = 0.0
     trace_error: str | None = None
+    fill_bounds: FillLevels = _EMPTY
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ from flinknet.tasks.assembly import (
 )
 from flinknet.tasks.deployment import DeployedChannel
 from flinknet.tasks.partitioners import create_selector
-from flinknet.tasks.sink import delay_of
+from flinknet.tasks.sink import delay_of, pauses_later
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.recorder import TraceRecorder
 from flinknet.trace.statistics import EventStatistics
@@ -56,9 +56,8 @@ from .client_factory import ConnectionID
 from .clock import monotonic_ns, process_time_ns
 from .connection_manager import AcceptedConnection, ConnectionManager
 from .event_loop import EventLoop
+from .fill_levels import FillMeter
 from .protocol import DataProtocol
-
-SAMPLE_INTERVAL_NS = 200_000_000
 
 FLUSH_INTERVAL_NS = 1_000_000_000
 FLUSH_EVENTS_MAX = 8_192
@@ -92,6 +91,9 @@ class TaskManager:
         self._starved_before_ns: dict[int, int] = {}
         self._measured_starved_ns: dict[int, int] = {}
         self._is_measured = False
+        self._taken_before: dict[int, int] = {}
+        self._taken_per_s: dict[int, float] = {}
+        self._measured_since_ns = 0
         self._next_flush_ns = 0
         self._busy_share = 0.0
         self._stolen_share = 0.0
@@ -304,6 +306,7 @@ class TaskManager:
                 if sink.index == slow.index and slow.slow_ns is not None
             ]
         next_sample_ns = start.start_ns
+        self._fill_meter = self._create_fill_meter()
         while not self._is_finished():
             loop.run_once(until_ns=min((next_sample_ns, *(at_ns for at_ns, _ in milestones))))
             now_ns = monotonic_ns()
@@ -314,20 +317,50 @@ class TaskManager:
                 self._check_errors()
                 self._pipe.send(self._sample())
                 self._flush_trace(now_ns)
-                next_sample_ns = now_ns + SAMPLE_INTERVAL_NS
+                next_sample_ns = now_ns + self._spec.sample_interval_ns
         self._end_measured()
         total_ns = max(1, monotonic_ns() - begun_ns)
         self._busy_share = 1 - (loop.waited_ns - waited_ns) / total_ns
         awake_ns = total_ns - (loop.slept_ns - slept_ns)
         self._stolen_share = max(0.0, (awake_ns - (process_time_ns() - used_ns)) / total_ns)
 
+    def _create_fill_meter(self) -> FillMeter:
+        return FillMeter(
+            list(self._own_partitions.values()),
+            list(self._gates.values()),
+            total_buffers=self._pool.total_buffers,
+            segment_size_bytes=self._network.segment_size_bytes,
+            is_broadcast=self._scenario.workload.partitioner == "broadcast",
+        )
+
     def _begin_measured(self) -> None:
         self._starved_before_ns = self._starved_ns()
+        self._taken_before = self._taken_records()
+        self._measured_since_ns = monotonic_ns()
+        for sink in self._sinks:
+            if pauses_later(sink.index, self._scenario.workload.slow_consumers):
+                sink.pause()
+
+    def _taken_records(self) -> dict[int, int]:
+        """Records that each channel's task has taken so far."""
+        taken = {}
+        for task in self._sinks:
+            for channel, sink in zip(task.gate.channels, task.sinks, strict=True):
+                sink.settle()
+                taken[channel.index] = sink.records
+        return taken
 
     def _end_measured(self) -> None:
-        """The measured part is over: note credit-starved time, and let paused consumers drain."""
+        """The measured part is over: note credit-starved time and what was taken by now, and let
+        paused consumers drain.
+        """
         if not self._is_measured:
             self._is_measured = True
+            elapsed_ns = max(1, monotonic_ns() - self._measured_since_ns)
+            self._taken_per_s = {
+                channel: (count - self._taken_before.get(channel, 0)) / elapsed_ns * 1e9
+                for channel, count in self._taken_records().items()
+            }
             before = self._starved_before_ns
             self._measured_starved_ns = {
                 channel: starved_ns - before.get(channel, 0)
@@ -407,7 +440,15 @@ class TaskManager:
                 size += sink.measured_bytes
                 channels.append(say.ChannelSample(channel.index, records=sink.records))
         return say.Sample(
-            records, size, latency.to_bytes() if self._sinks else None, tuple(channels)
+            records,
+            size,
+            latency.to_bytes() if self._sinks else None,
+            tuple(channels),
+            self._fill_meter.sample(
+                self._loop.transports,
+                now_ns=monotonic_ns(),
+                is_writing=not any(source.is_blocked for source in self._sources),
+            ),
         )
 
     def _report(self) -> say.Report:
@@ -433,6 +474,7 @@ class TaskManager:
                         sink.disorder.lost,
                         sink.disorder.repeated,
                         sink.disorder.reordered,
+                        self._taken_per_s.get(channel.index),
                     )
                 )
         writing: list[tuple[int, SourceTask | RelayTask]] = [(0, each) for each in self._sources]
@@ -463,6 +505,7 @@ class TaskManager:
             self._busy_share,
             self._stolen_share,
             error,
+            self._fill_meter.bounds(),
         )
 
 

@@ -85,11 +85,9 @@ class SinkTask:
             and (self._is_recovering or not self.is_paused)
         )
 
-    def free(self) -> None:
-        """Take no more time over records from now on; a paused task reads on."""
-        self.is_paused = False
-        for sink in self.sinks:
-            sink.set_delay(0)
+    def pause(self) -> None:
+        """Read nothing from now on, until `unpause`."""
+        self.is_paused = True
 
     def unpause(self) -> None:
         """Read from now on."""
@@ -196,8 +194,20 @@ class SinkTask:
 
 
 def delay_of(consumer: int, slow_consumers: tuple[SlowConsumer, ...]) -> int:
-    """The delay per record of a consumer, 0 for those that are not slow."""
+    """The delay per record of a consumer, 0 for those that are not slow, or not yet."""
+    if pauses_later(consumer, slow_consumers):
+        return 0
     for slow in slow_consumers:
         if slow.index == consumer:
             return slow.delay_ns_per_record
     return 0
+
+
+def pauses_later(consumer: int, slow_consumers: tuple[SlowConsumer, ...]) -> bool:
+    """Whether a consumer works until the measured part begins, and pauses then."""
+    return any(
+        slow.index == consumer
+        and slow.delay_ns_per_record == PAUSED_NS
+        and slow.slow_ns is not None
+        for slow in slow_consumers
+    )
