@@ -23,6 +23,7 @@ _COMMANDS = {
     "bench": ("bench", "Measure an exchange between tasks over real sockets."),
     "trace": ("trace", "Look into recorded runs, and replay them for other settings."),
     "compare-configs": ("compare_configs", "Say which configuration is better, and how surely."),
+    "certificates": ("certificates", "Make a test set of certificates for TLS."),
     "doctor": ("doctor", "Is this machine ready: Python, Java, Spark, ports, clock?"),
 }
 """Command -> module of this room and its line in the overview."""

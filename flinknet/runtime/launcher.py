@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from flinknet import errors
 from flinknet.config import Scenario
-from flinknet.errors import FlinknetError, RunFailedError
+from flinknet.errors import RunFailedError
 from flinknet.options import effective_flink_keys
 from flinknet.results import Progress, RunResult
 from flinknet.tasks.deployment import Deployment, deploy
@@ -28,6 +28,7 @@ from flinknet.tasks.memory import check_memory
 from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
 
 from . import messages as say
+from .aftermath import Ending, error_of
 from .clock import monotonic_ns, wall_clock_iso
 from .fill_levels import FillTimeline
 from .host import available_cores, environment, host_id
@@ -39,6 +40,9 @@ START_DELAY_NS = 50_000_000
 """From the word "start" to the first record, so that every process has heard it."""
 
 EXIT_WAIT_S = 2.0
+
+LAST_WORDS_NS = 2_000_000_000
+"""How long the others may take to notice that one is gone."""
 
 SILENCE_MAX_S = 60.0
 """A TaskManager that says nothing for so long is lost. While tasks run it speaks five times a
@@ -207,7 +211,7 @@ class _Cluster:
     def collect(
         self, kind: type[_T], other: Callable[[int, object], None] = lambda *_: None
     ) -> list[_T]:
-        """Wait until every TaskManager has said something of this kind.
+        """Wait until every TaskManager has said something of this kind; also one that has can end.
 
         Raises: RunFailedError or the error a TaskManager ended with.
         """
@@ -216,13 +220,13 @@ class _Cluster:
         while len(answers) < len(self._pipes):
             waiting = [index for index in range(len(self._pipes)) if index not in answers]
             self._check_silence(waiting, heard_ns)
-            for index in self._ready(waiting):
+            for index in self._ready(range(len(self._pipes)), self._silence_max_ns):
                 heard_ns[index] = monotonic_ns()
                 message = self._receive(index)
                 if isinstance(message, kind):
                     answers[index] = message
-                elif isinstance(message, say.Failed):
-                    raise _error_of(index, message)
+                elif isinstance(message, Ending):
+                    raise error_of(self._last_words(message), self.trace_dir)
                 else:
                     other(index, message)
         return [answers[index] for index in range(len(self._pipes))]
@@ -270,10 +274,25 @@ class _Cluster:
                 is_local=False,
             )
 
-    def _ready(self, waiting: list[int]) -> list[int]:
-        """Which of these have said something; waits for it, but not beyond their patience."""
-        timeout_s = self._silence_max_ns / 1e9
-        ready = wait([self._pipes[index] for index in waiting], timeout_s)
+    def _last_words(self, first: Ending) -> list[Ending]:
+        """How the others ended after the first one did. If that may be why, they get a moment to
+        say so.
+        """
+        endings = {first.index: first}
+        if not (first.is_death or first.is_consequence):
+            return [first]
+        until_ns = monotonic_ns() + LAST_WORDS_NS
+        while len(endings) < len(self._pipes) and (left_ns := until_ns - monotonic_ns()) > 0:
+            waiting = [index for index in range(len(self._pipes)) if index not in endings]
+            for index in self._ready(waiting, left_ns):
+                message = self._receive(index)
+                if isinstance(message, Ending):
+                    endings[index] = message
+        return list(endings.values())
+
+    def _ready(self, waiting: Iterable[int], timeout_ns: int) -> list[int]:
+        """Which of these have said something or ended; waits for it, but not longer."""
+        ready = wait([self._pipes[index] for index in waiting], timeout_ns / 1e9)
         return [index for index in waiting if self._pipes[index] in ready]
 
     def _check_silence(self, waiting: list[int], heard_ns: list[int]) -> None:
@@ -287,15 +306,16 @@ class _Cluster:
                 )
 
     def _receive(self, index: int) -> object:
+        """What a TaskManager said, or how it ended."""
+        process = self._processes[index]
         try:
-            return self._pipes[index].recv()
+            message: object = self._pipes[index].recv()
         except (EOFError, OSError):
-            process = self._processes[index]
             process.join(EXIT_WAIT_S)
-            raise RunFailedError(
-                f"tm-{index} (pid {process.pid}) died in mid-run, {_how(process.exitcode)};"
-                " what it had recorded is in the run directory"
-            ) from None
+            return Ending(index, process.pid, exit_code=process.exitcode)
+        if isinstance(message, say.Failed):
+            return Ending(index, process.pid, failed=message)
+        return message
 
 
 @contextmanager
@@ -319,18 +339,3 @@ def _interrupts_held() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def _error_of(index: int, failed: say.Failed) -> Exception:
-    kind: type[FlinknetError] | None = getattr(errors, failed.kind, None) if failed.kind else None
-    if kind is None:
-        return RuntimeError(f"tm-{index} failed:\n{failed.error}")
-    if kind in (errors.ConfigError, errors.LocalTransportError, errors.TraceError):
-        return kind(failed.error)
-    if issubclass(kind, errors.BufferPoolError):
-        return errors.ConfigError(failed.error)
-    return RunFailedError(f"tm-{index}: {failed.error}")
-
-
-def _how(exit_code: int | None) -> str:
-    if exit_code is not None and exit_code < 0:
-        return f"killed by signal {-exit_code}"
-    return f"exit code {exit_code}"

@@ -316,22 +316,8 @@ def _context(network: NetworkConfig, purpose: int) -> ssl.SSLContext:
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # Java trusts what its store holds
     context.options |= ssl.OP_NO_TICKET
     _set_protocols(context, network)
-    try:
-        context.load_verify_locations(
-            cadata=read_trust_store(
-                Path(network.ssl_truststore or ""),
-                network.ssl_truststore_type,
-                network.ssl_truststore_password or "",
-            )
-        )
-        _load_key(context, network)
-    except ssl.SSLError as error:
-        raise ConfigError(
-            f"{network.ssl_keystore}: OpenSSL does not take it ({error.reason or error}); is"
-            " security.ssl.internal.key-password right?"
-        ) from None
-    except ConfigError as error:
-        raise ConfigError(f"security.ssl.internal: {error}") from None
+    _load_trusted(context, network)
+    _load_key(context, network)
     return context
 
 
@@ -352,19 +338,44 @@ def _set_protocols(context: ssl.SSLContext, network: NetworkConfig) -> None:
         raise ConfigError("security.ssl.algorithms: none of them is of TLSv1.2; add one")
 
 
+def _load_trusted(context: ssl.SSLContext, network: NetworkConfig) -> None:
+    try:
+        trusted = read_trust_store(
+            Path(network.ssl_truststore or ""),
+            network.ssl_truststore_type,
+            network.ssl_truststore_password or "",
+        )
+        context.load_verify_locations(cadata=trusted)
+    except ConfigError as error:
+        raise ConfigError(f"security.ssl.internal.truststore: {error}") from None
+    except ssl.SSLError as error:
+        raise ConfigError(
+            f"security.ssl.internal.truststore: {network.ssl_truststore}: OpenSSL does not take it"
+            f" ({reason_of(error)})"
+        ) from None
+
+
 def _load_key(context: ssl.SSLContext, network: NetworkConfig) -> None:
     """OpenSSL reads keys from files only: a private one, gone at once, with the key encrypted."""
     password = network.ssl_key_password or ""
-    pem = read_key_store(
-        Path(network.ssl_keystore or ""),
-        network.ssl_keystore_type,
-        network.ssl_keystore_password or "",
-        password,
-    )
+    try:
+        pem = read_key_store(
+            Path(network.ssl_keystore or ""),
+            network.ssl_keystore_type,
+            network.ssl_keystore_password or "",
+            password,
+        )
+    except ConfigError as error:
+        raise ConfigError(f"security.ssl.internal.keystore: {error}") from None
     descriptor, path = tempfile.mkstemp(suffix=".pem")
     try:
         with open(descriptor, "wb") as file:
             file.write(pem)
         context.load_cert_chain(path, password=lambda: password)
+    except ssl.SSLError as error:
+        raise ConfigError(
+            f"security.ssl.internal.keystore: {network.ssl_keystore}: OpenSSL does not take it"
+            f" ({reason_of(error)}); is security.ssl.internal.key-password right?"
+        ) from None
     finally:
         os.unlink(path)

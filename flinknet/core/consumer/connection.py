@@ -122,14 +122,16 @@ class ConsumerConnection:
         if self._buffer is not None:
             self._buffer.recycle()
             self._buffer = None
-        for channel in self._unsent_requests:
-            if self._channels.pop(channel.receiver_id, None) is not None:
-                text = f"channel {channel.index}: its partition request to {self.peer} was not sent"
-                channel.fail(LocalTransportError(f"{text}; the connection broke"))
-        self._unsent_requests.clear()
+        loss = error or RemoteTransportError("was closed by it")
         self._is_disposed = True
+        for channel in self._unsent_requests:
+            text = f"channel {channel.index}: its partition request to {self.peer} was not sent"
+            channel.fail(LocalTransportError(f"{text}; the connection {loss}"))
         if self._channels:
-            self.fail(error or RemoteTransportError("was closed by it"), now_ns=now_ns)
+            self.fail(loss, now_ns=now_ns)
+        for channel in self._unsent_requests:
+            self._channels.pop(channel.receiver_id, None)
+        self._unsent_requests.clear()
 
     def fail(self, error: TransportError, *, now_ns: int) -> None:
         """The connection broke or did not come up: every channel on it fails, and who asks for one

@@ -1,0 +1,52 @@
+"""`flinknet certificates`: a test set of certificates for TLS on the data port."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+_EPILOG = """\b
+Examples:
+  flinknet certificates --out certs
+  flinknet bench --flink-conf certs/config.yaml
+      what TLS costs: run it again without --flink-conf
+  flinknet certificates --out certs --host tm1.example --host 10.0.0.7
+
+The set is for trying out: one key for all TaskManagers, signed by an authority that nobody keeps.
+A Flink cluster takes the same keys and stores.
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option("--out", metavar="DIR", required=True, help="Where the files go; made if need be.")
+@click.option("--password", help="Of the stores and the key. [default: one drawn at random]")
+@click.option(
+    "--host",
+    "hosts",
+    metavar="NAME",
+    multiple=True,
+    default=("localhost",),
+    help="Name or address in the certificate; may be repeated. [default: localhost]",
+)
+@click.option(
+    "--days", type=click.IntRange(1), default=365, show_default=True, help="How long it is valid."
+)
+def certificates(out: str, password: str | None, hosts: tuple[str, ...], days: int) -> None:
+    """Make an authority, a node's certificate and key, and the stores Flink wants them in.
+
+    Prints the Flink keys that turn TLS on with them; they are in DIR/config.yaml, too. The same key
+    and certificate lie there as PEM.
+    """
+    import secrets
+
+    from flinknet.certificates.generate import AUTHORITY_PEM, CONFIG, NODE_PEM, generate
+
+    directory = Path(out)
+    settings = generate(directory, password or secrets.token_urlsafe(12), hosts=hosts, days=days)
+    for key, value in settings.items():
+        click.echo(f"{key}: {value}")
+    config = shlex.quote(str(directory / CONFIG))
+    click.echo(f"PEM:  {directory / NODE_PEM} and {directory / AUTHORITY_PEM}", err=True)
+    click.echo(f"next: flinknet bench --flink-conf {config}", err=True)
