@@ -35,6 +35,7 @@ taskmanager.memory.task.heap.size | M | unset | unset |  |
 taskmanager.memory.task.off-heap.size | M | 0 b | 0 b |  |
 taskmanager.memory.managed.size | M | unset | unset |  |
 taskmanager.memory.managed.fraction | F <1 | 0.4 | 0.4 |  |
+taskmanager.memory.managed.consumer-weights | S | OPERATOR:70,STATE_BACKEND:70,PYTHON:30 | OPERATOR:70,STATE_BACKEND:70,PYTHON:30 |  |
 taskmanager.memory.framework.heap.size | M | 128 mb | 128 mb |  |
 taskmanager.memory.framework.off-heap.size | M | 128 mb | 128 mb |  |
 taskmanager.memory.jvm-metaspace.size | M | 256 mb | 256 mb |  |

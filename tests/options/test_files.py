@@ -1,0 +1,91 @@
+"""Flink's configuration files: YAML as it is written, flat lines of Flink 1.x, older spellings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flinknet.errors import ConfigError
+from flinknet.options import read_flink_conf
+
+TIMEOUT = "execution.buffer-timeout.interval"
+SEGMENT = "taskmanager.memory.segment-size"
+
+
+def write(tmp_path: Path, text: str, name: str = "config.yaml") -> Path:
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("false", "false"),
+        ("1_000", "1_000"),
+        ("1:30", "1:30"),
+        ("0.10", "0.10"),
+        ("off", "off"),
+        ("'5 ms'", "5 ms"),
+        ("[a, b]", "a;b"),
+    ],
+)
+def test_scalars_stay_as_they_are_written(tmp_path: Path, written: str, read: str) -> None:
+    path = write(tmp_path, f"{SEGMENT}: {written}\n")
+    assert read_flink_conf(path)[0] == {SEGMENT: read}
+
+
+def test_lines_of_flink_1_are_read_one_by_one(tmp_path: Path) -> None:
+    text = (
+        "# a comment\n"
+        f"{TIMEOUT}: 5 ms # and why\n"
+        "taskmanager.network.memory.min:   8mb\n"
+        "env.java.opts: -Dkey: value\n"
+        "no colon here\n"
+        "taskmanager.memory.segment-size:\n"
+    )
+    settings, warnings = read_flink_conf(write(tmp_path, text, "flink-conf.yaml"))
+    assert settings == {TIMEOUT: "5 ms", "taskmanager.memory.network.min": "8mb"}
+    assert [warning.code for warning in warnings] == [
+        "keys-left-out",
+        "keys-left-out",
+        "deprecated-key",
+    ]
+    assert "lines not of the form `key: value` were left out: line 5, line 6" in warnings[0].text
+    assert "other subjects than the network stack were left out: env.java.opts" in warnings[1].text
+
+
+def test_a_deprecated_key_is_named_with_its_file_and_its_replacement(tmp_path: Path) -> None:
+    path = write(tmp_path, "taskmanager:\n  network:\n    memory:\n      fraction: 0.2\n")
+    settings, (warning,) = read_flink_conf(path)
+    assert settings == {"taskmanager.memory.network.fraction": "0.2"}
+    assert warning.text == (
+        f"{path}: taskmanager.network.memory.fraction: this key is deprecated; use"
+        " taskmanager.memory.network.fraction"
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("taskmanager.net.request-backof.max", "taskmanager.network.request-backoff.max"),
+        ("security.ssl.internal.keystor", "security.ssl.internal.keystore"),
+        ("taskmanager.data.prt", "taskmanager.data.port"),
+        ("execution.buffer-timeout.intervall", TIMEOUT),
+    ],
+)
+@pytest.mark.parametrize("name", ["config.yaml", "flink-conf.yaml"])
+def test_a_mistake_in_a_family_of_network_keys_names_the_nearest(
+    tmp_path: Path, wrong: str, right: str, name: str
+) -> None:
+    path = write(tmp_path, f"{wrong}: 1\n", name)
+    with pytest.raises(ConfigError, match=f"{path}: {wrong}: .*did you mean {right}"):
+        read_flink_conf(path)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="cannot be read as Flink's"):
+        read_flink_conf(path)
