@@ -1,4 +1,4 @@
-"""What tasks do for a checkpoint: sources write its barrier, readers wait for it, each acknowledges.
+"""What tasks do for a checkpoint: sources write its barrier, readers wait for it, all acknowledge.
 
 Nothing is stored: a checkpoint here is its barriers, and the data they overtake.
 """
@@ -6,9 +6,9 @@ Nothing is stored: a checkpoint here is its barriers, and the data they overtake
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from flinknet.config import NetworkConfig
+from flinknet.core.consumer import InputChannel
 from flinknet.core.consumer.barrier_tracker import CheckpointBarrierTracker
 from flinknet.core.consumer.checkpoint_barriers import (
     AbortReason,
@@ -28,9 +28,6 @@ from flinknet.core.wire.events import (
 )
 
 from .checkpoint_coordinator import NS_PER_MS, AcknowledgeCheckpoint, Answer, DeclineCheckpoint
-
-if TYPE_CHECKING:
-    from flinknet.core.consumer import InputChannel
 
 AT_LEAST_ONCE, EXACTLY_ONCE = "AT_LEAST_ONCE", "EXACTLY_ONCE"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flinknet.config import SlowConsumer
-from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER
+from flinknet.config import NetworkConfig, SlowConsumer
+from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.consumer import (
     InputBuffer,
     InputChannel,
@@ -14,11 +14,12 @@ from flinknet.core.consumer import (
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
 from flinknet.core.wire.events import (
     CheckpointBarrier,
-    EndOfData,
-    EndOfPartitionEvent,
+    EventAnnouncement,
     decode_event,
 )
 from flinknet.workload.sink import LatencySink
+
+from .checkpoints import InputCheckpoints, sink_name
 
 PAUSED_NS = -1
 """Delay of a consumer that takes nothing at all."""
@@ -37,6 +38,7 @@ class SinkTask:
         sinks: one for each channel of the gate, in its order.
         delay_ns_per_record: time each record takes; PAUSED_NS to read nothing until `unpause`
             but the end of recovery: without it the producers would send nothing at all.
+        checkpoints: what barriers mean; None for a task that nobody asks for checkpoints.
     """
 
     def __init__(
@@ -47,18 +49,27 @@ class SinkTask:
         probe: Probe,
         *,
         delay_ns_per_record: int = 0,
+        checkpoints: InputCheckpoints | None = None,
     ) -> None:
         self.index = index
         self.gate = gate
         self.sinks = sinks
-        self.ended_data_channels = 0
         self.is_paused = delay_ns_per_record == PAUSED_NS
         self._record = probe.record
         self._readers = tuple(RecordReader() for _ in sinks)
-        self._blocked: list[InputChannel] = []
+        self._checkpoints = checkpoints or InputCheckpoints(sink_name(index), gate, NetworkConfig())
+        self._read_bytes = self._checkpoints.read_bytes
+        self._delay_ns = max(delay_ns_per_record, 1)
+        self._mail_ns: int | None = None
+        self._timeout_ns: int | None = None  # of the alignment that goes on
         self._is_recovering = True  # until data comes or every channel has told its recovery
         self._busy_until_ns = 0
         self._held: InputBuffer | None = None
+
+    @property
+    def ended_data_channels(self) -> int:
+        """Channels whose records have all been read."""
+        return self._checkpoints.ended_data_channels
 
     @property
     def is_finished(self) -> bool:
@@ -106,15 +117,17 @@ class SinkTask:
         Raises: the error of a channel that failed.
         """
         if now_ns < self._busy_until_ns:
-            return self._busy_until_ns
+            return self._read_mail(now_ns)
         if self._held is not None:
             self._held.recycle()
             self._held = None
         if self.is_paused and not self._is_recovering:
             return None
+        if self._timeout_ns is not None and now_ns >= self._timeout_ns:
+            self._handle_timeout(now_ns)
         polled = self.gate.poll(now_ns)
         if polled is None:
-            return None
+            return self._timeout_ns
         channel, buffer, sequence_number = polled
         if buffer.data_type in IS_BUFFER:
             self._is_recovering = False
@@ -126,7 +139,35 @@ class SinkTask:
             buffer.recycle()
         else:
             self._handle_event(channel, buffer, sequence_number, now_ns)
-        return now_ns if self.gate.is_available else None
+        return now_ns if self.gate.is_available else self._timeout_ns
+
+    def _read_mail(self, now_ns: int) -> int:
+        """While a buffer is worked on: priority events are read, and an alignment times out, after
+        the record that is in work (Flink: urgent mails).
+
+        Returns: when to step again.
+        """
+        is_late = self._timeout_ns is not None and now_ns >= self._timeout_ns
+        if not is_late and not self.gate.has_priority_events:
+            busy_until_ns, timeout_ns = self._busy_until_ns, self._timeout_ns
+            return busy_until_ns if timeout_ns is None else min(busy_until_ns, timeout_ns)
+        if self._mail_ns is None:
+            records_left = (self._busy_until_ns - now_ns) // self._delay_ns
+            self._mail_ns = self._busy_until_ns - records_left * self._delay_ns
+        if now_ns < self._mail_ns:
+            return self._mail_ns
+        self._mail_ns = None
+        if is_late:
+            self._handle_timeout(now_ns)
+        while self.gate.has_priority_events:
+            polled = self.gate.poll(now_ns)
+            if polled is not None:
+                self._handle_event(*polled, now_ns)
+        return self._busy_until_ns
+
+    def _handle_timeout(self, now_ns: int) -> None:
+        self._checkpoints.handle_deadline(now_ns=now_ns)
+        self._timeout_ns = self._checkpoints.next_deadline_ns()
 
     def _take_records(
         self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
@@ -134,6 +175,7 @@ class SinkTask:
         index = channel.index_in_input
         sink = self.sinks[index]
         size = buffer.size_bytes
+        self._read_bytes[index] += size
         runs = self._readers[index].read(buffer.view[:size])
         records, first_ns, last_ns, done_ns = 0, -1, -1, now_ns
         if runs:
@@ -168,29 +210,23 @@ class SinkTask:
         event = decode_event(buffer.payload)
         data_type, size = buffer.data_type, buffer.size_bytes
         buffer.recycle()
-        note(
-            self._record,
-            now_ns,
-            channel.index,
-            _CONSUMED,
-            _BUFFER_RESPONSE,
-            data_type=data_type,
-            sequence_number=sequence_number,
-            payload_bytes=size,
-            value=event.checkpoint_id if isinstance(event, CheckpointBarrier) else -1,
-        )
-        if isinstance(event, EndOfData):
-            self.ended_data_channels += 1
-            channel.acknowledge_all_records_processed()
-        elif isinstance(event, EndOfPartitionEvent):
-            self.gate.end_channel(channel)
-        elif data_type in IS_BLOCKING_UPSTREAM:
-            self._blocked.append(channel)
-            if len(self._blocked) == len(self.gate.channels):
-                for blocked in self._blocked:
-                    blocked.resume_consumption()
-                self._blocked.clear()
-                self._is_recovering = False
+        if not isinstance(event, EventAnnouncement):  # of which the network knows nothing
+            note(
+                self._record,
+                now_ns,
+                channel.index,
+                _CONSUMED,
+                _BUFFER_RESPONSE,
+                data_type=data_type,
+                sequence_number=sequence_number,
+                payload_bytes=size,
+                value=event.checkpoint_id if isinstance(event, CheckpointBarrier) else -1,
+            )
+        checkpoints = self._checkpoints
+        checkpoints.handle(event, data_type, channel, sequence_number, now_ns=now_ns)
+        self._timeout_ns = checkpoints.next_deadline_ns()
+        if checkpoints.is_recovered:
+            self._is_recovering = False
 
 
 def delay_of(consumer: int, slow_consumers: tuple[SlowConsumer, ...]) -> int:

@@ -7,7 +7,7 @@ unaligned checkpoint would store data that its barriers have overtaken, that dat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from flinknet.core.buffers import DataType
 from flinknet.core.wire.events import (
@@ -21,9 +21,7 @@ from flinknet.core.wire.events import (
 
 from .checkpoint_barriers import CheckpointableInput, CheckpointBarrierHandler
 from .input_channel import RemoteInputChannel
-
-if TYPE_CHECKING:
-    from .input_gate import InputChannel
+from .input_gate import InputChannel
 
 _ALIGNS_BY_ITSELF = frozenset({DataType.RECOVERY_COMPLETION, DataType.ALIGNED_WATERMARK_EVENT})
 """Blocking events that let all channels go on when they have come on each, and nothing else."""
@@ -32,7 +30,7 @@ NO_CHECKPOINT = -1
 
 
 class Gate(Protocol):
-    """The gate of a task, single or a union; `index_in_input` is a channel's place in `channels`."""
+    """The gate of a task, single or a union; a channel's `index_in_input` is its place here."""
 
     channels: Sequence[InputChannel]
 

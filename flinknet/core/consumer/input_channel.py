@@ -8,8 +8,22 @@ from collections import deque
 from collections.abc import Callable
 from typing import ClassVar, Literal, Protocol
 
-from flinknet.core.buffers import LocalBufferPool, NetworkBuffer, NetworkBufferPool
-from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
+from flinknet.core.buffers import (
+    DataType,
+    LocalBufferPool,
+    MemorySegment,
+    NetworkBuffer,
+    NetworkBufferPool,
+    free_memory,
+)
+from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER
+from flinknet.core.wire.events import (
+    CheckpointBarrier,
+    Event,
+    EventAnnouncement,
+    decode_event,
+    encode_pipelined,
+)
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.core.wire.messages import next_sequence_number
 from flinknet.errors import (
@@ -22,12 +36,18 @@ from flinknet.errors import (
 
 from .buffer_manager import BufferManager
 
+_PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
+_TIMEOUTABLE_BARRIER = int(DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER)
+
 
 class InputGateListener(Protocol):
     """The gate: told when the first buffer arrives in an empty channel."""
 
     def queue_channel(self, channel: RemoteInputChannel) -> None:
         """The channel has something to read."""
+
+    def queue_priority_channel(self, channel: RemoteInputChannel) -> None:
+        """The channel has a priority event to read, and had none before."""
 
 
 class CreditSender(Protocol):
@@ -155,18 +175,13 @@ class RemoteInputChannel:
         if self.is_released:  # in the middle of this buffer
             buffer.recycle()
             return
-        if buffer.data_type in IS_BLOCKING_UPSTREAM:
-            if backlog_buffers:
-                buffer.recycle()
-                raise FrameCorruptedError(
-                    f"a blocking event carries backlog {backlog_buffers}; it must be 0"
-                )
-            if self.initial_credit == 0:
-                self.buffers.release_floating()
-        received = self.received
-        received.append((buffer, sequence_number))
-        if len(received) == 1:
-            self._gate.queue_channel(self)
+        if buffer.data_type in IS_BUFFER:
+            received = self.received
+            received.append((buffer, sequence_number))
+            if len(received) == 1:
+                self._gate.queue_channel(self)
+        else:
+            self._receive_event(buffer, sequence_number, backlog_buffers)
         if backlog_buffers >= 0:
             self.receive_backlog(backlog_buffers)
 
@@ -225,6 +240,67 @@ class RemoteInputChannel:
         if self.connection is not None:
             self.connection.close_channel(self)
 
+    def convert_to_priority_event(self, sequence_number: int) -> None:
+        """Let a barrier that was announced overtake the data before it, as an unaligned one."""
+        announced = (_TIMEOUTABLE_BARRIER, sequence_number)
+        queued = [(buffer.data_type, number) for buffer, number in self.received]
+        if announced not in queued:
+            raise RuntimeError(f"channel {self.index} holds no barrier {sequence_number}")
+        position = queued.index(announced)
+        buffer, _ = self.received[position]
+        del self.received[position]
+        barrier = decode_event(buffer.payload)
+        assert isinstance(barrier, CheckpointBarrier)
+        buffer.recycle()
+        self._overtake(_priority_event(barrier.as_unaligned()), sequence_number)
+
+    def data_bytes_before(self, sequence_number: int | None) -> int:
+        """Bytes of the data that waits and was sent before a message; of all if None."""
+        return sum(
+            buffer.size_bytes
+            for buffer, number in self.received
+            if buffer.data_type in IS_BUFFER
+            and (sequence_number is None or _is_before(number, sequence_number))
+        )
+
+    def _receive_event(
+        self, buffer: NetworkBuffer, sequence_number: int, backlog_buffers: int
+    ) -> None:
+        """Queue an event: a priority event before all data, with an announcement in its place where
+        it may still become one.
+        """
+        data_type = buffer.data_type
+        if data_type == _PRIORITIZED_EVENT:
+            self._overtake(buffer, sequence_number)
+            return
+        if data_type in IS_BLOCKING_UPSTREAM:
+            if backlog_buffers:
+                buffer.recycle()
+                raise FrameCorruptedError(
+                    f"a blocking event carries backlog {backlog_buffers}; it must be 0"
+                )
+            if self.initial_credit == 0:
+                self.buffers.release_floating()
+        self.received.append((buffer, sequence_number))
+        if len(self.received) == 1:
+            self._gate.queue_channel(self)
+        if data_type == _TIMEOUTABLE_BARRIER:
+            barrier = decode_event(buffer.payload)
+            assert isinstance(barrier, CheckpointBarrier)
+            announcement = EventAnnouncement(barrier, sequence_number)
+            self._overtake(_priority_event(announcement), sequence_number)
+
+    def _overtake(self, buffer: NetworkBuffer, sequence_number: int) -> None:
+        """Queue a priority event behind the others of its kind and before the rest."""
+        position = 0
+        for queued, _ in self.received:
+            if queued.data_type != _PRIORITIZED_EVENT:
+                break
+            position += 1
+        self.received.insert(position, (buffer, sequence_number))
+        if position == 0:
+            self._gate.queue_priority_channel(self)
+
     def _check_sequence_number(self, sequence_number: int, buffer: NetworkBuffer | None) -> None:
         expected = self.expected_sequence_number
         if sequence_number != expected:
@@ -234,3 +310,15 @@ class RemoteInputChannel:
         self.expected_sequence_number = (
             expected + 1 if expected != 0x7FFFFFFF else next_sequence_number(expected)
         )
+
+
+def _priority_event(event: Event) -> NetworkBuffer:
+    """An event that the consumer makes for itself, in memory of no pool."""
+    data = encode_pipelined(event)
+    segment = MemorySegment(memoryview(data))
+    return NetworkBuffer(segment, free_memory, _PRIORITIZED_EVENT, len(data))
+
+
+def _is_before(number: int, other: int) -> bool:
+    """Whether a sequence number comes before another; they wrap at 32 bits."""
+    return (number - other) & 0xFFFF_FFFF > 0x7FFF_FFFF
