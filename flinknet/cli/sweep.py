@@ -24,6 +24,10 @@ from flinknet.results import RunResult, Warning
 from .options import NETWORK_OPTIONS, Settings, scenario_of
 
 
+_VAGUE_ENDS = frozenset(("size", "min", "max", "fraction", "enabled"))
+"""Ends of keys that say too little alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Executor:
     """What a command needs of the runtime; tests hand in one that spawns nothing.
@@ -75,7 +79,8 @@ def plan_sweep(settings: Settings, seed: int) -> list[Plan]:
 def short_name(key: str) -> str:
     """The named option of a Flink key, or the end of the key."""
     named = {flink_key: option for option, (flink_key, _, _) in NETWORK_OPTIONS.items()}
-    return named.get(key) or key.rsplit(".", 1)[-1]
+    *stem, end = key.split(".")
+    return named.get(key) or (f"{stem[-1]}.{end}" if end in _VAGUE_ENDS else end)
 
 
 def run_all(
