@@ -23,7 +23,6 @@ from flinknet.results import RunResult, Warning
 
 from .options import NETWORK_OPTIONS, Settings, scenario_of
 
-
 _VAGUE_ENDS = frozenset(("size", "min", "max", "fraction", "enabled"))
 """Ends of keys that say too little alone."""
 

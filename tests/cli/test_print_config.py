@@ -10,6 +10,7 @@ from typing import Any
 from click.testing import Result
 
 from flinknet.options import options
+from flinknet.options.keys import MEMORY_SIZES
 
 Flinknet = Callable[..., Result]
 
@@ -60,8 +61,10 @@ def test_types_limits_and_effect_are_told(flinknet: Flinknet) -> None:
     runtime_mode = keys["execution.runtime-mode"]
     assert runtime_mode["type"] == "choice"
     assert runtime_mode["limits"] == ["STREAMING", "BATCH", "AUTOMATIC"]
-    assert not runtime_mode["is_acted_on"]
     assert keys[SEGMENT]["is_acted_on"]
+    for key, option in options().items():
+        if key not in MEMORY_SIZES:
+            assert keys[key]["is_acted_on"] == option.is_acted_on
     assert not keys[FLINK_SIZE]["is_acted_on"]  # no total is given
 
 
