@@ -51,6 +51,12 @@ NETWORK_OPTIONS: Mapping[str, tuple[str, str, str]] = {
         "Buffers per gate, shared by its channels. [default: 8]",
     ),
     "segment-size": (flink.SEGMENT_SIZE, "LIST", "Size of a buffer. [default: 32kb]"),
+    "checkpoint-interval": (
+        flink.CHECKPOINT_INTERVAL,
+        "LIST",
+        "Send checkpoint barriers this often and measure how they travel; how they are aligned is"
+        " up to Flink's execution.checkpointing keys. [default: never]",
+    ),
 }
 """Named option -> Flink's key, metavar, help."""
 

@@ -12,6 +12,11 @@ process_time_ns = time.process_time_ns
 """Processor time that this process has used, in ns."""
 
 
+def timestamp_epoch_ns() -> int:
+    """The instant of CLOCK_MONOTONIC at which the time of day was 0 (1970)."""
+    return time.monotonic_ns() - time.time_ns()
+
+
 def wall_clock_iso() -> str:
     """The date and time now, UTC, for manifests."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -29,7 +29,8 @@ from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunMani
 
 from . import messages as say
 from .aftermath import Ending, error_of
-from .clock import monotonic_ns, wall_clock_iso
+from .checkpoints import CheckpointLead, create_lead
+from .clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
 from .fill_levels import FillTimeline
 from .host import available_cores, environment, host_id
 from .measure import assemble, check_records
@@ -83,6 +84,8 @@ def run_scenario(
     trace_dir = out_dir if trace else None
     with _Cluster(deployment, trace_dir, silence_max_s, sample_interval_ns) as cluster:
         result = _lead(cluster, on_progress or (lambda _: None))
+        if cluster.checkpoints is not None:
+            result = cluster.checkpoints.complete(result)
     return result
 
 
@@ -99,6 +102,7 @@ def _lead(cluster: _Cluster, on_progress: Callable[[Progress], None]) -> RunResu
     cluster.save_manifest(None)
     cluster.tell(start)
     meter.start = start
+    cluster.checkpoints = create_lead(deployment, start, cluster.tell)
 
     def sampled(index: int, message: object) -> None:
         if isinstance(message, say.Sample):
@@ -134,7 +138,7 @@ def _instants(scenario: Scenario) -> say.Start:
         to_ns = measured_from_ns + round(workload.records / workload.rate_per_s * 1e9)
     elif workload.duration_ns is not None:
         to_ns = measured_from_ns + workload.duration_ns
-    return say.Start(start_ns, measured_from_ns, to_ns, to_ns)
+    return say.Start(start_ns, measured_from_ns, to_ns, to_ns, timestamp_epoch_ns())
 
 
 class _Cluster:
@@ -150,6 +154,7 @@ class _Cluster:
         self.deployment = deployment
         self.sample_interval_ns = sample_interval_ns
         self.trace_dir = trace_dir
+        self.checkpoints: CheckpointLead | None = None
         self._silence_max_ns = round(silence_max_s * 1e9)
         self._started_at = wall_clock_iso()
         self._processes: list[BaseProcess] = []
@@ -220,7 +225,7 @@ class _Cluster:
         while len(answers) < len(self._pipes):
             waiting = [index for index in range(len(self._pipes)) if index not in answers]
             self._check_silence(waiting, heard_ns)
-            for index in self._ready(range(len(self._pipes)), self._silence_max_ns):
+            for index in self._ready(range(len(self._pipes)), self._patience_ns()):
                 heard_ns[index] = monotonic_ns()
                 message = self._receive(index)
                 if isinstance(message, kind):
@@ -228,7 +233,11 @@ class _Cluster:
                 elif isinstance(message, Ending):
                     raise error_of(self._last_words(message), self.trace_dir)
                 else:
+                    if self.checkpoints is not None:
+                        self.checkpoints.receive(message)
                     other(index, message)
+            if self.checkpoints is not None:
+                self.checkpoints.advance()
         return [answers[index] for index in range(len(self._pipes))]
 
     def save_manifest(self, start: say.Start | None, measured_to_ns: int | None = None) -> None:
@@ -289,6 +298,13 @@ class _Cluster:
                 if isinstance(message, Ending):
                     endings[index] = message
         return list(endings.values())
+
+    def _patience_ns(self) -> int:
+        """How long to wait for somebody to say something: not beyond the next checkpoint."""
+        due_ns = None if self.checkpoints is None else self.checkpoints.next_deadline_ns()
+        if due_ns is None:
+            return self._silence_max_ns
+        return min(max(0, due_ns - monotonic_ns()), self._silence_max_ns)
 
     def _ready(self, waiting: Iterable[int], timeout_ns: int) -> list[int]:
         """Which of these have said something or ended; waits for it, but not longer."""

@@ -54,12 +54,15 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Launcher: the instants of the run. `end_ns` None: sources stop by number of records."""
+    """Launcher: the instants of the run. `end_ns` None: sources stop by number of records.
+    `timestamp_epoch_ns` is the instant at which timestamps of barriers are 0.
+    """
 
     start_ns: int
     measured_from_ns: int
     measured_to_ns: int | None
     end_ns: int | None
+    timestamp_epoch_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from flinknet.errors import (
     failed_channels,
 )
 from flinknet.histogram import LogLinearHistogram
+from flinknet.core.wire.events import CheckpointBarrier
 from flinknet.tasks import RecordBatcher, RelayTask, SinkTask, SourceTask
 from flinknet.tasks.assembly import (
     create_gate,
@@ -43,6 +44,14 @@ from flinknet.tasks.assembly import (
 )
 from flinknet.tasks.deployment import DeployedChannel
 from flinknet.tasks.partitioners import create_selector
+from flinknet.tasks.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
+from flinknet.tasks.checkpoints import (
+    InputCheckpoints,
+    OutputCheckpoints,
+    barrier_of,
+    sink_name,
+    source_name,
+)
 from flinknet.tasks.sink import delay_of, pauses_later
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.recorder import TraceRecorder
@@ -148,7 +157,23 @@ class TaskManager:
         self._check_errors()
 
     def _receive_control(self) -> None:
-        self._inbox.append(self._pipe.recv())  # EOFError ends the process: see main
+        message = self._pipe.recv()  # EOFError ends the process: see main
+        if isinstance(message, TriggerCheckpoint):
+            for source in self._sources:
+                source.trigger_checkpoint(self._barrier(message), now_ns=monotonic_ns())
+        elif isinstance(message, AbortCheckpoint):
+            for source in self._sources:
+                source.abort_checkpoint(message.checkpoint_id)
+        else:
+            self._inbox.append(message)
+
+    def _barrier(self, trigger: TriggerCheckpoint) -> CheckpointBarrier:
+        return barrier_of(
+            self._network,
+            self._deployment.edges[0].partitioner,
+            trigger.checkpoint_id,
+            trigger.timestamp_ms,
+        )
 
     def _open_channels(self, connect: object) -> None:
         assert isinstance(connect, say.Connect)
@@ -229,9 +254,10 @@ class TaskManager:
                 seed=seed * 1_000_003 + producer,
                 counted_from_ns=None if workload.records is None else start.measured_from_ns,
             )
+        writer = RecordWriter(partition, selector, buffer_timeout_ns=network.buffer_timeout_ns)
         return SourceTask(
             producer,
-            RecordWriter(partition, selector, buffer_timeout_ns=network.buffer_timeout_ns),
+            writer,
             RecordBatcher(
                 workload,
                 (BROADCAST,) if is_broadcast else tuple(range(len(channels))),
@@ -247,6 +273,13 @@ class TaskManager:
             measured_from_ns=start.measured_from_ns,
             end_ns=start.end_ns,
             seed=seed * 15_485_863 + producer,
+            checkpoints=OutputCheckpoints(
+                source_name(producer),
+                writer,
+                channels,
+                self._pipe.send,
+                epoch_ns=start.timestamp_epoch_ns,
+            ),
         )
 
     def _create_relay(self, vertex: int, subtask: int, start: say.Start) -> RelayTask:
@@ -268,7 +301,21 @@ class TaskManager:
         gate = self._input_of(len(self._deployment.vertices) - 1, consumer)
         delay_ns = delay_of(consumer, self._scenario.workload.slow_consumers)
         sinks = self._latency_sinks(gate, start, delay_ns=max(delay_ns, 0))
-        return SinkTask(consumer, gate, sinks, self._recorder, delay_ns_per_record=delay_ns)
+        checkpoints = InputCheckpoints(
+            sink_name(consumer),
+            gate,
+            self._network,
+            self._pipe.send,
+            epoch_ns=start.timestamp_epoch_ns,
+        )
+        return SinkTask(
+            consumer,
+            gate,
+            sinks,
+            self._recorder,
+            delay_ns_per_record=delay_ns,
+            checkpoints=checkpoints,
+        )
 
     def _input_of(self, vertex: int, subtask: int) -> SingleInputGate | UnionInputGate:
         return input_of(

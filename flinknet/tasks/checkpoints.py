@@ -28,6 +28,7 @@ from flinknet.core.wire.events import (
 )
 
 from .checkpoint_coordinator import NS_PER_MS, AcknowledgeCheckpoint, Answer, DeclineCheckpoint
+from .deployment import Deployment
 
 AT_LEAST_ONCE, EXACTLY_ONCE = "AT_LEAST_ONCE", "EXACTLY_ONCE"
 
@@ -294,16 +295,26 @@ class InputCheckpoints:
         )
 
 
-def task_names(sources: Sequence[int], sinks: Sequence[int]) -> list[str]:
-    """The names under which tasks acknowledge."""
-    return [*(source_name(index) for index in sources), *(sink_name(index) for index in sinks)]
+def task_names(deployment: Deployment) -> list[str]:
+    """The names under which the tasks of a run acknowledge: a relay as reader and as writer."""
+    names = [source_name(subtask) for subtask in range(deployment.vertices[0].parallelism)]
+    for vertex in range(1, len(deployment.vertices) - 1):
+        for subtask in range(deployment.vertices[vertex].parallelism):
+            names += relay_names(vertex, subtask)
+    last = deployment.vertices[-1]
+    return names + [sink_name(subtask) for subtask in range(last.parallelism)]
 
 
-def source_name(index: int) -> str:
+def source_name(subtask: int) -> str:
     """Name of a source."""
-    return f"source {index}"
+    return f"source {subtask}"
 
 
-def sink_name(index: int) -> str:
+def relay_names(vertex: int, subtask: int) -> tuple[str, str]:
+    """Names of a relay, for its input and its output."""
+    return f"relay {vertex}.{subtask} input", f"relay {vertex}.{subtask} output"
+
+
+def sink_name(subtask: int) -> str:
     """Name of a sink."""
-    return f"sink {index}"
+    return f"sink {subtask}"

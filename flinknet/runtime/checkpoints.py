@@ -1,0 +1,82 @@
+"""The checkpoints of a run, over the control pipes: beats of the coordinator go out to every
+TaskManager, answers of tasks come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from flinknet.results import RunResult
+from flinknet.tasks.checkpoint_coordinator import (
+    AcknowledgeCheckpoint,
+    CheckpointCoordinator,
+    DeclineCheckpoint,
+)
+from flinknet.tasks.checkpoints import task_names
+from flinknet.tasks.deployment import Deployment
+
+from .clock import monotonic_ns
+from .messages import Start
+
+
+class CheckpointLead:
+    """Drives the coordinator of a run.
+
+    Args:
+        tell: says something to every TaskManager.
+    """
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        interval_ns: int,
+        start: Start,
+        tell: Callable[[object], None],
+    ) -> None:
+        self._tell = tell
+        self._end_ns = start.end_ns
+        self._coordinator = CheckpointCoordinator(
+            task_names(deployment),
+            interval_ns=interval_ns,
+            timeout_ns=deployment.scenario.network.checkpoint_timeout_ns,
+            start_ns=start.start_ns,
+            measured_from_ns=start.measured_from_ns,
+            measured_to_ns=start.measured_to_ns,
+            epoch_ns=start.timestamp_epoch_ns,
+        )
+
+    def next_deadline_ns(self) -> int | None:
+        """When `advance` wants to be called, None for never."""
+        return self._coordinator.next_deadline_ns()
+
+    def advance(self) -> None:
+        """Tell every TaskManager what is due. When the sources have stopped nothing more begins."""
+        now_ns = monotonic_ns()
+        if self._end_ns is not None and now_ns >= self._end_ns:
+            self._coordinator.stop()
+        for command in self._coordinator.advance(now_ns=now_ns):
+            self._tell(command)
+
+    def receive(self, message: object) -> None:
+        """Take what a TaskManager said, if it is about checkpoints."""
+        if isinstance(message, AcknowledgeCheckpoint | DeclineCheckpoint):
+            self._coordinator.receive(message, now_ns=monotonic_ns())
+
+    def complete(self, result: RunResult) -> RunResult:
+        """The result with what became of the checkpoints."""
+        measured = replace(result.measured, checkpoints=self._coordinator.summary())
+        return replace(result, measured=measured)
+
+
+def create_lead(
+    deployment: Deployment, start: Start, tell: Callable[[object], None]
+) -> CheckpointLead | None:
+    """The lead of a run's checkpoints; None where there are none.
+
+    A blocking exchange has none, as a batch job in Flink.
+    """
+    interval_ns = deployment.scenario.network.checkpoint_interval_ns
+    if interval_ns is None or deployment.scenario.workload.is_blocking:
+        return None
+    return CheckpointLead(deployment, interval_ns, start, tell)
