@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flinknet.config import NetworkConfig
+from flinknet.config import HIDDEN, NetworkConfig
 from flinknet.units import format_size_bytes
 
 from .keys import (
@@ -20,9 +20,6 @@ from .memory import Derived, inert_sizes, network_memory
 from .values import TYPE_NAMES, format_value, parse_value
 
 UNSET = "unset"
-HIDDEN = "******"
-"""Shown for the value of a secret."""
-
 
 @dataclass(frozen=True, slots=True)
 class EffectiveKey:
