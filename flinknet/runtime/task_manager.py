@@ -26,6 +26,7 @@ from flinknet.core.producer import (
     RecordWriter,
     ResultPartitionManager,
 )
+from flinknet.core.wire.events import CheckpointBarrier
 from flinknet.errors import (
     FlinknetError,
     RemoteTransportError,
@@ -33,7 +34,6 @@ from flinknet.errors import (
     failed_channels,
 )
 from flinknet.histogram import LogLinearHistogram
-from flinknet.core.wire.events import CheckpointBarrier
 from flinknet.tasks import RecordBatcher, RelayTask, SinkTask, SourceTask
 from flinknet.tasks.assembly import (
     create_gate,
@@ -42,8 +42,6 @@ from flinknet.tasks.assembly import (
     input_of,
     segments_of,
 )
-from flinknet.tasks.deployment import DeployedChannel
-from flinknet.tasks.partitioners import create_selector
 from flinknet.tasks.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
 from flinknet.tasks.checkpoints import (
     InputCheckpoints,
@@ -52,6 +50,8 @@ from flinknet.tasks.checkpoints import (
     sink_name,
     source_name,
 )
+from flinknet.tasks.deployment import DeployedChannel
+from flinknet.tasks.partitioners import create_selector
 from flinknet.tasks.sink import delay_of, pauses_later
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.recorder import TraceRecorder
