@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flinknet import options as flink
+from flinknet.config import CREDIT
 
 from . import sweep
 from .options import Settings
@@ -32,10 +33,14 @@ def print_config(settings: Settings, plans: Sequence[Plan], json: str | None) ->
     from flinknet.tasks.memory import memory_needs
 
     json_file = sweep.json_file(json)
+    named, origins = {}, dict(settings.origins)
+    if "flow-control" in settings.workload:
+        named[flink.CREDIT_MODEL] = str(settings.workload["flow-control"] == CREDIT).lower()
+        origins[flink.CREDIT_MODEL] = "--flow-control"
     configs = [
         EffectiveConfig(
             plan.name,
-            flink.effective_keys(network, settings.origins),
+            flink.effective_keys({**network, **named}, origins),
             [
                 {**asdict(need), "spare_buffers": need.spare_buffers}
                 for need in memory_needs(deploy(plan.scenario))

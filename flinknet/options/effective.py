@@ -21,6 +21,7 @@ from .values import TYPE_NAMES, format_value, parse_value
 
 UNSET = "unset"
 
+
 @dataclass(frozen=True, slots=True)
 class EffectiveKey:
     """One key as it holds for a run.

@@ -89,6 +89,16 @@ def test_a_timeout_and_its_switch_follow_each_other(flinknet: Flinknet) -> None:
     assert (keys[TIMEOUT]["value"], keys[TIMEOUT]["origin"]) == ("-1 ms", "derived")
 
 
+def test_flow_control_is_told_by_the_key_of_flink_1(flinknet: Flinknet) -> None:
+    key = "taskmanager.network.credit-model.enabled"
+    told = []
+    for option in ("--flow-control", "tcp"), ("-D", f"{key}=false"), ():
+        (keys,) = configs(flinknet("bench", "--print-config", "--json", "-", *option))
+        told.append((keys[key]["value"], keys[key]["origin"]))
+    assert told[:2] == [("false", "--flow-control"), ("false", "-D")]
+    assert told[2][0] == "true"
+
+
 def test_passwords_are_hidden(flinknet: Flinknet) -> None:
     key = "security.ssl.internal.keystore-password"
     result = flinknet("bench", "--print-config", "--json", "-", "-D", f"{key}=geheim")
