@@ -27,6 +27,8 @@ Examples:
       how far one slow consumer holds back the others
   flinknet bench --flink-conf conf/config.yaml -D taskmanager.memory.segment-size=8kb,32kb
       the settings of a cluster, with two sizes of buffers
+  flinknet bench --demo head-of-line
+      one paused consumer and its neighbour on the same connection, without credit and with it
   flinknet bench --flink-conf conf/config.yaml --print-config
       what holds for every key, and where it comes from
   flinknet bench --records 1000000 --no-trace --json - | jq .runs[0].measured
@@ -46,6 +48,12 @@ beside it.
     "--trace/--no-trace", default=True, help="Record every message, for `trace`. [default: trace]"
 )
 @click.option(
+    "--demo",
+    type=click.Choice(["head-of-line"]),
+    help="Show one thing: head-of-line, what a paused consumer does to its neighbour on the same"
+    " connection, without credit and with it. Records no trace, unless --out is given.",
+)
+@click.option(
     "--print-config",
     is_flag=True,
     help="Tell the effective value of every key and where it comes from, and run nothing.",
@@ -63,6 +71,11 @@ def bench(executor: Executor | None, /, **values: Any) -> None:
 
     from . import sweep
 
+    if values["demo"] is not None:
+        from .demo import run_demo
+
+        run_demo(values, executor)
+        return
     settings = collect(values)
     plans = sweep.plan_sweep(settings, values["seed"])
     if values["print_config"]:

@@ -1,0 +1,178 @@
+"""`flinknet bench --demo NAME`: runs that are set up to show one thing.
+
+head-of-line: one slow channel of a shared connection, without credit and with it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from flinknet import options as flink
+from flinknet.config import CREDIT, TCP, Scenario, SlowConsumer
+from flinknet.errors import ConfigError
+from flinknet.report.console import console_for
+from flinknet.report.demo_console import (
+    NEIGHBOUR,
+    PAUSED,
+    HeadOfLine,
+    RateSample,
+    print_head_of_line,
+)
+from flinknet.report.export import dump, write_json
+from flinknet.report.live import LineView, view
+from flinknet.results import Progress, RunResult
+
+from . import sweep
+from .options import Settings, collect, scenario_of
+
+DEMOS = ("head-of-line",)
+
+DEFAULTS = {"rate": "10k/s", "record-size": "1kb", "duration": "3s"}
+"""So much data that every place fills early in the pause, and so little that no core is busy."""
+
+SET_BY_THE_DEMO = (
+    *("producers", "consumers", "task-managers", "partitioner", "slow-consumer", "flow-control"),
+    "records",
+)
+
+SAMPLES = 60
+"""In a run; what a plot shows."""
+
+
+def run_demo(values: Mapping[str, Any], executor: sweep.Executor | None) -> None:
+    """Run the demo that was asked for and tell what it shows; the arguments are those of bench.
+
+    Raises: ConfigError for options that the demo sets itself.
+    """
+    scenario = _scenario(values)
+    json_file = sweep.json_file(values["json"])
+    out = sweep.out_directory(values["out"], trace=False)
+    executor = executor or sweep.default_executor()
+    modes = []
+    with view(console_for(sys.stderr)) as watcher:
+        for flow_control in (TCP, CREDIT):
+            modes.append(
+                _run_mode(replace(scenario, flow_control=flow_control), executor, out, watcher)
+            )
+    document = _document(modes)
+    if json_file is not None:
+        write_json(json_file, document)
+    if values["json"] == "-":
+        click.echo(dump(document), nl=False)
+        return
+    workload = scenario.workload
+    print_head_of_line(
+        console_for(sys.stdout),
+        modes,
+        pause_from_ns=workload.warmup_ns,
+        pause_ns=workload.duration_ns or 0,
+    )
+
+
+def _scenario(values: Mapping[str, Any]) -> Scenario:
+    """Two pairs of tasks over one connection; who is slow is not said yet."""
+    settings = collect(values)
+    taken = [f"--{name}" for name in SET_BY_THE_DEMO if name in settings.workload]
+    taken += ["--runs"] if values["runs"] != 1 else []
+    taken += [key for key in (flink.CREDIT_MODEL,) if key in settings.network]
+    if taken:
+        raise ConfigError(f"--demo {values['demo']} sets {taken[0]} itself; leave it out")
+    swept = flink.swept_keys(settings.network)
+    if swept:
+        raise ConfigError(f"--demo {values['demo']}: {swept[0]} must be one value, not a list")
+    pairs = {"producers": "2", "consumers": "2", "partitioner": "forward"}
+    scenario, _ = scenario_of(
+        Settings(settings.network, {**DEFAULTS, **settings.workload, **pairs}), values["seed"]
+    )
+    return scenario
+
+
+def _run_mode(
+    scenario: Scenario, executor: sweep.Executor, out: Path | None, watcher: LineView
+) -> HeadOfLine:
+    """The neighbour alone, then beside a consumer that pauses."""
+    workload = scenario.workload
+    assert workload.duration_ns is not None
+    alone = replace(workload, producers=1, consumers=1)
+    pause = SlowConsumer(PAUSED, -1, slow_ns=workload.duration_ns)
+    rates: list[RateSample] = []
+
+    def watch(progress: Progress) -> None:
+        if len(progress.channels) > PAUSED:
+            rates.append(
+                RateSample(
+                    progress.elapsed_ns,
+                    progress.channels[NEIGHBOUR].throughput_records_per_s,
+                    progress.channels[PAUSED].throughput_records_per_s,
+                )
+            )
+        watcher.update(progress)
+
+    interval_ns = (workload.warmup_ns + workload.duration_ns) // SAMPLES
+    results: list[RunResult] = []
+    number = 1 if scenario.flow_control == TCP else 3
+    for name, flows, on_progress in (
+        ("neighbour alone", alone, watcher.update),
+        ("neighbour beside a paused consumer", replace(workload, slow_consumers=(pause,)), watch),
+    ):
+        title = f"{scenario.flow_control}, {name}"
+        watcher.start_run(number, 4, title)
+        directory = out / f"run-{number:04d}-{scenario.flow_control}" if out is not None else None
+        results.append(
+            _run(executor, replace(scenario, workload=flows), directory, on_progress, interval_ns)
+        )
+        watcher.finish_run(results[-1])
+        number += 1
+    solo, beside = results
+    return HeadOfLine(scenario.flow_control, solo, beside, tuple(_thinned(rates, interval_ns)))
+
+
+def _run(
+    executor: sweep.Executor,
+    scenario: Scenario,
+    directory: Path | None,
+    on_progress: Callable[[Progress], None],
+    interval_ns: int,
+) -> RunResult:
+    result = executor.run(
+        scenario,
+        out_dir=directory,
+        trace=directory is not None,
+        on_progress=on_progress,
+        sample_interval_ns=interval_ns,
+    )
+    if directory is not None:
+        write_json(directory / "result.json", result.to_dict())
+    return result
+
+
+def _thinned(rates: list[RateSample], interval_ns: int) -> list[RateSample]:
+    """One for each interval, the last: both TaskManagers make progress known."""
+    by_interval = {each.at_ns // interval_ns: each for each in rates}
+    return list(by_interval.values())
+
+
+def _document(modes: list[HeadOfLine]) -> dict[str, Any]:
+    return {
+        "demo": "head-of-line",
+        "modes": {
+            mode.flow_control: {
+                "neighbour_rate_ratio": mode.neighbour_rate_ratio,
+                "neighbour_p99_ns": mode.neighbour_p99_ns,
+                "neighbour_records_per_s": mode.neighbour_records_per_s,
+                "solo_records_per_s": mode.solo_records_per_s,
+                "solo_p99_ns": mode.solo_p99_ns,
+                "rates": [asdict(each) for each in mode.rates],
+                "buffering": (
+                    asdict(mode.beside.buffering) if mode.beside.buffering is not None else None
+                ),
+            }
+            for mode in modes
+        },
+    }

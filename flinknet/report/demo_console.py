@@ -1,0 +1,244 @@
+"""`bench --demo head-of-line` on a terminal: both flow controls side by side, and the lesson."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from flinknet.results import FillSample, RunResult
+from flinknet.units import MISSING, format_percent, human_bytes, human_count, human_duration
+
+from .sparkline import resampled, sparkline
+
+NEIGHBOUR, PAUSED = 0, 1
+"""Channels of the demo, and their consumers."""
+
+STARVED_RATIO, UNHARMED_RATIO = 0.1, 0.9
+"""What the neighbour keeps of its rate: at most without credit, and at least with it."""
+
+_TITLES = {"tcp": "tcp (before Flink 1.5)", "credit": "credit (since)"}
+_PLOT_WIDTH_MAX = 48
+_PLOT_WIDTH_MIN = 12
+_OTHER_COLUMNS = 50
+_RATE_HEADROOM = 1.25
+"""Rates are drawn up to so much of what was taken alone; what catches up afterwards is beyond it.
+"""
+
+_PLACES: Sequence[tuple[str, Callable[[FillSample], int]]] = (
+    ("1 subpartitions", lambda sample: sample.levels.subpartition_bytes),
+    ("2 Netty, sender", lambda sample: sample.levels.netty_outbound_bytes),
+    ("3 socket, sender", lambda sample: sample.levels.socket_send_bytes),
+    ("4 socket, receiver", lambda sample: sample.levels.socket_receive_bytes),
+    ("5 Netty, receiver", lambda sample: sample.levels.netty_inbound_bytes),
+    ("6 input channels", lambda sample: sample.levels.input_channel_bytes),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RateSample:
+    """Records per second of the two consumers, over the time before an instant of the run."""
+
+    at_ns: int
+    neighbour_per_s: float
+    paused_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class HeadOfLine:
+    """One flow control in the demo: the neighbour alone, and beside a consumer that pauses for the
+    whole measured part.
+    """
+
+    flow_control: str
+    solo: RunResult
+    beside: RunResult
+    rates: tuple[RateSample, ...]
+
+    @property
+    def neighbour_rate_ratio(self) -> float | None:
+        """What the neighbour takes while the other is paused, relative to what it takes alone."""
+        alone, beside = self.solo_records_per_s, self.neighbour_records_per_s
+        return beside / alone if alone and beside is not None else None
+
+    @property
+    def solo_records_per_s(self) -> float | None:
+        """Records that the neighbour takes alone."""
+        return self.solo.channels[NEIGHBOUR].taken_records_per_s
+
+    @property
+    def neighbour_records_per_s(self) -> float | None:
+        """Records that the neighbour takes while the other is paused."""
+        return self.beside.channels[NEIGHBOUR].taken_records_per_s
+
+    @property
+    def solo_p99_ns(self) -> float | None:
+        """Its latency alone."""
+        return self.solo.channels[NEIGHBOUR].latency_ns.p99
+
+    @property
+    def neighbour_p99_ns(self) -> float | None:
+        """Latency of its records that were due while the other is paused."""
+        return self.beside.channels[NEIGHBOUR].latency_ns.p99
+
+
+def print_head_of_line(
+    console: Console, modes: Sequence[HeadOfLine], *, pause_from_ns: int, pause_ns: int
+) -> None:
+    """The table, the plots and the sentence."""
+    console.print(
+        Text(
+            "Two producers, two consumers, one TCP connection: A.1 → B.3, the neighbour, and"
+            f" A.2 → B.4, which takes nothing for {human_duration(pause_ns)}.\n"
+        ),
+        soft_wrap=True,
+    )
+    console.print(_comparison(modes))
+    pause = (pause_from_ns, pause_from_ns + pause_ns)
+    console.print(_plots(modes, pause, _plot_width(console.width, len(modes))))
+    for line in _fullest(modes):
+        console.print(Text(line), soft_wrap=True)
+    console.print(Text(lesson(modes)), soft_wrap=True)
+    for warning in _doubts(modes):
+        console.print(Text(f"Warning: {warning}", style="yellow"), soft_wrap=True)
+
+
+def lesson(modes: Sequence[HeadOfLine]) -> str:
+    """What the runs have shown, in one sentence; or that they have not."""
+    kept = {mode.flow_control: mode.neighbour_rate_ratio for mode in modes}
+    tcp, credit = kept["tcp"], kept["credit"]
+    told = f"{_percent(tcp)} without credit and {_percent(credit)} with it"
+    if tcp is None or credit is None or tcp > STARVED_RATIO or credit < UNHARMED_RATIO:
+        return (
+            f"Not what is expected: the neighbour kept {told}, and should keep less than"
+            f" {format_ratio(STARVED_RATIO)} and more than {format_ratio(UNHARMED_RATIO)}. Try a"
+            " quiet machine, a higher --rate or a longer --duration: the paused channel must run"
+            " out of buffers early in its pause."
+        )
+    return (
+        f"Without credit, a consumer that stops taking buffers stops the reading of the whole"
+        f" connection, and its neighbour keeps {_percent(tcp)} of its rate; with credit only its"
+        f" own channel stops, and the neighbour keeps {_percent(credit)}."
+    )
+
+
+def format_ratio(ratio: float) -> str:
+    """A share, without a sign."""
+    return format_percent(ratio).lstrip("+")
+
+
+def _percent(ratio: float | None) -> str:
+    return MISSING if ratio is None else f"{ratio:.0%}"
+
+
+def _comparison(modes: Sequence[HeadOfLine]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table.add_column("flow control")
+    for name in ("B.3 alone", "p99", "beside B.4", "p99", "it keeps"):
+        table.add_column(name, justify="right")
+    for mode in modes:
+        ratio = mode.neighbour_rate_ratio
+        style = "red" if ratio is not None and ratio <= STARVED_RATIO else "green"
+        table.add_row(
+            _TITLES[mode.flow_control],
+            _rate(mode.solo_records_per_s),
+            human_duration(mode.solo_p99_ns),
+            _rate(mode.neighbour_records_per_s),
+            human_duration(mode.neighbour_p99_ns),
+            Text(_percent(ratio), style=style),
+        )
+    return table
+
+
+def _rate(per_s: float | None) -> str:
+    return MISSING if per_s is None else f"{human_count(per_s)}/s"
+
+
+def _plot_width(console_width: int, modes: int) -> int:
+    width = (console_width - _OTHER_COLUMNS) // modes
+    return max(_PLOT_WIDTH_MIN, min(width, _PLOT_WIDTH_MAX))
+
+
+def _plots(modes: Sequence[HeadOfLine], pause: tuple[int, int], width: int) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table.add_column("over time", no_wrap=True)
+    for mode in modes:
+        table.add_column(mode.flow_control, width=width, no_wrap=True)
+        table.add_column("most", justify="right", no_wrap=True)
+    cells: list[str] = ["B.4 is paused"]
+    for mode in modes:
+        cells += [_span([each.at_ns for each in _samples(mode)], pause, width), ""]
+    table.add_row(*cells, style="dim")
+    alone = max((mode.solo_records_per_s or 0.0 for mode in modes), default=0.0)
+    for name, consumer in (("B.3 records/s", NEIGHBOUR), ("B.4 records/s", PAUSED)):
+        lines = [_rates(mode, consumer) for mode in modes]
+        _add_plot(table, name, lines, width, alone * _RATE_HEADROOM or _largest(lines), human_count)
+    table.add_section()
+    for name, level in _PLACES:
+        lines = [[float(level(each)) for each in _samples(mode)] for mode in modes]
+        _add_plot(table, name, lines, width, _largest(lines), human_bytes)
+    return table
+
+
+def _largest(lines: Sequence[Sequence[float]]) -> float:
+    return max((max(line, default=0.0) for line in lines), default=0.0)
+
+
+def _add_plot(
+    table: Table,
+    name: str,
+    lines: Sequence[Sequence[float]],
+    width: int,
+    top: float,
+    tell: Callable[[float], str],
+) -> None:
+    """One row; both plots have the same scale."""
+    cells = [name]
+    for line in lines:
+        cells += [sparkline(line, width, top), tell(max(line, default=0.0))]
+    table.add_row(*cells)
+
+
+def _samples(mode: HeadOfLine) -> Sequence[FillSample]:
+    return mode.beside.buffering.samples if mode.beside.buffering is not None else ()
+
+
+def _rates(mode: HeadOfLine, consumer: int) -> list[float]:
+    if consumer == NEIGHBOUR:
+        return [each.neighbour_per_s for each in mode.rates]
+    return [each.paused_per_s for each in mode.rates]
+
+
+def _span(instants_ns: Sequence[int], pause: tuple[int, int], width: int) -> str:
+    inside = [1.0 if pause[0] <= at_ns < pause[1] else 0.0 for at_ns in instants_ns]
+    return "".join("━" if each else " " for each in resampled(inside, width))
+
+
+def _fullest(modes: Sequence[HeadOfLine]) -> list[str]:
+    """How much lay between the tasks at most, and how much could."""
+    lines = []
+    for mode in modes:
+        if mode.beside.buffering is not None and mode.beside.buffering.samples:
+            most = max(each.levels.total_bytes for each in mode.beside.buffering.samples)
+            bound = mode.beside.buffering.bounds.total_bytes
+            lines.append(
+                f"{mode.flow_control}: at most {human_bytes(most)} lay in the six places at once,"
+                f" which can hold {human_bytes(bound)}."
+            )
+    return lines
+
+
+def _doubts(modes: Sequence[HeadOfLine]) -> list[str]:
+    """Warnings that touch the comparison; that a blocked source is late belongs to it."""
+    found = [
+        warning
+        for mode in modes
+        for run in (mode.solo, mode.beside)
+        for warning in run.warnings
+        if warning.code == "disturbed"
+    ]
+    return [found[0].text] if found else []
