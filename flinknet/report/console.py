@@ -23,6 +23,8 @@ from flinknet.units import (
     human_duration,
 )
 
+from .checkpoint_table import checkpoint_table
+
 WIDTH_OFF_TERMINAL = 140
 WIDTH_FOR_ALL = 125
 """Of a terminal that has room for every column."""
@@ -58,6 +60,12 @@ def print_bench(console: Console, settings: Sequence[Setting]) -> None:
     console.print(bench_table(settings, console.width))
     if not settings[0].name and 1 < len(settings[0].results[-1].channels) <= CHANNELS_SHOWN:
         console.print(channel_table(settings[0].results[-1].channels))
+    checkpoints = [
+        (setting.name, [x.measured.checkpoints for x in setting.results if x.measured.checkpoints])
+        for setting in settings
+    ]
+    if any(found for _, found in checkpoints):
+        console.print(checkpoint_table(checkpoints))
     for setting in settings:
         where = f"{setting.name}: limited by " if setting.name else "Limited by "
         for sentence in dict.fromkeys(result.limited_by for result in setting.results[-1:]):
