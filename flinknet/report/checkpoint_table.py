@@ -15,7 +15,7 @@ Number = float | None
 
 
 def checkpoint_table(settings: Iterable[tuple[str, Sequence[CheckpointSummary]]]) -> Table:
-    """One row for each setting that had checkpoints; with several runs each cell is their median."""
+    """One row for each setting that had checkpoints; several runs show as their median."""
     table = Table(box=box.SIMPLE)
     table.add_column("\ncheckpoints", overflow="fold")
     for name, _, _ in _COLUMNS:
