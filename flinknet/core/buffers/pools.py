@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
-from flinknet.errors import BufferPoolDestroyedError, InsufficientBuffersError
+from flinknet.errors import BufferPoolDestroyedError, BufferPoolError, InsufficientBuffersError
 
 from .buffer import MemorySegment, NetworkBuffer
 
@@ -40,12 +40,15 @@ class BufferListener(Protocol):
 
 
 class NetworkBufferPool:
-    """All network memory of one TaskManager, allocated at once (Flink: NetworkBufferPool)."""
+    """All network memory of one TaskManager, allocated at once (Flink: NetworkBufferPool).
+
+    Raises: BufferPoolError when the system does not have so much memory.
+    """
 
     def __init__(self, total_buffers: int, segment_size_bytes: int) -> None:
         self.total_buffers = total_buffers
         self.segment_size_bytes = segment_size_bytes
-        memory = memoryview(bytearray(total_buffers * segment_size_bytes))
+        memory = _allocate(total_buffers, segment_size_bytes)
         self._free = deque(
             MemorySegment(
                 memory[index * segment_size_bytes : (index + 1) * segment_size_bytes], index
@@ -170,6 +173,22 @@ class NetworkBufferPool:
             share = to_distribute * used // capacity - given if capacity else 0
             given += share
             pool.resize(pool.required_buffers + share)
+
+
+def _allocate(total_buffers: int, segment_size_bytes: int) -> memoryview:
+    """One block for all segments: the system gives it whole or not at all."""
+    required_bytes = total_buffers * segment_size_bytes
+    if total_buffers <= UNLIMITED_BUFFERS:
+        try:
+            return memoryview(bytearray(required_bytes))
+        except (MemoryError, OverflowError):
+            pass
+    raise BufferPoolError(
+        f"network memory cannot be allocated: required {required_bytes >> 20} MB ({total_buffers}"
+        f" buffers of {segment_size_bytes} bytes), allocated 0 MB, missing"
+        f" {required_bytes >> 20} MB; lower taskmanager.memory.network.min, or"
+        " taskmanager.memory.network.max where a fraction of a total size is taken"
+    )
 
 
 class LocalBufferPool:
@@ -335,7 +354,10 @@ class LocalBufferPool:
         self._channel_buffers[channel] = count - 1
         if count == self.max_buffers_per_channel:
             self._channels_at_quota -= 1
-        self._recycle(segment)
+        if self._listeners or self.is_destroyed or self.requested_buffers > self.size_buffers:
+            self._recycle(segment)
+        else:
+            self._free.append(segment)
 
     def _recycle(self, segment: MemorySegment) -> None:
         if self.is_destroyed or self.requested_buffers > self.size_buffers:

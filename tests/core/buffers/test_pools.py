@@ -24,7 +24,7 @@ from flinknet.core.buffers import (
     NetworkBuffer,
     NetworkBufferPool,
 )
-from flinknet.errors import BufferPoolDestroyedError, InsufficientBuffersError
+from flinknet.errors import BufferPoolDestroyedError, BufferPoolError, InsufficientBuffersError
 
 
 class Waiting:
@@ -364,6 +364,17 @@ def test_memory_is_one_block_cut_into_disjoint_segments() -> None:
     assert [bytes(segment.view) for segment in segments] == [bytes([i]) * 4 for i in range(3)]
     assert [segment.index for segment in segments] == [0, 1, 2]
     assert network.try_request_segment() is None
+
+
+@pytest.mark.parametrize(("buffers", "size_bytes"), [(2**31, 1), (1 << 30, 1 << 30)])
+def test_memory_that_cannot_be_had_is_told_with_what_is_missing(
+    buffers: int, size_bytes: int
+) -> None:
+    with pytest.raises(BufferPoolError) as raised:
+        NetworkBufferPool(buffers, size_bytes)
+    missing = buffers * size_bytes >> 20
+    for words in (f"required {missing} MB", "allocated 0 MB", f"missing {missing} MB"):
+        assert words in str(raised.value)
 
 
 TOTAL = 12
