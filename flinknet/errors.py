@@ -19,7 +19,8 @@ FlinknetError                     exit code 4
 │   └── BufferPoolDestroyedError
 ├── TransportError
 │   ├── LocalTransportError
-│   └── RemoteTransportError
+│   ├── RemoteTransportError
+│   └── TlsError
 ├── TraceError
 │   ├── TraceFormatError
 │   └── TraceTruncatedError
@@ -179,6 +180,10 @@ class LocalTransportError(TransportError):
 
 class RemoteTransportError(TransportError):
     """The fault is on the peer's side: refused, reset, closed; the TaskManager may be lost."""
+
+
+class TlsError(TransportError):
+    """The two ends do not trust or do not understand each other."""
 
 
 class TraceError(FlinknetError):

@@ -64,6 +64,16 @@ class PartitionRequestClientFactory:
         self.connections: list[ConsumerConnection] = []
 
     @property
+    def retries(self) -> int:
+        """Attempts to connect beyond the first."""
+        return self._network.connect_retries
+
+    @property
+    def reuses_connections(self) -> bool:
+        """Whether a connection stays open when its last channel has closed."""
+        return self._network.reuse_connections
+
+    @property
     def active_clients(self) -> int:
         """Connections that are up or in the making."""
         return sum(client.is_usable for client in self._clients.values())
@@ -78,7 +88,7 @@ class PartitionRequestClientFactory:
         client = self._clients.get(connection_id)
         if client is None or not client.is_usable:
             client = self._protocol.client_connection(str(connection_id))
-            client.is_reusable = self._network.reuse_connections
+            client.is_reusable = self.reuses_connections
             self._clients[connection_id] = client
             self.connections.append(client)
             self._connect(client, connection_id)
@@ -94,6 +104,12 @@ class PartitionRequestClientFactory:
         for each in list(self._connecting):
             if now_ns >= each.deadline_ns:
                 each.handle_timeout()
+
+    def close(self) -> None:
+        """Give up the connections in the making."""
+        for each in self._connecting:
+            each.close()
+        self._connecting.clear()
 
     def _connect(self, client: ConsumerConnection, connection_id: ConnectionID) -> None:
         def connected(sock: socket.socket) -> None:
@@ -153,6 +169,11 @@ class ConnectingChannel:
         seconds = self._network.connect_timeout_ns / 1e9
         self._give_up_socket().close()
         self._handle_failure(RemoteTransportError(f"no answer within {seconds:g} s"))
+
+    def close(self) -> None:
+        """Give up; nobody is told."""
+        if self._sock is not None:
+            self._give_up_socket().close()
 
     def _handle_writable(self) -> None:
         sock = self._give_up_socket()

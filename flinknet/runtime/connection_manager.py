@@ -119,7 +119,8 @@ class ConnectionManager:
         return self.client_factory.create_client(connection_id)
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop connecting and listening; connections that are up live on."""
+        self.client_factory.close()
         self.server.close()
 
 

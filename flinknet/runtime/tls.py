@@ -21,7 +21,7 @@ from pathlib import Path
 from flinknet.certificates.stores import PKCS12, read_key_store, read_trust_store
 from flinknet.config import NetworkConfig
 from flinknet.core.connection import Connection
-from flinknet.errors import ConfigError, RemoteProtocolError, RemoteTransportError, TransportError
+from flinknet.errors import ConfigError, RemoteProtocolError, TlsError, TransportError
 
 HANDSHAKE_TIMEOUT_NS = 10_000_000_000
 """Netty's default, for `security.ssl.internal.handshake-timeout: -1`."""
@@ -201,7 +201,7 @@ class TlsConnection:
     def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
         """Tell the inner connection, with the reason if it lies here."""
         if self.error is None and error is None and not self.is_established:
-            error = RemoteTransportError("was closed by it in the TLS handshake")
+            error = TlsError("was closed by it in the TLS handshake")
         self.inner.receive_eof(now_ns=now_ns, error=self.error or error)
 
     def data_to_send(self, *, now_ns: int) -> Sequence[bytes | memoryview]:
@@ -277,7 +277,7 @@ class TlsConnection:
                 self._tls.unwrap()
 
     def _fail(self, text: str) -> RemoteProtocolError:
-        self.error = RemoteTransportError(f"failed: {text}")
+        self.error = TlsError(f"failed: {text}")
         return RemoteProtocolError(text)
 
 

@@ -1,0 +1,503 @@
+"""Connections between TaskManagers: who connects, when, what is shared, and what happens when one
+breaks.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from flinknet.config import NetworkConfig
+from flinknet.core.consumer import ConsumerConnection
+from flinknet.core.probe import NullProbe
+from flinknet.core.producer import ProducerConnection
+from flinknet.core.wire.frames import FrameDecoder
+from flinknet.core.wire.layout import Direction
+from flinknet.core.wire.messages import CancelPartitionRequest, CloseRequest, PartitionRequest
+from flinknet.errors import (
+    ConfigError,
+    LocalTransportError,
+    PartitionError,
+    RemoteTransportError,
+    TransportError,
+)
+from flinknet.runtime.client_factory import ConnectingChannel, ConnectionID
+from flinknet.runtime.connection_manager import LOCAL_ONLY_PORT, LocalConnectionManager
+from flinknet.runtime.event_loop import EventLoop
+from flinknet.runtime.selector import create_selector
+from tests.node import HOST, Node, drive, settle
+
+pytestmark = pytest.mark.socket
+
+NETWORK = NetworkConfig()
+NewNode = Callable[..., Node]
+
+
+@pytest.fixture
+def node() -> Iterator[NewNode]:
+    """Makes nodes and closes them."""
+    made: list[Node] = []
+
+    def create(network: NetworkConfig = NETWORK, **options: int | str) -> Node:
+        made.append(Node(len(made), network, **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield create
+    for each in made:
+        each.close()
+
+
+def unused_port() -> int:
+    with socket.create_server((HOST, 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+# Start
+
+
+@pytest.mark.row("S063")
+def test_a_start_returns_a_port_that_listens_and_connects_to_nobody(node: NewNode) -> None:
+    one = node()
+    assert one.port > 0
+    assert one.factory.active_clients == 0
+    assert one.clients == []
+    with socket.create_connection((HOST, one.port)):
+        drive([one], lambda: len(one.accepted) == 1)
+
+
+@pytest.mark.row("S063")
+def test_the_client_is_ready_before_the_server_listens(node: NewNode) -> None:
+    tls = replace(NETWORK, ssl_internal_enabled=True, bind_port=str(unused_port()))
+    with pytest.raises(ConfigError, match="keystore is missing"):
+        node(tls)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((HOST, int(tls.bind_port or "")))
+
+
+@pytest.mark.row("S064")
+def test_a_connection_manager_has_five_parts(node: NewNode) -> None:
+    network = replace(NETWORK, connect_retries=3, reuse_connections=False)
+    manager = node(network).manager
+    assert manager.server.is_listening
+    assert manager.client_factory.retries == 3
+    assert not manager.client_factory.reuses_connections
+    assert len(manager.receive_buffer) > 0
+    assert isinstance(manager.protocol.server_connection(), ProducerConnection)
+    assert isinstance(manager.protocol.client_connection("tm-1"), ConsumerConnection)
+
+
+@pytest.mark.row("S064")
+def test_where_everything_is_local_there_is_no_port_and_no_client() -> None:
+    manager = LocalConnectionManager()
+    assert manager.start() == LOCAL_ONLY_PORT
+    with pytest.raises(LocalTransportError, match=r"tm-1 at 127\.0\.0\.1:50100.*must be local"):
+        manager.create_client(ConnectionID(1, (HOST, 50100)))
+    manager.close()
+
+
+@pytest.mark.row("S067")
+@pytest.mark.parametrize("transport", ["nio", "epoll", "auto", "NIO"])
+def test_data_flows_over_every_transport(node: NewNode, transport: str) -> None:
+    network = replace(NETWORK, transport=transport)
+    one, other = node(network), node(network)
+    other.read_from(one, 0)
+    one.write(0, b"over " + transport.encode())
+    taken: list[tuple[int, bytes]] = []
+    drive([one, other], lambda: bool(taken.extend(other.read()) or taken))
+    assert taken == [(0, b"over " + transport.encode())]
+
+
+@pytest.mark.row("S067")
+def test_a_transport_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    import selectors
+
+    with create_selector("auto") as auto, create_selector("epoll") as epoll:
+        assert type(auto) is type(epoll) is selectors.EpollSelector
+    with create_selector("nio") as nio:
+        assert type(nio) is selectors.SelectSelector
+    with pytest.raises(ConfigError, match=r"netty\.transport: 'kqueue' is not known"):
+        EventLoop(may_spin=False, transport="kqueue")
+    monkeypatch.delattr(selectors, "EpollSelector")
+    with create_selector("auto") as fallback:
+        assert type(fallback) is selectors.SelectSelector
+    with pytest.raises(ConfigError, match="has no epoll"):
+        create_selector("epoll")
+
+
+# Who shares a connection
+
+
+@pytest.mark.row("S062")
+@pytest.mark.row("S079")
+def test_two_nodes_that_read_from_each_other_have_a_connection_each_way(node: NewNode) -> None:
+    one, other = node(), node()
+    for subpartition in range(4):
+        one.read_from(other, subpartition)
+        other.read_from(one, subpartition)
+    for each in (one, other):
+        for subpartition in range(4):
+            each.write(subpartition, bytes([each.index, subpartition]))
+    taken: dict[int, list[tuple[int, bytes]]] = {0: [], 1: []}
+
+    def has_all() -> bool:
+        for each in (one, other):
+            taken[each.index] += each.read()
+        return all(len(found) == 4 for found in taken.values())
+
+    drive([one, other], has_all)
+    assert sorted(taken[0]) == [(each, bytes([1, each])) for each in range(4)]
+    assert sorted(taken[1]) == [(each, bytes([0, each])) for each in range(4)]
+    for each in (one, other):
+        assert (len(each.clients), len(each.accepted)) == (1, 1)
+        assert len(each.loop.transports) == 2
+        assert each.manager.server.is_listening
+
+
+@pytest.mark.row("S079")
+@pytest.mark.parametrize(("most", "connections"), [(1, 1), (2, 2), (7, 2)])
+def test_data_sets_share_a_connection_unless_several_are_allowed(
+    node: NewNode, most: int, connections: int
+) -> None:
+    network = replace(NETWORK, max_tcp_connections=most)
+    one, other = node(network), node(network)
+    for subpartition in range(4):
+        other.read_from(one, subpartition, data_set=subpartition % 2)
+        one.write(subpartition, b"x")
+    read: list[tuple[int, bytes]] = []
+    drive([one, other], lambda: bool(read.extend(other.read())) or len(read) == 4)
+    assert (len(other.clients), len(one.accepted)) == (connections, connections)
+    assert sorted(client.references for client in other.clients) == (
+        [4] if connections == 1 else [2, 2]
+    )
+
+
+@pytest.mark.row("S077")
+def test_whoever_asks_while_a_connection_is_made_shares_it(node: NewNode) -> None:
+    one, other = node(), node()
+    clients = [other.factory.create_client(other.address_of(one)) for _ in range(16)]
+    assert len(set(map(id, clients))) == 1
+    assert clients[0].references == 16
+    settle([one, other])
+    assert len(one.accepted) == 1
+    assert other.factory.create_client(other.address_of(one)) is clients[0]
+    assert other.factory.active_clients == 1
+
+
+@pytest.mark.row("S077")
+def test_a_connection_that_fails_is_told_to_all_and_tried_again_by_the_next(node: NewNode) -> None:
+    one, other = node(), node()
+    listening, one.port = one.port, unused_port()
+    refused = one.port
+    channels = [other.read_from(one, subpartition) for subpartition in range(3)]
+    drive([other], lambda: all(channel.error is not None for channel in channels))
+    errors = {str(channel.error) for channel in channels}
+    assert len(errors) == 1
+    (text,) = errors
+    assert f"tm-0 at {HOST}:{refused} could not be made: Connection refused" in text
+    assert text.endswith("Failed channels: 0, 1, 2")
+    assert all(isinstance(channel.error, RemoteTransportError) for channel in channels)
+    assert other.factory.active_clients == 0
+    one.port = listening
+    again = other.read_from(one, 3)
+    one.write(3, b"well")
+    read: list[tuple[int, bytes]] = []
+    drive([one, other], lambda: bool(read.extend(each for each in read_good(other))) or bool(read))
+    assert read == [(again.index, b"well")]
+
+
+def read_good(node: Node) -> list[tuple[int, bytes]]:
+    """What a gate has behind the errors of channels that failed."""
+    while True:
+        try:
+            return node.read()
+        except (TransportError, PartitionError):
+            continue
+
+
+# Connecting
+
+
+@pytest.mark.row("S078")
+@pytest.mark.parametrize(("retries", "succeeds"), [(0, False), (3, True)])
+def test_a_server_that_comes_up_late_is_found_by_trying_again(
+    node: NewNode, retries: int, succeeds: bool
+) -> None:
+    port = unused_port()
+    other = node(replace(NETWORK, connect_retries=retries))
+    client = other.factory.create_client(ConnectionID(9, (HOST, port)))
+    with socket.create_server((HOST, port)):  # after the first attempt was refused
+        drive([other], lambda: len(other.loop.transports) == 1 or client.error is not None)
+    assert (client.error is None) is succeeds
+
+
+@pytest.mark.row("S078")
+def test_the_attempts_are_counted_and_told(node: NewNode) -> None:
+    other = node(replace(NETWORK, connect_retries=2))
+    client = other.factory.create_client(ConnectionID(9, (HOST, unused_port())))
+    drive([other], lambda: client.error is not None)
+    assert "could not be made in 3 attempts: Connection refused" in str(client.error)
+
+
+@pytest.mark.row("S065")
+def test_a_host_that_does_not_answer_fails_after_the_time_out() -> None:
+    now_ns = 1_000
+    network = replace(NETWORK, connect_timeout_ns=7_000_000_000)
+    loop = EventLoop(may_spin=False)
+    failures: list[TransportError] = []
+    with socket.create_server((HOST, 0), backlog=0) as full:
+        address = full.getsockname()[:2]
+        with socket.create_connection(address):  # Linux lets one in, then answers nobody
+            connecting = ConnectingChannel(
+                address, network, loop, lambda: now_ns, lambda sock: sock.close(), failures.append
+            )
+            connecting.begin()
+            loop.run_once(until_ns=time.monotonic_ns() + 1_000_000)
+            assert (connecting.deadline_ns, failures) == (7_000_001_000, [])
+            connecting.handle_timeout()
+    assert [str(each) for each in failures] == ["could not be made: no answer within 7 s"]
+    assert isinstance(failures[0], RemoteTransportError)
+    loop.close()
+
+
+@pytest.mark.row("S065")
+def test_the_factory_gives_up_when_the_time_out_has_come(node: NewNode) -> None:
+    other = node()
+    with socket.create_server((HOST, 0), backlog=0) as full:
+        address = full.getsockname()[:2]
+        with socket.create_connection(address):
+            client = other.factory.create_client(ConnectionID(9, address))
+            due_ns = other.factory.next_deadline_ns()
+            assert due_ns is not None
+            other.factory.handle_deadline(now_ns=due_ns - 1)
+            assert client.error is None
+            other.factory.handle_deadline(now_ns=due_ns)
+    assert "no answer within 120 s" in str(client.error)
+    assert other.factory.next_deadline_ns() is None
+
+
+@pytest.mark.row("S065")
+def test_a_fault_of_this_side_is_not_tried_again(
+    node: NewNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = node(replace(NETWORK, connect_retries=5))
+    attempts = []
+
+    def no_more_files(*_: object) -> socket.socket:
+        attempts.append(1)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket, "socket", no_more_files)
+    client = other.factory.create_client(ConnectionID(9, (HOST, 1)))
+    assert isinstance(client.error, LocalTransportError)
+    assert "ulimit -n" in str(client.error)
+    assert len(attempts) == 1
+
+
+# Closing
+
+
+@pytest.mark.row("S078")
+@pytest.mark.parametrize("reuse", [True, False])
+def test_an_idle_connection_stays_open_only_to_be_used_again(node: NewNode, reuse: bool) -> None:
+    one, other = node(), node(replace(NETWORK, reuse_connections=reuse))
+    first, second = other.read_from(one, 0), other.read_from(one, 1)
+    drive([one, other], lambda: bool(one.accepted) and len(one.accepted[0].queue.readers) == 2)
+    first.release()
+    settle([one, other])
+    assert (len(one.loop.transports), len(other.loop.transports)) == (1, 1)
+    second.release()
+    settle([one, other])
+    assert (len(one.loop.transports), len(other.loop.transports)) == ((1, 1) if reuse else (0, 0))
+    assert other.clients[0].error is None
+    assert one.accepted[0].loss is None
+    third = other.read_from(one, 2)
+    one.write(2, b"again")
+    read: list[tuple[int, bytes]] = []
+    drive([one, other], lambda: bool(read.extend(other.read())) or bool(read))
+    assert read == [(third.index, b"again")]
+    assert len(one.accepted) == (1 if reuse else 2)
+
+
+@pytest.mark.row("S078")
+@pytest.mark.parametrize("reuse", [True, False])
+def test_the_last_channel_says_close_where_a_connection_is_not_used_again(
+    node: NewNode, reuse: bool
+) -> None:
+    one, other = node(), node(replace(NETWORK, reuse_connections=reuse))
+    channels = [other.read_from(one, 0), other.read_from(one, 1)]
+    client = other.clients[0]
+    decoder = FrameDecoder(Direction.CONSUMER_TO_PRODUCER)
+
+    def said() -> list[type]:
+        pieces = client.data_to_send(now_ns=0)
+        return [type(message) for message in decoder.feed(b"".join(pieces))]
+
+    assert said() == [PartitionRequest, PartitionRequest]
+    channels[0].release()
+    assert said() == [CancelPartitionRequest]
+    channels[1].release()
+    assert said() == [CancelPartitionRequest if reuse else CloseRequest]
+
+
+# What a message passes
+
+
+@pytest.mark.row("S073")
+def test_the_stages_of_both_ends_in_order(node: NewNode) -> None:
+    one, other = node(), node()
+    other.read_from(one, 0)
+    drive([one, other], lambda: bool(one.accepted) and len(one.accepted[0].queue.readers) == 1)
+    (server,), (client,) = one.loop.transports, other.loop.transports
+    assert stages_of(server.connection) == [
+        "ProducerConnection",
+        "FrameDecoder",
+        "PartitionRequestQueue",
+    ]
+    assert stages_of(client.connection) == ["ConsumerConnection", "ResponseDecoder"]
+
+
+@pytest.mark.row("S073")
+def test_bytes_pass_decoder_handler_and_queue_in_this_order(node: NewNode) -> None:
+    one, other = node(), node()
+    with socket.create_connection((HOST, one.port)) as raw:
+        channel = other.channel_to(one, 0)
+        client = ConsumerConnection("tm-0", NullProbe())
+        client.request_subpartition(channel, now_ns=0)
+        request = b"".join(client.data_to_send(now_ns=0))
+        raw.sendall(request[:-1])
+        drive([one], lambda: bool(one.accepted))
+        settle([one])
+        producer = one.accepted[0]
+        assert producer.queue.readers == {}  # the decoder holds what is no frame yet
+        raw.sendall(request[-1:])
+        drive([one], lambda: bool(producer.queue.readers))  # the handler made a reader
+        assert producer.queue.available_readers == 0
+        one.write(0, b"x")
+        settle([one])  # which stood in the queue, and its buffer was encoded
+        frame = raw.recv(1000)
+        assert struct.unpack(">i", frame[:4]) == (len(frame),)
+        assert frame.endswith(b"x")
+
+
+def stages_of(connection: object) -> list[str]:
+    """The types a connection is made of, as a message meets them."""
+    parts = [getattr(connection, name, None) for name in ("_decoder", "queue")]
+    return [type(part).__name__ for part in (connection, *parts) if part is not None]
+
+
+# Writers and the socket
+
+
+@pytest.mark.row("S084")
+def test_a_writer_never_touches_the_socket(node: NewNode) -> None:
+    one, other = node(), node()
+    other.read_from(one, 0)
+    drive([one, other], lambda: bool(one.accepted) and len(one.accepted[0].queue.readers) == 1)
+    settle([one, other])
+    (transport,) = one.loop.transports
+    (producer,) = one.accepted
+    sent_bytes = transport.sent_bytes
+    for _ in range(3):
+        one.write(0, b"record")
+    assert transport.sent_bytes == sent_bytes
+    assert producer.queue.available_readers == 0  # it was notified, and nothing else happened
+    settle([other], turns=3)
+    assert other.read() == []
+    one.turn()  # the loop puts the reader in the queue once, and sends
+    assert transport.sent_bytes > sent_bytes
+    drive([other], lambda: other.read() == [(0, b"record" * 3)])
+
+
+@pytest.mark.row("S084")
+def test_a_reader_that_was_notified_often_stands_in_the_queue_once(node: NewNode) -> None:
+    one, other = node(), node()
+    for subpartition in range(3):
+        other.read_from(one, subpartition, initial_credit=0 if subpartition else 2)
+    drive([one, other], lambda: bool(one.accepted) and len(one.accepted[0].queue.readers) == 3)
+    (producer,) = one.accepted
+    reader = next(iter(producer.queue.readers.values()))
+    for _ in range(3):
+        reader.subpartition.flush()  # type: ignore[union-attr]
+        one.write(0, b"record")
+        producer.queue.enqueue(reader)
+    assert producer.queue.available_readers == 1
+
+
+# Broken connections
+
+
+@pytest.mark.row("S076")
+def test_a_request_that_was_not_sent_fails_its_channel_alone_on_this_side(node: NewNode) -> None:
+    one, other = node(), node()
+    established = other.read_from(one, 0)
+    drive([one, other], lambda: bool(one.accepted) and len(one.accepted[0].queue.readers) == 1)
+    settle([one, other])
+    late = other.read_from(one, 1)
+    (transport,) = other.loop.transports
+    transport.close(RemoteTransportError("was reset by it"))
+    assert isinstance(late.error, LocalTransportError)
+    assert "its partition request to tm-0" in str(late.error)
+    assert isinstance(established.error, RemoteTransportError)
+    assert established.error.channels == (0, 1)
+    late.release()
+    left = b"".join(other.clients[0].data_to_send(now_ns=0))
+    said = FrameDecoder(Direction.CONSUMER_TO_PRODUCER).feed(left)
+    assert [type(message) for message in said] == [PartitionRequest]  # it is forgotten: no cancel
+
+
+@pytest.mark.row("S100")
+def test_a_lost_connection_fails_exactly_its_channels_with_the_address(node: NewNode) -> None:
+    one, other, reader = node(), node(), node()
+    lost = [reader.read_from(one, 0), reader.read_from(one, 1)]
+    kept = reader.read_from(other, 0)
+    drive(
+        [one, other, reader],
+        lambda: sum(len(each.queue.readers) for each in (*one.accepted, *other.accepted)) == 3,
+    )
+    one.close()
+    drive([reader], lambda: all(channel.error is not None for channel in lost))
+    for channel in lost:
+        error = channel.error
+        assert isinstance(error, RemoteTransportError)
+        assert error.peer == f"tm-0 at {HOST}:{one.port}"
+        assert error.channels == (0, 1)
+        assert "was closed by it; that task manager may be lost" in str(error)
+    assert kept.error is None
+    other.write(0, b"alive")
+    drive([other, reader], lambda: (kept.index, b"alive") in read_good(reader))
+    refused = reader.channel_to(one, 2)
+    reader.clients[0].request_subpartition(refused, now_ns=0)
+    assert refused.error is lost[0].error  # new registrations are refused
+
+
+@pytest.mark.row("S100")
+def test_a_producer_knows_which_channels_its_lost_consumer_had(node: NewNode) -> None:
+    one, other = node(), node()
+    channels = [other.read_from(one, subpartition) for subpartition in range(3)]
+    drive([one, other], lambda: bool(one.accepted) and len(one.accepted[0].queue.readers) == 3)
+    channels[1].release()
+    drive([one, other], lambda: len(one.accepted[0].queue.readers) == 2)
+    for transport in other.loop.transports:
+        transport.close()
+    drive([one], lambda: one.accepted[0].loss is not None)
+    assert one.accepted[0].lost_channels == [0, 2]
+    assert len(one.loop.transports) == 0
+
+
+@pytest.mark.row("S100")
+def test_a_reset_is_told_as_such(node: NewNode) -> None:
+    one, other = node(), node()
+    channel = other.read_from(one, 0)
+    drive([one, other], lambda: bool(one.accepted) and len(one.accepted[0].queue.readers) == 1)
+    (transport,) = one.loop.transports
+    transport.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.close()
+    drive([other], lambda: channel.error is not None)
+    assert "was reset by it; that task manager may be lost" in str(channel.error)
