@@ -31,8 +31,6 @@ from flinknet.results import Progress, RunResult
 from . import sweep
 from .options import Settings, collect, scenario_of
 
-DEMOS = ("head-of-line",)
-
 DEFAULTS = {"rate": "10k/s", "record-size": "1kb", "duration": "3s"}
 """So much data that every place fills early in the pause, and so little that no core is busy."""
 

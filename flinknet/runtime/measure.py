@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flinknet.config import Scenario
+from flinknet.config import TCP, Scenario
 from flinknet.core.probe import FlushReason
 from flinknet.errors import RunFailedError
 from flinknet.histogram import LogLinearHistogram
@@ -121,6 +121,7 @@ def assemble(
             reports,
             deployment,
             starved_within_ns=_starved_within_ns(measured, start),
+            unread=max(report.unread_share for report in reports),
         ),
         warnings=tuple(_warnings(scenario, measured, reports)),
         trace=trace,
@@ -184,11 +185,13 @@ def _limited_by(
     deployment: Deployment,
     *,
     starved_within_ns: int,
+    unread: float,
 ) -> str:
     """One sentence on what held the run back.
 
     Args:
         starved_within_ns: how long credit-starved time was counted on each channel.
+        unread: without credit, the largest share of the time in which a socket was not read.
     """
     workload = scenario.workload
     upstream = [reports[index].busy_share for index in set(deployment.producer_task_managers)]
@@ -206,6 +209,11 @@ def _limited_by(
         return f"the rate asked for, which was kept; {busy}."
     if workload.slow_consumers:
         slow = ", ".join(str(each.index) for each in workload.slow_consumers)
+        if scenario.flow_control == TCP:
+            return (
+                f"the slow consumer ({slow}): for want of a buffer a connection was not read for"
+                f" {unread:.0%} of the time, and none of its channels went on."
+            )
         return (
             f"the slow consumer ({slow}): channels had data but no credit for {starved:.0%} of"
             " the time."
@@ -214,6 +222,11 @@ def _limited_by(
         return (
             f"credit: channels had data but no credit for {starved:.0%} of the time, so the"
             f" consumers' side set the pace; {busy}."
+        )
+    if unread > 0.2:
+        return (
+            f"buffers: a connection was not read for {unread:.0%} of the time, so the consumers'"
+            f" side set the pace; {busy}."
         )
     if max(upstream) > max(downstream) + 0.05:
         return f"the producers' processor: {busy}."

@@ -122,7 +122,8 @@ class Report:
     """TaskManager: the end. Totals are of the measured part, shares of the whole run.
 
     `busy_share` is the time not spent waiting; `stolen_share` the time in which the process wanted
-    a processor and had none.
+    a processor and had none. `unread_share` is the part of the measured time in which a socket was
+    not read, without credit and for want of a buffer.
     """
 
     consumer_channels: tuple[ConsumerChannelReport, ...] = ()
@@ -139,6 +140,7 @@ class Report:
     stolen_share: float = 0.0
     trace_error: str | None = None
     fill_bounds: FillLevels = _EMPTY
+    unread_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection as Pipe
 from flinknet import errors
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate, UnionInputGate
+from flinknet.core.consumer.tcp_mode import TcpConsumerConnection
 from flinknet.core.producer import (
     BROADCAST,
     BroadcastSelector,
@@ -103,6 +104,8 @@ class TaskManager:
         self._taken_before: dict[int, int] = {}
         self._taken_per_s: dict[int, float] = {}
         self._measured_since_ns = 0
+        self._unread_before_ns = 0
+        self._unread_share = 0.0
         self._next_flush_ns = 0
         self._busy_share = 0.0
         self._stolen_share = 0.0
@@ -383,10 +386,23 @@ class TaskManager:
     def _begin_measured(self) -> None:
         self._starved_before_ns = self._starved_ns()
         self._taken_before = self._taken_records()
+        self._unread_before_ns = self._unread_ns()
         self._measured_since_ns = monotonic_ns()
         for sink in self._sinks:
             if pauses_later(sink.index, self._scenario.workload.slow_consumers):
                 sink.pause()
+
+    def _unread_ns(self) -> int:
+        """How long sockets were not read so far, for want of a buffer; the longest time of any."""
+        now_ns = monotonic_ns()
+        return max(
+            (
+                client.unread_until(now_ns)
+                for client in self._connections.client_factory.connections
+                if isinstance(client, TcpConsumerConnection)
+            ),
+            default=0,
+        )
 
     def _taken_records(self) -> dict[int, int]:
         """Records that each channel's task has taken so far."""
@@ -404,6 +420,7 @@ class TaskManager:
         if not self._is_measured:
             self._is_measured = True
             elapsed_ns = max(1, monotonic_ns() - self._measured_since_ns)
+            self._unread_share = (self._unread_ns() - self._unread_before_ns) / elapsed_ns
             self._taken_per_s = {
                 channel: (count - self._taken_before.get(channel, 0)) / elapsed_ns * 1e9
                 for channel, count in self._taken_records().items()
@@ -553,6 +570,7 @@ class TaskManager:
             self._stolen_share,
             error,
             self._fill_meter.bounds(),
+            self._unread_share,
         )
 
 

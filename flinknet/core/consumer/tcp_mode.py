@@ -47,6 +47,12 @@ class TcpConsumerConnection(ConsumerConnection):
         self._staged: deque[StagedBuffer | Message] = deque()
         self._needs_memory = False
         self._is_due = False
+        self._unread_ns = 0
+        self._unread_since_ns = 0
+
+    def unread_until(self, now_ns: int) -> int:
+        """Time in ns in which the socket was not read, up to now."""
+        return self._unread_ns + (0 if self.wants_data else now_ns - self._unread_since_ns)
 
     @property
     def staged_messages(self) -> int:
@@ -87,6 +93,7 @@ class TcpConsumerConnection(ConsumerConnection):
                 self._handle_message(head)
         if not self.wants_data:
             self.wants_data = True
+            self._unread_ns += now_ns - self._unread_since_ns
             self._note(_READING_RESUMES, 0, -1)
 
     def close_channel(self, channel: RemoteInputChannel) -> None:
@@ -169,6 +176,7 @@ class TcpConsumerConnection(ConsumerConnection):
     def _stage(self, arrived: StagedBuffer | Message) -> None:
         if self.wants_data:
             self.wants_data = False
+            self._unread_since_ns = self._now_ns
             assert isinstance(arrived, StagedBuffer)
             self._note(_READING_STOPS, 0, arrived.channel.index)
         self._staged.append(arrived)
