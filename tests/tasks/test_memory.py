@@ -104,6 +104,29 @@ def test_five_tasks_have_five_pools_of_one_global_pool() -> None:
     assert memory.available_buffers == 200
 
 
+@pytest.mark.row("S006")
+def test_remote_channels_have_exclusive_buffers_and_local_ones_have_none() -> None:
+    spread = replace(scenario_of(producers=2, consumers=2), placement="spread")
+    memory = NetworkBufferPool(100, 1)
+    gate = create_gate(deploy(spread), 0, memory, partitions=ResultPartitionManager())
+    local, remote = gate.channels
+    assert (local.is_local, remote.is_local) == (True, False)
+    assert isinstance(remote, RemoteInputChannel)
+    assert remote.buffers.available_buffers == 2
+    assert memory.available_buffers == 100 - 2
+    taken = remote.buffers.take()
+    assert taken is not None
+    assert remote.buffers.available_buffers == 1
+    taken.recycle()
+    assert remote.buffers.available_buffers == 2
+    outstanding = remote.buffers.take()
+    assert outstanding is not None
+    remote.release()
+    assert memory.available_buffers == 99
+    outstanding.recycle()
+    assert memory.available_buffers == 100
+
+
 @pytest.mark.row("S012")
 @pytest.mark.parametrize(
     ("flow_control", "exclusive", "required", "most"),
