@@ -50,7 +50,8 @@ class NetworkConfig:
     """Flink's network options that act on flinknet; the metadata names the key.
 
     Differs from Flink 2.x, where exclusive, floating, quota and overdraft are fixed: here they can
-    be varied.
+    be varied. The quota of a channel (`max_buffers_per_channel`) is 2 at least: with 1 the buffer
+    that is being filled would keep its pool from ever being available.
     """
 
     segment_size_bytes: int = _flink("taskmanager.memory.segment-size", 32 * 1024)
