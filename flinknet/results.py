@@ -179,6 +179,23 @@ class Buffering:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockingExchange:
+    """One exchange of a blocking run: first all of it was written, then all of it was read.
+
+    Bytes are those of the buffers with data, before and after compression.
+    """
+
+    records: int
+    write_duration_ns: int
+    written_records_per_s: float
+    read_duration_ns: int
+    read_records_per_s: float
+    data_bytes: int
+    stored_bytes: int
+    codec: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunResult:
     """One run: what was asked (Flink keys, workload), what was measured, what to doubt, where the
     trace lies.
@@ -192,6 +209,7 @@ class RunResult:
     warnings: tuple[Warning, ...]
     trace: str | None
     buffering: Buffering | None = None
+    blocking: tuple[BlockingExchange, ...] = ()  # empty: consumers read while producers wrote
 
     def to_dict(self) -> dict[str, Any]:
         """The run as JSON-ready plain data."""

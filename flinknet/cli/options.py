@@ -20,6 +20,7 @@ from flinknet import options as flink
 from flinknet.config import (
     CUSTOM_PARTITIONER,
     FLOW_CONTROLS,
+    PARTITION_TYPES,
     PARTITIONERS,
     RATE_MAX,
     RecordSize,
@@ -30,6 +31,8 @@ from flinknet.config import (
 from flinknet.errors import ConfigError
 from flinknet.results import Warning
 from flinknet.units import format_duration_ns, parse_duration_ns, parse_rate_per_s, parse_size_bytes
+
+from .exchange import with_exchange
 
 DEFAULT_DURATION_NS = 3_000_000_000
 RECORD_SIZE_MIN_BYTES = 8
@@ -154,6 +157,9 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[Warning,
     flow_control = fields.pop("flow-control", None) or flink.flow_control_of(settings.network)
     names = {name: WORKLOAD_OPTIONS[name].field for name in fields}
     workload = WorkloadConfig(**{names[name]: value for name, value in fields.items()})
+    network, workload, doubts = with_exchange(
+        network, workload, settings.network, settings.workload
+    )
     if workload.records is None and workload.duration_ns is None:
         workload = replace(workload, duration_ns=DEFAULT_DURATION_NS)
     _check(workload)
@@ -165,7 +171,7 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[Warning,
         flow_control=flow_control,
     )
     check_memory(deploy(scenario))
-    return scenario, (*settings.warnings, *warnings)
+    return scenario, (*settings.warnings, *warnings, *doubts)
 
 
 def _check(workload: WorkloadConfig) -> None:
@@ -315,6 +321,14 @@ WORKLOAD_OPTIONS: Mapping[str, _WorkloadOption] = {
         _partitioner,
         "|".join((*PARTITIONERS, CUSTOM_PARTITIONER + "MODULE:FUNCTION")),
         "Which consumer gets a record. [default: rebalance]",
+    ),
+    "partition-type": _WorkloadOption(
+        "partition_type",
+        _choice("--partition-type", PARTITION_TYPES),
+        "|".join(PARTITION_TYPES),
+        "When consumers may read: while the producers write, or (blocking) when all is written."
+        " [default: pipelined-bounded; with -D execution.runtime-mode=BATCH what"
+        " execution.batch-shuffle-mode says]",
     ),
     "arrivals": _WorkloadOption(
         "arrivals",

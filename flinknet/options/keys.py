@@ -14,6 +14,10 @@ from .table import TABLE
 BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
 BUFFER_TIMEOUT_ENABLED = "execution.buffer-timeout.enabled"
 CREDIT_MODEL = "taskmanager.network.credit-model.enabled"
+RUNTIME_MODE = "execution.runtime-mode"
+BATCH_SHUFFLE_MODE = "execution.batch-shuffle-mode"
+COMPRESSION_CODEC = "taskmanager.network.compression.codec"
+BATCH_SHUFFLE_COMPRESSION = "taskmanager.network.batch-shuffle.compression.enabled"
 BIND_PORT = "taskmanager.data.bind-port"
 EXCLUSIVE_BUFFERS = "taskmanager.network.memory.buffers-per-channel"
 FLOATING_BUFFERS = "taskmanager.network.memory.floating-buffers-per-gate"
@@ -42,7 +46,12 @@ MEMORY_SIZES = (
 )
 """Keys from which network memory is derived, besides NETWORK_MIN."""
 
-_ACTED_ON_WITHOUT_FIELD = frozenset((BUFFER_TIMEOUT_ENABLED, CREDIT_MODEL, *MEMORY_SIZES))
+_ACTED_ON_WITHOUT_FIELD = frozenset(
+    (
+        *(BUFFER_TIMEOUT_ENABLED, CREDIT_MODEL, RUNTIME_MODE),
+        *(BATCH_SHUFFLE_MODE, BATCH_SHUFFLE_COMPRESSION, *MEMORY_SIZES),
+    )
+)
 
 FAMILIES = (
     *("taskmanager.network.", "taskmanager.memory.", "taskmanager.data.", "taskmanager.net."),

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flinknet.comparison import Difference, Outcome, Verdict
-from flinknet.results import ChannelMeasured, Measured, RunResult, Warning
+from flinknet.results import BlockingExchange, ChannelMeasured, Measured, RunResult, Warning
 from flinknet.units import (
     MISSING,
     format_percent,
@@ -70,7 +70,27 @@ def print_bench(console: Console, settings: Sequence[Setting]) -> None:
         where = f"{setting.name}: limited by " if setting.name else "Limited by "
         for sentence in dict.fromkeys(result.limited_by for result in setting.results[-1:]):
             console.print(Text(where + sentence), soft_wrap=True)
+        for exchange in setting.results[-1].blocking:
+            console.print(Text(_told(setting.name, exchange)), soft_wrap=True)
     print_warnings(console, settings)
+
+
+def _told(name: str, exchange: BlockingExchange) -> str:
+    """The two phases of a blocking exchange in one line."""
+    where = f"{name}: written" if name else "Written"
+    stored = "as they are"
+    if exchange.codec != "NONE" and exchange.data_bytes:
+        share = exchange.stored_bytes / exchange.data_bytes
+        stored = (
+            f"compressed with {exchange.codec} to {human_bytes(exchange.stored_bytes)} ({share:.1%})"
+        )
+    return (
+        f"{where} in {human_duration(exchange.write_duration_ns)}"
+        f" ({human_count(exchange.written_records_per_s)} records/s), read in"
+        f" {human_duration(exchange.read_duration_ns)}"
+        f" ({human_count(exchange.read_records_per_s)} records/s):"
+        f" {human_bytes(exchange.data_bytes)} in buffers, {stored}."
+    )
 
 
 def bench_table(settings: Sequence[Setting], width: int = WIDTH_OFF_TERMINAL) -> Table:

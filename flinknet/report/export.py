@@ -14,7 +14,7 @@ from flinknet.results import RunResult
 SCHEMA_VERSION = 1
 """Version of the documents; history: 1, the first."""
 
-_RUN_FIELDS = ("config", "workload", "measured", "warnings", "trace", "buffering")
+_RUN_FIELDS = ("config", "workload", "measured", "warnings", "trace", "buffering", "blocking")
 
 
 def bench_document(environment: Mapping[str, Any], results: Sequence[RunResult]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def _rate(scenario: Scenario, result: RunResult) -> Warning | None:
     copies = workload.consumers if workload.partitioner == "broadcast" else 1
     asked = workload.rate_per_s * workload.producers * copies
     got = result.measured.throughput_records_per_s
-    if got is None or got >= asked * RATE_REACHED:
+    if got is None or got >= asked * RATE_REACHED or workload.is_blocking:
         return None
     return Warning(
         "rate-not-reached",
@@ -58,7 +58,7 @@ def _beats(scenario: Scenario, result: RunResult) -> Warning | None:
 
 
 def _warmup(scenario: Scenario) -> Warning | None:
-    if scenario.workload.warmup_ns >= WARMUP_MIN_NS:
+    if scenario.workload.warmup_ns >= WARMUP_MIN_NS or scenario.workload.is_blocking:
         return None
     return Warning(
         "no-warmup",

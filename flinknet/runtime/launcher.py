@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from flinknet import errors
@@ -29,12 +30,14 @@ from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunMani
 
 from . import messages as say
 from .aftermath import Ending, error_of
+from .blocking_stages import lead_stages, with_stages
 from .checkpoints import CheckpointLead, create_lead
 from .clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
 from .fill_levels import FillTimeline
 from .host import available_cores, environment, host_id
 from .measure import assemble, check_records
 from .progress import ProgressMeter
+from .spill_file import create_spill_directory
 from .task_manager import main as task_manager_main
 
 START_DELAY_NS = 50_000_000
@@ -111,6 +114,9 @@ def _lead(cluster: _Cluster, on_progress: Callable[[Progress], None]) -> RunResu
                 timeline.add(index, message.fill)
             on_progress(meter.progress(None, monotonic_ns()))
 
+    stages = []
+    if deployment.scenario.workload.is_blocking:
+        stages = lead_stages(cluster, deployment, sampled)
     reports = cluster.collect(say.Report, sampled)
     cluster.tell(say.Exit())
     last_ns = max(
@@ -122,7 +128,8 @@ def _lead(cluster: _Cluster, on_progress: Callable[[Progress], None]) -> RunResu
     check_records(deployment, reports)
     trace = str(cluster.trace_dir) if cluster.trace_dir is not None else None
     buffering = timeline.buffering(start.start_ns, [report.fill_bounds for report in reports])
-    return assemble(deployment, reports, start, trace, buffering)
+    result = assemble(deployment, reports, start, trace, buffering)
+    return with_stages(result, deployment, stages, reports, start) if stages else result
 
 
 def _instants(scenario: Scenario) -> say.Start:
@@ -159,6 +166,7 @@ class _Cluster:
         self._started_at = wall_clock_iso()
         self._processes: list[BaseProcess] = []
         self._pipes: list[Pipe] = []
+        self._spill_dir: TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> _Cluster:
         try:
@@ -176,6 +184,8 @@ class _Cluster:
             if process.is_alive():
                 process.kill()
                 process.join()
+        if self._spill_dir is not None:
+            self._spill_dir.cleanup()
 
     def _spawn(self) -> None:
         if self.trace_dir is not None:
@@ -186,13 +196,20 @@ class _Cluster:
                     f"{self.trace_dir}: cannot be made a run directory ({error.strerror});"
                     " give another --out"
                 ) from error
+        if self.deployment.scenario.workload.is_blocking:
+            self._spill_dir = create_spill_directory()
         context = multiprocessing.get_context("spawn")
         has_own_core = available_cores() >= self.deployment.scenario.task_managers
         for index in range(self.deployment.scenario.task_managers):
             ours, theirs = context.Pipe()
             path = self.trace_dir / f"tm-{index}.fnt" if self.trace_dir is not None else None
             spec = say.TaskManagerSpec(
-                index, self.deployment, path, has_own_core, self.sample_interval_ns
+                index,
+                self.deployment,
+                path,
+                has_own_core,
+                self.sample_interval_ns,
+                Path(self._spill_dir.name) if self._spill_dir is not None else None,
             )
             process = context.Process(
                 target=task_manager_main, args=(theirs, spec), name=spec.name, daemon=True
@@ -353,5 +370,3 @@ def _interrupts_held() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
     if held:
         raise KeyboardInterrupt
-
-

@@ -18,7 +18,7 @@ class TaskManagerSpec:
     """Given at spawn: who the process is and where it writes its trace (None: nowhere).
 
     `has_own_core` says that there is a processor core for each TaskManager; `sample_interval_ns`
-    how often it tells where it stands.
+    how often it tells where it stands; `spill_dir` is where blocking exchanges are written.
     """
 
     index: int
@@ -26,6 +26,7 @@ class TaskManagerSpec:
     trace_path: Path | None
     has_own_core: bool
     sample_interval_ns: int = 200_000_000
+    spill_dir: Path | None = None
 
     @property
     def name(self) -> str:
@@ -63,6 +64,26 @@ class Start:
     measured_to_ns: int | None
     end_ns: int | None
     timestamp_epoch_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """TaskManager, of a blocking exchange: what my subtasks of a vertex write is complete.
+
+    `data_bytes` is the payload of all its buffers, `stored_bytes` what compression left of it.
+    """
+
+    vertex: int
+    at_ns: int
+    data_bytes: int
+    stored_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Consume:
+    """Launcher, of a blocking exchange: what a vertex reads is complete; request it."""
+
+    vertex: int
 
 
 @dataclass(frozen=True, slots=True)

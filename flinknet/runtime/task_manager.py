@@ -12,6 +12,7 @@ import os
 import signal
 import traceback
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection as Pipe
 
 from flinknet import errors
@@ -62,16 +63,22 @@ from flinknet.workload.arrivals import ScheduledArrivals
 from flinknet.workload.sink import LatencySink
 
 from . import messages as say
+from .blocking_stages import BlockingStages
 from .client_factory import ConnectionID
 from .clock import monotonic_ns, process_time_ns
 from .connection_manager import AcceptedConnection, ConnectionManager
 from .event_loop import EventLoop
 from .fill_levels import FillMeter
 from .protocol import DataProtocol
+from .spill_file import create_spill_file
 
 FLUSH_INTERVAL_NS = 1_000_000_000
 FLUSH_EVENTS_MAX = 8_192
 """Events that can be written at once without holding up the event loop (about 2 ms)."""
+
+
+STAGE_CHECK_NS = 1_000_000
+"""How late the end of a stage may be noticed: no socket tells of it."""
 
 
 class TaskManager:
@@ -118,6 +125,11 @@ class TaskManager:
             segment_size_bytes=self._network.segment_size_bytes,
         )
         self._connections = ConnectionManager(self._network, self._loop, protocol, monotonic_ns)
+        self._stages: BlockingStages | None = None
+        if self._scenario.workload.is_blocking:
+            self._stages = BlockingStages(
+                self._deployment, self._own_partitions, self._gates, pipe.send
+            )
 
     def run(self) -> None:
         """Live from bind to exit."""
@@ -132,6 +144,7 @@ class TaskManager:
         self._work(start)
         self._pipe.send(self._report())
         self._await(say.Exit)
+        self._partitions.shut_down()
         self._connections.close()
         self._loop.close()
 
@@ -184,7 +197,12 @@ class TaskManager:
         for edge in deployment.edges:
             for producer in deployment.vertices[edge.source].subtasks_on(index):
                 self._own_partitions[edge.index, producer] = create_partition(
-                    deployment, producer, self._pool, self._partitions, edge=edge.index
+                    deployment,
+                    producer,
+                    self._pool,
+                    self._partitions,
+                    edge=edge.index,
+                    create_data=partial(create_spill_file, self._spec.spill_dir),
                 )
         for edge in deployment.edges:
             for consumer in deployment.vertices[edge.target].subtasks_on(index):
@@ -199,7 +217,8 @@ class TaskManager:
                     probe=self._recorder,
                 )
                 self._gates[edge.index, consumer] = gate
-                gate.request_partitions(now_ns=monotonic_ns())
+                if self._stages is None:
+                    gate.request_partitions(now_ns=monotonic_ns())
 
     def _client_of(self, channel: DeployedChannel, connect: say.Connect) -> ConsumerConnection:
         """The shared client that a channel is requested with."""
@@ -211,7 +230,7 @@ class TaskManager:
     def _is_ready(self) -> bool:
         for gate in self._gates.values():
             gate.handle_deadline(now_ns=monotonic_ns())
-        return all(
+        return self._stages is not None or all(
             subpartition.has_view
             for partition in self._own_partitions.values()
             for subpartition in partition.subpartitions
@@ -358,7 +377,10 @@ class TaskManager:
         next_sample_ns = start.start_ns
         self._fill_meter = self._create_fill_meter()
         while not self._is_finished():
-            loop.run_once(until_ns=min((next_sample_ns, *(at_ns for at_ns, _ in milestones))))
+            until_ns = min((next_sample_ns, *(at_ns for at_ns, _ in milestones)))
+            if self._stages is not None:
+                until_ns = min(until_ns, self._advance_stages())
+            loop.run_once(until_ns=until_ns)
             now_ns = monotonic_ns()
             for milestone in [each for each in milestones if now_ns >= each[0]]:
                 milestones.remove(milestone)
@@ -373,6 +395,13 @@ class TaskManager:
         self._busy_share = 1 - (loop.waited_ns - waited_ns) / total_ns
         awake_ns = total_ns - (loop.slept_ns - slept_ns)
         self._stolen_share = max(0.0, (awake_ns - (process_time_ns() - used_ns)) / total_ns)
+
+    def _advance_stages(self) -> int:
+        """Blocking exchanges: begin what can begin. Returns: when to look again at the latest."""
+        assert self._stages is not None
+        self._stages.advance(self._inbox)
+        self._connections.client_factory.handle_deadline(now_ns=monotonic_ns())
+        return monotonic_ns() + STAGE_CHECK_NS
 
     def _create_fill_meter(self) -> FillMeter:
         return FillMeter(

@@ -16,6 +16,7 @@ from flinknet.core.consumer import (
     SingleInputGate,
     UnionInputGate,
 )
+from flinknet.core.consumer.decompression import DecompressingInputGate
 from flinknet.core.probe import NullProbe, Probe
 from flinknet.core.producer import (
     BROADCAST,
@@ -107,9 +108,19 @@ def create_gate(
         probe: of local channels; those of connections have their own.
     """
     deployed = deployment.channels_of_consumer(consumer, edge)
+    network = deployment.scenario.network
     buffers = buffers_of_gate(deployment.scenario, len(deployed))
     pool = memory.create_buffer_pool(buffers.pool.required_buffers, buffers.pool.max_buffers)
+    codec = CompressionCodec(network.compression_codec)
     gate = SingleInputGate(index, channels=len(deployed), pool=pool)
+    if deployment.scenario.workload.is_blocking and codec is not CompressionCodec.NONE:
+        gate = DecompressingInputGate(
+            index,
+            codec=codec,
+            segment_size_bytes=network.segment_size_bytes,
+            channels=len(deployed),
+            pool=pool,
+        )
 
     def create(position: int, each: DeployedChannel) -> InputChannel:
         partition_id = deployment.partition_id(each.producer, edge)

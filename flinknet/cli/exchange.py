@@ -1,0 +1,101 @@
+"""What the type of the exchange does to the other settings: a blocking one has no buffer timeout,
+no warm-up, and an end; a pipelined one has no compression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from flinknet import options as flink
+from flinknet.config import (
+    BLOCKING,
+    BUFFER_TIMEOUT_NEVER_NS,
+    PIPELINED_BOUNDED,
+    NetworkConfig,
+    WorkloadConfig,
+)
+from flinknet.errors import ConfigError
+from flinknet.options.keys import (
+    BATCH_SHUFFLE_COMPRESSION,
+    BATCH_SHUFFLE_MODE,
+    COMPRESSION_CODEC,
+    RUNTIME_MODE,
+)
+from flinknet.results import Warning
+
+DEFAULT_BLOCKING_RECORDS = 1_000_000
+"""Of each producer: a duration would say how much is written to disk by how fast it goes."""
+
+_TYPES = {
+    "ALL_EXCHANGES_BLOCKING": BLOCKING,
+    "ALL_EXCHANGES_PIPELINED": PIPELINED_BOUNDED,
+}
+
+
+def partition_type_of(network: Mapping[str, str]) -> str:
+    """The type that Flink's keys ask for: streaming jobs have pipelined, bounded exchanges, batch
+    jobs what `execution.batch-shuffle-mode` says.
+
+    Raises: ConfigError for hybrid exchanges, which flinknet does not have.
+    """
+    if network.get(RUNTIME_MODE, "STREAMING").upper() == "STREAMING":
+        return PIPELINED_BOUNDED
+    mode = network.get(BATCH_SHUFFLE_MODE, "ALL_EXCHANGES_BLOCKING").upper()
+    if mode not in _TYPES:
+        raise ConfigError(
+            f"{BATCH_SHUFFLE_MODE}: flinknet has no {mode}; use {' or '.join(_TYPES)}"
+        )
+    return _TYPES[mode]
+
+
+def with_exchange(
+    network: NetworkConfig,
+    workload: WorkloadConfig,
+    settings: Mapping[str, str],
+    given: Mapping[str, str],
+) -> tuple[NetworkConfig, WorkloadConfig, tuple[Warning, ...]]:
+    """The configuration with what its type of exchange asks for, and what to know.
+
+    Args:
+        settings: Flink's keys as they were given.
+        given: bench options as they were given.
+
+    Raises: ConfigError for what does not go together.
+    """
+    if "partition-type" not in given:
+        workload = replace(workload, partition_type=partition_type_of(settings))
+    if not workload.is_blocking:
+        return network, workload, _never_compressed(workload, settings)
+    if workload.slow_consumers and any(
+        each.delay_ns_per_record < 0 for each in workload.slow_consumers
+    ):
+        raise ConfigError("--slow-consumer: pausing one means nothing when all start at the end")
+    if network.buffer_timeout_ns != BUFFER_TIMEOUT_NEVER_NS and flink.BUFFER_TIMEOUT in settings:
+        raise ConfigError(
+            f"{flink.BUFFER_TIMEOUT}: a blocking exchange has no buffer timeout, for nothing is"
+            " read before its end; leave it out"
+        )
+    if settings.get(BATCH_SHUFFLE_COMPRESSION, "true").lower() == "false":
+        network = replace(network, compression_codec="NONE")
+    if network.compression_codec == "LZO":
+        raise ConfigError(
+            f"{COMPRESSION_CODEC}: flinknet reads LZO but does not write it; use LZ4, ZSTD or NONE"
+        )
+    network = replace(network, buffer_timeout_ns=BUFFER_TIMEOUT_NEVER_NS)
+    if "warmup" not in given:
+        workload = replace(workload, warmup_ns=0)
+    if workload.records is None and workload.duration_ns is None:
+        workload = replace(workload, records=DEFAULT_BLOCKING_RECORDS)
+    return network, workload, ()
+
+
+def _never_compressed(workload: WorkloadConfig, settings: Mapping[str, str]) -> tuple[Warning, ...]:
+    asked = [key for key in (COMPRESSION_CODEC, BATCH_SHUFFLE_COMPRESSION) if key in settings]
+    if not asked:
+        return ()
+    text = (
+        f"{asked[0]}: Flink never compresses {workload.partition_type} exchanges, whatever this"
+        " says, and neither does flinknet; only --partition-type blocking is compressed"
+    )
+    return (Warning("never-compressed", text),)

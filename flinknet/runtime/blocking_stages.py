@@ -1,0 +1,162 @@
+"""Blocking exchanges run in stages: a vertex starts to read when all that it reads is complete.
+
+The launcher leads: it waits until every TaskManager has told that its subtasks of a vertex have
+written all, and then lets the next vertex request its partitions (Flink: the scheduler deploys a
+region when its blocking inputs are finished; here its tasks are there already and wait).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+
+from flinknet.core.consumer import SingleInputGate
+from flinknet.core.producer import BoundedBlockingResultPartition, BufferWritingResultPartition
+from flinknet.results import BlockingExchange, RunResult
+from flinknet.tasks.deployment import Deployment
+
+from . import messages as say
+from .clock import monotonic_ns
+
+_T = TypeVar("_T")
+
+
+class BlockingStages:
+    """The stages as one TaskManager goes through them.
+
+    Args:
+        partitions: its partitions by edge and subtask; all of them blocking.
+        gates: its gates by edge and subtask.
+        tell: says something to the launcher.
+    """
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        partitions: Mapping[tuple[int, int], BufferWritingResultPartition],
+        gates: Mapping[tuple[int, int], SingleInputGate],
+        tell: Callable[[object], None],
+    ) -> None:
+        self._deployment = deployment
+        self._partitions = partitions
+        self._gates = gates
+        self._tell = tell
+        self._vertex = 0
+        self._is_waiting = False
+
+    def advance(self, inbox: list[object]) -> None:
+        """Tell what is complete, and request what the launcher says is complete."""
+        for message in inbox:
+            if isinstance(message, say.Consume):
+                inbox.remove(message)
+                self._request(message.vertex)
+                break
+        if self._is_waiting or self._vertex == len(self._deployment.vertices) - 1:
+            return
+        own = [
+            partition
+            for edge in self._deployment.outputs_of(self._vertex)
+            for (index, _), partition in self._partitions.items()
+            if index == edge.index
+        ]
+        if all(partition.is_finished for partition in own):
+            self._is_waiting = True
+            blocking = [each for each in own if isinstance(each, BoundedBlockingResultPartition)]
+            data_bytes = sum(each.data_bytes for each in blocking)
+            stored_bytes = sum(each.stored_data_bytes for each in blocking)
+            self._tell(say.Produced(self._vertex, monotonic_ns(), data_bytes, stored_bytes))
+
+    def _request(self, vertex: int) -> None:
+        self._vertex = vertex
+        self._is_waiting = False
+        for edge in self._deployment.inputs_of(vertex):
+            for (index, _), gate in self._gates.items():
+                if index == edge.index:
+                    gate.request_partitions(now_ns=monotonic_ns())
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One exchange as the launcher saw it: instants at which it was complete, and at which its
+    consumers were told so.
+    """
+
+    complete_ns: int
+    consumed_from_ns: int
+    data_bytes: int
+    stored_bytes: int
+
+
+class Leader(Protocol):
+    """What the launcher can do with all TaskManagers."""
+
+    def tell(self, message: object) -> None:
+        """Say something to each."""
+
+    def collect(self, kind: type[_T], other: Callable[[int, object], None], /) -> list[_T]:
+        """Wait until each has said something of this kind."""
+
+
+def lead_stages(
+    leader: Leader, deployment: Deployment, other: Callable[[int, object], None]
+) -> list[Stage]:
+    """Lead the TaskManagers through all stages but the last, which ends with their reports."""
+    stages = []
+    for vertex in range(1, len(deployment.vertices)):
+        told = leader.collect(say.Produced, other)
+        leader.tell(say.Consume(vertex))
+        stages.append(
+            Stage(
+                max(each.at_ns for each in told),
+                monotonic_ns(),
+                sum(each.data_bytes for each in told),
+                sum(each.stored_bytes for each in told),
+            )
+        )
+    return stages
+
+
+def with_stages(
+    result: RunResult,
+    deployment: Deployment,
+    stages: Sequence[Stage],
+    reports: Sequence[say.Report],
+    start: say.Start,
+) -> RunResult:
+    """The result with what each exchange took, and with that as what limited the run."""
+    sent = [each for report in reports for each in report.producer_channels]
+    consumed = [each for report in reports for each in report.consumer_channels]
+    last_ns = max((each.last_measured_ns for each in consumed), default=0)
+    begun_ns = [start.start_ns, *(stage.consumed_from_ns for stage in stages)]
+    ended_ns = [*(stage.complete_ns for stage in stages), last_ns]
+    exchanges = []
+    for index, stage in enumerate(stages):
+        records = sum(
+            each.sent_records for each in sent if deployment.channels[each.channel].edge == index
+        )
+        write_ns = max(1, ended_ns[index] - begun_ns[index])
+        read_ns = max(1, ended_ns[index + 1] - begun_ns[index + 1])
+        exchanges.append(
+            BlockingExchange(
+                records,
+                write_ns,
+                records / write_ns * 1e9,
+                read_ns,
+                records / read_ns * 1e9,
+                stage.data_bytes,
+                stage.stored_bytes,
+                deployment.scenario.network.compression_codec,
+            )
+        )
+    writing_ns = sum(each.write_duration_ns for each in exchanges[:1])
+    total_ns = writing_ns + sum(each.read_duration_ns for each in exchanges)
+    share = writing_ns / total_ns
+    return replace(
+        result,
+        blocking=tuple(exchanges),
+        limited_by=(
+            "the exchange being blocking: nothing is read before all is written, which took"
+            f" {share:.0%} of the time. Latency counts that wait."
+        ),
+    )
