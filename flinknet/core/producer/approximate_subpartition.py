@@ -63,6 +63,12 @@ class PipelinedApproximateSubpartition(PipelinedSubpartition):
             self._is_read_to_the_end = True
         return piece
 
+    def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
+        """The next ones; after a change of readers, beginning with a record."""
+        if self._begins_in_a_record:
+            self._skip_partial_record()
+        return super().poll_run(buffers_max, bytes_max)
+
     def _skip_partial_record(self) -> None:
         """Drop the bytes that continue a record which the last reader has the beginning of.
 
@@ -148,6 +154,10 @@ class PipelinedApproximateSubpartitionView:
     def poll(self) -> BufferSlice | None:
         """The next buffer, slice or event; None if nothing may leave now."""
         return None if self.is_released else self._subpartition.poll()
+
+    def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
+        """The next ones; none if nothing may leave now."""
+        return [] if self.is_released else self._subpartition.poll_run(buffers_max, bytes_max)
 
     def backlog(self) -> int:
         """Data buffers that could be sent now."""

@@ -260,6 +260,11 @@ class BoundedBlockingSubpartitionReader:
         piece.next_data_type = following.data_type if following is not None else 0
         return piece
 
+    def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
+        """The next buffer or event; none at the end."""
+        piece = self.poll()
+        return [] if piece is None else [piece]
+
     def backlog(self) -> int:
         """Data buffers that were not read yet."""
         return self.buffers_in_backlog

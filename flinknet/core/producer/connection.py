@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from flinknet.core.buffers import BufferSlice
+from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.core.wire.java_errors import JavaThrowable
 from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import (
+    BUFFER_RESPONSE_HEADER_BYTES,
     AckAllUserRecordsProcessed,
     AddCredit,
     BacklogAnnouncement,
@@ -154,53 +156,9 @@ class ProducerConnection:
         if self._control:
             out.extend(self._control)
             self._control.clear()
-        poll, record, in_flight = self.queue.poll, self._record, self._in_flight
-        price = self._credit_per_buffer
         left_bytes = self.batch_bytes
-        while left_bytes > 0:
-            polled = poll()
-            if polled is None:
-                break
-            reader, piece = polled
-            size = piece.size_bytes
-            out.append(
-                encode_buffer_response_header(
-                    reader.receiver_id,
-                    reader.subpartition.index,  # type: ignore[union-attr]
-                    piece.sequence_number,
-                    piece.backlog_buffers,
-                    piece.data_type,
-                    piece.buffer.is_compressed,
-                    size,
-                )
-            )
-            if size:
-                out.append(piece.view)
-            in_flight.append(piece)
-            left_bytes -= size + 47
-            credit = reader.credits_available
-            if credit == 0 and piece.backlog_buffers:
-                reader.note_starved(now_ns=now_ns)
-            pool = reader.partition.pool  # type: ignore[union-attr]
-            record(
-                now_ns,
-                reader.channel,
-                _SENT,
-                _BUFFER_RESPONSE,
-                piece.data_type,
-                piece.reason,
-                piece.sequence_number,
-                size,
-                piece.records,
-                piece.first_record_ns,
-                piece.last_record_ns,
-                piece.backlog_buffers,
-                credit + price if piece.data_type == 1 else credit,
-                credit,
-                pool.available_buffers,
-                pool.size_buffers,
-                -1,
-            )
+        while left_bytes > 0 and (polled := self.queue.poll(left_bytes)) is not None:
+            left_bytes -= self._frame(*polled, out, now_ns)
         return out
 
     def next_deadline_ns(self) -> int | None:
@@ -214,6 +172,63 @@ class ProducerConnection:
             if now_ns >= due_ns:
                 self._partitions.stop_waiting(partition_id, receiver_id)
                 self._refuse(receiver_id)
+
+    def _frame(
+        self,
+        reader: CreditBasedSequenceNumberingViewReader,
+        run: Sequence[BufferSlice],
+        out: list[bytes | memoryview],
+        now_ns: int,
+    ) -> int:
+        """Frame what one reader gave: buffers, or one event. Returns: bytes of the frames."""
+        assert reader.partition is not None
+        assert reader.subpartition is not None
+        record, receiver_id, channel = self._record, reader.receiver_id, reader.channel
+        subpartition_id, pool = reader.subpartition.index, reader.partition.pool
+        available_buffers, size_buffers = pool.available_buffers, pool.size_buffers
+        data_type = run[0].data_type
+        price = self._credit_per_buffer if data_type in IS_BUFFER else 0
+        credit = reader.credits_available + price * len(run)
+        sent_bytes = len(run) * BUFFER_RESPONSE_HEADER_BYTES
+        for piece in run:
+            size, number, backlog = piece.size_bytes, piece.sequence_number, piece.backlog_buffers
+            header = encode_buffer_response_header(
+                receiver_id,
+                subpartition_id,
+                number,
+                backlog,
+                data_type,
+                piece.buffer.is_compressed,
+                size,
+            )
+            out.append(header)
+            if size:
+                out.append(piece.view)
+                sent_bytes += size
+            credit -= price
+            record(
+                now_ns,
+                channel,
+                _SENT,
+                _BUFFER_RESPONSE,
+                data_type,
+                piece.reason,
+                number,
+                size,
+                piece.records,
+                piece.first_record_ns,
+                piece.last_record_ns,
+                backlog,
+                credit + price,
+                credit,
+                available_buffers,
+                size_buffers,
+                -1,
+            )
+        if not credit and backlog:
+            reader.note_starved(now_ns=now_ns)
+        self._in_flight += run
+        return sent_bytes
 
     def _recycle_in_flight(self) -> None:
         for piece in self._in_flight:

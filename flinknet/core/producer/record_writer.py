@@ -71,23 +71,27 @@ class SerializedRecords:
         bytes continue a record; the records that end in it, their first and last intended instant
         in ns (0, -1, -1: none).
         """
-        found = []
-        instants, record_bytes = self._instants, self.record_bytes
-        if not isinstance(instants, int) or not record_bytes:
-            for start in range(position, position + pieces * size_bytes, size_bytes):
+        found: list[tuple[int, int, int, int]] = []
+        reached = position + pieces * size_bytes
+        if self._ends is not None:
+            for start in range(position, reached, size_bytes):
                 into, record_end = self.locate(start)
                 continued_bytes = min(record_end - start, size_bytes) if into else 0
-                ended = self.ended_between(start, start + size_bytes) or (0, -1, -1)
-                found.append((continued_bytes, *ended))
+                mark = self.ended_between(start, start + size_bytes) or (0, -1, -1)
+                found.append((continued_bytes, *mark))
             return found
+        record_bytes, instants = self.record_bytes, self._instants
         begun, into = divmod(position, record_bytes)
-        for end in range(position + size_bytes, position + (pieces + 1) * size_bytes, size_bytes):
+        for end in range(position + size_bytes, reached + 1, size_bytes):
             continued_bytes = min(record_bytes - into, size_bytes) if into else 0
             ended, into = divmod(end, record_bytes)
-            if ended > begun:
-                found.append((continued_bytes, ended - begun, instants, instants))
+            if ended == begun:
+                first_ns = last_ns = -1
+            elif isinstance(instants, int):
+                first_ns = last_ns = instants
             else:
-                found.append((continued_bytes, 0, -1, -1))
+                first_ns, last_ns = int(instants[begun]), int(instants[ended - 1])
+            found.append((continued_bytes, ended - begun, first_ns, last_ns))
             begun = ended
         return found
 

@@ -42,22 +42,24 @@ class PartitionRequestQueue:
         self._available.append(reader)
         return True
 
-    def poll(self) -> tuple[CreditBasedSequenceNumberingViewReader, BufferSlice] | None:
+    def poll(
+        self, bytes_max: int = 1
+    ) -> tuple[CreditBasedSequenceNumberingViewReader, list[BufferSlice]] | None:
         """The next buffer of the reader whose turn it is; the reader goes to the tail if it has
-        more.
+        more. A reader that stands alone takes several turns at once, up to `bytes_max`.
         """
         available = self._available
         while available:
             reader = available.popleft()
             reader.is_enqueued = False
-            piece = reader.poll()
-            if piece is None:
+            run = reader.poll(1 if available else bytes_max)
+            if not run:
                 continue
-            following = piece.next_data_type
+            following = run[-1].next_data_type
             if following and (reader.credits_available or following not in IS_BUFFER):
                 reader.is_enqueued = True
                 available.append(reader)
-            return reader, piece
+            return reader, run
         return None
 
     def remove(self, receiver_id: bytes) -> CreditBasedSequenceNumberingViewReader | None:

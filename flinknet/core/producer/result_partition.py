@@ -204,9 +204,7 @@ class BufferWritingResultPartition:
             return position
         buffers = self.pool.request_while_available(max(channel, 0), segments)
         slices = []
-        for buffer, mark in zip(
-            buffers, batch.cut(position, size, len(buffers)), strict=True
-        ):
+        for buffer, mark in zip(buffers, batch.cut(position, size, len(buffers)), strict=True):
             reached = position + size
             buffer.view[:] = data[position:reached]
             slices.append(CompleteSlice(buffer, *mark, _FULL))

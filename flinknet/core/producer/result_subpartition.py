@@ -52,6 +52,11 @@ class ResultSubpartitionView(Protocol):
     def poll(self) -> BufferSlice | None:
         """The next buffer, slice of an open buffer, or event; None if nothing may leave now."""
 
+    def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
+        """The next ones: data buffers, at most `buffers_max` and none once `bytes_max` were given,
+        or one event; one alone is always enough, and none if nothing may leave now.
+        """
+
     def backlog(self) -> int:
         """Data buffers that could be sent now."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flinknet.core.buffers import BufferSlice
+from flinknet.core.buffers import UNLIMITED_BUFFERS, BufferSlice
 
 from .connection import ProducerConnection
 from .view_reader import CreditBasedSequenceNumberingViewReader
@@ -46,10 +46,10 @@ class SequenceNumberingViewReader(CreditBasedSequenceNumberingViewReader):
         """Whether there is something to read."""
         return self.subpartition is not None and self.subpartition.is_data_available
 
-    def poll(self) -> BufferSlice | None:
-        """The next buffer or event."""
+    def poll(self, bytes_max: int = 1) -> list[BufferSlice]:
+        """The next buffers, until they have `bytes_max`, or one event."""
         assert self.subpartition is not None
-        return self.subpartition.poll()
+        return self.subpartition.poll_run(UNLIMITED_BUFFERS, bytes_max)
 
     def resume_consumption(self) -> None:
         """Unblock after a blocking event."""

@@ -76,15 +76,18 @@ class CreditBasedSequenceNumberingViewReader:
             return subpartition.is_data_available
         return subpartition.is_event_available
 
-    def poll(self) -> BufferSlice | None:
-        """The next buffer or event. Raises: CreditExceededError when data leaves without credit."""
+    def poll(self, bytes_max: int = 1) -> list[BufferSlice]:
+        """The next buffers, as far as credit goes and until they have `bytes_max`, or one event.
+
+        Raises: CreditExceededError when data leaves without credit.
+        """
         assert self.subpartition is not None
-        piece = self.subpartition.poll()
-        if piece is not None and piece.data_type in IS_BUFFER:
-            self.credits_available -= 1
+        run = self.subpartition.poll_run(self.credits_available, bytes_max)
+        if run and run[0].data_type in IS_BUFFER:
+            self.credits_available -= len(run)
             if self.credits_available < 0:
                 raise CreditExceededError(self.receiver_id.hex(), self.credits_available)
-        return piece
+        return run
 
     def add_credit(self, credit: int, *, now_ns: int) -> None:
         """The receiver has announced free buffers."""
