@@ -316,7 +316,9 @@ class TaskManager:
             self._latency_sinks(gate, start),
             OutputFlusher(self._network.buffer_timeout_ns, start_ns=start.start_ns),
             self._recorder,
+            self._pipe.send,
             epoch_ns=start.start_ns,
+            timestamp_epoch_ns=start.timestamp_epoch_ns,
         )
 
     def _create_sink(self, consumer: int, start: say.Start) -> SinkTask:

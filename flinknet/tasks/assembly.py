@@ -39,6 +39,7 @@ from flinknet.workload.sink import LatencySink
 from .deployment import DeployedChannel, Deployment
 from .memory import buffers_of_gate, segments_of
 from .partitioners import create_selector
+from .checkpoints import CheckpointResponder, ForwardingCheckpoints, ignore, relay_names
 from .relay import RelayTask
 
 __all__ = ["create_gate", "create_partition", "create_relay", "input_of", "segments_of"]
@@ -167,24 +168,45 @@ def create_relay(
     sinks: tuple[LatencySink, ...],
     flusher: OutputFlusher,
     probe: Probe,
+    respond: CheckpointResponder = ignore,
     *,
     epoch_ns: int,
+    timestamp_epoch_ns: int = 0,
 ) -> RelayTask:
-    """The task of a vertex between the first and the last, without anything that makes records."""
+    """The task of a vertex between the first and the last, without anything that makes records.
+
+    Args:
+        epoch_ns: the instant that stamps of records count from.
+        timestamp_epoch_ns: the instant that timestamps of barriers count from.
+    """
     scenario = deployment.scenario
     (input_edge,), (output_edge,) = deployment.inputs_of(vertex), deployment.outputs_of(vertex)
     channels = deployment.channels_of_producer(subtask, output_edge.index)
     selector = create_selector(output_edge.partitioner, len(channels), scenario.seed + subtask)
     is_broadcast = isinstance(selector, BroadcastSelector)
+    indices = tuple(each.index for each in channels)
+    writer = RecordWriter(
+        partition, selector, buffer_timeout_ns=scenario.network.buffer_timeout_ns
+    )
     return RelayTask(
         subtask,
         (input_edge.index, output_edge.index),
         gate,
         sinks,
-        RecordWriter(partition, selector, buffer_timeout_ns=scenario.network.buffer_timeout_ns),
+        writer,
         RecordForwarder((BROADCAST,) if is_broadcast else range(len(channels)), epoch_ns=epoch_ns),
         flusher,
         probe,
-        tuple(each.index for each in channels),
+        indices,
+        ForwardingCheckpoints(
+            relay_names(vertex, subtask),
+            gate,
+            writer,
+            indices,
+            output_edge.partitioner,
+            scenario.network,
+            respond,
+            epoch_ns=timestamp_epoch_ns,
+        ),
         delay_ns_per_record=scenario.workload.relay_delay_ns_per_record,
     )

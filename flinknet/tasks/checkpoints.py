@@ -295,6 +295,46 @@ class InputCheckpoints:
         )
 
 
+class ForwardingCheckpoints(InputCheckpoints):
+    """The checkpoints of a task between source and sink: what its input decides goes on to its
+    output.
+
+    Args:
+        task: names of its input and its output.
+        partitioner: of the edge that it writes, which decides how the barrier is aligned there.
+    """
+
+    def __init__(
+        self,
+        task: tuple[str, str],
+        gate: Gate,
+        writer: RecordWriter,
+        channels: Sequence[int],
+        partitioner: str,
+        network: NetworkConfig,
+        respond: CheckpointResponder = ignore,
+        *,
+        epoch_ns: int = 0,
+    ) -> None:
+        super().__init__(task[0], gate, network, respond, epoch_ns=epoch_ns)
+        self.outputs = OutputCheckpoints(task[1], writer, channels, respond, epoch_ns=epoch_ns)
+        self._partitioner = partitioner
+
+    def trigger_checkpoint(self, barrier: CheckpointBarrier, *, now_ns: int) -> None:
+        """Forward the barrier; one that came unaligned goes on so where the edge allows it."""
+        outgoing = barrier_of(
+            self._network, self._partitioner, barrier.checkpoint_id, barrier.timestamp_ms
+        )
+        if barrier.is_unaligned and outgoing.alignment is AlignmentType.ALIGNED:
+            outgoing = outgoing.as_unaligned()
+        self.outputs.write(outgoing, now_ns=now_ns)
+
+    def abort_checkpoint(self, checkpoint_id: int, reason: AbortReason, *, now_ns: int) -> None:
+        """Tell the coordinator, and those downstream."""
+        super().abort_checkpoint(checkpoint_id, reason, now_ns=now_ns)
+        self.outputs.write(CancelCheckpointMarker(checkpoint_id), now_ns=now_ns)
+
+
 def task_names(deployment: Deployment) -> list[str]:
     """The names under which the tasks of a run acknowledge: a relay as reader and as writer."""
     names = [source_name(subtask) for subtask in range(deployment.vertices[0].parallelism)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER
+from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.consumer import (
     InputBuffer,
     InputChannel,
@@ -24,12 +24,13 @@ from flinknet.core.wire.events import (
     CheckpointBarrier,
     EndOfData,
     EndOfOutputChannelStateEvent,
-    EndOfPartitionEvent,
+    EventAnnouncement,
     decode_event,
 )
 from flinknet.workload.forward import RecordForwarder
 from flinknet.workload.sink import LatencySink
 
+from .checkpoints import ForwardingCheckpoints
 from .source import SourceState
 
 PORTION_NS = 1_000_000
@@ -48,6 +49,7 @@ class RelayTask:
         sinks: one for each channel of the gate; they check and time what arrives here.
         forwarder: numbers the records of each channel of the partition.
         channels: indices of the partition's channels in the run, for the probe.
+        checkpoints: what barriers mean, and how they go on.
         delay_ns_per_record: time each record takes.
     """
 
@@ -62,6 +64,7 @@ class RelayTask:
         flusher: OutputFlusher,
         probe: Probe,
         channels: tuple[int, ...],
+        checkpoints: ForwardingCheckpoints,
         *,
         delay_ns_per_record: int = 0,
     ) -> None:
@@ -86,8 +89,8 @@ class RelayTask:
         self._busy_until_ns = 0
         self._working_on = 0  # records that are done at _busy_until_ns
         self._waiting_since_ns = -1
-        self._ended_data_channels = 0
-        self._blocked: list[InputChannel] = []
+        self._checkpoints = checkpoints
+        self._read_bytes = checkpoints.read_bytes
         self._partition.broadcast_event(EndOfOutputChannelStateEvent())
 
     @property
@@ -132,11 +135,30 @@ class RelayTask:
         """
         if self._flusher.is_due(now_ns=now_ns):
             self._partition.flush_all()
-        beat_ns = self._flusher.next_deadline_ns()
+        self._read_mail(now_ns)
         next_ns = self._work(now_ns)
-        if next_ns is None or beat_ns is None:
-            return beat_ns if next_ns is None else next_ns
-        return min(next_ns, beat_ns)
+        named = (
+            next_ns,
+            self._flusher.next_deadline_ns(),
+            self._checkpoints.next_deadline_ns(),
+            self._checkpoints.outputs.next_deadline_ns(),
+        )
+        return min((each for each in named if each is not None), default=None)
+
+    def _read_mail(self, now_ns: int) -> None:
+        """Before anything else, and also while the output has no buffer: priority events are read,
+        and barriers time out (Flink: urgent mails).
+        """
+        checkpoints = self._checkpoints
+        if checkpoints.outputs.is_pending:
+            checkpoints.outputs.advance(now_ns=now_ns)
+        due_ns = checkpoints.next_deadline_ns()
+        if due_ns is not None and now_ns >= due_ns:
+            checkpoints.handle_deadline(now_ns=now_ns)
+        while self.gate.has_priority_events:
+            polled = self.gate.poll(now_ns)
+            if polled is not None:
+                self._handle_event(*polled, now_ns)
 
     def _work(self, now_ns: int) -> int | None:
         if self.state is SourceState.AWAITING_ACKNOWLEDGEMENT and (
@@ -213,6 +235,7 @@ class RelayTask:
         self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
     ) -> None:
         index = channel.index_in_input
+        self._read_bytes[index] += buffer.size_bytes
         runs = self._readers[index].read(buffer.view[: buffer.size_bytes])
         first_ns = last_ns = -1
         if runs:
@@ -243,33 +266,24 @@ class RelayTask:
         event = decode_event(buffer.payload)
         data_type, size = buffer.data_type, buffer.size_bytes
         buffer.recycle()
-        note(
-            self._record,
-            now_ns,
-            channel.index,
-            _CONSUMED,
-            _BUFFER_RESPONSE,
-            data_type=data_type,
-            sequence_number=sequence_number,
-            payload_bytes=size,
-            value=event.checkpoint_id if isinstance(event, CheckpointBarrier) else -1,
-        )
-        if isinstance(event, EndOfData):
-            self._ended_data_channels += 1
-            channel.acknowledge_all_records_processed()
-            if self._ended_data_channels == len(self.gate.channels):
-                self._partition.broadcast_event(event)
-                self.state = SourceState.AWAITING_ACKNOWLEDGEMENT
-        elif isinstance(event, EndOfPartitionEvent):
-            self.gate.end_channel(channel)
-        elif data_type in IS_BLOCKING_UPSTREAM:
-            self._blocked.append(channel)
-            if len(self._blocked) == len(self.gate.channels):
-                if isinstance(event, CheckpointBarrier):
-                    self._partition.broadcast_event(event)
-                for blocked in self._blocked:
-                    blocked.resume_consumption()
-                self._blocked.clear()
+        if not isinstance(event, EventAnnouncement):  # of which the network knows nothing
+            note(
+                self._record,
+                now_ns,
+                channel.index,
+                _CONSUMED,
+                _BUFFER_RESPONSE,
+                data_type=data_type,
+                sequence_number=sequence_number,
+                payload_bytes=size,
+                value=event.checkpoint_id if isinstance(event, CheckpointBarrier) else -1,
+            )
+        checkpoints = self._checkpoints
+        checkpoints.handle(event, data_type, channel, sequence_number, now_ns=now_ns)
+        has_ended = checkpoints.ended_data_channels == len(self.gate.channels)
+        if isinstance(event, EndOfData) and has_ended:
+            self._partition.broadcast_event(event)
+            self.state = SourceState.AWAITING_ACKNOWLEDGEMENT
 
     def _note_waiting(self, point: int, now_ns: int) -> None:
         pool = self._partition.pool
