@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.buffers.data_type import IS_BUFFER, DataType
 from flinknet.core.probe import MessageKind, Probe, TracePoint
 from flinknet.errors import InvariantViolatedError, StalledError
 
@@ -85,8 +85,7 @@ class ProtocolChecker:
                 if at_ns < view.sent_at_ns.popleft():
                     raise self._violation(channel, f"{sequence_number} arrived before it left")
             elif point == TracePoint.CONSUMED:
-                next_number = view.to_consume.popleft() if view.to_consume else -1
-                self._expect(channel, "consumed", next_number, sequence_number)
+                self._follow_consumed(channel, view, data_type, sequence_number)
         if self._probe is not None:
             self._probe.record(
                 at_ns,
@@ -107,6 +106,18 @@ class ProtocolChecker:
                 pool_size_buffers,
                 value,
             )
+
+    def _follow_consumed(
+        self, channel: int, view: ChannelView, data_type: int, sequence_number: int
+    ) -> None:
+        """In the order of arrival, but for events that overtake."""
+        if data_type == DataType.PRIORITIZED_EVENT_BUFFER:
+            if sequence_number not in view.to_consume:
+                raise self._violation(channel, f"consumed {sequence_number}, which is not there")
+            view.to_consume.remove(sequence_number)
+            return
+        next_number = view.to_consume.popleft() if view.to_consume else -1
+        self._expect(channel, "consumed", next_number, sequence_number)
 
     def _follow_credit(
         self, channel: int, view: ChannelView, point: int, credit: int, credit_after: int

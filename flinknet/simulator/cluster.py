@@ -26,6 +26,15 @@ from flinknet.tasks.assembly import (
     create_relay,
     input_of,
 )
+from flinknet.tasks.checkpoint_coordinator import AbortCheckpoint, Answer, CheckpointCoordinator
+from flinknet.tasks.checkpoints import (
+    InputCheckpoints,
+    OutputCheckpoints,
+    barrier_of,
+    sink_name,
+    source_name,
+    task_names,
+)
 from flinknet.tasks.deployment import DeployedChannel, Deployment, deploy
 from flinknet.tasks.flow_control import create_consumer_connection, create_producer_connection
 from flinknet.tasks.memory import buffers_of_gate, partition_pool_size, segments_of
@@ -122,6 +131,7 @@ class Cluster:
         self.sources: list[SourceTask] = []
         self.relays: list[RelayTask] = []
         self.sinks: list[SinkTask] = []
+        self.checkpoints = self._create_coordinator()
         self._open_channels()
         self.scheduler.at(start_ns, self._start_tasks)
 
@@ -338,6 +348,53 @@ class Cluster:
             if slow.slow_ns is not None:
                 self.scheduler.at(self._start_ns + slow.slow_ns, partial(self._free, slow.index))
         schedule_faults(self, self.faults, start_ns=self._start_ns)
+        self._advance_checkpoints()
+
+    def _create_coordinator(self) -> CheckpointCoordinator | None:
+        """Timestamps of barriers are milliseconds of virtual time."""
+        network = self.deployment.scenario.network
+        if network.checkpoint_interval_ns is None:
+            return None
+        return CheckpointCoordinator(
+            task_names(self.deployment),
+            interval_ns=network.checkpoint_interval_ns,
+            timeout_ns=network.checkpoint_timeout_ns,
+            start_ns=self._start_ns,
+        )
+
+    def _advance_checkpoints(self) -> None:
+        """Tell the sources what the coordinator has to say, in no time."""
+        coordinator, now_ns = self.checkpoints, self.now_ns
+        if coordinator is None or self.is_finished or self.error is not None:
+            return
+        if all(source.is_finished for source in self.sources):
+            coordinator.stop()
+        for command in coordinator.advance(now_ns=now_ns):
+            for source in self.sources:
+                if isinstance(command, AbortCheckpoint):
+                    source.abort_checkpoint(command.checkpoint_id)
+                else:
+                    partitioner = self.deployment.edges[0].partitioner
+                    network = self.deployment.scenario.network
+                    barrier = barrier_of(
+                        network, partitioner, command.checkpoint_id, command.timestamp_ms
+                    )
+                    source.trigger_checkpoint(barrier, now_ns=now_ns)
+            for task_manager in self.task_managers:
+                task_manager.wake(now_ns)
+        due_ns = coordinator.next_deadline_ns()
+        if due_ns is not None:
+            self.scheduler.at(max(due_ns, now_ns + 1), self._advance_checkpoints)
+
+    def _respond(self, answer: Answer) -> None:
+        """A task's answer reaches the coordinator at once; it may begin what it had put off."""
+        coordinator = self.checkpoints
+        if coordinator is not None:
+            was_pending = coordinator.pending_id is not None
+            coordinator.receive(answer, now_ns=self.now_ns)
+            due_ns = coordinator.next_deadline_ns()
+            if was_pending and coordinator.pending_id is None and due_ns is not None:
+                self.scheduler.at(max(due_ns, self.now_ns), self._advance_checkpoints)
 
     def _create_source(self, producer: int) -> SimulatedSource:
         scenario, plan = self.deployment.scenario, self._plans[producer]
@@ -375,6 +432,9 @@ class Cluster:
             measured_from_ns=start_ns,
             end_ns=None,
             seed=scenario.seed,
+            checkpoints=OutputCheckpoints(
+                source_name(producer), writer, [each.index for each in channels], self._respond
+            ),
         )
         return SimulatedSource(
             task,
@@ -405,6 +465,7 @@ class Cluster:
                 period_ns, start_ns=self._start_ns - beat_phase_ns(self.seed, number, period_ns)
             ),
             self._probes[deployment.vertices[vertex].task_managers[subtask]],
+            self._respond,
             epoch_ns=self._start_ns,
         )
         return SimulatedRelay(
@@ -442,5 +503,6 @@ class Cluster:
             sinks,
             self._probes[self.deployment.consumer_task_managers[consumer]],
             delay_ns_per_record=delay_ns,
+            checkpoints=InputCheckpoints(sink_name(consumer), gate, scenario.network, self._respond),
         )
         return SimulatedSink(task, receive_ns_per_message=self._costs.receive_ns_per_message)

@@ -36,10 +36,10 @@ from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.workload.forward import RecordForwarder
 from flinknet.workload.sink import LatencySink
 
+from .checkpoints import CheckpointResponder, ForwardingCheckpoints, ignore, relay_names
 from .deployment import DeployedChannel, Deployment
 from .memory import buffers_of_gate, segments_of
 from .partitioners import create_selector
-from .checkpoints import CheckpointResponder, ForwardingCheckpoints, ignore, relay_names
 from .relay import RelayTask
 
 __all__ = ["create_gate", "create_partition", "create_relay", "input_of", "segments_of"]
@@ -185,9 +185,7 @@ def create_relay(
     selector = create_selector(output_edge.partitioner, len(channels), scenario.seed + subtask)
     is_broadcast = isinstance(selector, BroadcastSelector)
     indices = tuple(each.index for each in channels)
-    writer = RecordWriter(
-        partition, selector, buffer_timeout_ns=scenario.network.buffer_timeout_ns
-    )
+    writer = RecordWriter(partition, selector, buffer_timeout_ns=scenario.network.buffer_timeout_ns)
     return RelayTask(
         subtask,
         (input_edge.index, output_edge.index),
