@@ -503,6 +503,8 @@ class Cluster:
             sinks,
             self._probes[self.deployment.consumer_task_managers[consumer]],
             delay_ns_per_record=delay_ns,
-            checkpoints=InputCheckpoints(sink_name(consumer), gate, scenario.network, self._respond),
+            checkpoints=InputCheckpoints(
+                sink_name(consumer), gate, scenario.network, self._respond
+            ),
         )
         return SimulatedSink(task, receive_ns_per_message=self._costs.receive_ns_per_message)

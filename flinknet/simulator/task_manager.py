@@ -67,7 +67,7 @@ class SimulatedSource:
         task, arrivals = self.task, self._arrivals
         if arrivals is None:
             return self._step_at_max_rate(now_ns)
-        if now_ns < self._again_ns and self._nothing_can_leave():
+        if now_ns < self._again_ns and not task.is_writing_barrier and self._nothing_can_leave():
             return now_ns, self._again_ns
         first_ns = arrivals.next_ns()
         emitted = task.emitted_records
@@ -81,6 +81,9 @@ class SimulatedSource:
             beat_ns = self._flusher.next_deadline_ns()
             if beat_ns is not None and beat_ns < next_ns:
                 next_ns = beat_ns
+            timeout_ns = task.barrier_timeout_ns
+            if timeout_ns is not None and timeout_ns < next_ns:
+                next_ns = max(timeout_ns, now_ns)
         self._again_ns = 0 if self.is_blocked else next_ns
         count = task.emitted_records - emitted
         if count:
@@ -149,9 +152,10 @@ class SimulatedSink:
 
         The instant when the loop is done with that, and when to step again.
         """
-        if now_ns < self._busy_until_ns:
-            return now_ns, self._busy_until_ns
         task = self.task
+        if now_ns < self._busy_until_ns:
+            mail_ns = task.step(now_ns=now_ns)  # priority events are read between records
+            return now_ns, min(mail_ns or self._busy_until_ns, self._busy_until_ns)
         gate = task.gate
         for _ in range(STEPS_PER_TURN):
             if gate.is_available and not task.is_paused:

@@ -135,7 +135,8 @@ class SinkTask:
             if done_ns > now_ns:
                 self._busy_until_ns = done_ns
                 self._held = buffer
-                return done_ns
+                timeout_ns = self._timeout_ns
+                return done_ns if timeout_ns is None else min(done_ns, timeout_ns)
             buffer.recycle()
         else:
             self._handle_event(channel, buffer, sequence_number, now_ns)

@@ -166,6 +166,16 @@ class SourceTask:
             return dict.fromkeys(range(len(self._channels)), numbers[BROADCAST])
         return numbers
 
+    @property
+    def is_writing_barrier(self) -> bool:
+        """Whether a barrier waits, or may still time out: every step counts."""
+        return self._checkpoints.is_pending
+
+    @property
+    def barrier_timeout_ns(self) -> int | None:
+        """When a barrier that has not left times out; None if there is none."""
+        return self._checkpoints.next_deadline_ns()
+
     def trigger_checkpoint(self, barrier: CheckpointBarrier, *, now_ns: int) -> None:
         """Write the barrier of a checkpoint (Flink: triggerCheckpointAsync)."""
         if self.is_finished:
