@@ -100,9 +100,10 @@ def create_tls(network: NetworkConfig) -> Tls:
             f"security.ssl.provider: {network.ssl_provider!r} is none of {', '.join(_PROVIDERS)}"
         )
     timeout_ms = network.ssl_handshake_timeout_ms
+    key, trusted = _read_key(network), _read_trusted(network)
     return Tls(
-        _context(network, ssl.PROTOCOL_TLS_SERVER),
-        _context(network, ssl.PROTOCOL_TLS_CLIENT),
+        _context(network, ssl.PROTOCOL_TLS_SERVER, key, trusted),
+        _context(network, ssl.PROTOCOL_TLS_CLIENT, key, trusted),
         fingerprints_of(network.ssl_cert_fingerprint or ""),
         HANDSHAKE_TIMEOUT_NS if timeout_ms < 0 else timeout_ms * 1_000_000,
     )
@@ -309,15 +310,15 @@ def _check_required(network: NetworkConfig) -> None:
         )
 
 
-def _context(network: NetworkConfig, purpose: int) -> ssl.SSLContext:
+def _context(network: NetworkConfig, purpose: int, key: bytes, trusted: str) -> ssl.SSLContext:
     context = ssl.SSLContext(purpose)
     context.check_hostname = False  # as in Flink on internal connections
     context.verify_mode = ssl.CERT_REQUIRED
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # Java trusts what its store holds
     context.options |= ssl.OP_NO_TICKET
     _set_protocols(context, network)
-    _load_trusted(context, network)
-    _load_key(context, network)
+    _load_trusted(context, network, trusted)
+    _load_key(context, network, key)
     return context
 
 
@@ -338,16 +339,32 @@ def _set_protocols(context: ssl.SSLContext, network: NetworkConfig) -> None:
         raise ConfigError("security.ssl.algorithms: none of them is of TLSv1.2; add one")
 
 
-def _load_trusted(context: ssl.SSLContext, network: NetworkConfig) -> None:
+def _read_trusted(network: NetworkConfig) -> str:
     try:
-        trusted = read_trust_store(
+        return read_trust_store(
             Path(network.ssl_truststore or ""),
             network.ssl_truststore_type,
             network.ssl_truststore_password or "",
         )
-        context.load_verify_locations(cadata=trusted)
     except ConfigError as error:
         raise ConfigError(f"security.ssl.internal.truststore: {error}") from None
+
+
+def _read_key(network: NetworkConfig) -> bytes:
+    try:
+        return read_key_store(
+            Path(network.ssl_keystore or ""),
+            network.ssl_keystore_type,
+            network.ssl_keystore_password or "",
+            network.ssl_key_password or "",
+        )
+    except ConfigError as error:
+        raise ConfigError(f"security.ssl.internal.keystore: {error}") from None
+
+
+def _load_trusted(context: ssl.SSLContext, network: NetworkConfig, trusted: str) -> None:
+    try:
+        context.load_verify_locations(cadata=trusted)
     except ssl.SSLError as error:
         raise ConfigError(
             f"security.ssl.internal.truststore: {network.ssl_truststore}: OpenSSL does not take it"
@@ -355,23 +372,13 @@ def _load_trusted(context: ssl.SSLContext, network: NetworkConfig) -> None:
         ) from None
 
 
-def _load_key(context: ssl.SSLContext, network: NetworkConfig) -> None:
+def _load_key(context: ssl.SSLContext, network: NetworkConfig, key: bytes) -> None:
     """OpenSSL reads keys from files only: a private one, gone at once, with the key encrypted."""
-    password = network.ssl_key_password or ""
-    try:
-        pem = read_key_store(
-            Path(network.ssl_keystore or ""),
-            network.ssl_keystore_type,
-            network.ssl_keystore_password or "",
-            password,
-        )
-    except ConfigError as error:
-        raise ConfigError(f"security.ssl.internal.keystore: {error}") from None
     descriptor, path = tempfile.mkstemp(suffix=".pem")
     try:
         with open(descriptor, "wb") as file:
-            file.write(pem)
-        context.load_cert_chain(path, password=lambda: password)
+            file.write(key)
+        context.load_cert_chain(path, password=lambda: network.ssl_key_password or "")
     except ssl.SSLError as error:
         raise ConfigError(
             f"security.ssl.internal.keystore: {network.ssl_keystore}: OpenSSL does not take it"
