@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, RATE_MAX, NetworkConfig
+from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, CREDIT, RATE_MAX, NetworkConfig
 from flinknet.core.probe import TracePoint
 from flinknet.options import canonical, network_config
 from flinknet.trace import RunManifest, TraceReader, open_run
@@ -142,6 +142,7 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
         measured_to_ns=to_ns,
         seed=manifest.seed,
         costs=fit.costs,
+        flow_control=manifest.scenario.get("flow_control", CREDIT),
     )
     return exchange, fit
 

@@ -167,6 +167,7 @@ def deployment_of(exchange: RecordedExchange, network: NetworkConfig) -> Deploym
             record_size=RecordSize(value_bytes, value_bytes),
         ),
         seed=exchange.seed,
+        flow_control=exchange.flow_control,
     )
     upstream = _groups(exchange.producers, [(c.producer, c.connection) for c in exchange.channels])
     downstream = _groups(

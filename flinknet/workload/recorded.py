@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from flinknet.config import NetworkConfig
+from flinknet.config import CREDIT, NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import BacklogSummary
 
@@ -82,6 +82,7 @@ class RecordedExchange:
         measured_to_ns: its end.
         seed: of the recorded run; the simulation's phase of the flusher derives from it.
         costs: fitted from the trace.
+        flow_control: of the recorded run.
     """
 
     producers: int
@@ -93,6 +94,7 @@ class RecordedExchange:
     measured_to_ns: int
     seed: int
     costs: CostModel
+    flow_control: str = CREDIT
 
     @property
     def records(self) -> int:
