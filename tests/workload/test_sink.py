@@ -145,9 +145,11 @@ def records_numbered(numbers: list[int], *, instants: list[int] | None = None) -
     ]
 
 
-def disorder_of(numbers: list[int], *, at_once: int) -> tuple[Disorder, int]:
+def disorder_of(
+    numbers: list[int], *, at_once: int, is_open_loop: bool = True
+) -> tuple[Disorder, int]:
     """What the sink finds when it gets these records, so many in a run."""
-    sink = LatencySink(epoch_ns=0)
+    sink = LatencySink(epoch_ns=0, is_open_loop=is_open_loop)
     records = records_numbered(numbers)
     for start in range(0, len(records), at_once):
         data = b"".join(records[start : start + at_once])
@@ -158,6 +160,7 @@ def disorder_of(numbers: list[int], *, at_once: int) -> tuple[Disorder, int]:
     return sink.disorder, sink.records
 
 
+@pytest.mark.parametrize("is_open_loop", [True, False])
 @pytest.mark.parametrize("at_once", [1, 2, 5, 100])
 @pytest.mark.parametrize(
     ("numbers", "disorder"),
@@ -173,9 +176,9 @@ def disorder_of(numbers: list[int], *, at_once: int) -> tuple[Disorder, int]:
     ids=str,
 )
 def test_loss_repetition_and_disorder_are_counted(
-    numbers: list[int], disorder: Disorder, at_once: int
+    numbers: list[int], disorder: Disorder, at_once: int, is_open_loop: bool
 ) -> None:
-    found, records = disorder_of(numbers, at_once=at_once)
+    found, records = disorder_of(numbers, at_once=at_once, is_open_loop=is_open_loop)
     if numbers == [0, 2, 1, 3]:
         assert (found.lost, found.repeated + found.reordered) == (1, 1)
     else:
@@ -246,6 +249,38 @@ def test_a_run_longer_than_what_is_kept_is_cut() -> None:
     expected = [total + 2 * (index + 1) - index for index in range(total)]
     assert sink.latency.to_bytes() == histogram_of(expected)
     assert sink.uncorrected.to_bytes() == histogram_of([2 * (i + 1) for i in range(total)])
+
+
+@pytest.mark.parametrize("is_open_loop", [True, False])
+@pytest.mark.parametrize("delay_ns", [0, 3])
+def test_a_buffer_in_parts_tells_of_its_first_and_last_record(
+    is_open_loop: bool, delay_ns: int
+) -> None:
+    total = 2 * KEPT_STAMPS + 5
+    instants = np.arange(total, dtype=np.int64)
+    data = RecordFactory(8, total).serialize(0, instants, total, total)
+    sink = LatencySink(epoch_ns=10, delay_ns_per_record=delay_ns, is_open_loop=is_open_loop)
+    runs = [(data, 0, total - 7, 13), (data, 13 * (total - 7), 7, 13)]
+    assert sink.receive(runs, now_ns=total) == total + delay_ns * total
+    assert sink.received_records == total
+    assert (sink.first_record_ns, sink.last_record_ns) == (10, 10 + total - 1)
+    sink.settle()
+    assert (sink.measured_records, sink.measured_bytes) == (total, 8 * total)
+    expected = [total + delay_ns * (index + 1) - index - 10 for index in range(total)]
+    assert sink.latency.to_bytes() == histogram_of(expected)
+
+
+def test_bytes_are_those_of_the_measured_records_where_sizes_change() -> None:
+    numbers = iter(range(100))
+    sink = LatencySink(epoch_ns=0, is_open_loop=False)
+    sink.measured_from_ns, sink.measured_to_ns = 2, 6
+    for instant, value_bytes in enumerate([8, 8, 20, 20, 9, 30, 8]):
+        data = RecordFactory(value_bytes, 1).serialize(next(numbers), instant, 1, instant)
+        sink.receive([(data, 0, 1, value_bytes + 5)], now_ns=50)
+    sink.settle()
+    assert sink.disorder == Disorder()
+    assert (sink.measured_records, sink.measured_bytes) == (4, 20 + 20 + 9 + 30)
+    assert sink.latency.to_bytes() == histogram_of([48, 47, 46, 45])
 
 
 def test_settling_twice_counts_once() -> None:

@@ -100,14 +100,26 @@ def test_the_payload_of_an_unknown_receiver_is_skipped() -> None:
     assert sink.received == [mine]
 
 
-def test_a_payload_larger_than_the_buffer_is_corrupt() -> None:
+@pytest.mark.parametrize("cut_bytes", [0, 2])
+def test_a_payload_larger_than_the_buffer_is_corrupt(cut_bytes: int) -> None:
     class SmallSink(ListSink):
         def take_buffer(self, header: Header) -> memoryview | None:
             return memoryview(bytearray(3))
 
     message = BufferResponse(RECEIVER, 0, 0, 0, DataType.DATA_BUFFER, False, b"four")
     with pytest.raises(FrameCorruptedError, match="4 bytes"):
-        ResponseDecoder(SmallSink()).receive(memoryview(message.encode()))
+        encoded = message.encode()
+        ResponseDecoder(SmallSink()).receive(memoryview(encoded[: len(encoded) - cut_bytes]))
+
+
+def test_what_came_before_a_broken_header_is_handed_over() -> None:
+    message = BufferResponse(RECEIVER, 0, 0, 0, DataType.DATA_BUFFER, False, b"whole")
+    broken = bytearray(message.encode())
+    broken[41] = 99  # the data type
+    sink = ListSink()
+    with pytest.raises(FrameCorruptedError, match="data type 99"):
+        ResponseDecoder(sink).receive(memoryview(message.encode() + message.encode() + broken))
+    assert sink.received == [message, message]
 
 
 def test_a_request_at_the_consumer_is_not_known() -> None:
