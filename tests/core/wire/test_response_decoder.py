@@ -107,8 +107,8 @@ def test_a_payload_larger_than_the_buffer_is_corrupt(cut_bytes: int) -> None:
             return memoryview(bytearray(3))
 
     message = BufferResponse(RECEIVER, 0, 0, 0, DataType.DATA_BUFFER, False, b"four")
+    encoded = message.encode()
     with pytest.raises(FrameCorruptedError, match="4 bytes"):
-        encoded = message.encode()
         ResponseDecoder(SmallSink()).receive(memoryview(encoded[: len(encoded) - cut_bytes]))
 
 
