@@ -119,6 +119,24 @@ class ChannelMeasured:
     latency_ns: LatencySummary
     backlog_buffers: BacklogSummary
     taken_records_per_s: float | None = None  # in the measured part by the clock, whenever due
+    edge: int = 0  # producer and consumer are subtasks of its two ends
+    is_local: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """How the tasks of a run are joined.
+
+    `connections` names each TCP connection, from the producers' TaskManager to the consumers', with
+    the number of channels that share it. Bytes are those of buffers that were received in the
+    measured part and the drain (Flink: numBytesInLocal, numBytesInRemote).
+    """
+
+    local_channels: int
+    remote_channels: int
+    connections: dict[str, int]
+    bytes_in_local: int
+    bytes_in_remote: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +227,7 @@ class RunResult:
     warnings: tuple[Warning, ...]
     trace: str | None
     buffering: Buffering | None = None
+    wiring: Wiring | None = None
     blocking: tuple[BlockingExchange, ...] = ()  # empty: consumers read while producers wrote
 
     def to_dict(self) -> dict[str, Any]:

@@ -58,6 +58,12 @@ beside it.
     is_flag=True,
     help="Tell the effective value of every key and where it comes from, and run nothing.",
 )
+@click.option(
+    "--print-channels",
+    is_flag=True,
+    help="Tell which task runs where and which channels are local or share a connection, and run"
+    " nothing.",
+)
 @click.pass_obj
 def bench(executor: Executor | None, /, **values: Any) -> None:
     """Measure an exchange between tasks over real sockets.
@@ -82,6 +88,11 @@ def bench(executor: Executor | None, /, **values: Any) -> None:
         from .print_config import print_config
 
         print_config(settings, plans, values["json"])
+        return
+    if values["print_channels"]:
+        from .print_channels import print_channels
+
+        print_channels(plans, values["json"])
         return
     json_file = sweep.json_file(values["json"])
     out = sweep.out_directory(values["out"], trace=values["trace"])

@@ -38,6 +38,7 @@ DEFAULT_DURATION_NS = 3_000_000_000
 RECORD_SIZE_MIN_BYTES = 8
 """A record's value begins with the 8 bytes by which the consumer knows it."""
 
+PLACEMENTS = ("split", "spread")
 ARRIVALS = ("constant", "poisson", "bursts")
 
 NETWORK_OPTIONS: Mapping[str, tuple[str, str, str]] = {
@@ -153,7 +154,9 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[Warning,
 
     network, warnings = flink.network_config(settings.network)
     fields = {name: WORKLOAD_OPTIONS[name].parse(t) for name, t in settings.workload.items()}
-    task_managers = fields.pop("task-managers", Scenario().task_managers)
+    placement = fields.pop("placement", Scenario().placement)
+    stages = 2 + fields.get("relays", 0)
+    task_managers = fields.pop("task-managers", stages if placement == "split" else 2)
     flow_control = fields.pop("flow-control", None) or flink.flow_control_of(settings.network)
     names = {name: WORKLOAD_OPTIONS[name].field for name in fields}
     workload = WorkloadConfig(**{names[name]: value for name, value in fields.items()})
@@ -169,6 +172,7 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[Warning,
         task_managers=task_managers,
         seed=seed,
         flow_control=flow_control,
+        placement=placement,
     )
     check_memory(deploy(scenario))
     return scenario, (*settings.warnings, *warnings, *doubts)
@@ -211,14 +215,16 @@ def _record_size(text: str) -> RecordSize:
 def _slow_consumers(text: str) -> tuple[SlowConsumer, ...]:
     slow = []
     for part in text.split(","):
-        index, colon, delay = part.strip().partition(":")
-        if not colon or not index.isdecimal():
+        index, _, delay = part.strip().partition(":")
+        delay, colon, length = delay.partition(":")
+        if not delay.strip() or not index.isdecimal() or (colon and not length.strip()):
             raise ConfigError(
-                f"--slow-consumer: {part!r} is not of the form INDEX:DELAY; write 0:5ms or 0:pause"
+                f"--slow-consumer: {part!r} is not of the form INDEX:DELAY or INDEX:DELAY:TIME;"
+                " write 0:5ms, 0:pause or 0:5ms:10s"
             )
-        paused = delay.strip() == "pause"
-        delay_ns = -1 if paused else _duration("--slow-consumer")(delay)
-        slow.append(SlowConsumer(int(index), delay_ns))
+        parse = _duration("--slow-consumer")
+        delay_ns = -1 if delay.strip() == "pause" else parse(delay)
+        slow.append(SlowConsumer(int(index), delay_ns, parse(length) if colon else None))
     return tuple(slow)
 
 
@@ -264,6 +270,15 @@ def _partitioner(text: str) -> str:
     )
 
 
+def _number(name: str) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not text.isdecimal():
+            raise ConfigError(f"{name}: {text!r} is not a number of 0 or more")
+        return int(text)
+
+    return parse
+
+
 def _choice(name: str, choices: tuple[str, ...]) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in choices:
@@ -307,7 +322,27 @@ WORKLOAD_OPTIONS: Mapping[str, _WorkloadOption] = {
         "task_managers",
         _count("--task-managers"),
         "N",
-        "Processes that the tasks are spread over. [default: 2]",
+        "Processes that the tasks are put on. [default: 2, and one more for each relay]",
+    ),
+    "placement": _WorkloadOption(
+        "placement",
+        _choice("--placement", PLACEMENTS),
+        "|".join(PLACEMENTS),
+        "split: producers and consumers have processes of their own, so that every channel crosses"
+        " a connection. spread: task i of each sits on process i, in turns; channels within a"
+        " process are local. [default: split]",
+    ),
+    "relays": _WorkloadOption(
+        "relays",
+        _number("--relays"),
+        "N",
+        "Stages between producers and consumers that pass records on. [default: 0]",
+    ),
+    "relay-delay": _WorkloadOption(
+        "relay_delay_ns_per_record",
+        _duration("--relay-delay"),
+        "TIME",
+        "Time each relay takes for a record. [default: 0]",
     ),
     "flow-control": _WorkloadOption(
         "flow_control",
@@ -339,9 +374,9 @@ WORKLOAD_OPTIONS: Mapping[str, _WorkloadOption] = {
     "slow-consumer": _WorkloadOption(
         "slow_consumers",
         _slow_consumers,
-        "INDEX:DELAY",
-        "Let a consumer take DELAY for each record; `pause` stops it for the whole run. May be"
-        " repeated.",
+        "INDEX:DELAY[:TIME]",
+        "Let a consumer take DELAY for each record; `pause` stops it for the whole run. With TIME,"
+        " for so long from the start of the measured part. May be repeated.",
     ),
     "records": _WorkloadOption(
         "records",

@@ -14,7 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from flinknet.comparison import Difference, Outcome, Verdict
-from flinknet.results import BlockingExchange, ChannelMeasured, Measured, RunResult, Warning
+from flinknet.results import (
+    BlockingExchange,
+    ChannelMeasured,
+    Measured,
+    RunResult,
+    Warning,
+    Wiring,
+)
 from flinknet.units import (
     MISSING,
     format_percent,
@@ -60,6 +67,9 @@ def print_bench(console: Console, settings: Sequence[Setting]) -> None:
     console.print(bench_table(settings, console.width))
     if not settings[0].name and 1 < len(settings[0].results[-1].channels) <= CHANNELS_SHOWN:
         console.print(channel_table(settings[0].results[-1].channels))
+    lines = (_told_wiring(result) for setting in settings for result in setting.results)
+    for line in dict.fromkeys(line for line in lines if line):
+        console.print(Text(line))
     checkpoints = [
         (setting.name, [x.measured.checkpoints for x in setting.results if x.measured.checkpoints])
         for setting in settings
@@ -117,9 +127,10 @@ def channel_table(channels: Iterable[ChannelMeasured]) -> Table:
     table.add_column("channel")
     for name in ("records", "records/s", "latency p50", "p99", "backlog", "max"):
         table.add_column(name, justify="right")
-    for each in channels:
+    shown = list(channels)
+    for each in shown:
         table.add_row(
-            f"{each.producer} → {each.consumer}",
+            _channel_name(each, has_edges=any(other.edge for other in shown)),
             human_count(each.records),
             human_count(each.throughput_records_per_s),
             human_duration(each.latency_ns.p50),
@@ -128,6 +139,26 @@ def channel_table(channels: Iterable[ChannelMeasured]) -> Table:
             human_count(each.backlog_buffers.max),
         )
     return table
+
+
+def _channel_name(channel: ChannelMeasured, *, has_edges: bool) -> str:
+    edge = f"edge {channel.edge}: " if has_edges else ""
+    return f"{edge}{channel.producer} → {channel.consumer}{' local' if channel.is_local else ''}"
+
+
+def _told_wiring(result: RunResult) -> str | None:
+    """Nothing where all goes over one connection, as it does by default."""
+    wiring = result.wiring
+    if wiring is None or (not wiring.local_channels and len(wiring.connections) == 1):
+        return None
+    return wiring_line(wiring)
+
+
+def wiring_line(wiring: Wiring) -> str:
+    """How many channels are local and remote, and what the remote ones share."""
+    connections = len(wiring.connections)
+    over = f" over {connections} connection{'s' if connections != 1 else ''}" if connections else ""
+    return f"Channels: {wiring.local_channels} local, {wiring.remote_channels} remote{over}."
 
 
 def print_warnings(console: Console, settings: Sequence[Setting]) -> None:

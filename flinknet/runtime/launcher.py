@@ -285,8 +285,8 @@ class _Cluster:
     def _channel_infos(self) -> Iterable[ChannelInfo]:
         deployment = self.deployment
         for channel in deployment.channels:
-            producer = f"tm-{deployment.producer_task_managers[channel.producer]}"
-            consumer = f"tm-{deployment.consumer_task_managers[channel.consumer]}"
+            producer = f"tm-{deployment.producer_task_manager(channel)}"
+            consumer = f"tm-{deployment.consumer_task_manager(channel)}"
             yield ChannelInfo(
                 index=channel.index,
                 receiver_id=channel.receiver_id.hex(),
@@ -296,8 +296,9 @@ class _Cluster:
                 consumer_process=consumer,
                 connection=f"{producer}->{consumer}",
                 subpartition=channel.subpartition,
-                partition=deployment.partition_id(channel.producer).encode().hex(),
-                is_local=False,
+                partition=deployment.partition_id(channel.producer, channel.edge).encode().hex(),
+                is_local=deployment.is_local(channel),
+                edge=channel.edge,
             )
 
     def _last_words(self, first: Ending) -> list[Ending]:

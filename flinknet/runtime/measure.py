@@ -21,6 +21,7 @@ from flinknet.results import (
     Measured,
     RunResult,
     Warning,
+    Wiring,
 )
 from flinknet.tasks.deployment import Deployment
 
@@ -75,15 +76,16 @@ def assemble(
     consumers = [each for report in reports for each in report.consumer_channels]
     producers = {each.channel: each for report in reports for each in report.producer_channels}
     latency, uncorrected = LogLinearHistogram(), LogLinearHistogram()
-    for each in consumers:
+    last = [each for each in consumers if deployment.is_last(deployment.channels[each.channel])]
+    for each in last:
         latency.merge(LogLinearHistogram.from_bytes(each.latency))
         uncorrected.merge(LogLinearHistogram.from_bytes(each.uncorrected))
-    records = sum(each.measured_records for each in consumers)
-    last_ns = max((each.last_measured_ns for each in consumers), default=0)
+    records = sum(each.measured_records for each in last)
+    last_ns = max((each.last_measured_ns for each in last), default=0)
     duration_ns = max(last_ns, start.measured_to_ns or 0) - start.measured_from_ns
     duration_ns = duration_ns if records else (start.measured_to_ns or 0) - start.measured_from_ns
     duration_ns = max(duration_ns, 1)
-    size = sum(each.measured_bytes for each in consumers)
+    size = sum(each.measured_bytes for each in last)
     reasons = [sum(report.reasons[i] for report in reports if report.reasons) for i in range(5)]
     is_max_rate = scenario.workload.is_max_rate
     measured = Measured(
@@ -126,6 +128,7 @@ def assemble(
         warnings=tuple(_warnings(scenario, measured, reports)),
         trace=trace,
         buffering=buffering,
+        wiring=_wiring(deployment, consumers),
     )
 
 
@@ -136,6 +139,7 @@ def describe_workload(scenario: Scenario) -> dict[str, Any]:
     if scenario.workload.is_max_rate:
         described["rate_per_s"] = "max"
     described["task_managers"] = scenario.task_managers
+    described["placement"] = scenario.placement
     described["flow_control"] = scenario.flow_control
     described["seed"] = scenario.seed
     return described
@@ -168,6 +172,21 @@ def _channel(
         latency_ns=LogLinearHistogram.from_bytes(consumer.latency).summary(),
         backlog_buffers=_backlog([producer]),
         taken_records_per_s=consumer.taken_records_per_s,
+        edge=deployed.edge,
+        is_local=deployment.is_local(deployed),
+    )
+
+
+def _wiring(deployment: Deployment, consumers: Sequence[ConsumerChannelReport]) -> Wiring:
+    bytes_in = {each.channel: each.bytes_in for each in consumers}
+    local = [each.index for each in deployment.channels if deployment.is_local(each)]
+    bytes_in_local = sum(bytes_in.get(index, 0) for index in local)
+    return Wiring(
+        local_channels=len(local),
+        remote_channels=len(deployment.channels) - len(local),
+        connections=deployment.connections(),
+        bytes_in_local=bytes_in_local,
+        bytes_in_remote=sum(bytes_in.values()) - bytes_in_local,
     )
 
 
@@ -200,7 +219,8 @@ def _limited_by(
         f"producers' event loops were busy {max(upstream):.0%} of the time,"
         f" consumers' {max(downstream):.0%}"
     )
-    starved = (measured.credits.starved_ns or 0) / (starved_within_ns * len(deployment.channels))
+    remote = sum(not deployment.is_local(each) for each in deployment.channels)
+    starved = (measured.credits.starved_ns or 0) / (starved_within_ns * max(1, remote))
     if measured.throughput_records_per_s is None:
         return "no record was measured; the run was shorter than its latency."
     copies = workload.consumers if workload.partitioner == "broadcast" else 1
@@ -209,6 +229,8 @@ def _limited_by(
         return f"the rate asked for, which was kept; {busy}."
     if workload.slow_consumers:
         slow = ", ".join(str(each.index) for each in workload.slow_consumers)
+        if not remote:
+            return f"the slow consumer ({slow}): producers waited for buffers; {busy}."
         if scenario.flow_control == TCP:
             return (
                 f"the slow consumer ({slow}): for want of a buffer a connection was not read for"

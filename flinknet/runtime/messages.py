@@ -124,6 +124,7 @@ class ConsumerChannelReport:
     repeated: int
     reordered: int
     taken_records_per_s: float | None = None
+    bytes_in: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import gc
 import os
 import signal
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection as Pipe
@@ -54,7 +55,7 @@ from flinknet.tasks.checkpoints import (
 )
 from flinknet.tasks.deployment import DeployedChannel
 from flinknet.tasks.partitioners import create_selector
-from flinknet.tasks.sink import delay_of, pauses_later
+from flinknet.tasks.sink import delay_of
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.recorder import TraceRecorder
 from flinknet.trace.statistics import EventStatistics
@@ -367,15 +368,20 @@ class TaskManager:
         loop = self._loop
         begun_ns, used_ns = monotonic_ns(), process_time_ns()
         waited_ns, slept_ns = loop.waited_ns, loop.slept_ns
-        milestones = [(start.measured_from_ns, self._begin_measured)]
+        milestones: list[tuple[int, Callable[[], None]]] = [
+            (start.measured_from_ns, self._begin_measured)
+        ]
         if start.measured_to_ns is not None:
             milestones.append((start.measured_to_ns, self._end_measured))
         for slow in self._scenario.workload.slow_consumers:
-            milestones += [
-                (start.measured_from_ns + slow.slow_ns, sink.free)
-                for sink in self._sinks
-                if sink.index == slow.index and slow.slow_ns is not None
-            ]
+            if slow.slow_ns is None:
+                continue
+            free_ns = start.measured_from_ns + slow.slow_ns
+            for sink in self._sinks:
+                if sink.index == slow.index:
+                    slow_down = partial(sink.set_delay, slow.delay_ns_per_record)
+                    milestones.append((start.measured_from_ns, slow_down))
+                    milestones.append((free_ns, partial(sink.set_delay, 0)))
         next_sample_ns = start.start_ns
         self._fill_meter = self._create_fill_meter()
         while not self._is_finished():
@@ -419,9 +425,6 @@ class TaskManager:
         self._taken_before = self._taken_records()
         self._unread_before_ns = self._unread_ns()
         self._measured_since_ns = monotonic_ns()
-        for sink in self._sinks:
-            if pauses_later(sink.index, self._scenario.workload.slow_consumers):
-                sink.pause()
 
     def _unread_ns(self) -> int:
         """How long sockets were not read so far, for want of a buffer; the longest time of any."""
@@ -570,6 +573,7 @@ class TaskManager:
                         sink.disorder.repeated,
                         sink.disorder.reordered,
                         self._taken_per_s.get(channel.index),
+                        int(statistics.channel_bytes_in[channel.index]),
                     )
                 )
         writing: list[tuple[int, SourceTask | RelayTask]] = [(0, each) for each in self._sources]

@@ -346,7 +346,9 @@ class Cluster:
         self.sinks.sort(key=lambda sink: sink.index)
         for slow in deployment.scenario.workload.slow_consumers:
             if slow.slow_ns is not None:
-                self.scheduler.at(self._start_ns + slow.slow_ns, partial(self._free, slow.index))
+                self.set_delay(slow.index, slow.delay_ns_per_record)
+                free = partial(self.set_delay, slow.index, 0)
+                self.scheduler.at(self._start_ns + slow.slow_ns, free)
         schedule_faults(self, self.faults, start_ns=self._start_ns)
         self._advance_checkpoints()
 
@@ -479,9 +481,9 @@ class Cluster:
             [self.gate_of[edge.index, subtask] for edge in self.deployment.inputs_of(vertex)]
         )
 
-    def _free(self, consumer: int) -> None:
-        """The time for which a consumer was asked to be slow is over."""
-        self.sinks[consumer].free()
+    def set_delay(self, consumer: int, delay_ns_per_record: int) -> None:
+        """How long a consumer takes for each record from now on."""
+        self.sinks[consumer].set_delay(delay_ns_per_record)
         self.task_managers[self.deployment.consumer_task_managers[consumer]].wake(self.now_ns)
 
     def _create_sink(self, consumer: int) -> SimulatedSink:

@@ -152,6 +152,19 @@ class Deployment:
         """Whether both ends sit on one TaskManager, so that no connection is needed."""
         return self.producer_task_manager(channel) == self.consumer_task_manager(channel)
 
+    def connections(self) -> dict[str, int]:
+        """How many channels share each TCP connection, by its name "tm-0->tm-1": from the
+        producers' TaskManager to the consumers', whose client opens it.
+        """
+        counts: dict[str, int] = {}
+        for each in self.channels:
+            if not self.is_local(each):
+                name = (
+                    f"tm-{self.producer_task_manager(each)}->tm-{self.consumer_task_manager(each)}"
+                )
+                counts[name] = counts.get(name, 0) + 1
+        return counts
+
     def is_last(self, channel: DeployedChannel) -> bool:
         """Whether what is read here leaves the job: latency ends there, and records count once."""
         return self.edges[channel.edge].target == len(self.vertices) - 1

@@ -96,9 +96,12 @@ class SinkTask:
             and (self._is_recovering or not self.is_paused)
         )
 
-    def pause(self) -> None:
-        """Read nothing from now on, until `unpause`."""
-        self.is_paused = True
+    def set_delay(self, delay_ns_per_record: int) -> None:
+        """Take so long over each record from now on; PAUSED_NS to read nothing."""
+        self.is_paused = delay_ns_per_record == PAUSED_NS
+        self._delay_ns = max(delay_ns_per_record, 1)
+        for sink in self.sinks:
+            sink.set_delay(max(delay_ns_per_record, 0))
 
     def unpause(self) -> None:
         """Read from now on."""
@@ -231,20 +234,10 @@ class SinkTask:
 
 
 def delay_of(consumer: int, slow_consumers: tuple[SlowConsumer, ...]) -> int:
-    """The delay per record of a consumer, 0 for those that are not slow, or not yet."""
-    if pauses_later(consumer, slow_consumers):
-        return 0
+    """The delay per record that a consumer begins with: 0 for those that are not slow, or only for
+    a while, which is a part of the measured one.
+    """
     for slow in slow_consumers:
         if slow.index == consumer:
-            return slow.delay_ns_per_record
+            return slow.delay_ns_per_record if slow.slow_ns is None else 0
     return 0
-
-
-def pauses_later(consumer: int, slow_consumers: tuple[SlowConsumer, ...]) -> bool:
-    """Whether a consumer works until the measured part begins, and pauses then."""
-    return any(
-        slow.index == consumer
-        and slow.delay_ns_per_record == PAUSED_NS
-        and slow.slow_ns is not None
-        for slow in slow_consumers
-    )

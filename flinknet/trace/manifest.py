@@ -43,7 +43,11 @@ class ProcessInfo:
 
 @dataclass(frozen=True, slots=True)
 class ChannelInfo:
-    """One channel of a run: the index that events carry, and who stands at its ends."""
+    """One channel of a run: the index that events carry, and who stands at its ends.
+
+    In a run with relays there are several edges: producer and consumer are subtasks of the two ends
+    of theirs. The last edge leads out.
+    """
 
     index: int
     receiver_id: str  # hex of the InputChannelID
@@ -55,6 +59,7 @@ class ChannelInfo:
     subpartition: int
     partition: str  # hex of the ResultPartitionID's partition
     is_local: bool
+    edge: int = 0  # missing where there is one only
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +90,12 @@ class RunManifest:
     schema_version: int = SCHEMA_VERSION
 
     def to_dict(self) -> dict[str, Any]:
-        """The manifest as JSON-ready plain data."""
-        return asdict(self)
+        """The manifest as JSON-ready plain data; the one edge of most runs is not named."""
+        value = asdict(self)
+        for channel in value["channels"]:
+            if not channel["edge"]:
+                del channel["edge"]
+        return value
 
     @classmethod
     def from_dict(cls, value: Any) -> RunManifest:
@@ -152,15 +161,22 @@ _ACCEPTED: dict[str, tuple[type, ...]] = {
 """JSON types that a field of this annotation takes; other fields were decoded by the caller."""
 
 
+_MAY_BE_MISSING = frozenset({"edge"})
+"""Fields that came after the first manifests; their default stands for those."""
+
+
 def _decode(cls: type[_T], value: Any, what: str) -> _T:
     if not isinstance(value, dict):
         raise TraceFormatError(f"{what} is not a JSON object")
     known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
-    for name in known.keys() - value.keys():
-        raise TraceFormatError(f"{what} lacks {name!r}")
+    for name in known:
+        if name not in value and name not in _MAY_BE_MISSING:
+            raise TraceFormatError(f"{what} lacks {name!r}")
     for name in value.keys() - known.keys():
         raise TraceFormatError(f"{what} has {name!r}, which this flinknet does not know")
     for name, field in known.items():
+        if name not in value:
+            continue
         accepted = _ACCEPTED.get(str(field.type), (object,))
         if not isinstance(value[name], accepted) or (
             isinstance(value[name], bool) and accepted == (int,)

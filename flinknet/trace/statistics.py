@@ -28,7 +28,8 @@ class EventStatistics:
     """An EventWriter that counts what passes and hands it on.
 
     Counts the events from measured_from_ns on, the drain included, which carries the last records
-    of the measured part: data buffers sent, why they left, their backlog, and credit announced.
+    of the measured part: data buffers sent, why they left, their backlog, bytes of the buffers
+    received, and credit announced.
     Backlog is summed per channel, arrays are indexed by channel.
 
     Args:
@@ -45,6 +46,7 @@ class EventStatistics:
         self.reasons = np.zeros(len(FlushReason), np.int64)
         self.credit_announced = 0
         self.credit_messages = 0
+        self.channel_bytes_in = np.zeros(channels, np.int64)
         self.channel_buffers = np.zeros(channels, np.int64)
         self.channel_backlog_sum = np.zeros(channels, np.int64)
         self.channel_backlog_max = np.zeros(channels, np.int64)
@@ -66,6 +68,8 @@ class EventStatistics:
         at_ns = rows["at_ns"]
         is_sent = (rows["point"] == TracePoint.SENT) & (at_ns >= self.measured_from_ns)
         kind = rows["kind"]
+        is_received = rows["point"] == TracePoint.RECEIVED
+        self._count_received(rows[is_received & (kind == MessageKind.BUFFER_RESPONSE)])
         credits = rows["value"][is_sent & (kind == MessageKind.ADD_CREDIT)]
         self.credit_announced += int(credits.sum())
         self.credit_messages += len(credits)
@@ -85,3 +89,9 @@ class EventStatistics:
         self.channel_buffers += np.bincount(channel, minlength=channels)
         self.channel_backlog_sum += np.bincount(channel, backlog, channels).astype(np.int64)
         np.maximum.at(self.channel_backlog_max, channel, backlog)
+
+    def _count_received(self, rows: NDArray[np.void]) -> None:
+        known = (rows["channel"] >= 0) & (rows["at_ns"] >= self.measured_from_ns)
+        channels = len(self.channel_bytes_in)
+        received = np.bincount(rows["channel"][known], rows["payload_bytes"][known], channels)
+        self.channel_bytes_in += received.astype(np.int64)

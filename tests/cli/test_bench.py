@@ -98,7 +98,7 @@ def test_the_json_holds_the_agreed_names_and_nothing_else(flinknet: Flinknet) ->
     assert list(document) == ["schema_version", "environment", "runs"]
     assert document["schema_version"] == 1
     (one,) = document["runs"]
-    assert list(one) == ["config", "workload", "measured", "warnings", "trace", "buffering"]
+    assert list(one) == ["config", "workload", "measured", "warnings", "trace", "buffering", "wiring", "blocking"]
     assert one["config"]["execution.buffer-timeout.interval"] == "100 ms"
     assert one["trace"] is None
     measured = one["measured"]

@@ -1,0 +1,80 @@
+"""The channels of a deployment as a table and as plain data, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from flinknet.results import Wiring
+
+from .console import wiring_line
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelPlace:
+    """One channel: its ends as "vertex.subtask" with their TaskManagers, and the TCP connection it
+    shares (None: it is local).
+    """
+
+    channel: int
+    edge: int
+    producer: str
+    producer_task_manager: int
+    consumer: str
+    consumer_task_manager: int
+    subpartition: int
+    connection: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedChannels:
+    """All channels of one configuration."""
+
+    name: str
+    channels: Sequence[ChannelPlace]
+    wiring: Wiring
+
+
+def channels_document(placed: Sequence[PlacedChannels]) -> dict[str, Any]:
+    """The channels as JSON-ready plain data."""
+    return {
+        "deployments": [
+            {
+                "setting": each.name,
+                "local_channels": each.wiring.local_channels,
+                "remote_channels": each.wiring.remote_channels,
+                "connections": each.wiring.connections,
+                "channels": [asdict(channel) for channel in each.channels],
+            }
+            for each in placed
+        ]
+    }
+
+
+def print_placed_channels(console: Console, placed: Sequence[PlacedChannels]) -> None:
+    """A table for each configuration: one row a channel."""
+    for each in placed:
+        table = Table(box=box.SIMPLE, title=each.name or None, title_justify="left")
+        for name in ("channel", "edge", "producer", "on", "consumer", "on", "subpartition", "over"):
+            table.add_column(name, no_wrap=True)
+        for channel in each.channels:
+            table.add_row(
+                str(channel.channel),
+                str(channel.edge),
+                channel.producer,
+                f"tm-{channel.producer_task_manager}",
+                channel.consumer,
+                f"tm-{channel.consumer_task_manager}",
+                str(channel.subpartition),
+                channel.connection or "local",
+            )
+        console.print(table)
+        console.print(Text(wiring_line(each.wiring)))
+        for connection, count in each.wiring.connections.items():
+            console.print(Text(f"  {connection}: {count} channels"))
