@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from flinknet.config import Scenario
+from flinknet.config import TCP, Scenario
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.connection import Connection
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate, UnionInputGate
@@ -18,6 +18,7 @@ from flinknet.core.producer import (
     RecordWriter,
     ResultPartitionManager,
 )
+from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.errors import FlinknetError, SimulationError, StalledError
 from flinknet.tasks import RecordBatcher, RelayTask, SinkTask, SourceTask
 from flinknet.tasks.assembly import (
@@ -297,6 +298,9 @@ class Cluster:
             {each.receiver_id: each.index for each in self.deployment.channels},
             partition_request_timeout_ns=scenario.network.partition_request_timeout_ns,
         )
+        if scenario.flow_control == TCP:
+            marks = WriteWaterMarks.classic(scenario.network.segment_size_bytes)
+            producer.batch_bytes = marks.high_bytes + 1
         consumer = create_consumer_connection(
             scenario.flow_control, f"tm-{upstream}", self._probes[downstream]
         )
