@@ -1,0 +1,165 @@
+"""Connections of whole runs: sockets of the processes, TLS, and a TaskManager that is killed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from flinknet.certificates.generate import generate, settings_for
+from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
+from flinknet.errors import ConfigError, RunFailedError
+from flinknet.options import network_config
+from flinknet.results import Progress, RunResult
+from flinknet.runtime.launcher import run_scenario
+from flinknet.trace import open_run
+from flinknet.trace.verify import verify_run
+
+pytestmark = pytest.mark.socket
+
+MS = 1_000_000
+LONG_NS = 60_000 * MS
+
+
+def scenario_of(network: NetworkConfig = NetworkConfig(), **workload: object) -> Scenario:  # noqa: B008
+    plain = WorkloadConfig(producers=2, consumers=2, warmup_ns=20 * MS)
+    return Scenario(
+        network=replace(network, buffer_timeout_ns=5 * MS),
+        workload=replace(plain, **workload),  # type: ignore[arg-type]
+    )
+
+
+def run(scenario: Scenario, watch: Callable[[Progress], None] | None = None) -> RunResult:
+    return run_scenario(scenario, out_dir=None, trace=False, on_progress=watch)
+
+
+class Looked(Exception):
+    """Ends a run once what was to be seen was seen."""
+
+
+def while_measuring(look: Callable[[dict[str, psutil.Process]], None]) -> None:
+    """Look at the processes of a run by name, in the middle of it."""
+
+    def watch(progress: Progress) -> None:
+        if progress.phase == "measuring":
+            children = multiprocessing.active_children()
+            look({child.name: psutil.Process(child.pid) for child in children})
+            raise Looked
+
+    with pytest.raises(Looked):
+        run(scenario_of(rate_per_s=1000.0, duration_ns=LONG_NS), watch)
+
+
+@pytest.mark.row("S062")
+@pytest.mark.row("S079")
+def test_each_task_manager_listens_once_and_channels_share_one_connection() -> None:
+    def look(processes: dict[str, psutil.Process]) -> None:
+        sockets = {name: each.net_connections("tcp") for name, each in processes.items()}
+        listening = {
+            name: [each.laddr.port for each in found if each.status == psutil.CONN_LISTEN]
+            for name, found in sockets.items()
+        }
+        assert [len(ports) for ports in listening.values()] == [1, 1]
+        outgoing = [
+            each.raddr.port
+            for each in sockets["tm-1"]
+            if each.status == psutil.CONN_ESTABLISHED and each.raddr.port in listening["tm-0"]
+        ]
+        assert outgoing == listening["tm-0"]  # four channels, one connection
+        assert len(sockets["tm-0"]) == 2
+
+    while_measuring(look)
+
+
+@pytest.mark.row("S068")
+def test_the_thread_of_a_task_manager_is_named_after_its_port() -> None:
+    def look(processes: dict[str, psutil.Process]) -> None:
+        for process in processes.values():
+            (port,) = {
+                each.laddr.port
+                for each in process.net_connections("tcp")
+                if each.status == psutil.CONN_LISTEN
+            }
+            name = Path(f"/proc/{process.pid}/task/{process.pid}/comm").read_text().strip()
+            assert name == f"flinknet:{port}"
+
+    while_measuring(look)
+
+
+@pytest.mark.row("S072")
+@pytest.mark.parametrize("pem", [False, True], ids=["pkcs12", "pem"])
+def test_every_record_arrives_over_tls(tmp_path: Path, pem: bool) -> None:
+    generate(tmp_path, "a secret")
+    network, _ = network_config(settings_for(tmp_path, "a secret", pem=pem))
+    result = run(scenario_of(network, records=3000))
+    assert result.measured.records == 6000
+
+
+@pytest.mark.row("S072")
+def test_a_run_without_its_certificate_is_refused_with_the_key(tmp_path: Path) -> None:
+    network = replace(NetworkConfig(), ssl_internal_enabled=True)
+    with pytest.raises(ConfigError, match=r"internal\.keystore is missing.*flinknet certificates"):
+        run(scenario_of(network, records=10))
+
+
+def test_a_run_whose_certificate_its_own_side_does_not_trust_says_so(tmp_path: Path) -> None:
+    for name in ("ours", "theirs"):
+        generate(tmp_path / name, "a secret")
+    settings = settings_for(tmp_path / "ours", "a secret")
+    settings["security.ssl.internal.truststore"] = str(tmp_path / "theirs" / "truststore.p12")
+    network, _ = network_config(settings)
+    with pytest.raises(RunFailedError, match="certificate is not trusted"):
+        run(scenario_of(network, records=10))
+
+
+def test_passwords_are_in_no_file_of_a_run(tmp_path: Path) -> None:
+    generate(tmp_path / "set", "a secret of mine")
+    network, _ = network_config(settings_for(tmp_path / "set", "a secret of mine"))
+    run_scenario(scenario_of(network, records=100), out_dir=tmp_path / "run", trace=True)
+    files = [path.read_bytes() for path in (tmp_path / "run").iterdir()]
+    assert files
+    assert not any(b"a secret of mine" in data for data in files)
+
+
+@pytest.mark.row("S100")
+@pytest.mark.parametrize(("victim", "other"), [("tm-0", "tm-1"), ("tm-1", "tm-0")])
+def test_when_one_is_killed_the_other_tells_peer_and_channels_and_traces_are_readable(
+    tmp_path: Path, victim: str, other: str
+) -> None:
+    killed: list[int] = []
+
+    def kill(progress: Progress) -> None:
+        if progress.phase == "measuring" and progress.records > 2000 and not killed:
+            for process in multiprocessing.active_children():
+                if process.name == victim:
+                    assert process.pid is not None
+                    killed.append(process.pid)
+                    os.kill(process.pid, signal.SIGKILL)
+
+    scenario = scenario_of(rate_per_s=5000.0, duration_ns=LONG_NS)
+    with pytest.raises(RunFailedError) as caught:
+        run_scenario(scenario, out_dir=tmp_path, trace=True, on_progress=kill)
+    assert multiprocessing.active_children() == []
+    text = str(caught.value)
+    assert "\n" not in text
+    assert f"{victim} (pid {killed[0]}) died in mid-run, killed by signal 9. " in text
+    assert re.search(
+        rf"{other}: the connection (to|from) {victim} at 127\.0\.0\.1:\d+ was (closed|reset) by it;"
+        r" that task manager may be lost\. Failed channels: 0, 1, 2, 3\. ",
+        text,
+    )
+    assert text.endswith(f"What was recorded is in {tmp_path}")
+    verified = verify_run(open_run(tmp_path))
+    assert verified.events > 0
+    assert {finding.file for finding in verified.findings} <= {f"{victim}.fnt", None}
+    for reader in open_run(tmp_path).readers():
+        with reader:
+            assert sum(len(events) for events in reader.events()) > 0
+            assert reader.is_whole or reader.path.stem == victim
