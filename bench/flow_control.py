@@ -1,0 +1,139 @@
+"""flow_control: what credit costs, beside the flow control before Flink 1.5, in virtual time.
+
+The same stack, tasks and link in both modes, in the simulator: the numbers are the protocol's own
+and do not depend on the machine. Times count from the first data buffer that leaves.
+
+    python bench/flow_control.py [--latency 1ms]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from measure import print_table
+
+from flinknet.config import (
+    FLOW_CONTROLS,
+    NetworkConfig,
+    RecordSize,
+    Scenario,
+    SlowConsumer,
+    WorkloadConfig,
+)
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.simulator.cluster import START_NS, TYPICAL_COSTS, Cluster
+from flinknet.simulator.link import LinkSettings
+from flinknet.units import human_duration, parse_duration_ns
+
+RECORD_BYTES = 1000
+BURST_RECORDS = 20_000
+SLOW_RATE_PER_S = 10_000
+SOCKETS = LinkSettings(capacity_bytes=1 << 20, receive_capacity_bytes=1 << 19)
+"""Buffers of both sockets; without credit the writer waits when these are full, too."""
+
+WINDOW_BUFFERS = 16
+"""Full speed is the best rate over so many buffers."""
+
+
+class Messages:
+    """A probe that keeps of each message what is measured: (instant, point, kind, is data)."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int, int, bool]] = []
+
+    def record(
+        self, at_ns: int, _channel: int, point: int, kind: int, data_type: int, *_: int
+    ) -> None:
+        """Note one event."""
+        self.seen.append((at_ns - START_NS, point, kind, kind == 0 and data_type == 1))
+
+    def count(self, is_wanted: Callable[[int, int, bool], bool]) -> int:
+        """How many there are of a kind."""
+        return sum(is_wanted(point, kind, is_data) for _, point, kind, is_data in self.seen)
+
+    def instants(self, wanted_point: int) -> Iterator[int]:
+        """When data buffers passed a point, or when a writer's point was noted."""
+        for at_ns, point, _, is_data in self.seen:
+            if point == wanted_point and (is_data or point >= TracePoint.WRITER_WAITS):
+                yield at_ns
+
+
+def run(
+    flow_control: str, latency_ns: int, *, rate_per_s: float, slow: tuple[SlowConsumer, ...]
+) -> Messages:
+    """One producer and one consumer over a link with this latency, to the end."""
+    messages = Messages()
+    scenario = Scenario(
+        network=NetworkConfig(),
+        workload=WorkloadConfig(
+            rate_per_s=rate_per_s,
+            record_size=RecordSize(RECORD_BYTES, RECORD_BYTES),
+            records=BURST_RECORDS,
+            slow_consumers=slow,
+        ),
+        flow_control=flow_control,
+    )
+    costs = replace(TYPICAL_COSTS, transit_ns=latency_ns + TYPICAL_COSTS.send_ns_per_message)
+    Cluster.of_scenario(scenario, costs, probes=(messages, messages), link=SOCKETS).run_until_idle()
+    return messages
+
+
+def add_credits_per_buffer(burst: Messages) -> float:
+    """AddCredit messages for each data buffer that was sent."""
+    credits = burst.count(
+        lambda point, kind, _: kind == MessageKind.ADD_CREDIT and point == TracePoint.SENT
+    )
+    return credits / burst.count(lambda point, _, is_data: is_data and point == TracePoint.SENT)
+
+
+def time_to_full_speed_ns(burst: Messages) -> int:
+    """Until buffers of a burst arrive at nine tenths of the best rate that they ever arrive at."""
+    arrivals = list(burst.instants(TracePoint.RECEIVED))
+    spans = [b - a for a, b in zip(arrivals, arrivals[WINDOW_BUFFERS:], strict=False)]
+    best = min(spans)
+    at_ns = next(arrivals[i] for i, span in enumerate(spans) if span * 0.9 <= best)
+    return at_ns - next(burst.instants(TracePoint.SENT))
+
+
+def time_until_the_writer_waits_ns(slowed: Messages) -> int:
+    """Until the writer waits for a buffer for the first time since data has arrived: at the very
+    start the channel waits for the word that its consumer is ready.
+    """
+    from_ns = next(slowed.instants(TracePoint.RECEIVED))
+    at_ns = next(each for each in slowed.instants(TracePoint.WRITER_WAITS) if each > from_ns)
+    return at_ns - next(slowed.instants(TracePoint.SENT))
+
+
+def main() -> None:
+    """Measure both modes and print them side by side."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--latency", default="1ms", help="of the link, one way [default: 1ms]")
+    latency_ns = parse_duration_ns(parser.parse_args().latency, "--latency", bare_unit=None)
+    rows = []
+    for flow_control in FLOW_CONTROLS:
+        burst = run(flow_control, latency_ns, rate_per_s=0.0, slow=())
+        slow = SlowConsumer(0, round(1e9 / SLOW_RATE_PER_S))
+        slowed = run(flow_control, latency_ns, rate_per_s=2.0 * SLOW_RATE_PER_S, slow=(slow,))
+        rows.append(
+            (
+                flow_control,
+                f"{add_credits_per_buffer(burst):.3f}",
+                human_duration(time_to_full_speed_ns(burst)),
+                human_duration(time_until_the_writer_waits_ns(slowed)),
+            )
+        )
+    print_table(
+        (
+            "flow control",
+            "AddCredits per buffer",
+            "burst at full speed after",
+            "writer first waits after",
+        ),
+        rows,
+    )
+
+
+if __name__ == "__main__":
+    main()
