@@ -97,7 +97,9 @@ def partition_of(
 
 
 def producer_of(
-    *partitions: PipelinedResultPartition, probe: Probe | None = None
+    *partitions: PipelinedResultPartition,
+    probe: Probe | None = None,
+    partition_request_timeout_ns: int = REQUEST_TIMEOUT_NS,
 ) -> tuple[ProducerConnection, ResultPartitionManager]:
     """A producer's connection that serves these partitions."""
     manager = ResultPartitionManager()
@@ -107,7 +109,7 @@ def producer_of(
         manager,
         probe or NullProbe(),
         {RECEIVER: 0},
-        partition_request_timeout_ns=REQUEST_TIMEOUT_NS,
+        partition_request_timeout_ns=partition_request_timeout_ns,
     )
     return connection, manager
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from flinknet.config import TCP
 from flinknet.core.connection import Connection
 from flinknet.core.consumer import ConsumerConnection
+from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
 from flinknet.core.probe import Probe
 from flinknet.core.producer import ProducerConnection, ResultPartitionManager
 from flinknet.core.water_marks import WriteWaterMarks
@@ -43,6 +44,7 @@ class DataProtocol:
         *,
         partition_request_timeout_ns: int,
         segment_size_bytes: int,
+        request_backoff: RequestBackoffPolicy | None = None,
     ) -> None:
         self._flow_control = flow_control
         self._partitions = partitions
@@ -50,6 +52,7 @@ class DataProtocol:
         self._channel_of = channel_of
         self._partition_request_timeout_ns = partition_request_timeout_ns
         self._classic_segment_bytes = segment_size_bytes if flow_control == TCP else None
+        self._request_backoff = request_backoff or RequestBackoffPolicy()
         self.tls: Tls | None = None
 
     def server_connection(self) -> ProducerConnection:
@@ -68,7 +71,9 @@ class DataProtocol:
 
     def client_connection(self, peer: str) -> ConsumerConnection:
         """The consumer's end of a connection to `peer`."""
-        return create_consumer_connection(self._flow_control, peer, self._probe)
+        connection = create_consumer_connection(self._flow_control, peer, self._probe)
+        connection.request_backoff = self._request_backoff
+        return connection
 
     def outermost(self, connection: Connection, *, is_server: bool) -> Connection:
         """What the driver is given: the connection itself, or TLS around it."""

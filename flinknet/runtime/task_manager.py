@@ -43,6 +43,7 @@ from flinknet.tasks.assembly import (
     create_partition,
     create_relay,
     input_of,
+    request_backoff_of,
     segments_of,
 )
 from flinknet.tasks.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
@@ -124,6 +125,7 @@ class TaskManager:
             {channel.receiver_id: channel.index for channel in self._deployment.channels},
             partition_request_timeout_ns=self._network.partition_request_timeout_ns,
             segment_size_bytes=self._network.segment_size_bytes,
+            request_backoff=request_backoff_of(self._network),
         )
         self._connections = ConnectionManager(self._network, self._loop, protocol, monotonic_ns)
         self._stages: BlockingStages | None = None
@@ -489,6 +491,10 @@ class TaskManager:
         for client in self._connections.client_factory.connections:
             if client.error is not None:
                 raise client.error
+        for gate in self._gates.values():
+            for channel in gate.channels:
+                if channel.error is not None:
+                    raise channel.error
         for accepted in self._connections.server.accepted:
             if accepted.connection.loss is not None:
                 raise self._loss_of(accepted)

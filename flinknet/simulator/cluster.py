@@ -26,6 +26,7 @@ from flinknet.tasks.assembly import (
     create_partition,
     create_relay,
     input_of,
+    request_backoff_of,
 )
 from flinknet.tasks.checkpoint_coordinator import AbortCheckpoint, Answer, CheckpointCoordinator
 from flinknet.tasks.checkpoints import (
@@ -304,6 +305,7 @@ class Cluster:
         consumer = create_consumer_connection(
             scenario.flow_control, f"tm-{upstream}", self._probes[downstream]
         )
+        consumer.request_backoff = request_backoff_of(scenario.network)
         self.producer_connections.append(producer)
         self.consumer_connections.append(consumer)
         ends = (

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from flinknet.config import NetworkConfig
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.consumer import (
     ConsumerConnection,
@@ -17,6 +18,7 @@ from flinknet.core.consumer import (
     UnionInputGate,
 )
 from flinknet.core.consumer.decompression import DecompressingInputGate
+from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
 from flinknet.core.probe import NullProbe, Probe
 from flinknet.core.producer import (
     BROADCAST,
@@ -112,6 +114,7 @@ def create_gate(
     network = deployment.scenario.network
     buffers = buffers_of_gate(deployment.scenario, len(deployed))
     pool = memory.create_buffer_pool(buffers.pool.required_buffers, buffers.pool.max_buffers)
+    backoff = request_backoff_of(network)
     codec = CompressionCodec(network.compression_codec)
     gate = SingleInputGate(index, channels=len(deployed), pool=pool)
     if deployment.scenario.workload.is_blocking and codec is not CompressionCodec.NONE:
@@ -136,6 +139,8 @@ def create_gate(
                 position,
                 partitions,
                 probe or NullProbe(),
+                initial_backoff_ns=backoff.initial_ns,
+                max_backoff_ns=backoff.max_ns,
             )
         return RemoteInputChannel(
             each.index,
@@ -152,6 +157,15 @@ def create_gate(
 
     gate.set_channels([create(position, each) for position, each in enumerate(deployed)])
     return gate
+
+
+def request_backoff_of(network: NetworkConfig) -> RequestBackoffPolicy:
+    """How patiently partitions are asked for that are not there."""
+    return RequestBackoffPolicy(
+        network.request_backoff_initial_ms * 1_000_000,
+        network.request_backoff_max_ms * 1_000_000,
+        network.partition_request_timeout_ns,
+    )
 
 
 def input_of(gates: Sequence[SingleInputGate]) -> SingleInputGate | UnionInputGate:

@@ -42,6 +42,7 @@ from flinknet.errors import (
 )
 
 from .input_channel import RemoteInputChannel
+from .request_backoff import RequestBackoff, RequestBackoffPolicy
 
 _SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
 _BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
@@ -74,6 +75,9 @@ class ConsumerConnection:
         self._unsent_requests: list[RemoteInputChannel] = []
         self._are_requests_handed_over = False
         self._is_disposed = False
+        self.request_backoff = RequestBackoffPolicy()
+        self._backoffs: dict[bytes, RequestBackoff] = {}
+        self._repetitions: dict[bytes, int] = {}
         self.references = 0
         self.is_reusable = True
         self.error: FlinknetError | None = None
@@ -88,6 +92,9 @@ class ConsumerConnection:
             return
         self._channels[channel.receiver_id] = channel
         channel.connection = self
+        self._send_request(channel)
+
+    def _send_request(self, channel: RemoteInputChannel) -> None:
         request = PartitionRequest(
             channel.partition_id,
             ResultSubpartitionIndexSet(channel.subpartition, channel.subpartition),
@@ -188,11 +195,18 @@ class ConsumerConnection:
         return out
 
     def next_deadline_ns(self) -> int | None:
-        """The consumer side has no deadlines of its own."""
-        return None
+        """When the first request for a partition that was not found is to be repeated."""
+        return min(self._repetitions.values()) if self._repetitions else None
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Nothing is ever due."""
+        """Repeat the requests that are due."""
+        self._now_ns = now_ns
+        due = [each for each, due_ns in self._repetitions.items() if now_ns >= due_ns]
+        for receiver_id in due:
+            del self._repetitions[receiver_id]
+            channel = self._channels.get(receiver_id)
+            if channel is not None and channel.error is None:
+                self._send_request(channel)
 
     # What channels ask for (input_channel.CreditSender)
 
@@ -367,9 +381,22 @@ class ConsumerConnection:
             return
         self._note(_RECEIVED, MessageKind.ERROR_RESPONSE, channel.index)
         if cause.class_name.endswith(".PartitionNotFoundException"):
-            self._fail_channel(channel, PartitionNotFoundError(f"{self.peer}: {text}"))
+            self._repeat_request(channel, PartitionNotFoundError(f"{self.peer}: {text}"))
         else:
             self._fail_channel(channel, ProducerFailedError(f"{self.peer}: {text}"))
+
+    def _repeat_request(self, channel: RemoteInputChannel, error: PartitionNotFoundError) -> None:
+        """The producer does not have the partition: ask again, or fail this channel alone."""
+        backoff = self._backoffs.setdefault(
+            channel.receiver_id, RequestBackoff(self.request_backoff)
+        )
+        delay_ns = backoff.next_delay_ns()
+        if delay_ns is None:
+            self._fail_channel(channel, error)
+        elif delay_ns:
+            self._repetitions[channel.receiver_id] = self._now_ns + delay_ns
+        else:
+            self._send_request(channel)
 
     def _fail_channel(self, channel: RemoteInputChannel, error: FlinknetError) -> None:
         self._channel = None

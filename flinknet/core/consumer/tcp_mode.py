@@ -74,12 +74,12 @@ class TcpConsumerConnection(ConsumerConnection):
         super().receive_eof(now_ns=now_ns, error=error)
 
     def next_deadline_ns(self) -> int | None:
-        """At once when a buffer was recycled for what is staged, else never."""
-        return 0 if self._is_due else None
+        """At once when a buffer was recycled for what is staged."""
+        return 0 if self._is_due else super().next_deadline_ns()
 
     def handle_deadline(self, *, now_ns: int) -> None:
         """Hand what is staged to the channels, until a buffer is missing again."""
-        self._now_ns = now_ns
+        super().handle_deadline(now_ns=now_ns)
         self._is_due = False
         staged = self._staged
         while staged:

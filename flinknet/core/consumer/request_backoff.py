@@ -1,0 +1,54 @@
+"""RequestBackoff: whether and when a request for a partition that was not found is repeated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBackoffPolicy:
+    """How patient channels are.
+
+    Attributes:
+        initial_ns: taskmanager.network.request-backoff.initial; 0 for no repetition.
+        max_ns: taskmanager.network.request-backoff.max.
+        listener_timeout_ns: how long producers let an early request wait before they refuse it; 0
+            where they refuse at once.
+    """
+
+    initial_ns: int = 100 * _MS
+    max_ns: int = 10_000 * _MS
+    listener_timeout_ns: int = 10_000 * _MS
+
+
+class RequestBackoff:
+    """The state of one channel (Flink: InputChannel and RemoteInputChannel.increaseBackoff).
+
+    Where producers let requests wait, a refusal comes late already: the request is repeated at
+    once, as long as the waits add up to less than twice the maximum; by default that is once. Where
+    they refuse at once, as before Flink 1.19, it is repeated after the initial delay, then after
+    twice that and so on up to the maximum, and no more after that.
+
+    Differs from Flink 2.x, which with a time-out of 0 lets requests wait without an end: here 0
+    brings the older behaviour.
+    """
+
+    __slots__ = ("_current_ns", "_policy")
+
+    def __init__(self, policy: RequestBackoffPolicy) -> None:
+        self._policy = policy
+        self._current_ns = 0
+
+    def next_delay_ns(self) -> int | None:
+        """How long to wait before the next repetition, None if there is none any more."""
+        policy = self._policy
+        if policy.listener_timeout_ns > 0:
+            self._current_ns += policy.listener_timeout_ns
+            return 0 if self._current_ns < 2 * policy.max_ns else None
+        if policy.initial_ns <= 0 or self._current_ns >= policy.max_ns:
+            return None
+        doubled_ns = 2 * self._current_ns or policy.initial_ns
+        self._current_ns = min(doubled_ns, policy.max_ns)
+        return self._current_ns
