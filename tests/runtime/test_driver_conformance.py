@@ -33,6 +33,7 @@ class Endless:
         self.deadlines_ns: list[int] = []
         self.instants_ns: list[int] = []
         self.fails_at: int | None = None
+        self.stops_at: int | None = None
         self._memory = bytearray(max(SIZES))
         self._sent = 0
         self._turn = 0
@@ -42,6 +43,8 @@ class Endless:
         self.received += data
         if self.fails_at is not None and len(self.received) >= self.fails_at:
             raise RemoteProtocolError("garbage")
+        if self.stops_at is not None and len(self.received) >= self.stops_at:
+            self.wants_data = False
 
     def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
         self.instants_ns.append(now_ns)
@@ -71,6 +74,8 @@ class Endless:
     def handle_deadline(self, *, now_ns: int) -> None:
         self.deadlines_ns.append(now_ns)
         self.deadline_ns = None
+        self.stops_at = None
+        self.wants_data = True
 
 
 PATTERN = bytes(range(251)) * 5000
@@ -136,6 +141,9 @@ class LinkDriver:
             if only in (None, side):
                 end.receive(now_ns=self.now_ns)
                 end.pump(now_ns=self.now_ns)
+                deadline_ns = end.connection.next_deadline_ns()
+                if deadline_ns is not None and deadline_ns <= self.now_ns:
+                    end.connection.handle_deadline(now_ns=self.now_ns)
 
     def close(self, side: int) -> None:
         for end in (self.ends[side], self.ends[1 - side]):
@@ -197,6 +205,27 @@ def test_a_connection_is_asked_for_more_only_when_its_last_bytes_were_taken(join
     for start in range(0, total, 251 * 4000):
         size = min(251 * 4000, total - start)
         assert second.received[start : start + size] == expected_bytes(start, size)
+
+
+@pytest.mark.row("S074")
+def test_a_connection_that_wants_no_data_is_not_read_until_it_does_again(join: Joined) -> None:
+    total = 20_000_000
+    first, second = Endless(total), Endless(1000)
+    second.stops_at = 500_000
+    driver = join(first, second)
+    drive(driver, lambda: not second.wants_data)
+    stopped_at = len(second.received)
+    for _ in range(100):
+        driver.turn()
+    assert len(second.received) == stopped_at
+    left = first.left_bytes
+    assert left > 0  # both sockets are full, and the sender has stopped
+    driver.turn()
+    assert first.left_bytes == left
+    assert len(first.received) == 1000  # the other direction goes on
+    second.deadline_ns = 0
+    drive(driver, lambda: len(second.received) == total)
+    assert second.received[-1000:] == expected_bytes(total - 1000, 1000)
 
 
 def test_the_clock_never_goes_back(join: Joined) -> None:
@@ -348,3 +377,27 @@ def test_a_task_that_waits_for_buffers_is_stepped_again_when_some_were_sent(
     # Nothing comes back from the other side, so a loop without a blocked task sleeps.
     assert (loop.slept_ns == 0) is is_blocked
     driver.end()
+
+
+@pytest.mark.socket
+def test_tasks_have_a_turn_at_once_after_a_deadline(
+    tcp: tuple[Endless, Endless, TcpDriver],
+) -> None:
+    first, _, driver = tcp
+    turns = []
+
+    class Task:
+        is_blocked = False
+
+        def step(self, *, now_ns: int) -> int | None:
+            turns.append(len(first.deadlines_ns))
+            return None
+
+    loop = driver.loops[0]
+    loop.tasks = (Task(),)
+    first.deadline_ns = 0
+    loop.run_once(until_ns=None)  # with nothing to wait for it would sleep
+    begun = loop.slept_ns
+    loop.run_once(until_ns=0)
+    assert begun == 0
+    assert turns == [0, 1]
