@@ -14,7 +14,10 @@ from flinknet.results import RunResult
 SCHEMA_VERSION = 1
 """Version of the documents; history: 1, the first."""
 
-_RUN_FIELDS = ("config", "workload", "measured", "warnings", "trace", "buffering", "blocking")
+_RUN_FIELDS = (
+    *("config", "workload", "measured", "warnings", "trace"),
+    *("wiring", "buffering", "blocking"),
+)
 
 
 def bench_document(environment: Mapping[str, Any], results: Sequence[RunResult]) -> dict[str, Any]:

@@ -62,7 +62,10 @@ class RunDescription:
 
     def to_dict(self) -> dict[str, Any]:
         """The description as JSON-ready plain data."""
-        return asdict(self)
+        described = asdict(self)
+        if self.manifest is not None:
+            described["manifest"] = self.manifest.to_dict()
+        return described
 
 
 def describe_run(run: Run) -> RunDescription:
