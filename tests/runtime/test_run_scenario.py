@@ -237,8 +237,11 @@ def test_a_port_in_use_is_told_before_anything_runs() -> None:
 
 def test_too_little_network_memory_is_a_configuration_error_with_the_numbers() -> None:
     network = NetworkConfig(network_memory_bytes=8 * 32 * 1024)
-    with pytest.raises(ConfigError, match=r"of 8 buffers .*taskmanager\.memory\.network"):
-        run(scenario_of(1, 8, records=10, network=network))
+    seen: list[Progress] = []
+    words = r"requires 24 .* has 8 of 32kb; set taskmanager\.memory\.network\.min to 768kb"
+    with pytest.raises(ConfigError, match=words):
+        run(scenario_of(1, 8, records=10, network=network), seen.append)
+    assert seen == [], "nothing was started"
 
 
 @pytest.mark.parametrize(
