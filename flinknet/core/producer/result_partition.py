@@ -169,6 +169,10 @@ class BufferWritingResultPartition:
                 elif self._desired_bytes(channel) < builder.capacity_bytes:
                     end = record_end  # the buffer is trimmed when the rest of the record is in it
             start = builder.written_bytes
+            if not is_available:
+                missing = record_end - position - builder.capacity_bytes + start
+                if missing >= 0:  # the rest of the segment first, then another buffer
+                    builder.trim(builder.capacity_bytes + missing + 1)
             reached = position + builder.capacity_bytes - start
             if reached > end:
                 reached = end

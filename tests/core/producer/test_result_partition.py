@@ -99,6 +99,41 @@ def test_buffers_have_the_desired_size_but_a_new_record_gets_room_for_itself() -
     assert written_bytes(partition) == [40, 70, 100, 30]
 
 
+@pytest.mark.row("S027")
+@pytest.mark.parametrize(
+    ("pool_buffers", "sizes"),
+    [
+        (4, [70]),  # there are more buffers: the one that is full is closed
+        (1, []),  # there are none: the rest of the segment is used before another is asked for
+    ],
+)
+def test_without_buffers_to_be_had_a_trimmed_one_grows_again(
+    pool_buffers: int, sizes: list[int]
+) -> None:
+    partition, _ = partition_of(buffers=4, pool_buffers=pool_buffers)
+    subpartition = partition.subpartitions[0]
+    subpartition.buffer_size_bytes = 40
+    partition.emit(0, records_of([70]))
+    finished = [
+        consumer.seen_bytes
+        for consumer in queue_of(subpartition)
+        if consumer.look() is None and consumer.is_finished
+    ]
+    assert finished == sizes
+    assert polled(subpartition) == [record_bytes([70])]
+
+
+@pytest.mark.row("S027")
+def test_a_record_that_is_longer_than_a_trimmed_buffer_fills_its_segment_first() -> None:
+    partition, memory = partition_of(buffers=3, pool_buffers=1, max_overdraft_buffers=2)
+    subpartition = partition.subpartitions[0]
+    subpartition.buffer_size_bytes = 40
+    # the only buffer goes to the first 100 bytes, overdraft to the rest, trimmed to no less
+    partition.emit(0, records_of([130]))
+    partition.flush_all()
+    assert [len(each) for each in polled(subpartition)] == [100, 30]
+
+
 @pytest.mark.row("S024")
 def test_a_broadcast_record_lies_in_one_segment_that_returns_after_the_last_reader() -> None:
     partition, memory = partition_of(4)
