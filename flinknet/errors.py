@@ -171,7 +171,7 @@ def failed_channels(channels: Sequence[int]) -> str:
     """Which channels failed, in words; many are not all named."""
     named = ", ".join(str(each) for each in channels[:CHANNELS_NAMED])
     more = f" and {len(channels) - CHANNELS_NAMED} more" if len(channels) > CHANNELS_NAMED else ""
-    return f"Failed channels: {named or 'none'}{more}"
+    return f"Failed channels: {named}{more}"
 
 
 class LocalTransportError(TransportError):

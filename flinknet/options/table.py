@@ -75,9 +75,9 @@ taskmanager.bind-host | S | unset | unset |  |
 taskmanager.network.bind-policy | E ip name | ip | ip |  |
 taskmanager.data.ssl.enabled | B | true | true |  |
 taskmanager.network.netty.client.connectTimeoutSec | T >=1 | 120 | 120 | taskmanager.net.client.connectTimeoutSec |
-taskmanager.network.netty.client.tcp.keepIdleSec | I | unset | unset |  |
-taskmanager.network.netty.client.tcp.keepIntervalSec | I | unset | unset |  |
-taskmanager.network.netty.client.tcp.keepCount | I | unset | unset |  |
+taskmanager.network.netty.client.tcp.keepIdleSec | I >=1 | unset | unset |  |
+taskmanager.network.netty.client.tcp.keepIntervalSec | I >=1 | unset | unset |  |
+taskmanager.network.netty.client.tcp.keepCount | I >=1 | unset | unset |  |
 taskmanager.network.retries | I >=0 | 0 | 0 |  |
 taskmanager.network.tcp-connection.enable-reuse-across-jobs | B | true | true |  |
 taskmanager.network.max-num-tcp-connections | I >=1 | 1 | fixed 1 |  |

@@ -73,7 +73,8 @@ def accept(server: socket.socket) -> socket.socket:
 def connect(address: tuple[str, int], network: NetworkConfig) -> socket.socket:
     """A non-blocking socket that is connecting, with Flink's client options.
 
-    Raises: TransportError when it fails at once.
+    Raises: TransportError when it fails at once; ConfigError for a keep-alive that the system does
+        not take.
     """
     sock = _open(address[0])
     try:
@@ -118,15 +119,26 @@ def _open(host: str) -> socket.socket:
 
 
 def _set_keep_alive(sock: socket.socket, network: NetworkConfig) -> None:
-    """Keep-alive is always on; its three numbers are the system's unless configured."""
+    """Keep-alive is always on; its three numbers are the system's unless configured.
+
+    Raises: ConfigError for a number that the system does not take.
+    """
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (
-        ("TCP_KEEPIDLE", network.keep_alive_idle_s),
-        ("TCP_KEEPINTVL", network.keep_alive_interval_s),
-        ("TCP_KEEPCNT", network.keep_alive_count),
+    for name, option, value in (
+        ("keepIdleSec", "TCP_KEEPIDLE", network.keep_alive_idle_s),
+        ("keepIntervalSec", "TCP_KEEPINTVL", network.keep_alive_interval_s),
+        ("keepCount", "TCP_KEEPCNT", network.keep_alive_count),
     ):
-        if value is not None:
+        if value is None:
+            continue
+        try:
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+        except (OSError, AttributeError):
+            sock.close()
+            raise ConfigError(
+                f"taskmanager.network.netty.client.tcp.{name}: this system does not take {value};"
+                " leave it out to have the system's own"
+            ) from None
 
 
 def _set_buffer_sizes(sock: socket.socket, network: NetworkConfig) -> None:

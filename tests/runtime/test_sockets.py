@@ -161,6 +161,21 @@ def test_keep_alive_is_the_systems_where_nothing_is_configured() -> None:
             assert keep_alive_of(client) == [*system[:2], system[2] + 1]
 
 
+@pytest.mark.row("S066")
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("keep_alive_idle_s", "keepIdleSec"),
+        ("keep_alive_interval_s", "keepIntervalSec"),
+        ("keep_alive_count", "keepCount"),
+    ],
+)
+def test_a_number_that_the_system_does_not_take_is_named(name: str, key: str) -> None:
+    network = replace(NETWORK, **{name: 1_000_000})
+    with pytest.raises(ConfigError, match=rf"tcp\.{key}: this system does not take 1000000"):
+        connect((HOST, 1), network)
+
+
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
 def test_too_many_open_files_are_told_as_such(code: int) -> None:
     error = connect_error(code)

@@ -152,7 +152,9 @@ class ConsumerConnection:
         text = f"the connection to {self.peer} {error}"
         if isinstance(error, RemoteTransportError):
             text += "; that task manager may be lost"
-        self._fail_all(type(error)(f"{text}. {failed_channels(channels)}", self.peer, channels))
+        if channels:
+            text += f". {failed_channels(channels)}"
+        self._fail_all(type(error)(text, self.peer, channels))
 
     def data_to_send(self, *, now_ns: int) -> Sequence[bytes | memoryview]:
         """Requests and notices, then one AddCredit for each channel with something to announce."""
