@@ -1,5 +1,7 @@
 """FillMeter: the six buffering places as one TaskManager sees them, its own halves of them; and
 FillTimeline, which puts the halves together again.
+
+What the receiver's kernel has and has not acknowledged yet counts in both sockets.
 """
 
 from __future__ import annotations
@@ -154,7 +156,7 @@ class FillTimeline:
                     is_writing=all(each.is_writing for each in known.values()),
                 )
             )
-        return Buffering(total, tuple(whole[:: 1 + (len(whole) - 1) // SAMPLES_MAX]))
+        return Buffering(total, tuple(whole[:: 1 + max(0, len(whole) - 1) // SAMPLES_MAX]))
 
 
 def _innermost(connection: Connection) -> Connection:

@@ -44,7 +44,8 @@ class ProgressMeter:
                 channel.records, channel.at_ns = each.records, now_ns
             else:
                 channel.backlog_buffers = each.backlog_buffers
-                channel.credits_available = each.credits_available
+                credits = each.credits_available
+                channel.credits_available = credits if credits >= 0 else None
         self._count(now_ns)
 
     def progress(self, phase: str | None, now_ns: int) -> Progress:

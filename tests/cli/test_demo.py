@@ -1,0 +1,205 @@
+"""`flinknet bench --demo head-of-line`: what runs, what its JSON holds, what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flinknet.cli import main
+from flinknet.cli.sweep import Executor
+from flinknet.config import CREDIT, TCP, Scenario
+from flinknet.results import ChannelProgress, LatencySummary, Progress, RunResult
+from tests.report.test_demo_console import mode
+
+MS = 1_000_000
+
+
+@dataclass
+class Demonstration:
+    """An executor's run: beside a paused consumer the neighbour keeps 1 % without credit."""
+
+    asked: list[tuple[Scenario, Path | None, bool]] = field(default_factory=list)
+    p99: float | None = 5e6
+
+    def __call__(
+        self,
+        scenario: Scenario,
+        *,
+        out_dir: Path | None,
+        trace: bool,
+        on_progress: Callable[[Progress], None],
+        sample_interval_ns: int,
+    ) -> RunResult:
+        self.asked.append((scenario, out_dir, trace))
+        consumers = scenario.workload.consumers
+        for at_ns in range(0, 3 * sample_interval_ns, sample_interval_ns):
+            channels = tuple(
+                ChannelProgress(index, index, index, 100.0 + index, 0, 0)
+                for index in range(consumers)
+            )
+            on_progress(Progress("measuring", at_ns, 0.5, 1, 1.0, 1.0, None, None, channels))
+        shown = mode(scenario.flow_control, 100.0 if scenario.flow_control == TCP else 9_900.0)
+        result = shown.solo if consumers == 1 else shown.beside
+        latency = LatencySummary(count=9, p99=self.p99)
+        return replace(
+            result, channels=tuple(replace(each, latency_ns=latency) for each in result.channels)
+        )
+
+
+@pytest.fixture
+def run() -> Demonstration:
+    return Demonstration()
+
+
+@pytest.fixture
+def flinknet(
+    run: Demonstration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Result]:
+    monkeypatch.chdir(tmp_path)
+    executor = Executor(run, lambda: {})
+    return lambda *arguments: CliRunner().invoke(main, ["bench", *arguments], obj=executor)
+
+
+Call = Callable[..., Result]
+
+
+@pytest.mark.row("S107")
+@pytest.mark.row("S108")
+def test_each_mode_runs_the_neighbour_alone_and_beside_a_paused_consumer(
+    flinknet: Call, run: Demonstration
+) -> None:
+    result = flinknet("--demo", "head-of-line", "--duration", "2s")
+    assert result.exit_code == 0
+    scenarios = [scenario for scenario, _, _ in run.asked]
+    assert [scenario.flow_control for scenario in scenarios] == [TCP, TCP, CREDIT, CREDIT]
+    assert [scenario.workload.consumers for scenario in scenarios] == [1, 2, 1, 2]
+    for scenario in scenarios:
+        assert (
+            scenario.workload.partitioner == "forward"
+        )  # the producers know nothing of each other
+        assert scenario.task_managers == 2  # and share one connection
+        assert not scenario.workload.is_max_rate
+    (paused,) = scenarios[1].workload.slow_consumers
+    assert (paused.index, paused.delay_ns_per_record, paused.slow_ns) == (1, -1, 2000 * MS)
+    assert scenarios[0].workload.slow_consumers == ()
+    assert "keeps 1% of its rate" in result.stdout
+    assert all(not trace and out is None for _, out, trace in run.asked)
+    assert not list(Path().iterdir())
+
+
+def test_the_json_has_the_agreed_names(flinknet: Call) -> None:
+    document = json.loads(flinknet("--demo", "head-of-line", "--json", "-").stdout)
+    assert list(document) == ["demo", "modes"]
+    assert document["demo"] == "head-of-line"
+    assert set(document["modes"]) == {"tcp", "credit"}
+    tcp, credit = document["modes"]["tcp"], document["modes"]["credit"]
+    assert tcp["neighbour_rate_ratio"] == pytest.approx(0.01)
+    assert credit["neighbour_rate_ratio"] == pytest.approx(0.99)
+    assert tcp["neighbour_p99_ns"] == 5e6
+    assert len(tcp["buffering"]["samples"]) == 40
+    assert set(tcp["buffering"]["bounds"]) == set(tcp["buffering"]["samples"][0]["levels"])
+    assert len(tcp["rates"]) == 3
+    assert tcp["rates"][0] == {"at_ns": 0, "neighbour_per_s": 100.0, "paused_per_s": 101.0}
+
+
+def test_absent_samples_are_null(flinknet: Call, run: Demonstration) -> None:
+    run.p99 = None
+    document = json.loads(flinknet("--demo", "head-of-line", "--json", "-").stdout)
+    assert document["modes"]["tcp"]["neighbour_p99_ns"] is None
+
+
+def test_the_json_goes_to_a_file_beside_the_table(flinknet: Call) -> None:
+    result = flinknet("--demo", "head-of-line", "--json", "demo.json")
+    assert json.loads(Path("demo.json").read_text())["demo"] == "head-of-line"
+    assert "it keeps" in result.stdout
+
+
+def test_traces_are_kept_where_out_says(flinknet: Call, run: Demonstration) -> None:
+    assert flinknet("--demo", "head-of-line", "--out", "kept").exit_code == 0
+    directories = [out for _, out, trace in run.asked if trace and out is not None]
+    assert len(directories) == len(set(directories)) == 4
+    assert all((directory / "result.json").is_file() for directory in directories)
+
+
+def test_load_and_network_can_be_set(flinknet: Call, run: Demonstration) -> None:
+    flinknet(
+        *("--demo", "head-of-line", "--rate", "500/s", "--segment-size", "4kb", "--seed", "7"),
+        *("-D", "execution.buffer-timeout.interval=1ms"),
+    )
+    scenario, _, _ = run.asked[0]
+    assert scenario.workload.rate_per_s == 500
+    assert scenario.network.segment_size_bytes == 4096
+    assert scenario.network.buffer_timeout_ns == MS
+    assert scenario.seed == 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--producers", "3"], "sets --producers itself"),
+        (["--flow-control", "tcp"], "sets --flow-control itself"),
+        (["--slow-consumer", "0:pause"], "sets --slow-consumer itself"),
+        (["--records", "10"], "sets --records itself"),
+        (["--runs", "2"], "sets --runs itself"),
+        (["-D", "taskmanager.network.credit-model.enabled=false"], "credit-model.enabled itself"),
+        (["--buffer-timeout", "1ms,2ms"], "must be one value"),
+    ],
+)
+def test_what_the_demo_sets_itself_is_refused(
+    flinknet: Call, run: Demonstration, arguments: list[str], why: str
+) -> None:
+    result = flinknet("--demo", "head-of-line", *arguments)
+    assert result.exit_code == 2
+    assert why in result.stderr
+    assert "Traceback" not in result.stderr
+    assert run.asked == []
+
+
+def test_another_demo_is_not_known(flinknet: Call, run: Demonstration) -> None:
+    result = flinknet("--demo", "butterfly")
+    assert result.exit_code == 2
+    assert "head-of-line" in result.stderr
+
+
+@pytest.mark.row("S074")
+@pytest.mark.parametrize(
+    ("arguments", "flow_control"),
+    [
+        ([], CREDIT),
+        (["--flow-control", "tcp"], TCP),
+        (["-D", "taskmanager.network.credit-model.enabled=false"], TCP),
+        (["-D", "taskmanager.network.credit-model.enabled=true"], CREDIT),
+        (
+            ["-D", "taskmanager.network.credit-model.enabled=false", "--flow-control", "credit"],
+            CREDIT,
+        ),
+    ],
+)
+def test_flow_control_by_option_and_by_the_classic_key(
+    flinknet: Call, monkeypatch: pytest.MonkeyPatch, arguments: list[str], flow_control: str
+) -> None:
+    seen: list[Any] = []
+
+    def run_all(plans: Any, *_: Any, **__: Any) -> Any:
+        seen.extend(plans)
+        return iter(())
+
+    monkeypatch.setattr("flinknet.cli.sweep.run_all", run_all)
+    result = flinknet("--no-trace", *arguments)
+    assert result.exit_code == 0, result.stderr
+    (plan,) = seen
+    assert plan.scenario.flow_control == flow_control
+    has_note = any("2.x always uses true" in warning.text for warning in plan.warnings)
+    assert has_note == ("taskmanager.network.credit-model.enabled=false" in arguments)
+
+
+def test_an_unknown_flow_control_is_refused(flinknet: Call) -> None:
+    result = flinknet("--flow-control", "carrier-pigeon")
+    assert result.exit_code == 2
+    assert "none of credit, tcp" in result.stderr

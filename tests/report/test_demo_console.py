@@ -1,0 +1,152 @@
+"""The head-of-line demo on a terminal, and sparklines."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from flinknet.report.demo_console import HeadOfLine, RateSample, lesson, print_head_of_line
+from flinknet.report.sparkline import sparkline
+from flinknet.results import (
+    BacklogSummary,
+    Buffering,
+    ChannelMeasured,
+    CreditSummary,
+    FillLevels,
+    FillSample,
+    FlushCounts,
+    LatencySummary,
+    Measured,
+    RunResult,
+    Warning,
+)
+
+MS = 1_000_000
+
+
+def result(
+    neighbour_per_s: float | None,
+    p99: float | None,
+    buffering: Buffering | None = None,
+    warnings: tuple[Warning, ...] = (),
+) -> RunResult:
+    latency = LatencySummary(count=1000, p99=p99)
+    backlog = BacklogSummary(None, None)
+    measured = Measured(
+        *(0, 0, 0, 0, 1, None, None),
+        latency,
+        latency,
+        backlog,
+        CreditSummary(0, 0, None),
+        FlushCounts(0, 0, 0),
+    )
+    channels = tuple(
+        ChannelMeasured(index, index, index, 1000, None, latency, backlog, rate)
+        for index, rate in enumerate((neighbour_per_s, 0.0))
+    )
+    return RunResult({}, {}, measured, channels, "nothing.", warnings, None, buffering)
+
+
+def mode(
+    flow_control: str, beside_per_s: float | None, p99: float | None = 5e6, **more: object
+) -> HeadOfLine:
+    samples = tuple(
+        FillSample(
+            at * 50 * MS,
+            FillLevels(subpartition_bytes=at * 1024, input_channel_bytes=2048),
+            True,
+            True,
+            True,
+        )
+        for at in range(40)
+    )
+    bounds = FillLevels(1 << 20, 1 << 16, 1 << 22, 1 << 22, 1 << 17, 1 << 19)
+    rates = tuple(RateSample(at * 50 * MS, 10_000.0, 0.0) for at in range(40))
+    return HeadOfLine(
+        flow_control,
+        result(10_000.0, 4e6),
+        result(beside_per_s, p99, Buffering(bounds, samples), **more),  # type: ignore[arg-type]
+        rates,
+    )
+
+
+def printed(*modes: HeadOfLine, width: int = 140) -> str:
+    stream = io.StringIO()
+    console = Console(file=stream, width=width, highlight=False)
+    print_head_of_line(console, modes, pause_from_ns=500 * MS, pause_ns=1500 * MS)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("values", "width", "top", "drawn"),
+    [
+        ([0, 1, 4, 8], 4, 8, " ▂▅█"),
+        ([0, 0.001], 4, 8, " ▁"),
+        ([8, 100], 4, 8, "██"),
+        ([1, 8, 1, 1], 2, 8, "█▂"),
+        ([], 4, 8, ""),
+        ([0, 0], 2, 0, "  "),
+    ],
+)
+def test_sparklines(values: list[float], width: int, top: float, drawn: str) -> None:
+    assert sparkline(values, width, top) == drawn
+
+
+@pytest.mark.row("S101")
+def test_every_place_is_drawn_over_time_for_both_modes() -> None:
+    out = printed(mode("tcp", 100.0), mode("credit", 9_900.0))
+    for place in (
+        *("1 subpartitions", "2 Netty, sender", "3 socket, sender"),
+        *("4 socket, receiver", "5 Netty, receiver", "6 input channels"),
+    ):
+        (line,) = [line for line in out.splitlines() if line.lstrip().startswith(place)]
+        assert line.count(" B") + line.count("KiB") == 2  # the most in each mode
+    (drawn,) = [line for line in out.splitlines() if "1 subpartitions" in line]
+    assert drawn.count("█") >= 2
+    assert "▁▁" in drawn
+    assert "which can hold" in out
+
+
+def test_the_pause_is_marked_where_it_was() -> None:
+    out = printed(mode("tcp", 100.0), mode("credit", 9_900.0))
+    (line,) = [line for line in out.splitlines() if "is paused" in line]
+    first = line.split("paused")[1]
+    assert first.lstrip().startswith("━")
+    assert line.count("━") == 2 * 30
+
+
+def test_rates_and_p99_stand_side_by_side() -> None:
+    out = printed(mode("tcp", 100.0, 2.9e9), mode("credit", 9_900.0, 6e6))
+    tcp, credit = (
+        next(line for line in out.splitlines() if line.lstrip().startswith(name))
+        for name in ("tcp (", "credit (")
+    )
+    assert tcp.split()[-6:] == ["4.00", "ms", "100/s", "2.90", "s", "1%"]
+    assert credit.split()[-1] == "99%"
+
+
+def test_the_lesson_is_drawn_from_the_numbers() -> None:
+    taught = lesson([mode("tcp", 100.0), mode("credit", 9_900.0)])
+    assert "keeps 1% of its rate" in taught
+    assert "keeps 99%" in taught
+
+
+@pytest.mark.parametrize(("tcp", "credit"), [(5_000.0, 9_900.0), (100.0, 5_000.0), (None, 9_900.0)])
+def test_what_was_not_shown_is_not_taught(tcp: float | None, credit: float) -> None:
+    assert lesson([mode("tcp", tcp), mode("credit", credit)]).startswith("Not what is expected")
+
+
+def test_a_disturbed_machine_is_told_and_late_sources_are_not() -> None:
+    warnings = (Warning("schedule-missed", "late"), Warning("disturbed", "others took it"))
+    out = printed(mode("tcp", 100.0, warnings=warnings), mode("credit", 9_900.0))
+    assert "Warning: others took it" in out
+    assert "late" not in out
+
+
+def test_eighty_columns_are_enough() -> None:
+    out = printed(mode("tcp", 100.0), mode("credit", 9_900.0), width=80)
+    table = [line for line in out.splitlines() if line[:2].strip()[:1].isdigit()]
+    assert len(table) == 6
+    assert all(len(line) <= 80 and "…" not in line for line in table)
