@@ -8,10 +8,11 @@ import pytest
 
 from flinknet.config import NetworkConfig, RecordSize, Scenario, SlowConsumer, WorkloadConfig
 from flinknet.core.buffers import NetworkBufferPool
+from flinknet.core.consumer import UnionInputGate
 from flinknet.core.producer import ResultPartitionManager
 from flinknet.errors import ConfigError
-from flinknet.tasks.assembly import create_gate, create_partition, segments_of
-from flinknet.tasks.deployment import deploy, pointwise
+from flinknet.tasks.assembly import create_gate, create_partition, input_of, segments_of
+from flinknet.tasks.deployment import DeployedEdge, DeployedVertex, deploy, pointwise, wire
 
 
 def scenario_of(task_managers: int = 2, placement: str = "split", **workload: object) -> Scenario:
@@ -99,6 +100,42 @@ def test_a_channel_is_local_where_its_producer_sits_in_the_consumers_task_manage
         gate = deployment.channels_of_consumer(consumer)
         assert sum(map(deployment.is_local, gate)) == 2
         assert len(gate) == 4
+
+
+@pytest.mark.row("S040")
+def test_a_consumer_with_two_inputs_has_a_gate_for_each_with_a_channel_for_each_producer() -> None:
+    vertices = [
+        DeployedVertex("three", (0, 1, 0)),
+        DeployedVertex("two", (0, 1)),
+        DeployedVertex("consumers", (1, 1)),
+    ]
+    edges = [DeployedEdge(0, 0, 2, "rebalance"), DeployedEdge(1, 1, 2, "forward")]
+    deployment = wire(scenario_of(2), vertices, edges)
+    memory, partitions = NetworkBufferPool(100, 16), ResultPartitionManager()
+    consumer = 1
+    gates = [
+        create_gate(
+            *(deployment, consumer, memory), edge=edge.index, index=index, partitions=partitions
+        )
+        for index, edge in enumerate(deployment.inputs_of(2))
+    ]
+    assert [len(gate.channels) for gate in gates] == [3, 1]
+    assert [(c.partition_id, c.subpartition) for c in gates[0].channels] == [
+        (deployment.partition_id(producer, 0), consumer) for producer in range(3)
+    ]
+    assert [(c.partition_id, c.subpartition) for c in gates[1].channels] == [
+        (deployment.partition_id(consumer, 1), 0)
+    ]
+    assert [c.is_local for c in gates[0].channels] == [False, True, False]
+    both = input_of(gates)
+    assert isinstance(both, UnionInputGate)
+    assert len(both.channels) == 4
+
+    all_to_all = wire(scenario_of(2), vertices, [edges[0], replace(edges[1], partitioner="hash")])
+    gate = create_gate(all_to_all, consumer, memory, edge=1, partitions=partitions)
+    assert [(c.partition_id, c.subpartition) for c in gate.channels] == [
+        (all_to_all.partition_id(producer, 1), consumer) for producer in range(2)
+    ]
 
 
 def test_one_task_manager_has_local_channels_only() -> None:
