@@ -9,7 +9,7 @@ do ("Flink Netty Server (PORT) …").
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,6 +118,24 @@ class ConnectionManager:
         """A client with one more reference (see PartitionRequestClientFactory)."""
         return self.client_factory.create_client(connection_id)
 
+    @property
+    def clients(self) -> Sequence[ConsumerConnection]:
+        """Every connection that was made, in order."""
+        return self.client_factory.connections
+
+    @property
+    def accepted(self) -> Sequence[AcceptedConnection]:
+        """Every connection that was accepted, in order."""
+        return self.server.accepted
+
+    def next_deadline_ns(self) -> int | None:
+        """When a connection in the making times out."""
+        return self.client_factory.next_deadline_ns()
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """Give up connections that took too long to make."""
+        self.client_factory.handle_deadline(now_ns=now_ns)
+
     def close(self) -> None:
         """Stop connecting and listening; connections that are up live on."""
         self.client_factory.close()
@@ -129,6 +147,9 @@ class LocalConnectionManager:
     LocalConnectionManager).
     """
 
+    clients: Sequence[ConsumerConnection] = ()
+    accepted: Sequence[AcceptedConnection] = ()
+
     def start(self) -> int:
         """Nothing to start. Returns: LOCAL_ONLY_PORT."""
         return LOCAL_ONLY_PORT
@@ -139,6 +160,13 @@ class LocalConnectionManager:
             f"a channel asks for a connection to {connection_id}, but there is one task manager"
             " only, and no network; all channels must be local"
         )
+
+    def next_deadline_ns(self) -> int | None:
+        """Never."""
+        return None
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """Nothing is ever due."""
 
     def close(self) -> None:
         """Nothing to close."""

@@ -68,7 +68,11 @@ from . import messages as say
 from .blocking_stages import BlockingStages
 from .client_factory import ConnectionID
 from .clock import monotonic_ns, process_time_ns
-from .connection_manager import AcceptedConnection, ConnectionManager
+from .connection_manager import (
+    AcceptedConnection,
+    ConnectionManager,
+    LocalConnectionManager,
+)
 from .event_loop import EventLoop
 from .fill_levels import FillMeter
 from .protocol import DataProtocol
@@ -127,7 +131,9 @@ class TaskManager:
             segment_size_bytes=self._network.segment_size_bytes,
             request_backoff=request_backoff_of(self._network),
         )
-        self._connections = ConnectionManager(self._network, self._loop, protocol, monotonic_ns)
+        self._connections: ConnectionManager | LocalConnectionManager = LocalConnectionManager()
+        if self._deployment.task_managers > 1:
+            self._connections = ConnectionManager(self._network, self._loop, protocol, monotonic_ns)
         self._stages: BlockingStages | None = None
         if self._scenario.workload.is_blocking:
             self._stages = BlockingStages(
@@ -153,7 +159,7 @@ class TaskManager:
 
     @property
     def _producer_connections(self) -> list[ProducerConnection]:
-        return [each.connection for each in self._connections.server.accepted]
+        return [each.connection for each in self._connections.accepted]
 
     def close_trace(self) -> None:
         """Save what was recorded; for the way out after an error."""
@@ -170,9 +176,8 @@ class TaskManager:
 
     def _turn(self) -> None:
         """A turn of the loop while connections may be in the making."""
-        factory = self._connections.client_factory
-        self._loop.run_once(until_ns=factory.next_deadline_ns())
-        factory.handle_deadline(now_ns=monotonic_ns())
+        self._loop.run_once(until_ns=self._connections.next_deadline_ns())
+        self._connections.handle_deadline(now_ns=monotonic_ns())
         self._check_errors()
 
     def _receive_control(self) -> None:
@@ -410,7 +415,7 @@ class TaskManager:
         """Blocking exchanges: begin what can begin. Returns: when to look again at the latest."""
         assert self._stages is not None
         self._stages.advance(self._inbox)
-        self._connections.client_factory.handle_deadline(now_ns=monotonic_ns())
+        self._connections.handle_deadline(now_ns=monotonic_ns())
         return monotonic_ns() + STAGE_CHECK_NS
 
     def _create_fill_meter(self) -> FillMeter:
@@ -434,7 +439,7 @@ class TaskManager:
         return max(
             (
                 client.unread_until(now_ns)
-                for client in self._connections.client_factory.connections
+                for client in self._connections.clients
                 if isinstance(client, TcpConsumerConnection)
             ),
             default=0,
@@ -488,14 +493,14 @@ class TaskManager:
         )
 
     def _check_errors(self) -> None:
-        for client in self._connections.client_factory.connections:
+        for client in self._connections.clients:
             if client.error is not None:
                 raise client.error
         for gate in self._gates.values():
             for channel in gate.channels:
                 if channel.error is not None:
                     raise channel.error
-        for accepted in self._connections.server.accepted:
+        for accepted in self._connections.accepted:
             if accepted.connection.loss is not None:
                 raise self._loss_of(accepted)
 
@@ -503,8 +508,9 @@ class TaskManager:
         """What to tell of a consumer that went away with channels open."""
         loss, channels = accepted.connection.loss, accepted.connection.lost_channels
         assert loss is not None
-        consumers = (self._deployment.channels[index].consumer for index in channels if index >= 0)
-        names = {f"tm-{self._deployment.consumer_task_managers[each]}" for each in consumers}
+        deployment = self._deployment
+        lost = (deployment.channels[index] for index in channels if index >= 0)
+        names = {f"tm-{deployment.consumer_task_manager(channel)}" for channel in lost}
         peer = f"{' and '.join(sorted(names)) or 'a consumer'} at {accepted.peer}"
         text = f"the connection from {peer} {loss}"
         if isinstance(loss, RemoteTransportError):

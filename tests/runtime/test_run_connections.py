@@ -163,3 +163,14 @@ def test_when_one_is_killed_the_other_tells_peer_and_channels_and_traces_are_rea
         with reader:
             assert sum(len(events) for events in reader.events()) > 0
             assert reader.is_whole or reader.path.stem == victim
+
+
+@pytest.mark.row("S064")
+def test_a_cluster_of_one_task_manager_has_no_port_at_all() -> None:
+    scenario = replace(scenario_of(records=1000), task_managers=1, placement="spread")
+
+    def look(progress: Progress) -> None:
+        for child in multiprocessing.active_children():
+            assert psutil.Process(child.pid).net_connections("tcp") == []
+
+    assert run(scenario, look).measured.records == 2000
