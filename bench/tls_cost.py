@@ -1,7 +1,7 @@
 """tls_cost: throughput with TLS on the data port, relative to plain connections, in pairs.
 
 A test set of certificates is made first; protocol and cipher are Flink's defaults (TLSv1.2,
-ECDHE-RSA with AES-GCM), the records travel untraced. The pairs take turns in being first. A ratio
+ECDHE-RSA with AES-GCM), tracing is off. The pairs take turns in being first. A ratio
 is taken within each pair; the table shows the median and all of them. With a flush for every record
 each of them pays for a TLS record of its own.
 

@@ -10,8 +10,8 @@ import click
 _EPILOG = """\b
 Examples:
   flinknet certificates --out certs
-  flinknet bench --flink-conf certs/config.yaml
-      what TLS costs: run it again without --flink-conf
+  flinknet bench --flink-conf certs/config.yaml -D security.ssl.internal.enabled=false,true
+      what TLS costs
   flinknet certificates --out certs --host tm1.example --host 10.0.0.7
 
 The set is for trying out: one key for all TaskManagers, signed by an authority that nobody keeps.
@@ -49,4 +49,7 @@ def certificates(out: str, password: str | None, hosts: tuple[str, ...], days: i
         click.echo(f"{key}: {value}")
     config = shlex.quote(str(directory / CONFIG))
     click.echo(f"PEM:  {directory / NODE_PEM} and {directory / AUTHORITY_PEM}", err=True)
-    click.echo(f"next: flinknet bench --flink-conf {config}", err=True)
+    click.echo(
+        f"next: flinknet bench --flink-conf {config} -D security.ssl.internal.enabled=false,true",
+        err=True,
+    )
