@@ -97,11 +97,13 @@ class BufferManager:
         return self._request_floating()
 
     def release_floating(self) -> None:
-        """Give all floating buffers back (a channel without exclusive buffers that is being
-        blocked).
+        """Give all floating buffers back and want none (a channel without exclusive buffers that is
+        being blocked).
         """
-        while self._floating:
-            self._floating.popleft().recycle()
+        self.required_buffers = 0  # else the pool would offer them to this channel again
+        floating, self._floating = self._floating, deque()
+        for buffer in floating:
+            buffer.recycle()
 
     def release(self) -> None:
         """The channel is gone: everything goes back to where it came from."""
