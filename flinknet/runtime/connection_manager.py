@@ -75,7 +75,8 @@ class DataServer:
             host, port = sock.getpeername()[:2]
             connection = self._protocol.server_connection()
             self.accepted.append(AcceptedConnection(f"{host}:{port}", connection))
-            self._loop.add_transport(sock, self._protocol.outermost(connection, is_server=True))
+            outermost = self._protocol.outermost(connection, is_server=True)
+            self._loop.add_transport(sock, outermost, self._protocol.server_water_marks())
 
 
 class ConnectionManager:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from flinknet.core.connection import Connection
+from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.tasks.source import STEPS_PER_TURN
 
 from .clock import monotonic_ns
@@ -88,10 +89,21 @@ class EventLoop:
         """Forget a socket."""
         self._selector.unregister(sock)
 
-    def add_transport(self, sock: socket.socket, connection: Connection) -> TcpTransport:
+    def add_transport(
+        self,
+        sock: socket.socket,
+        connection: Connection,
+        water_marks: WriteWaterMarks | None = None,
+    ) -> TcpTransport:
         """Drive a connection over a socket that is connected."""
         transport = TcpTransport(
-            sock, connection, self.receive_buffer, monotonic_ns, self._watch, self._forget
+            sock,
+            connection,
+            self.receive_buffer,
+            monotonic_ns,
+            self._watch,
+            self._forget,
+            water_marks,
         )
         self._watch(transport)
         self._transports.append(transport)

@@ -65,9 +65,16 @@ class DataProtocol:
             partition_request_timeout_ns=self._partition_request_timeout_ns,
         )
         if self._classic_segment_bytes is not None:
-            marks = WriteWaterMarks.classic(self._classic_segment_bytes)
-            connection.batch_bytes = marks.high_bytes + 1
+            connection.batch_bytes = self.server_water_marks().high_bytes + 1
         return connection
+
+    def server_water_marks(self) -> WriteWaterMarks:
+        """Those of a connection that was accepted: Netty's, and without credit the classic ones,
+        which also end what is handed over at once.
+        """
+        if self._classic_segment_bytes is None:
+            return WriteWaterMarks()
+        return WriteWaterMarks.classic(self._classic_segment_bytes)
 
     def client_connection(self, peer: str) -> ConsumerConnection:
         """The consumer's end of a connection to `peer`."""

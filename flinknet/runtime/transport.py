@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable
 
 from flinknet.core.connection import Connection
+from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.errors import RemoteProtocolError, TransportError
 
 from .sockets import loss_of
@@ -29,6 +30,7 @@ class TcpTransport:
         sock: connected; owned by the transport from now on.
         watch: told when `wants_to_read` or `wants_to_write` have changed.
         forget: told just before the socket is closed.
+        water_marks: of what waits for the socket; Netty's defaults if not given.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class TcpTransport:
         clock: Callable[[], int],
         watch: Callable[[TcpTransport], None],
         forget: Callable[[TcpTransport], None],
+        water_marks: WriteWaterMarks | None = None,
     ) -> None:
         sock.setblocking(False)
         self.sock = sock
@@ -51,6 +54,7 @@ class TcpTransport:
         self._watch = watch
         self._forget = forget
         self._unsent: list[memoryview] = []
+        self._water_marks = water_marks or WriteWaterMarks()
         self._is_waiting = False
         self._is_reading = True
 
@@ -70,6 +74,13 @@ class TcpTransport:
         buffer).
         """
         return sum(map(len, self._unsent))
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether what waits for the socket is within the water marks (Netty's writability). The
+        connection is asked for more only when nothing waits, which is below them all.
+        """
+        return self._water_marks.is_writable
 
     def follow_wants_data(self) -> None:
         """Stop reading or go on, as the connection wishes; to be called when that may have
@@ -106,6 +117,7 @@ class TcpTransport:
         """The socket takes bytes again."""
         self._set_waiting(False)
         self.pump()
+        self._water_marks.set_pending(self.unsent_bytes)
 
     def pump(self) -> None:
         """Send what the connection has, until it has nothing or the socket takes no more."""
@@ -139,6 +151,7 @@ class TcpTransport:
             count = self.sock.sendmsg(pieces[:PIECES_MAX])
         except BlockingIOError:
             self._set_waiting(True)
+            self._water_marks.set_pending(sum(map(len, pieces)))
             return pieces
         except OSError as error:
             self.close(loss_of(error))

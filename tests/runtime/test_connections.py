@@ -17,6 +17,7 @@ from flinknet.config import NetworkConfig
 from flinknet.core.consumer import ConsumerConnection
 from flinknet.core.probe import NullProbe
 from flinknet.core.producer import ProducerConnection
+from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import CancelPartitionRequest, CloseRequest, PartitionRequest
@@ -501,3 +502,71 @@ def test_a_reset_is_told_as_such(node: NewNode) -> None:
     transport.close()
     drive([other], lambda: channel.error is not None)
     assert "was reset by it; that task manager may be lost" in str(channel.error)
+
+
+# Water marks
+
+
+@pytest.mark.row("S070")
+@pytest.mark.parametrize("flow_control", ["credit", "tcp"])
+def test_what_waits_for_a_full_socket_is_bounded_and_goes_on_when_it_drains(
+    node: NewNode, flow_control: str
+) -> None:
+    segment_bytes = 32 * 1024
+    network = replace(NETWORK, send_receive_buffer_bytes=segment_bytes)
+    options = {"flow_control": flow_control, "segment_bytes": segment_bytes}
+    one, other = node(network, **options), node(network, **options)
+    other.read_from(one, 0, initial_credit=100)
+    drive([one, other], lambda: bool(one.accepted) and len(one.accepted[0].queue.readers) == 1)
+    (transport,) = one.loop.transports
+    (producer,) = one.accepted
+    data = b"r" * (40 * segment_bytes)
+    one.write(0, data)
+    settle([one])  # nobody reads
+    assert transport.wants_to_write
+    assert producer.batch_bytes == (2 * segment_bytes + 1 if flow_control == "tcp" else 256 * 1024)
+    # never more than what is handed over at once, the buffer that went above it, and headers
+    assert 0 < transport.unsent_bytes <= producer.batch_bytes + segment_bytes + 47 * 10
+    read: list[tuple[int, bytes]] = []
+
+    def is_done() -> bool:
+        read.extend(other.read())
+        return sum(len(each) for _, each in read) == len(data)
+
+    drive([one, other], is_done)
+    assert transport.unsent_bytes == 0
+    assert transport.is_writable
+
+
+@pytest.mark.row("S070")
+def test_a_socket_that_takes_no_more_ends_writability_until_it_has_drained() -> None:
+    class Block:
+        """A connection with one block to send."""
+
+        is_closing, wants_data = False, True
+        blocks = [bytes(8_000_000)]  # noqa: RUF012
+
+        def data_to_send(self, *, now_ns: int) -> list[bytes]:
+            return [self.blocks.pop()] if self.blocks else []
+
+        def next_deadline_ns(self) -> None:
+            return None
+
+        def receive_eof(self, **_: object) -> None:
+            """The end of the test."""
+
+    loop = EventLoop(may_spin=False)
+    mine, peer = socket.socketpair()
+    with peer:
+        transport = loop.add_transport(mine, Block(), WriteWaterMarks(1000, 2000))  # type: ignore[arg-type]
+        assert transport.is_writable
+        loop.run_once(until_ns=0)
+        loop.run_once(until_ns=0)
+        assert transport.unsent_bytes > 2000
+        assert not transport.is_writable
+        while transport.unsent_bytes:
+            assert not transport.is_writable or transport.unsent_bytes < 1000
+            peer.recv(1_000_000)
+            loop.run_once(until_ns=0)
+        assert transport.is_writable
+        loop.close()

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import socket
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Protocol
 
 import pytest
 
+from flinknet.certificates.generate import generate, settings_for
+from flinknet.core.connection import Connection
 from flinknet.errors import RemoteProtocolError, TransportError
+from flinknet.options import network_config
 from flinknet.runtime.event_loop import EventLoop
+from flinknet.runtime.tls import Tls, create_tls
 from flinknet.simulator.link import LinkEnd, LinkSettings, SendCosts
 
 SIZES = (1, 7, 100, 3000, 40_000, 0, 300_000)
@@ -99,7 +106,7 @@ class Driver(Protocol):
 class TcpDriver:
     """Two event loops in one process, over loopback."""
 
-    def __init__(self, connections: tuple[Endless, Endless]) -> None:
+    def __init__(self, connections: Sequence[Connection]) -> None:
         self.loops = (EventLoop(may_spin=False), EventLoop(may_spin=False))
         with socket.create_server(("127.0.0.1", 0)) as server:
             client = socket.create_connection(server.getsockname())
@@ -122,6 +129,30 @@ class TcpDriver:
     def end(self) -> None:
         for loop in self.loops:
             loop.close()
+
+
+class TlsDriver(TcpDriver):
+    """The same with TLS around both connections, its handshake done."""
+
+    def __init__(self, connections: tuple[Endless, Endless]) -> None:
+        ends = tuple(
+            tls_of_a_test_set().around(connection, is_server=is_server)
+            for connection, is_server in zip(connections, (False, True), strict=True)
+        )
+        super().__init__(ends)
+        for _ in range(100):
+            if all(end.is_established for end in ends):
+                return
+            self.turn()
+        raise AssertionError("the handshake does not end")
+
+
+@cache
+def tls_of_a_test_set() -> Tls:
+    with tempfile.TemporaryDirectory() as directory:
+        generate(Path(directory) / "set", "a secret")
+        network, _ = network_config(settings_for(Path(directory) / "set", "a secret"))
+        return create_tls(network)
 
 
 class LinkDriver:
@@ -157,8 +188,12 @@ Joined = Callable[[Endless, Endless], Driver]
 
 
 @pytest.fixture(
-    params=[pytest.param(TcpDriver, marks=pytest.mark.socket), LinkDriver],
-    ids=["tcp", "link"],
+    params=[
+        pytest.param(TcpDriver, marks=pytest.mark.socket),
+        pytest.param(TlsDriver, marks=[pytest.mark.socket, pytest.mark.row("S072")]),
+        LinkDriver,
+    ],
+    ids=["tcp", "tls", "link"],
 )
 def join(request: pytest.FixtureRequest) -> Iterator[Joined]:
     drivers = []
