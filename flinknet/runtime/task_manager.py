@@ -76,6 +76,7 @@ from .connection_manager import (
 from .event_loop import EventLoop
 from .fill_levels import FillMeter
 from .protocol import DataProtocol
+from .record_spill import RecordSpills
 from .spill_file import create_spill_file
 
 FLUSH_INTERVAL_NS = 1_000_000_000
@@ -103,6 +104,7 @@ class TaskManager:
         self._gates: dict[tuple[int, int], SingleInputGate] = {}
         self._sources: list[SourceTask] = []
         self._relays: list[RelayTask] = []
+        self._spills = RecordSpills()
         self._sinks: list[SinkTask] = []
         writer = None
         if spec.trace_path is not None:
@@ -326,6 +328,7 @@ class TaskManager:
             self._recorder,
             self._pipe.send,
             epoch_ns=start.start_ns,
+            spills=self._spills,
             timestamp_epoch_ns=start.timestamp_epoch_ns,
         )
 
@@ -347,6 +350,7 @@ class TaskManager:
             self._recorder,
             delay_ns_per_record=delay_ns,
             checkpoints=checkpoints,
+            spills=self._spills,
         )
 
     def _input_of(self, vertex: int, subtask: int) -> SingleInputGate | UnionInputGate:

@@ -15,6 +15,7 @@ from flinknet.core.consumer import (
     LocalInputChannel,
     RemoteInputChannel,
     SingleInputGate,
+    SpillStore,
     UnionInputGate,
 )
 from flinknet.core.consumer.decompression import DecompressingInputGate
@@ -185,6 +186,7 @@ def create_relay(
     respond: CheckpointResponder = ignore,
     *,
     epoch_ns: int,
+    spills: SpillStore | None = None,
     timestamp_epoch_ns: int = 0,
 ) -> RelayTask:
     """The task of a vertex between the first and the last, without anything that makes records.
@@ -221,4 +223,5 @@ def create_relay(
             epoch_ns=timestamp_epoch_ns,
         ),
         delay_ns_per_record=scenario.workload.relay_delay_ns_per_record,
+        spills=spills,
     )

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import deque
 
-from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.buffers.data_type import IS_BUFFER, DataType
 from flinknet.core.consumer import (
     InputBuffer,
     InputChannel,
     RecordReader,
     RecordRun,
     SingleInputGate,
+    SpillStore,
     UnionInputGate,
 )
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
@@ -36,6 +37,7 @@ from .source import SourceState
 PORTION_NS = 1_000_000
 """A relay that takes its time emits what it worked on for so long, not a whole buffer at once."""
 
+_PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
 _CONSUMED = int(TracePoint.CONSUMED)
 _BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
 
@@ -51,6 +53,7 @@ class RelayTask:
         channels: indices of the partition's channels in the run, for the probe.
         checkpoints: what barriers mean, and how they go on.
         delay_ns_per_record: time each record takes.
+        spills: takes records that are too long for memory; None to keep all of them there.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class RelayTask:
         checkpoints: ForwardingCheckpoints,
         *,
         delay_ns_per_record: int = 0,
+        spills: SpillStore | None = None,
     ) -> None:
         self.index = index
         self.input_edge, self.output_edge = edges
@@ -83,7 +87,7 @@ class RelayTask:
         self._channels = channels
         self._delay_ns = delay_ns_per_record
         self._portion_records = max(1, PORTION_NS // max(1, delay_ns_per_record))
-        self._readers = tuple(RecordReader() for _ in sinks)
+        self._readers = tuple(RecordReader(spills) for _ in sinks)
         self._runs: deque[RecordRun] = deque()
         self._held: InputBuffer | None = None
         self._busy_until_ns = 0
@@ -126,6 +130,8 @@ class RelayTask:
         if self._held is not None:
             self._held.recycle()
             self._held = None
+        for reader in self._readers:
+            reader.release()
 
     def step(self, *, now_ns: int) -> int | None:
         """Do a bounded piece of work.
@@ -266,6 +272,8 @@ class RelayTask:
         event = decode_event(buffer.payload)
         data_type, size = buffer.data_type, buffer.size_bytes
         buffer.recycle()
+        if data_type != _PRIORITIZED_EVENT:  # those may overtake parts of records
+            self._readers[channel.index_in_input].check_between_records(channel.index)
         if not isinstance(event, EventAnnouncement):  # of which the network knows nothing
             note(
                 self._record,

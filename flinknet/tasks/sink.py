@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from flinknet.config import NetworkConfig, SlowConsumer
-from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.buffers.data_type import IS_BUFFER, DataType
 from flinknet.core.consumer import (
     InputBuffer,
     InputChannel,
     RecordReader,
     SingleInputGate,
+    SpillStore,
     UnionInputGate,
 )
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
@@ -24,6 +25,7 @@ from .checkpoints import InputCheckpoints, sink_name
 PAUSED_NS = -1
 """Delay of a consumer that takes nothing at all."""
 
+_PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
 _CONSUMED = int(TracePoint.CONSUMED)
 _BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
 
@@ -39,6 +41,7 @@ class SinkTask:
         delay_ns_per_record: time each record takes; PAUSED_NS to read nothing until `unpause`
             but the end of recovery: without it the producers would send nothing at all.
         checkpoints: what barriers mean; None for a task that nobody asks for checkpoints.
+        spills: takes records that are too long for memory; None to keep all of them there.
     """
 
     def __init__(
@@ -50,13 +53,14 @@ class SinkTask:
         *,
         delay_ns_per_record: int = 0,
         checkpoints: InputCheckpoints | None = None,
+        spills: SpillStore | None = None,
     ) -> None:
         self.index = index
         self.gate = gate
         self.sinks = sinks
         self.is_paused = delay_ns_per_record == PAUSED_NS
         self._record = probe.record
-        self._readers = tuple(RecordReader() for _ in sinks)
+        self._readers = tuple(RecordReader(spills) for _ in sinks)
         self._checkpoints = checkpoints or InputCheckpoints(sink_name(index), gate, NetworkConfig())
         self._read_bytes = self._checkpoints.read_bytes
         self._delay_ns = max(delay_ns_per_record, 1)
@@ -112,6 +116,8 @@ class SinkTask:
         if self._held is not None:
             self._held.recycle()
             self._held = None
+        for reader in self._readers:
+            reader.release()
 
     def step(self, *, now_ns: int) -> int | None:
         """Take one buffer or event.
@@ -214,6 +220,8 @@ class SinkTask:
         event = decode_event(buffer.payload)
         data_type, size = buffer.data_type, buffer.size_bytes
         buffer.recycle()
+        if data_type != _PRIORITIZED_EVENT:  # those may overtake parts of records
+            self._readers[channel.index_in_input].check_between_records(channel.index)
         if not isinstance(event, EventAnnouncement):  # of which the network knows nothing
             note(
                 self._record,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -19,8 +21,14 @@ from flinknet.core.producer import (
     RecordWriter,
 )
 from flinknet.core.wire.events import AlignmentType as Alignment
-from flinknet.core.wire.events import CancelCheckpointMarker, CheckpointBarrier, SnapshotType
-from flinknet.errors import ProducerFailedError
+from flinknet.core.wire.events import (
+    CancelCheckpointMarker,
+    CheckpointBarrier,
+    SnapshotType,
+    encode_pipelined,
+)
+from flinknet.core.wire.messages import BufferResponse
+from flinknet.errors import FrameCorruptedError, ProducerFailedError
 from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
 from flinknet.tasks.sink import PAUSED_NS, delay_of
 from flinknet.tasks.source import SourceState
@@ -411,3 +419,44 @@ def test_a_failed_channel_ends_the_sink_with_its_error() -> None:
 def test_the_delay_of_a_consumer_is_its_own() -> None:
     slow = (SlowConsumer(2, 500), SlowConsumer(0, PAUSED_NS))
     assert [delay_of(index, slow) for index in range(3)] == [PAUSED_NS, 0, 500]
+
+
+@pytest.mark.row("S054")
+def test_records_of_two_channels_that_span_buffers_are_all_read_and_the_end_is_told() -> None:
+    """Segments of 100 bytes, records of 265: no record lies whole in a buffer."""
+    network = replace(NETWORK, segment_size_bytes=100)
+    pair = TaskPair(
+        RebalanceSelector(2, 0),
+        network=network,
+        channels=2,
+        size=RecordSize(260, 260),
+        records=40,
+    )
+    pair.run()
+    assert pair.gate.poll() is None
+    assert pair.received() == [20, 20]
+    check_all_arrived(pair)
+
+
+@pytest.mark.row("S054")
+def test_an_event_between_the_parts_of_a_record_is_an_error() -> None:
+    pair = TaskPair(ForwardSelector(), network=NETWORK, records=0)
+    channel = pair.channels[0]
+    pair.drive()
+    while pair.gate.is_available:
+        pair.sink.step(now_ns=0)
+    whole = RecordBatcher(WorkloadConfig(record_size=SIZE), (0,), epoch_ns=0, seed=1).make(
+        0, 0, 1, now_ns=0
+    )
+
+    def receive(data_type: DataType, payload: bytes) -> None:
+        number = channel.expected_sequence_number
+        pair.input.receive(
+            BufferResponse(channel.receiver_id, 0, number, 0, data_type, False, payload)
+        )
+
+    receive(DataType.DATA_BUFFER, bytes(whole.data[:10]))
+    receive(DataType.EVENT_BUFFER, encode_pipelined(CancelCheckpointMarker(1)))
+    pair.sink.step(now_ns=0)
+    with pytest.raises(FrameCorruptedError, match="in the middle of a record"):
+        pair.sink.step(now_ns=0)

@@ -9,7 +9,7 @@ from .connection import ConsumerConnection
 from .input_channel import RemoteInputChannel
 from .input_gate import InputBuffer, InputChannel, SingleInputGate
 from .local_channel import LocalInputChannel
-from .record_reader import RecordReader, RecordRun
+from .record_reader import RecordReader, RecordRun, SpillStore
 from .union_gate import UnionInputGate
 
 __all__ = [
@@ -22,5 +22,6 @@ __all__ = [
     "RecordRun",
     "RemoteInputChannel",
     "SingleInputGate",
+    "SpillStore",
     "UnionInputGate",
 ]

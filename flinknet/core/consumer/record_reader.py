@@ -2,10 +2,13 @@
 
 Records of equal length that lie whole in a buffer form one run, found with one comparison over all
 their length prefixes; a record that is cut by a buffer's end is put together on its own (Flink:
-SpillingAdaptiveSpanningRecordDeserializer, without the spilling of records above 5 MiB).
+SpillingAdaptiveSpanningRecordDeserializer). What there is of a record above 5 MiB is put into a
+file, so that a few wide records do not fill the memory of a task that reads many channels.
 """
 
 from __future__ import annotations
+
+from typing import Protocol
 
 import numpy as np
 
@@ -13,6 +16,9 @@ from flinknet.core.wire.records import LENGTH_PREFIX_BYTES
 from flinknet.errors import FrameCorruptedError
 
 LARGEST_RECORD_BYTES = 1 << 30
+
+SPILLED_ABOVE_BYTES = 5 * 1024 * 1024
+"""A record of more bytes, its length prefix not counted, is put together in a file."""
 
 RecordRun = tuple[memoryview | bytearray, int, int, int]
 """(memory, offset, count, record_bytes): `count` records of `record_bytes` bytes each, prefix
@@ -22,16 +28,43 @@ recycled. A plain tuple, for one is made for every buffer."""
 _PREFIX = np.dtype(np.int32)
 
 
+class SpillFile(Protocol):
+    """One record that is being put together outside the memory of the task."""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Append; the memory may be reused after the call."""
+
+    def take(self) -> memoryview:
+        """All that was written. The file is no more; the bytes live as long as this view."""
+
+    def delete(self) -> None:
+        """The record will never be whole."""
+
+
+class SpillStore(Protocol):
+    """Where long records are put (runtime.record_spill)."""
+
+    def create(self) -> SpillFile:
+        """A new, empty file."""
+
+
 class RecordReader:
     """Deserialises the stream of one channel.
 
-    Invariant: `_rest` is what the last buffer had of a record that it cut, `_prefixes` is the
-        prefix of a record of `_record_bytes` bytes, repeated.
+    Invariant: `_rest` is what the last buffer had of a record that it cut, or the prefix alone of
+        one that is being spilled; `_prefixes` is the prefix of a record of `_record_bytes` bytes,
+        repeated.
+
+    Args:
+        spills: takes records that are too long for memory; None to keep all of them there.
     """
 
-    __slots__ = ("_prefix", "_prefixes", "_record_bytes", "_rest")
+    __slots__ = ("_file", "_prefix", "_prefixes", "_record_bytes", "_rest", "_spilled", "_spills")
 
-    def __init__(self) -> None:
+    def __init__(self, spills: SpillStore | None = None) -> None:
+        self._spills = spills
+        self._file: SpillFile | None = None
+        self._spilled = 0  # bytes of the record at hand that are in the file
         self._rest = bytearray()
         self._record_bytes = LENGTH_PREFIX_BYTES + 1
         self._prefix = self._prefixes = (1).to_bytes(LENGTH_PREFIX_BYTES, "big")
@@ -68,6 +101,24 @@ class RecordReader:
             self._rest = bytearray(payload[position:])
         return runs
 
+    def check_between_records(self, channel: int) -> None:
+        """An event has come on this channel, and no record may be cut by it.
+
+        Raises: FrameCorruptedError if one is.
+        """
+        if self._rest:
+            raise FrameCorruptedError(
+                f"an event on channel {channel} in the middle of a record: the record stream is"
+                " broken"
+            )
+
+    def release(self) -> None:
+        """Nothing more will be read: drop what there is of a record."""
+        self._rest = bytearray()
+        if self._file is not None:
+            self._file.delete()
+            self._file = None
+
     def _count_alike(self, payload: memoryview, position: int, count: int) -> int:
         """How many of the next `count` records are as long as the last one, up to the first that
         is not.
@@ -102,9 +153,30 @@ class RecordReader:
                 return position
         if not rest.startswith(self._prefix):
             self._read_length(rest[:LENGTH_PREFIX_BYTES])
+        if self._record_bytes > LENGTH_PREFIX_BYTES + SPILLED_ABOVE_BYTES and self._spills:
+            return self._spill(self._spills, payload, position, runs)
         reached = position + self._record_bytes - len(rest)
         rest += payload[position:reached]
         if len(rest) == self._record_bytes:
             runs.append((rest, 0, 1, self._record_bytes))
+            self._rest = bytearray()
+        return reached
+
+    def _spill(
+        self, spills: SpillStore, payload: memoryview, position: int, runs: list[RecordRun]
+    ) -> int:
+        """Put what this buffer has of a long record into its file. Returns: the position behind."""
+        if self._file is None:
+            self._file = spills.create()
+            self._file.write(self._rest)
+            self._spilled = len(self._rest)
+            del self._rest[LENGTH_PREFIX_BYTES:]
+        reached = position + self._record_bytes - self._spilled
+        piece = payload[position:reached]
+        self._file.write(piece)
+        self._spilled += len(piece)
+        if self._spilled == self._record_bytes:
+            runs.append((self._file.take(), 0, 1, self._record_bytes))
+            self._file = None
             self._rest = bytearray()
         return reached

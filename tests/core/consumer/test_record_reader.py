@@ -33,17 +33,42 @@ def read(reader: RecordReader, payload: bytes) -> list[bytes]:
     return found
 
 
+def results_of(reader: RecordReader, payload: bytes) -> list[str]:
+    """What Flink's deserialiser answers for a buffer, asked until the buffer is consumed: a record
+    with more bytes behind it, the last record of the buffer, or a part of one.
+    """
+    runs = reader.read(memoryview(payload))
+    records = sum(count for _, _, count, _ in runs)
+    has_rest = reader.has_partial_record
+    results = ["INTERMEDIATE"] * records
+    if records and not has_rest:
+        results[-1] = "LAST"
+    return results + ["PARTIAL"] * has_rest
+
+
+@pytest.mark.row("S055")
 def test_golden_records_end_in_the_buffers_where_flink_finds_them() -> None:
     # payloads of 1, 20, 0, 58 and 3 bytes, each behind an int count: elements of 5, 24, 4, 62, 7
-    # INTERMEDIATE, PARTIAL | INTERMEDIATE, INTERMEDIATE, PARTIAL | PARTIAL | INTERMEDIATE, LAST
     stream, _ = stream_of([5, 24, 4, 62, 7])
     assert len(stream) == 122
     reader = RecordReader()
-    ended = [len(read(reader, stream[start : start + 32])) for start in range(0, 122, 32)]
-    assert ended == [1, 2, 0, 2]
-    assert not reader.has_partial_record
+    assert [results_of(reader, stream[start : start + 32]) for start in range(0, 122, 32)] == [
+        ["INTERMEDIATE", "PARTIAL"],
+        ["INTERMEDIATE", "INTERMEDIATE", "PARTIAL"],
+        ["PARTIAL"],
+        ["INTERMEDIATE", "LAST"],
+    ]
 
 
+def test_an_event_in_the_middle_of_a_record_is_an_error() -> None:
+    reader = RecordReader()
+    reader.check_between_records(3)
+    reader.read(memoryview(stream_of([20])[0][:10]))
+    with pytest.raises(FrameCorruptedError, match="channel 3 in the middle of a record"):
+        reader.check_between_records(3)
+
+
+@pytest.mark.row("S055")
 @given(
     st.lists(st.integers(1, 40), min_size=1, max_size=30)
     | st.integers(1, 30).flatmap(lambda size: st.integers(1, 30).map(lambda n: [size] * n)),
