@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from flinknet.core.buffers.data_type import IS_BUFFER, DataType
+from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER, DataType
 from flinknet.core.probe import MessageKind, Probe, TracePoint
 from flinknet.errors import InvariantViolatedError, StalledError
 
 from .cluster import Cluster
+
+WITHOUT_CREDIT = -1
+"""What producers tell of credit where it does not apply."""
 
 _CHECK_INTERVAL_STEPS = 16
 """Between two looks at the credits of all channels."""
@@ -27,6 +30,8 @@ class ChannelView:
     sent_buffers: int = 0
     received_buffers: int = 0
     credit: int = 0
+    has_initial_credit: bool = False
+    is_resetting: bool = False
     announced: int = 0
     credited: int = 0
     sent_at_ns: deque[int] = field(default_factory=deque)
@@ -38,6 +43,10 @@ class ProtocolChecker:
 
     Sequence numbers are contiguous from 0 where a message leaves, arrives and is consumed; nothing
     arrives before it left; data leaves only with credit, and credit is what was announced.
+
+    Where there is no credit (within a TaskManager, or in TCP mode) the rest is checked. A consumer
+    without exclusive buffers gives back all it has when a blocking event comes, and credit starts
+    again at 0 when the producer goes on (`is_resetting` until then).
     """
 
     def __init__(self, seed: int, probe: Probe | None = None) -> None:
@@ -70,6 +79,11 @@ class ProtocolChecker:
         view = self.channels.setdefault(channel, ChannelView())
         if kind == MessageKind.PARTITION_REQUEST and point == TracePoint.RECEIVED:
             view.credit = value
+            view.has_initial_credit = value > 0
+        elif kind == MessageKind.RESUME_CONSUMPTION and point == TracePoint.RECEIVED:
+            if not view.has_initial_credit:
+                view.credit = 0
+            view.is_resetting = False
         elif kind == MessageKind.ADD_CREDIT:
             self._follow_credit(channel, view, point, value, credit_after)
         elif kind == MessageKind.BUFFER_RESPONSE and sequence_number >= 0:
@@ -79,6 +93,7 @@ class ProtocolChecker:
             elif point == TracePoint.RECEIVED:
                 self._expect(channel, "received", view.received_messages, sequence_number)
                 view.received_messages += 1
+                view.is_resetting |= data_type in IS_BLOCKING_UPSTREAM and not view.has_initial_credit
                 view.received_buffers += is_data
                 if payload_bytes:  # an empty buffer carries a backlog and nothing to consume
                     view.to_consume.append(sequence_number)
@@ -146,6 +161,8 @@ class ProtocolChecker:
         self._expect(channel, "sent", view.sent_messages, sequence_number)
         view.sent_messages += 1
         view.sent_at_ns.append(at_ns)
+        if credit_after == WITHOUT_CREDIT:
+            return
         if is_data:
             view.sent_buffers += 1
             view.credit -= 1
@@ -171,7 +188,7 @@ def check_credits(cluster: Cluster, checker: ProtocolChecker) -> None:
     for gate in cluster.gates:
         for channel in gate.remote_channels:
             view = checker.channels.get(channel.index)
-            if view is None or channel.is_released or not view.sent_messages:
+            if view is None or channel.is_released or not view.sent_messages or view.is_resetting:
                 continue
             under_way = view.announced - view.credited + view.sent_buffers - view.received_buffers
             expected = view.credit + channel.unannounced_credit + under_way
