@@ -393,17 +393,18 @@ class TaskManager:
                     slow_down = partial(sink.set_delay, slow.delay_ns_per_record)
                     milestones.append((start.measured_from_ns, slow_down))
                     milestones.append((free_ns, partial(sink.set_delay, 0)))
+        milestones.sort(key=lambda milestone: milestone[0])
         next_sample_ns = start.start_ns
         self._fill_meter = self._create_fill_meter()
         while not self._is_finished():
-            until_ns = min((next_sample_ns, *(at_ns for at_ns, _ in milestones)))
-            if self._stages is not None:
-                until_ns = min(until_ns, self._advance_stages())
+            due_ns = min(next_sample_ns, milestones[0][0]) if milestones else next_sample_ns
+            until_ns = due_ns if self._stages is None else min(due_ns, self._advance_stages())
             loop.run_once(until_ns=until_ns)
             now_ns = monotonic_ns()
-            for milestone in [each for each in milestones if now_ns >= each[0]]:
-                milestones.remove(milestone)
-                milestone[1]()
+            if now_ns < due_ns:
+                continue
+            while milestones and milestones[0][0] <= now_ns:
+                milestones.pop(0)[1]()
             if now_ns >= next_sample_ns:
                 self._check_errors()
                 self._pipe.send(self._sample())

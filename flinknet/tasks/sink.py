@@ -190,9 +190,8 @@ class SinkTask:
         records, first_ns, last_ns, done_ns = 0, -1, -1, now_ns
         if runs:
             done_ns = sink.receive(runs, now_ns=now_ns)
+            records = sink.received_records
             first_ns, last_ns = sink.first_record_ns, sink.last_record_ns
-            for run in runs:
-                records += run[2]
         self._record(
             done_ns,
             channel.index,
