@@ -493,6 +493,20 @@ def test_a_producer_knows_which_channels_its_lost_consumer_had(node: NewNode) ->
 
 
 @pytest.mark.row("S100")
+def test_a_peer_that_breaks_the_protocol_is_told_from_one_that_is_lost(node: NewNode) -> None:
+    one, other = node(), node()
+    other.read_from(one, 0)
+    drive([one, other], lambda: bool(one.accepted) and len(one.accepted[0].queue.readers) == 1)
+    (transport,) = other.loop.transports
+    transport.sock.send(b"garbage that is no message")
+    drive([one], lambda: one.accepted[0].loss is not None)
+    loss = one.accepted[0].loss
+    assert "was closed for what came over it" in str(loss)
+    assert not isinstance(loss, RemoteTransportError)
+    assert one.loop.transports == []
+
+
+@pytest.mark.row("S100")
 def test_a_reset_is_told_as_such(node: NewNode) -> None:
     one, other = node(), node()
     channel = other.read_from(one, 0)

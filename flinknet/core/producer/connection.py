@@ -128,15 +128,14 @@ class ProducerConnection:
                 self._handlers[type(message)](message)
         except RemoteProtocolError as error:
             self._send_error(_ILLEGAL_STATE, str(error), None)
+            self._lose(TransportError(f"was closed for what came over it: {error}"))
             self.is_closing = True
             raise
 
     def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
         """The consumer is gone: release all readers; those it had not cancelled are `lost`."""
         self._now_ns = now_ns
-        if self.queue.readers:
-            self.lost_channels = sorted(reader.channel for reader in self.queue.readers.values())
-            self.loss = error or RemoteTransportError("was closed by it")
+        self._lose(error or RemoteTransportError("was closed by it"))
         for reader in list(self.queue.readers.values()):
             self._release(reader)
         for receiver_id, (_, partition_id) in self._waiting.items():
@@ -229,6 +228,12 @@ class ProducerConnection:
             reader.note_starved(now_ns=now_ns)
         self._in_flight += run
         return sent_bytes
+
+    def _lose(self, loss: TransportError) -> None:
+        """Note what ends the connection, if channels are open; the first reason counts."""
+        if self.loss is None and self.queue.readers:
+            self.loss = loss
+            self.lost_channels = sorted(reader.channel for reader in self.queue.readers.values())
 
     def _recycle_in_flight(self) -> None:
         for piece in self._in_flight:
