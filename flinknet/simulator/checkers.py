@@ -14,9 +14,6 @@ from flinknet.errors import InvariantViolatedError, StalledError
 
 from .cluster import Cluster
 
-WITHOUT_CREDIT = -1
-"""What producers tell of credit where it does not apply."""
-
 _CHECK_INTERVAL_STEPS = 16
 """Between two looks at the credits of all channels."""
 
@@ -30,6 +27,7 @@ class ChannelView:
     sent_buffers: int = 0
     received_buffers: int = 0
     credit: int = 0
+    is_requested: bool = False
     has_initial_credit: bool = False
     is_resetting: bool = False
     announced: int = 0
@@ -44,8 +42,8 @@ class ProtocolChecker:
     Sequence numbers are contiguous from 0 where a message leaves, arrives and is consumed; nothing
     arrives before it left; data leaves only with credit, and credit is what was announced.
 
-    Where there is no credit (within a TaskManager, or in TCP mode) the rest is checked. A consumer
-    without exclusive buffers gives back all it has when a blocking event comes, and credit starts
+    A channel within a TaskManager is requested without a message and has no credit to check. A
+    consumer without exclusive buffers gives back all it has when a blocking event comes, and credit starts
     again at 0 when the producer goes on (`is_resetting` until then).
     """
 
@@ -79,6 +77,7 @@ class ProtocolChecker:
         view = self.channels.setdefault(channel, ChannelView())
         if kind == MessageKind.PARTITION_REQUEST and point == TracePoint.RECEIVED:
             view.credit = value
+            view.is_requested = True
             view.has_initial_credit = value > 0
         elif kind == MessageKind.RESUME_CONSUMPTION and point == TracePoint.RECEIVED:
             if not view.has_initial_credit:
@@ -93,7 +92,9 @@ class ProtocolChecker:
             elif point == TracePoint.RECEIVED:
                 self._expect(channel, "received", view.received_messages, sequence_number)
                 view.received_messages += 1
-                view.is_resetting |= data_type in IS_BLOCKING_UPSTREAM and not view.has_initial_credit
+                view.is_resetting |= (
+                    data_type in IS_BLOCKING_UPSTREAM and not view.has_initial_credit
+                )
                 view.received_buffers += is_data
                 if payload_bytes:  # an empty buffer carries a backlog and nothing to consume
                     view.to_consume.append(sequence_number)
@@ -161,7 +162,7 @@ class ProtocolChecker:
         self._expect(channel, "sent", view.sent_messages, sequence_number)
         view.sent_messages += 1
         view.sent_at_ns.append(at_ns)
-        if credit_after == WITHOUT_CREDIT:
+        if not view.is_requested:
             return
         if is_data:
             view.sent_buffers += 1
