@@ -32,6 +32,9 @@ PIPELINED_APPROXIMATE, BLOCKING = "pipelined-approximate", "blocking"
 PARTITION_TYPES = (PIPELINED, PIPELINED_BOUNDED, PIPELINED_APPROXIMATE, BLOCKING)
 """When an exchange may be read: core.producer.partition_type."""
 
+SCHEDULINGS = ("all-at-once", "first-output", "complete-output")
+"""What consumers wait for before they are deployed: tasks.scheduling."""
+
 PARTITIONERS = ("rebalance", "rescale", "forward", "hash", "broadcast", "shuffle", "global")
 """Which consumer gets a record; besides these, a function of the user."""
 
@@ -175,6 +178,7 @@ class WorkloadConfig:
     rate_per_s: float = RATE_MAX  # of each producer
     record_size: RecordSize = RecordSize()
     partition_type: str = PIPELINED_BOUNDED  # one of PARTITION_TYPES
+    scheduling: str | None = None  # one of SCHEDULINGS; None: what goes with the type
     partitioner: str = "rebalance"  # one of PARTITIONERS, or custom:MODULE:FUNCTION
     arrivals: str = "constant"  # constant, poisson, bursts
     records: int | None = None  # of each producer, in the measured part; None: by duration

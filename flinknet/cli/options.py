@@ -23,6 +23,7 @@ from flinknet.config import (
     PARTITION_TYPES,
     PARTITIONERS,
     RATE_MAX,
+    SCHEDULINGS,
     RecordSize,
     Scenario,
     SlowConsumer,
@@ -364,6 +365,13 @@ WORKLOAD_OPTIONS: Mapping[str, _WorkloadOption] = {
         "When consumers may read: while the producers write, or (blocking) when all is written."
         " [default: pipelined-bounded; with -D execution.runtime-mode=BATCH what"
         " execution.batch-shuffle-mode says]",
+    ),
+    "scheduling": _WorkloadOption(
+        "scheduling",
+        _choice("--scheduling", SCHEDULINGS),
+        "|".join(SCHEDULINGS),
+        "What consumers wait for before they start, as before Flink's pipelined regions. [default:"
+        " complete-output for blocking exchanges, else all-at-once]",
     ),
     "arrivals": _WorkloadOption(
         "arrivals",

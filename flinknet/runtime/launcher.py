@@ -30,7 +30,6 @@ from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunMani
 
 from . import messages as say
 from .aftermath import Ending, error_of
-from .blocking_stages import lead_stages, with_stages
 from .checkpoints import CheckpointLead, create_lead
 from .clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
 from .fill_levels import FillTimeline
@@ -38,6 +37,7 @@ from .host import available_cores, environment, host_id
 from .measure import assemble, check_records
 from .progress import ProgressMeter
 from .spill_file import create_spill_directory
+from .stages import is_staged, lead_stages, with_stages
 from .task_manager import main as task_manager_main
 
 START_DELAY_NS = 50_000_000
@@ -115,7 +115,7 @@ def _lead(cluster: _Cluster, on_progress: Callable[[Progress], None]) -> RunResu
             on_progress(meter.progress(None, monotonic_ns()))
 
     stages = []
-    if deployment.scenario.workload.is_blocking:
+    if is_staged(deployment):
         stages = lead_stages(cluster, deployment, sampled)
     reports = cluster.collect(say.Report, sampled)
     cluster.tell(say.Exit())
@@ -129,7 +129,9 @@ def _lead(cluster: _Cluster, on_progress: Callable[[Progress], None]) -> RunResu
     trace = str(cluster.trace_dir) if cluster.trace_dir is not None else None
     buffering = timeline.buffering(start.start_ns, [report.fill_bounds for report in reports])
     result = assemble(deployment, reports, start, trace, buffering)
-    return with_stages(result, deployment, stages, reports, start) if stages else result
+    if not deployment.scenario.workload.is_blocking:
+        return result
+    return with_stages(result, deployment, stages, reports, start)
 
 
 def _instants(scenario: Scenario) -> say.Start:

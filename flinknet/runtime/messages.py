@@ -68,9 +68,11 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """TaskManager, of a blocking exchange: what my subtasks of a vertex write is complete.
+    """TaskManager: what my subtasks of a vertex write can be consumed, for it is complete or, where
+    the first output is waited for, begun.
 
-    `data_bytes` is the payload of all its buffers, `stored_bytes` what compression left of it.
+    Of a blocking exchange `data_bytes` is the payload of all its buffers, `stored_bytes` what
+    compression left of it.
     """
 
     vertex: int
@@ -81,7 +83,7 @@ class Produced:
 
 @dataclass(frozen=True, slots=True)
 class Consume:
-    """Launcher, of a blocking exchange: what a vertex reads is complete; request it."""
+    """Launcher: what a vertex reads can be consumed everywhere; request it."""
 
     vertex: int
 

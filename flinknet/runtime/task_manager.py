@@ -65,7 +65,6 @@ from flinknet.workload.arrivals import ScheduledArrivals
 from flinknet.workload.sink import LatencySink
 
 from . import messages as say
-from .blocking_stages import BlockingStages
 from .client_factory import ConnectionID
 from .clock import monotonic_ns, process_time_ns
 from .connection_manager import (
@@ -78,6 +77,7 @@ from .fill_levels import FillMeter
 from .protocol import DataProtocol
 from .record_spill import RecordSpills
 from .spill_file import create_spill_file
+from .stages import Stages, is_staged
 
 FLUSH_INTERVAL_NS = 1_000_000_000
 FLUSH_EVENTS_MAX = 8_192
@@ -136,11 +136,9 @@ class TaskManager:
         self._connections: ConnectionManager | LocalConnectionManager = LocalConnectionManager()
         if self._deployment.task_managers > 1:
             self._connections = ConnectionManager(self._network, self._loop, protocol, monotonic_ns)
-        self._stages: BlockingStages | None = None
-        if self._scenario.workload.is_blocking:
-            self._stages = BlockingStages(
-                self._deployment, self._own_partitions, self._gates, pipe.send
-            )
+        self._stages: Stages | None = None
+        if is_staged(self._deployment):
+            self._stages = Stages(self._deployment, self._own_partitions, self._gates, pipe.send)
 
     def run(self) -> None:
         """Live from bind to exit."""
@@ -417,7 +415,7 @@ class TaskManager:
         self._stolen_share = max(0.0, (awake_ns - (process_time_ns() - used_ns)) / total_ns)
 
     def _advance_stages(self) -> int:
-        """Blocking exchanges: begin what can begin. Returns: when to look again at the latest."""
+        """Begin what can begin. Returns: when to look again at the latest."""
         assert self._stages is not None
         self._stages.advance(self._inbox)
         self._connections.handle_deadline(now_ns=monotonic_ns())

@@ -40,6 +40,7 @@ from flinknet.tasks.checkpoints import (
 from flinknet.tasks.deployment import DeployedChannel, Deployment, deploy
 from flinknet.tasks.flow_control import create_consumer_connection, create_producer_connection
 from flinknet.tasks.memory import buffers_of_gate, partition_pool_size, segments_of
+from flinknet.tasks.scheduling import SchedulingType, StartCondition, scheduling_of
 from flinknet.tasks.sink import PAUSED_NS, delay_of
 from flinknet.workload.recorded import CostModel
 from flinknet.workload.sink import LatencySink
@@ -49,6 +50,7 @@ from .faults import NO_FAULTS, FaultPlan, LinkFaults
 from .link import LinkEnd, LinkSettings, SendCosts, SimulatedLink
 from .scheduler import Scheduler
 from .source_plan import PlannedArrivals, PlannedSelector, SourcePlan, beat_phase_ns, plan_sources
+from .stages import Stages
 from .task_manager import SimulatedRelay, SimulatedSink, SimulatedSource, SimulatedTaskManager
 
 TYPICAL_COSTS = CostModel(
@@ -79,6 +81,7 @@ class Cluster:
         start_ns: when tasks start.
         probes: one for each TaskManager; none to record nothing.
         link: bandwidth and capacity of the links; their latency follows from `costs`.
+        start_condition: which inputs a vertex waits for, where it does not start at once.
         flush_overhead_ns: what the flusher's period is longer than the buffer timeout (0.1 ms in
             Flink).
     """
@@ -94,6 +97,7 @@ class Cluster:
         link: LinkSettings = LinkSettings(),  # noqa: B008 - frozen
         faults: FaultPlan = NO_FAULTS,
         flush_overhead_ns: int = 0,
+        start_condition: StartCondition = StartCondition.ALL,
     ) -> None:
         self.deployment = deployment
         self.seed = deployment.scenario.seed
@@ -133,6 +137,11 @@ class Cluster:
         self.sources: list[SourceTask] = []
         self.relays: list[RelayTask] = []
         self.sinks: list[SinkTask] = []
+        self.stages: Stages | None = None
+        scheduling = scheduling_of(deployment.scenario)
+        is_asked_for = deployment.scenario.workload.scheduling is not None
+        if is_asked_for or scheduling is not SchedulingType.ALL_AT_ONCE:
+            self.stages = Stages(self, scheduling, start_condition)
         self.checkpoints = self._create_coordinator()
         self._open_channels()
         self.scheduler.at(start_ns, self._start_tasks)
@@ -187,7 +196,10 @@ class Cluster:
         `error`.
         """
         try:
-            return self.scheduler.step()
+            has_stepped = self.scheduler.step()
+            if self.stages is not None:
+                self.stages.advance()
+            return has_stepped
         except SimulationError:
             raise
         except FlinknetError as error:
@@ -279,7 +291,8 @@ class Cluster:
                 )
                 self.gates.append(gate)
                 self.gate_of[edge.index, consumer] = gate
-                gate.request_partitions(now_ns=self.now_ns)
+                if self.stages is None:
+                    gate.request_partitions(now_ns=self.now_ns)
         for each_manager in self.task_managers:
             each_manager.wake(self.now_ns)
 

@@ -23,6 +23,7 @@ from flinknet.core.wire.ids import (
 from flinknet.errors import ConfigError
 
 from .flow_control import check_flow_control
+from .scheduling import scheduling_of
 
 LONGEST_RUN_NS = 4 * 3600 * 10**9
 """Below the 2**44 ns that the stamp of a record holds (workload.payload)."""
@@ -282,6 +283,7 @@ def _check(scenario: Scenario) -> None:
         raise ConfigError(
             f"placement {scenario.placement!r} is not known; choose from {', '.join(PLACEMENTS)}"
         )
+    scheduling_of(scenario)
     stages = workload.relays + 2
     if scenario.placement == "split" and scenario.task_managers < stages:
         raise ConfigError(

@@ -95,7 +95,8 @@ class RelayTask:
         self._waiting_since_ns = -1
         self._checkpoints = checkpoints
         self._read_bytes = checkpoints.read_bytes
-        self._partition.broadcast_event(EndOfOutputChannelStateEvent())
+        if self._partition.partition_type.can_be_pipelined_consumed:  # others recover nothing
+            self._partition.broadcast_event(EndOfOutputChannelStateEvent())
 
     @property
     def is_finished(self) -> bool:

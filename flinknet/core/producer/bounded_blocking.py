@@ -91,6 +91,11 @@ class BoundedBlockingSubpartition:
         return self.is_released or (self._was_read and not self._readers)
 
     @property
+    def buffers_in_backlog(self) -> int:
+        """Data buffers that are there, the open one too."""
+        return self.data_buffers + (self._current is not None and self._current.is_buffer)
+
+    @property
     def queued_elements(self) -> int:
         """Buffers in memory: the one that is not written yet."""
         return int(self._current is not None)

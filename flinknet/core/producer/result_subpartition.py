@@ -101,6 +101,10 @@ class ResultSubpartition(Protocol):
         """Buffers and events that wait in memory."""
 
     @property
+    def buffers_in_backlog(self) -> int:
+        """Data buffers that are there, the open one too."""
+
+    @property
     def queued_bytes(self) -> int:
         """Bytes of data that wait in memory."""
 

@@ -1,8 +1,9 @@
-"""Blocking exchanges run in stages: a vertex starts to read when all that it reads is complete.
+"""Exchanges that are not read from the beginning run in stages: a vertex starts to read when what
+it reads is complete (blocking), or has begun to be written.
 
-The launcher leads: it waits until every TaskManager has told that its subtasks of a vertex have
-written all, and then lets the next vertex request its partitions (Flink: the scheduler deploys a
-region when its blocking inputs are finished; here its tasks are there already and wait).
+The launcher leads: it waits until every TaskManager has told that of its subtasks of a vertex, and
+then lets the next vertex request its partitions. Differs from Flink, where the scheduler deploys
+the tasks of a stage then; here they are there already and wait.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from flinknet.core.consumer import SingleInputGate
 from flinknet.core.producer import BoundedBlockingResultPartition, BufferWritingResultPartition
 from flinknet.results import BlockingExchange, RunResult
 from flinknet.tasks.deployment import Deployment
+from flinknet.tasks.scheduling import SchedulingType, is_consumable, scheduling_of
 
 from . import messages as say
 from .clock import monotonic_ns
@@ -22,11 +24,11 @@ from .clock import monotonic_ns
 _T = TypeVar("_T")
 
 
-class BlockingStages:
+class Stages:
     """The stages as one TaskManager goes through them.
 
     Args:
-        partitions: its partitions by edge and subtask; all of them blocking.
+        partitions: its partitions by edge and subtask.
         gates: its gates by edge and subtask.
         tell: says something to the launcher.
     """
@@ -39,6 +41,7 @@ class BlockingStages:
         tell: Callable[[object], None],
     ) -> None:
         self._deployment = deployment
+        self._scheduling = scheduling_of(deployment.scenario)
         self._partitions = partitions
         self._gates = gates
         self._tell = tell
@@ -46,7 +49,7 @@ class BlockingStages:
         self._is_waiting = False
 
     def advance(self, inbox: list[object]) -> None:
-        """Tell what is complete, and request what the launcher says is complete."""
+        """Tell what can be consumed, and request what the launcher says can be."""
         for message in inbox:
             if isinstance(message, say.Consume):
                 inbox.remove(message)
@@ -60,7 +63,7 @@ class BlockingStages:
             for (index, _), partition in self._partitions.items()
             if index == edge.index
         ]
-        if all(partition.is_finished for partition in own):
+        if all(is_consumable(partition, self._scheduling) for partition in own):
             self._is_waiting = True
             blocking = [each for each in own if isinstance(each, BoundedBlockingResultPartition)]
             data_bytes = sum(each.data_bytes for each in blocking)
@@ -74,6 +77,11 @@ class BlockingStages:
             for (index, _), gate in self._gates.items():
                 if index == edge.index:
                     gate.request_partitions(now_ns=monotonic_ns())
+
+
+def is_staged(deployment: Deployment) -> bool:
+    """Whether anything waits for what it reads."""
+    return scheduling_of(deployment.scenario) is not SchedulingType.ALL_AT_ONCE
 
 
 @dataclass(frozen=True, slots=True)
