@@ -43,8 +43,8 @@ class ProtocolChecker:
     arrives before it left; data leaves only with credit, and credit is what was announced.
 
     A channel within a TaskManager is requested without a message and has no credit to check. A
-    consumer without exclusive buffers gives back all it has when a blocking event comes, and credit starts
-    again at 0 when the producer goes on (`is_resetting` until then).
+    consumer without exclusive buffers gives back all it has when a blocking event comes, and credit
+    starts again at 0 when the producer goes on (`is_resetting` until then).
     """
 
     def __init__(self, seed: int, probe: Probe | None = None) -> None:

@@ -36,6 +36,10 @@ class SubpartitionView(Protocol):
         """Whether `poll` gives something now."""
 
     @property
+    def has_priority_events(self) -> bool:
+        """Whether the next element is a priority event."""
+
+    @property
     def queued_buffers(self) -> int:
         """Data buffers that wait."""
 
@@ -84,6 +88,9 @@ class LocalChannelGate(Protocol):
 
     def queue_channel(self, channel: LocalInputChannel) -> None:
         """The channel has something to read, or has failed."""
+
+    def queue_priority_channel(self, channel: LocalInputChannel) -> None:
+        """The channel has a priority event to read."""
 
 
 class LocalInputChannel:
@@ -186,7 +193,10 @@ class LocalInputChannel:
 
     def notify_data_available(self) -> None:
         """The subpartition has something to read: straight to the gate."""
-        self._gate.queue_channel(self)
+        if self._view is not None and self._view.has_priority_events:
+            self._gate.queue_priority_channel(self)
+        else:
+            self._gate.queue_channel(self)
 
     def poll_view(self, now_ns: int) -> BufferSlice | None:
         """The next buffer or event of the subpartition; the caller recycles it.

@@ -10,6 +10,7 @@ from flinknet.core.buffers import BufferSlice
 
 from .result_partition import BufferWritingResultPartition
 from .result_subpartition import BufferAvailabilityListener
+from .subpartition import PipelinedSubpartition
 
 
 class PipelinedSubpartitionView:
@@ -37,6 +38,12 @@ class PipelinedSubpartitionView:
     def is_available(self) -> bool:
         """Whether `poll` gives something now; local readers need no credit."""
         return self._subpartition.is_data_available or self._subpartition.is_event_available
+
+    @property
+    def has_priority_events(self) -> bool:
+        """Whether the next element is a priority event; other kinds of subpartitions have none."""
+        read = self._subpartition
+        return isinstance(read, PipelinedSubpartition) and read.has_priority_events
 
     @property
     def queued_buffers(self) -> int:
