@@ -1,0 +1,191 @@
+"""Back pressure travels: from a slow consumer, through relays, to the source, and back again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from flinknet.config import Scenario, SlowConsumer
+from flinknet.simulator.checkers import check_memory, check_records
+from flinknet.simulator.cluster import START_NS, Cluster
+from flinknet.workload.recorded import CostModel
+from tests.simulation import MS, US, S, finished, scenario
+
+OFFERED_PER_S = 20_000
+COSTS = CostModel(0.0, 0.0, 50_000.0, 0.0, 10_000.0, ())
+"""A task can emit 100 000 records/s; nothing else takes time but the way through the wire."""
+
+
+def chain(
+    *, relays: int = 1, is_spread: bool = False, records: int, **workload: object
+) -> Scenario:
+    """X -> A -> B, each in a TaskManager of its own, or all in one."""
+    return replace(
+        scenario(10 * MS, rate_per_s=OFFERED_PER_S, records=records, relays=relays),
+        task_managers=1 if is_spread else relays + 2,
+        placement="spread" if is_spread else "split",
+    )
+
+
+class Watch:
+    """Runs a cluster in steps of 10 ms, and looks at it after each."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.at_ns = START_NS
+        self.emitted: list[int] = []
+        self.consumed: list[int] = []
+        self.used_buffers: list[int] = []
+        self.first: dict[str, int] = {}
+
+    def run_for(self, duration_ns: int, **marks: Callable[[], bool]) -> None:
+        """Note, for each mark, when it was first true."""
+        for _ in range(duration_ns // (10 * MS)):
+            self.at_ns += 10 * MS
+            self.cluster.run_until(self.at_ns)
+            self.emitted.append(self.cluster.sources[0].emitted_records)
+            self.consumed.append(sum(s.records for s in self.cluster.sinks[0].sinks))
+            self.used_buffers.append(
+                sum(m.total_buffers - m.available_buffers for m in self._memories())
+            )
+            for name, is_so in marks.items():
+                if name not in self.first and is_so():
+                    self.first[name] = self.at_ns
+            for memory in self._memories():
+                for pool in memory.pools:
+                    most = pool.max_buffers + pool.max_overdraft_buffers
+                    assert pool.requested_buffers <= most
+
+    def rate(self, counts: list[int], from_s: float, to_s: float) -> float:
+        """Records per second between two instants, counted from the start."""
+        first, last = round(from_s * 100) - 1, round(to_s * 100) - 1
+        return (counts[last] - counts[first]) / (to_s - from_s)
+
+    def _memories(self):  # type: ignore[no-untyped-def]
+        return [task_manager.memory for task_manager in self.cluster.task_managers]
+
+
+@pytest.mark.row("S104")
+@pytest.mark.row("S106")
+@pytest.mark.parametrize("is_spread", [False, True])
+def test_the_source_falls_to_the_rate_of_the_last_task_and_recovers_when_it_is_freed(
+    is_spread: bool,
+) -> None:
+    cluster = Cluster.of_scenario(chain(is_spread=is_spread, records=400_000), COSTS)
+    watch = Watch(cluster)
+    cluster.run_until(START_NS)
+    relay, source = cluster.relays[0], cluster.sources[0]
+    watch.run_for(5 * S)
+    baseline = watch.rate(watch.emitted, 1, 5)
+    assert baseline == pytest.approx(OFFERED_PER_S, rel=0.01)
+
+    cluster.set_delay(0, 200 * US)  # 5000 records/s
+    watch.run_for(
+        10 * S,
+        relay_waits=lambda: relay.is_blocked,
+        source_waits=lambda: source.is_blocked,
+        relay_input_is_full=lambda: all(
+            channel.buffers.available_buffers == 0 for channel in relay.gate.remote_channels
+        ),
+    )
+    consumed = watch.rate(watch.consumed, 8, 15)
+    assert consumed == pytest.approx(5000, rel=0.1)
+    assert watch.rate(watch.emitted, 8, 15) == pytest.approx(consumed, rel=0.1)
+    # pressure goes upstream: the output of A, the input of A, the output of X; where all run in
+    # one TaskManager the input of A is the output of X
+    first = watch.first
+    if is_spread:
+        first["relay_input_is_full"] = first["source_waits"]
+    assert first["relay_waits"] <= first["relay_input_is_full"] <= first["source_waits"]
+    slow = watch.used_buffers[800:1500]
+    assert max(slow) - min(slow) <= 4
+
+    cluster.set_delay(0, 0)
+    watch.run_for(5 * S)
+    for from_s in (16, 17, 18, 19):
+        assert watch.rate(watch.emitted, from_s, from_s + 1) >= 0.95 * baseline
+        assert watch.rate(watch.consumed, from_s, from_s + 1) >= 0.95 * baseline
+
+    finished(cluster)
+    assert source.emitted_records == 400_000
+    check_records(cluster)
+    check_memory(cluster)
+
+
+@pytest.mark.row("S103")
+def test_in_one_task_manager_the_writer_waits_when_its_own_pool_is_used_up() -> None:
+    """The consumer reads the producer's subpartition; there is no socket and no credit."""
+    cluster = Cluster.of_scenario(chain(relays=0, is_spread=True, records=200_000), COSTS)
+    assert not cluster.links
+    assert all(channel.is_local for gate in cluster.gates for channel in gate.channels)
+    watch = Watch(cluster)
+    cluster.run_until(START_NS)
+    source, pool = cluster.sources[0], cluster.partitions[0].pool
+    watch.run_for(2 * S)
+    baseline = watch.rate(watch.emitted, 0.5, 2)
+    cluster.set_delay(0, 200 * US)
+    watch.run_for(
+        8 * S,
+        pool_is_full=lambda: pool.used_buffers >= pool.size_buffers,
+        source_waits=lambda: source.is_blocked,
+    )
+    assert watch.first["pool_is_full"] <= watch.first["source_waits"]
+    assert watch.rate(watch.emitted, 4, 10) == pytest.approx(5000, rel=0.1)
+    assert max(watch.used_buffers) <= pool.max_buffers + pool.max_overdraft_buffers
+    cluster.set_delay(0, 0)
+    watch.run_for(S)
+    assert watch.rate(watch.emitted, 10.2, 11) >= 0.95 * baseline
+    finished(cluster)
+    check_records(cluster)
+
+
+@pytest.mark.row("S105")
+def test_a_source_reads_what_it_is_offered_as_slowly_as_the_sink_takes_it() -> None:
+    """Records come to the source from outside, 20 000 a second, as they would from a log."""
+    cluster = Cluster.of_scenario(chain(records=10 * OFFERED_PER_S), COSTS)
+    cluster.run_until(START_NS)
+    cluster.set_delay(0, 200 * US)
+    watch = Watch(cluster)
+    watch.run_for(10 * S)
+    assert watch.rate(watch.emitted, 4, 10) == pytest.approx(5000, rel=0.1)
+    unread = [(number + 1) * OFFERED_PER_S // 100 - n for number, n in enumerate(watch.emitted)]
+    growth = [unread[second * 100] - unread[(second - 1) * 100] for second in range(4, 10)]
+    assert growth == pytest.approx([OFFERED_PER_S - 5000] * 6, rel=0.1)
+    slow = watch.used_buffers[400:]
+    assert max(slow) - min(slow) <= 4
+    finished(cluster)
+    check_records(cluster)
+
+
+@pytest.mark.row("S014")
+def test_a_producer_ten_times_faster_for_a_minute_fills_its_pools_and_no_more() -> None:
+    drawn = replace(
+        scenario(
+            10 * MS,
+            rate_per_s=10_000.0,
+            records=600_000,
+            slow_consumers=(SlowConsumer(0, 1000 * US),),
+        )
+    )
+    cluster = Cluster.of_scenario(drawn, COSTS)
+    cluster.run_until(START_NS)
+    watch = Watch(cluster)
+    watch.run_for(60 * S)
+    full = watch.used_buffers[2000:]
+    assert max(full) - min(full) <= 4
+    most = sum(
+        pool.max_buffers + pool.max_overdraft_buffers
+        for task_manager in cluster.task_managers
+        for pool in task_manager.memory.pools
+    )
+    exclusive = sum(
+        channel.initial_credit for gate in cluster.gates for channel in gate.remote_channels
+    )
+    assert max(watch.used_buffers) <= most + exclusive
+    assert watch.rate(watch.emitted, 30, 60) == pytest.approx(1000, rel=0.1)
+    finished(cluster)
+    assert cluster.sources[0].emitted_records == 600_000
+    check_records(cluster)
+    check_memory(cluster)
