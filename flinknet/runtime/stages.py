@@ -48,6 +48,11 @@ class Stages:
         self._vertex = 0
         self._is_waiting = False
 
+    @property
+    def is_last(self) -> bool:
+        """Whether the last stage has begun: the launcher waits for reports from then on."""
+        return self._vertex == len(self._deployment.vertices) - 1
+
     def advance(self, inbox: list[object]) -> None:
         """Tell what can be consumed, and request what the launcher says can be."""
         for message in inbox:
@@ -55,7 +60,7 @@ class Stages:
                 inbox.remove(message)
                 self._request(message.vertex)
                 break
-        if self._is_waiting or self._vertex == len(self._deployment.vertices) - 1:
+        if self._is_waiting or self.is_last:
             return
         own = [
             partition

@@ -491,6 +491,8 @@ class TaskManager:
         return [*self._relays, *self._sinks]
 
     def _is_finished(self) -> bool:
+        if self._stages is not None and not self._stages.is_last:
+            return False
         return all(task.is_finished for task in self._reading_tasks) and all(
             partition.is_consumed for partition in self._own_partitions.values()
         )

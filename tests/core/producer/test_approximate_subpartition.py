@@ -61,7 +61,6 @@ def test_without_a_failure_it_is_read_like_any_other() -> None:
     assert data == b"\0" * 60 + b"\1" * 250 + b"\2" * 40
 
 
-@pytest.mark.row("S016")
 def test_a_new_reader_skips_the_rest_of_a_record_that_the_old_one_had_begun() -> None:
     partition = filled([60, 250, 40])
     subpartition = partition.subpartitions[0]

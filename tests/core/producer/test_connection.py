@@ -429,6 +429,36 @@ def test_an_early_request_is_served_when_its_partition_is_registered() -> None:
     assert types(sent(connection)) == "dd"
 
 
+@pytest.mark.row("S038")
+@pytest.mark.parametrize("registered_after_s", [1, 9, None])
+def test_an_early_request_is_served_by_the_registration_or_refused_after_the_timeout(
+    registered_after_s: int | None,
+) -> None:
+    connection, manager = producer_of()
+    requested_ns = 5
+    receive(connection, request(credit=2), now_ns=requested_ns)
+    partition, _ = partition_of()
+    fill(partition, "dd")
+    refused_ns = None
+    for second in range(1, 31):
+        now_ns = requested_ns + second * 1_000_000_000
+        if second == registered_after_s:
+            manager.register(partition)
+        due_ns = connection.next_deadline_ns()
+        if due_ns is not None and now_ns >= due_ns:
+            connection.handle_deadline(now_ns=now_ns)
+        said = types(sent(connection, now_ns))
+        if said == "E":
+            refused_ns = now_ns - requested_ns
+        else:
+            assert said == ("dd" if second == registered_after_s else "")
+    if registered_after_s is None:
+        assert refused_ns is not None
+        assert REQUEST_TIMEOUT_NS <= refused_ns <= 2 * REQUEST_TIMEOUT_NS
+    else:
+        assert refused_ns is None
+
+
 def test_an_early_request_that_was_cancelled_is_forgotten() -> None:
     connection, manager = producer_of()
     receive(connection, request(), request(OTHER_RECEIVER))
@@ -457,6 +487,25 @@ def test_a_late_reader_is_told_of_what_is_there_already() -> None:
     (message,) = sent(connection)
     assert isinstance(message, BufferResponse)
     assert message.buffer_size == 10
+
+
+@pytest.mark.row("S035")
+def test_a_late_reader_is_told_once_and_reads_everything() -> None:
+    partition, _ = partition_of()
+    records = records_of([70] * 5)
+    partition.emit(0, records)
+    partition.flush_all()
+    told: list[CreditBasedSequenceNumberingViewReader] = []
+    reader = CreditBasedSequenceNumberingViewReader(RECEIVER, 0, 10, told.append)
+    reader.attach(partition, 0)
+    assert told == [reader]
+    data = bytearray()
+    assert reader.subpartition is not None
+    while (piece := reader.subpartition.poll()) is not None:
+        data += piece.view
+        piece.recycle()
+    assert data == records.data
+    assert told == [reader]
 
 
 @pytest.mark.row("S021")

@@ -125,7 +125,7 @@ def test_without_buffers_to_be_had_a_trimmed_one_grows_again(
 
 @pytest.mark.row("S027")
 def test_a_record_that_is_longer_than_a_trimmed_buffer_fills_its_segment_first() -> None:
-    partition, memory = partition_of(buffers=3, pool_buffers=1, max_overdraft_buffers=2)
+    partition, _ = partition_of(buffers=3, pool_buffers=1, max_overdraft_buffers=2)
     subpartition = partition.subpartitions[0]
     subpartition.buffer_size_bytes = 40
     # the only buffer goes to the first 100 bytes, overdraft to the rest, trimmed to no less
@@ -135,14 +135,17 @@ def test_a_record_that_is_longer_than_a_trimmed_buffer_fills_its_segment_first()
 
 
 @pytest.mark.row("S024")
-def test_a_broadcast_record_lies_in_one_segment_that_returns_after_the_last_reader() -> None:
+@pytest.mark.parametrize("length", [60, 100], ids=["part of it", "all of it"])
+def test_a_broadcast_record_lies_in_one_segment_that_returns_after_the_last_reader(
+    length: int,
+) -> None:
     partition, memory = partition_of(4)
-    partition.emit(BROADCAST, records_of([60]))
+    partition.emit(BROADCAST, records_of([length]))
     assert partition.pool.used_buffers == 1
     partition.broadcast_event(EVENT)
     for index, subpartition in enumerate(partition.subpartitions):
         assert partition.pool.used_buffers == 1
-        assert polled(subpartition) == [record_bytes([60])]
+        assert polled(subpartition) == [record_bytes([length])]
         assert partition.pool.used_buffers == (1 if index < 3 else 0)
     partition.release()
     assert memory.available_buffers == memory.total_buffers

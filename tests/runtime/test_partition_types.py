@@ -1,0 +1,150 @@
+"""Every type of exchange over real sockets: with its scheduling, its files and its codecs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
+from flinknet.errors import ConfigError
+from flinknet.results import RunResult
+from flinknet.runtime.launcher import run_scenario
+
+pytestmark = pytest.mark.socket
+
+RECORDS = 3000
+
+
+def scenario_of(partition_type: str, codec: str = "NONE", **workload: object) -> Scenario:
+    """Two producers, two consumers, two TaskManagers; every TaskManager has both kinds of tasks."""
+    is_blocking = partition_type == "blocking"
+    return Scenario(
+        network=NetworkConfig(
+            segment_size_bytes=4096,
+            compression_codec=codec,
+            buffer_timeout_ns=-1 if is_blocking else 100_000_000,
+        ),
+        workload=replace(
+            WorkloadConfig(
+                producers=2,
+                consumers=2,
+                record_size=RecordSize(50, 300),
+                partitioner="hash",
+                partition_type=partition_type,
+                records=RECORDS,
+                warmup_ns=0,
+            ),
+            **workload,  # type: ignore[arg-type]
+        ),
+    )
+
+
+def run(scenario: Scenario) -> RunResult:
+    """A run that checks every record itself; none is lost, and nothing is left behind."""
+    result = run_scenario(scenario, out_dir=None, trace=False)
+    assert result.measured.records == RECORDS * scenario.workload.producers
+    return result
+
+
+@pytest.fixture(autouse=True)
+def temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the files of blocking exchanges lie."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.row("S019")
+@pytest.mark.parametrize(
+    ("partition_type", "scheduling"),
+    [
+        ("pipelined", "all-at-once"),
+        ("pipelined-bounded", "first-output"),
+        ("blocking", "complete-output"),
+        ("pipelined-approximate", "all-at-once"),
+    ],
+)
+def test_each_type_runs_with_its_scheduling(
+    partition_type: str, scheduling: str, temporary_files: Path
+) -> None:
+    result = run(scenario_of(partition_type, scheduling=scheduling))
+    assert bool(result.blocking) == (partition_type == "blocking")
+    assert list(temporary_files.iterdir()) == []
+
+
+@pytest.mark.row("S019")
+def test_a_combination_that_there_is_not_starts_nothing() -> None:
+    with pytest.raises(ConfigError, match="first-output does not go with blocking"):
+        run_scenario(scenario_of("blocking", scheduling="first-output"), out_dir=None, trace=False)
+
+
+@pytest.mark.parametrize("codec", ["NONE", "LZ4", "ZSTD"])
+def test_a_blocking_exchange_tells_its_phases_and_what_compression_left(
+    codec: str, temporary_files: Path
+) -> None:
+    (exchange,) = run(scenario_of("blocking", codec)).blocking
+    assert exchange.records == 2 * RECORDS
+    assert exchange.codec == codec
+    assert exchange.data_bytes > 2 * RECORDS * 55
+    if codec == "NONE":
+        assert exchange.stored_bytes == exchange.data_bytes
+    else:
+        assert exchange.stored_bytes < exchange.data_bytes / 2
+    assert min(exchange.write_duration_ns, exchange.read_duration_ns) > 0
+    assert list(temporary_files.iterdir()) == []
+
+
+@pytest.mark.row("S018")
+def test_three_stages_of_blocking_exchanges_run_one_after_the_other() -> None:
+    scenario = scenario_of("blocking", "LZ4", relays=1)
+    result = run(replace(scenario, task_managers=3))
+    assert [exchange.records for exchange in result.blocking] == [2 * RECORDS] * 2
+
+
+def test_blocking_exchanges_within_a_task_manager_are_read_without_a_connection() -> None:
+    scenario = scenario_of("blocking", "ZSTD", relays=1, partitioner="rebalance")
+    result = run(replace(scenario, placement="spread"))
+    assert [exchange.records for exchange in result.blocking] == [2 * RECORDS] * 2
+
+
+def test_a_blocking_exchange_without_credit_is_read_too() -> None:
+    run(replace(scenario_of("blocking", "LZ4"), flow_control="tcp"))
+
+
+def test_broadcast_is_written_to_every_consumer() -> None:
+    result = run_scenario(
+        scenario_of("blocking", "LZ4", partitioner="broadcast"), out_dir=None, trace=False
+    )
+    (exchange,) = result.blocking
+    assert result.measured.records == exchange.records == 4 * RECORDS
+
+
+@pytest.mark.parametrize("partitioner", ["rescale", "shuffle", "global"])
+def test_other_partitioners_bring_every_record(partitioner: str) -> None:
+    result = run(scenario_of("pipelined-bounded", partitioner=partitioner, consumers=3))
+    reached = {channel.consumer for channel in result.channels if channel.records}
+    assert reached == ({0} if partitioner == "global" else {0, 1, 2})
+    if partitioner == "rescale":
+        wired = [(channel.producer, channel.consumer) for channel in result.channels]
+        assert sorted(wired) == [(0, 0), (0, 1), (1, 2)]
+
+
+def by_size(key: int, channels: int) -> int:
+    """A user's partitioner."""
+    return 1 if key > 1000 else 0
+
+
+def test_a_users_partitioner_is_found_in_the_processes_of_a_run() -> None:
+    result = run(
+        scenario_of(
+            "pipelined-bounded",
+            partitioner="custom:tests.runtime.test_partition_types:by_size",
+            consumers=3,
+        )
+    )
+    records = dict.fromkeys(range(3), 0)
+    for channel in result.channels:
+        records[channel.consumer] += channel.records
+    assert records[2] == 0
+    assert 0 < records[0] < 100 < records[1]
