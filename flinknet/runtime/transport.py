@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from flinknet.core.connection import Connection
 from flinknet.core.water_marks import WriteWaterMarks
@@ -31,6 +31,10 @@ class TcpTransport:
         watch: told when `wants_to_read` or `wants_to_write` have changed.
         forget: told just before the socket is closed.
         water_marks: of what waits for the socket; Netty's defaults if not given.
+
+    Attributes:
+        unsent_bytes: what the connection has handed over and the socket has not taken (Netty's
+            outbound buffer).
     """
 
     def __init__(
@@ -53,7 +57,8 @@ class TcpTransport:
         self._clock = clock
         self._watch = watch
         self._forget = forget
-        self._unsent: list[memoryview] = []
+        self.unsent_bytes = 0
+        self._unsent: Sequence[bytes | memoryview] = ()
         self._water_marks = water_marks or WriteWaterMarks()
         self._is_waiting = False
         self._is_reading = True
@@ -67,13 +72,6 @@ class TcpTransport:
     def wants_to_write(self) -> bool:
         """Whether the transport waits for the socket to become writable."""
         return self._is_waiting
-
-    @property
-    def unsent_bytes(self) -> int:
-        """Bytes the connection has handed over and the socket has not taken (Netty's outbound
-        buffer).
-        """
-        return sum(map(len, self._unsent))
 
     @property
     def is_writable(self) -> bool:
@@ -122,19 +120,16 @@ class TcpTransport:
     def pump(self) -> None:
         """Send what the connection has, until it has nothing or the socket takes no more."""
         while not self._is_waiting and not self.is_closed:
-            pieces = self._unsent
-            if not pieces:
+            if not self.unsent_bytes:
                 out = self.connection.data_to_send(now_ns=self._clock())
                 if not out:
                     if self.connection.is_closing:
                         self.close()
                     return
-                total = sum(map(len, out))
-                if total < JOIN_BELOW_BYTES * len(out):
-                    pieces = [memoryview(b"".join(out))]
-                else:
-                    pieces = [memoryview(piece) for piece in out]
-            self._unsent = self._send(pieces)
+                self.unsent_bytes = sum(map(len, out))
+                is_joined = self.unsent_bytes < JOIN_BELOW_BYTES * len(out)
+                self._unsent = [b"".join(out)] if is_joined else out
+            self._send()
 
     def close(self, error: TransportError | None = None) -> None:
         """Close the socket and tell the connection, and why."""
@@ -145,28 +140,27 @@ class TcpTransport:
         self.sock.close()
         self.connection.receive_eof(now_ns=self._clock(), error=error)
 
-    def _send(self, pieces: list[memoryview]) -> list[memoryview]:
-        """Send once. Returns: what the socket did not take."""
+    def _send(self) -> None:
+        """Send once, and keep what the socket did not take."""
+        pieces = self._unsent
         try:
-            count = self.sock.sendmsg(pieces[:PIECES_MAX])
+            count = self.sock.sendmsg(pieces if len(pieces) <= PIECES_MAX else pieces[:PIECES_MAX])
         except BlockingIOError:
             self._set_waiting(True)
-            self._water_marks.set_pending(sum(map(len, pieces)))
-            return pieces
+            self._water_marks.set_pending(self.unsent_bytes)
+            return
         except OSError as error:
             self.close(loss_of(error))
-            return []
+            return
         self.sent_bytes += count
-        index = 0
-        for piece in pieces:
+        self.unsent_bytes -= count
+        if not self.unsent_bytes:
+            return
+        for index, piece in enumerate(pieces):
             if count < len(piece):
-                break
+                self._unsent = [memoryview(piece)[count:], *pieces[index + 1 :]]
+                return
             count -= len(piece)
-            index += 1
-        rest = pieces[index:]
-        if rest and count:
-            rest[0] = rest[0][count:]
-        return rest
 
     def _set_waiting(self, is_waiting: bool) -> None:
         if is_waiting != self._is_waiting:

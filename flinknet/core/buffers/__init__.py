@@ -6,7 +6,7 @@ reference; whoever holds the last one recycles it.
 """
 
 from .buffer import BufferSlice, MemorySegment, NetworkBuffer, free_memory
-from .builder import BufferBuilder, BufferConsumer, CompleteSlice
+from .builder import BufferBuilder, BufferConsumer
 from .data_type import DataType
 from .pools import UNLIMITED_BUFFERS, BufferListener, LocalBufferPool, NetworkBufferPool
 
@@ -16,7 +16,6 @@ __all__ = [
     "BufferConsumer",
     "BufferListener",
     "BufferSlice",
-    "CompleteSlice",
     "DataType",
     "LocalBufferPool",
     "MemorySegment",

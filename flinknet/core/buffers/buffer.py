@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .data_type import IS_BUFFER
+
 Recycler = Callable[["MemorySegment"], None]
 """Takes a segment whose last reference is gone (Flink: BufferRecycler)."""
 
@@ -94,6 +96,11 @@ class BufferSlice:
     Holds one reference of `buffer`. Mirrors ResultSubpartition.BufferAndBacklog together with the
     read-only slice. `records`, `first_record_ns` and `last_record_ns` tell of the records that end
     in these bytes (-1: none).
+
+    The slice of a buffer that one batch filled is queued itself, in the place of a BufferConsumer,
+    and says what that would say: not finished until it is built, without bytes until then unless
+    they continue a record. (0.2 µs to make, against 1.1 µs for builder, consumer and slice. One
+    class for all slices: attributes of two classes in one loop are looked up anew each time.)
     """
 
     __slots__ = (
@@ -101,8 +108,10 @@ class BufferSlice:
         "buffer",
         "data_type",
         "first_record_ns",
+        "is_finished",
         "last_record_ns",
         "next_data_type",
+        "partial_record_length",
         "reason",
         "records",
         "sequence_number",
@@ -119,6 +128,7 @@ class BufferSlice:
         first_record_ns: int = -1,
         last_record_ns: int = -1,
         reason: int = 0,
+        partial_record_length: int = 0,
     ) -> None:
         self.buffer = buffer
         self.view = view
@@ -131,6 +141,54 @@ class BufferSlice:
         self.sequence_number = -1
         self.backlog_buffers = 0
         self.next_data_type = 0
+        self.partial_record_length = partial_record_length
+        self.is_finished = False
+
+    @property
+    def is_buffer(self) -> bool:
+        """Whether it is data."""
+        return self.data_type in IS_BUFFER
+
+    def build(self) -> BufferSlice:
+        """Hand itself out, and the queue's reference with it."""
+        self.is_finished = True
+        return self
+
+    def look(self) -> None:
+        """See that it is finished without handing it out."""
+        self.is_finished = True
+
+    @property
+    def seen_bytes(self) -> int:
+        """The bytes that were there when it was queued; all of them once looked at."""
+        return self.size_bytes if self.is_finished or self.partial_record_length else 0
+
+    @property
+    def unread_bytes(self) -> int:
+        """What `build` would hand out now."""
+        return self.size_bytes
+
+    @property
+    def is_data_available(self) -> bool:
+        """Whether `build` would hand out anything."""
+        return self.size_bytes > 0
+
+    def copy(self) -> BufferSlice:
+        """A second slice of the same bytes (broadcast)."""
+        return BufferSlice(
+            self.buffer.retain(),
+            self.view,
+            self.size_bytes,
+            self.records,
+            self.first_record_ns,
+            self.last_record_ns,
+            self.reason,
+            self.partial_record_length,
+        )
+
+    def close(self) -> None:
+        """Give up the queue's reference."""
+        self.buffer.recycle()
 
     @property
     def payload(self) -> memoryview:

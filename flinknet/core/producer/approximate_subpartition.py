@@ -7,7 +7,7 @@ in part, are lost.
 
 from __future__ import annotations
 
-from flinknet.core.buffers import BufferSlice, CompleteSlice, DataType
+from flinknet.core.buffers import BufferSlice, DataType
 
 from .result_subpartition import BufferAvailabilityListener
 from .subpartition import PipelinedSubpartition
@@ -78,7 +78,7 @@ class PipelinedApproximateSubpartition(PipelinedSubpartition):
         while queue:
             head = queue[0]
             skipped = head.partial_record_length
-            if isinstance(head, CompleteSlice):
+            if isinstance(head, BufferSlice):
                 if skipped < head.size_bytes:
                     head.view = head.view[skipped:]
                     head.size_bytes -= skipped

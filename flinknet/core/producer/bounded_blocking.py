@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from flinknet.core.buffers import (
     BufferConsumer,
     BufferSlice,
-    CompleteSlice,
     DataType,
     LocalBufferPool,
     MemorySegment,
@@ -76,7 +75,7 @@ class BoundedBlockingSubpartition:
         self.data_buffers = 0
         self._data = data
         self._codec = codec
-        self._current: BufferConsumer | CompleteSlice | None = None
+        self._current: BufferConsumer | BufferSlice | None = None
         self._readers: set[BoundedBlockingSubpartitionReader] = set()
         self._was_read = False
 
@@ -105,7 +104,7 @@ class BoundedBlockingSubpartition:
         """Bytes in memory."""
         return self._current.unread_bytes if self._current is not None else 0
 
-    def add(self, consumer: BufferConsumer | CompleteSlice, *, is_last: bool = False) -> int:
+    def add(self, consumer: BufferConsumer | BufferSlice, *, is_last: bool = False) -> int:
         """Take a buffer or event; the one before is complete now and is written.
 
         Returns: that the consumer side wishes for no buffer size; -1 if nothing more is taken.
@@ -121,7 +120,7 @@ class BoundedBlockingSubpartition:
             self.is_finished = True
         return self.buffer_size_bytes
 
-    def add_complete(self, slices: Sequence[CompleteSlice]) -> None:
+    def add_complete(self, slices: Sequence[BufferSlice]) -> None:
         """Take whole buffers."""
         for each in slices:
             self.add(each)

@@ -162,7 +162,9 @@ class ProducerConnection:
 
     def next_deadline_ns(self) -> int | None:
         """When the oldest request for an unknown partition times out."""
-        return min((due_ns for due_ns, _ in self._waiting.values()), default=None)
+        if not self._waiting:
+            return None
+        return min(due_ns for due_ns, _ in self._waiting.values())
 
     def handle_deadline(self, *, now_ns: int) -> None:
         """Refuse requests that waited too long for their partition."""

@@ -17,7 +17,7 @@ from typing import Protocol
 from flinknet.core.buffers import (
     BufferBuilder,
     BufferConsumer,
-    CompleteSlice,
+    BufferSlice,
     LocalBufferPool,
 )
 from flinknet.core.probe import FlushReason
@@ -208,10 +208,15 @@ class BufferWritingResultPartition:
             return position
         buffers = self.pool.request_while_available(max(channel, 0), segments)
         slices = []
-        for buffer, mark in zip(buffers, batch.cut(position, size, len(buffers)), strict=True):
+        cuts = batch.cut(position, size, len(buffers))
+        for buffer, cut in zip(buffers, cuts, strict=True):
             reached = position + size
-            buffer.view[:] = data[position:reached]
-            slices.append(CompleteSlice(buffer, *mark, _FULL))
+            view = buffer.view
+            view[:] = data[position:reached]
+            continued_bytes, records, first_ns, last_ns = cut
+            slices.append(
+                BufferSlice(buffer, view, size, records, first_ns, last_ns, _FULL, continued_bytes)
+            )
             position = reached
         if channel == BROADCAST:
             copies = [[each.copy() for each in slices] for _ in self.subpartitions[1:]]

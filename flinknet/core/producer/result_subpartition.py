@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from flinknet.core.buffers import BufferConsumer, BufferSlice, CompleteSlice
+from flinknet.core.buffers import BufferConsumer, BufferSlice
 
 
 class BufferAvailabilityListener(Protocol):
@@ -116,7 +116,7 @@ class ResultSubpartition(Protocol):
         nothing more.
         """
 
-    def add_complete(self, slices: Sequence[CompleteSlice]) -> None:
+    def add_complete(self, slices: Sequence[BufferSlice]) -> None:
         """Append whole buffers."""
 
     def flush(self) -> None:

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from flinknet.core.buffers import BufferConsumer, BufferSlice, CompleteSlice, DataType
+from flinknet.core.buffers import BufferConsumer, BufferSlice, DataType
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.probe import FlushReason
 from flinknet.core.wire.events import CheckpointBarrier, decode_event, encode_pipelined
@@ -63,7 +63,7 @@ class PipelinedSubpartition:
         self.is_blocked = False
         self.is_acknowledged = False
         self._flush_requested = False
-        self._queue: deque[BufferConsumer | CompleteSlice] = deque()
+        self._queue: deque[BufferConsumer | BufferSlice] = deque()
         self._priority_elements = 0
         self._sequence_number = 0
         self._listener: BufferAvailabilityListener | None = None
@@ -114,7 +114,7 @@ class PipelinedSubpartition:
         self._listener = listener
         return self
 
-    def add(self, consumer: BufferConsumer | CompleteSlice, *, is_last: bool = False) -> int:
+    def add(self, consumer: BufferConsumer | BufferSlice, *, is_last: bool = False) -> int:
         """Append a buffer or event.
 
         Returns: the buffer size in bytes that the consumer side wishes for, -1 if the subpartition
@@ -138,7 +138,7 @@ class PipelinedSubpartition:
             self._listener.notify_data_available()
         return self.buffer_size_bytes
 
-    def add_complete(self, slices: Sequence[CompleteSlice]) -> None:
+    def add_complete(self, slices: Sequence[BufferSlice]) -> None:
         """Append whole buffers, as `add` would one by one: of those behind the first two the reader
         is not told.
         """
@@ -268,7 +268,7 @@ class PipelinedSubpartition:
             backlog, number = self.buffers_in_backlog - is_open, self._sequence_number
             while behind and len(run) < buffers_max and bytes_max > 0:
                 head = queue[0]
-                if type(head) is not CompleteSlice:
+                if type(head) is not BufferSlice:
                     break
                 queue.popleft()
                 run.append(head)
