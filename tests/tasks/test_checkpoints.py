@@ -223,6 +223,24 @@ def test_an_unaligned_barrier_overtakes_what_waits_on_both_sides() -> None:
     assert pair.inputs.read_bytes == [600, 0]
 
 
+def test_what_is_read_before_its_channels_barrier_belongs_to_the_checkpoint() -> None:
+    pair = CheckpointedPair(UNALIGNED)
+    for _ in range(3):
+        pair.emit(1, 100)
+    pair.drive()
+    pair.trigger()
+    pair.send()
+    pair.deliver(to_consumer=47 + 38)  # the barrier of channel 0, not yet that of channel 1
+    assert pair.read()
+    assert pair.inputs.taken[1] == [0, 0]
+    assert pair.read()
+    assert pair.inputs.read_bytes == [0, 100]
+    pair.settle()
+    overtaken_bytes = pair.acknowledged("source")[1].overtaken_bytes
+    assert pair.acknowledged("sink")[1].overtaken_bytes + overtaken_bytes == 300
+    assert pair.acknowledged("sink")[1].processed_bytes == 100
+
+
 def test_when_its_time_is_up_a_barrier_overtakes_what_waits_on_both_sides() -> None:
     pair = CheckpointedPair(TIMEOUTABLE)
     for _ in range(4):
