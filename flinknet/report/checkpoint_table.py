@@ -44,6 +44,7 @@ def _durations(name: str, read: Callable[[CheckpointSummary], LatencySummary]) -
 
 
 _COLUMNS: Sequence[_Column] = (
+    ("\ntriggered", lambda each: each.triggered, human_count),
     ("\ncompleted", lambda each: each.completed, human_count),
     ("\naborted", lambda each: each.aborted, human_count),
     ("\nunaligned", lambda each: each.unaligned, human_count),
