@@ -21,7 +21,7 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.results import Measured, TradeOffPoint
 from flinknet.trace import TraceReader, find_runs
 
-from .exchange import is_max_rate, recorded_network
+from .exchange import is_blocking, is_max_rate, recorded_network
 from .latency import latency_percentiles
 from .observed import (
     ObservedRows,
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA_VERSION = 1
+
+BLOCKING_NOTE = (
+    "the exchange was blocking: what is predicted is one that is read while it is written"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,8 @@ def replay_runs(
             [outcome for outcome in outcomes if outcome["run"] == run.run],
             recorded_network(run.manifest),
         )
+        if is_blocking(run.manifest):
+            points = tuple(replace(each, notes=(BLOCKING_NOTE, *each.notes)) for each in points)
         recorded = next(point for point in points if point.is_recorded)
         seen = observed_in_window[run.run]
         answers.append(

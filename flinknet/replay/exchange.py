@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, CREDIT, RATE_MAX, NetworkConfig
+from flinknet.config import BLOCKING, BUFFER_TIMEOUT_NEVER_NS, CREDIT, RATE_MAX, NetworkConfig
 from flinknet.core.probe import TracePoint
 from flinknet.options import canonical, network_config
 from flinknet.trace import RunManifest, TraceReader, open_run
@@ -57,6 +57,11 @@ def recorded_network(manifest: RunManifest) -> NetworkConfig:
     return network_config(
         canonical({key: str(value) for key, value in manifest.flink_keys.items()})
     )[0]
+
+
+def is_blocking(manifest: RunManifest) -> bool:
+    """Whether consumers read only when producers had ended, which no model here knows."""
+    return bool(manifest.scenario.get("workload", {}).get("partition_type") == BLOCKING)
 
 
 def is_max_rate(manifest: RunManifest) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.errors import FlinknetError, SimulationError, TraceFormatError
 from flinknet.histogram import LogLinearHistogram
-from flinknet.replay.answer import open_runs, replay_runs
+from flinknet.replay.answer import BLOCKING_NOTE, open_runs, replay_runs
 from flinknet.replay.exchange import load_exchange
 from flinknet.replay.session import spark_errors
 from flinknet.replay.units import open_recorded_run
@@ -168,6 +169,18 @@ def test_a_simulation_that_fails_is_a_note_and_leaves_the_rest(
     assert answer["trade_offs"][0]["latency_ns"]["p50"] is None
     assert any("nothing moves (seed 7)" in note for note in answer["trade_offs"][0]["notes"])
     assert answer["observed"]["records"] == 2000
+
+
+@pytest.mark.spark
+def test_a_prediction_of_a_blocking_run_says_that_it_is_of_something_else(
+    spark: Any, sawtooth_run: Path, simulate: Any
+) -> None:
+    (run,) = open_runs([sawtooth_run])
+    scenario = run.manifest.scenario
+    blocking = scenario | {"workload": scenario["workload"] | {"partition_type": "blocking"}}
+    run = replace(run, manifest=replace(run.manifest, scenario=blocking))
+    answer = replay_runs(spark, [run], [0], simulate=simulate).to_dict()
+    assert all(each["notes"][0] == BLOCKING_NOTE for each in answer["trade_offs"])
 
 
 @pytest.mark.spark

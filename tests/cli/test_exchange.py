@@ -1,0 +1,145 @@
+"""Types of exchange on the command line: what they ask of the other settings, and what is told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from flinknet.config import WorkloadConfig
+from flinknet.report.console import Setting, console_for, print_bench
+from flinknet.results import BlockingExchange
+
+Flinknet = Callable[..., Result]
+
+CODEC = "taskmanager.network.compression.codec"
+BATCH = ("-D", "execution.runtime-mode=BATCH")
+
+
+def test_a_blocking_exchange_has_an_end_and_neither_timeout_nor_warmup(
+    flinknet: Flinknet, run: Any
+) -> None:
+    assert flinknet("bench", "--no-trace", "--partition-type", "blocking").exit_code == 0
+    (scenario,) = run.scenarios
+    workload = scenario.workload
+    assert workload.is_blocking
+    assert (workload.records, workload.duration_ns, workload.warmup_ns) == (1_000_000, None, 0)
+    assert scenario.network.buffer_timeout_ns == -1
+    assert scenario.network.compression_codec == "LZ4"
+
+
+def test_what_is_asked_for_stands(flinknet: Flinknet, run: Any) -> None:
+    flinknet(
+        *("bench", "--no-trace", "--partition-type", "blocking", "--duration", "2s"),
+        *("--warmup", "1s", "--buffer-timeout", "-1", "-D", f"{CODEC}=zstd"),
+    )
+    (scenario,) = run.scenarios
+    workload = scenario.workload
+    assert (workload.records, workload.duration_ns, workload.warmup_ns) == (None, 2 * 10**9, 10**9)
+    assert scenario.network.compression_codec == "ZSTD"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "partition_type"),
+    [
+        ((), "pipelined-bounded"),
+        (("-D", "execution.batch-shuffle-mode=ALL_EXCHANGES_BLOCKING"), "pipelined-bounded"),
+        (BATCH, "blocking"),
+        ((*BATCH, "-D", "execution.batch-shuffle-mode=ALL_EXCHANGES_BLOCKING"), "blocking"),
+        (
+            (*BATCH, "-D", "execution.batch-shuffle-mode=ALL_EXCHANGES_PIPELINED"),
+            "pipelined-bounded",
+        ),
+        ((*BATCH, "--partition-type", "pipelined"), "pipelined"),
+        (("--partition-type", "pipelined-approximate"), "pipelined-approximate"),
+    ],
+)
+def test_flinks_keys_choose_the_type_where_the_option_does_not(
+    flinknet: Flinknet, run: Any, arguments: tuple[str, ...], partition_type: str
+) -> None:
+    result = flinknet("bench", "--no-trace", *arguments)
+    assert result.exit_code == 0, result.output
+    assert run.scenarios[0].workload.partition_type == partition_type
+
+
+def test_codecs_make_a_sweep(flinknet: Flinknet, run: Any) -> None:
+    flinknet("bench", "--no-trace", *BATCH, "-D", f"{CODEC}=NONE,LZ4,ZSTD")
+    assert [each.network.compression_codec for each in run.scenarios] == ["NONE", "LZ4", "ZSTD"]
+
+
+def test_the_older_switch_turns_compression_off(flinknet: Flinknet, run: Any) -> None:
+    key = "taskmanager.network.batch-shuffle.compression.enabled"
+    flinknet("bench", "--no-trace", *BATCH, "-D", f"{key}=false")
+    assert run.scenarios[0].network.compression_codec == "NONE"
+
+
+@pytest.mark.parametrize("key", [CODEC, "taskmanager.network.batch-shuffle.compression.enabled"])
+def test_whoever_asks_a_streaming_exchange_to_compress_is_told(
+    flinknet: Flinknet, key: str
+) -> None:
+    value = "ZSTD" if key == CODEC else "true"
+    result = flinknet("bench", "--no-trace", "-D", f"{key}={value}")
+    assert f"{key}: Flink never compresses pipelined-bounded exchanges" in result.stdout
+    blocking = flinknet("bench", "--no-trace", *BATCH, "-D", f"{key}={value}")
+    assert "never compresses" not in blocking.stdout
+    assert "never compresses" not in flinknet("bench", "--no-trace").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--partition-type hybrid", "none of pipelined, pipelined-bounded"),
+        (f"--partition-type blocking -D {CODEC}=LZO", "does not write it; use LZ4, ZSTD or NONE"),
+        ("--partition-type blocking --buffer-timeout 5ms", "has no buffer timeout"),
+        ("--partition-type blocking --slow-consumer 0:pause --duration 1s", "--slow-consumer"),
+        ("--partition-type blocking --scheduling first-output", "they have complete-output"),
+        (
+            "-D execution.runtime-mode=BATCH"
+            " -D execution.batch-shuffle-mode=ALL_EXCHANGES_HYBRID_FULL",
+            "flinknet has no ALL_EXCHANGES_HYBRID_FULL",
+        ),
+        ("--partitioner custom:no_such_module:f", "No module named 'no_such_module'"),
+        ("--partitioner custom:", "write custom:MODULE:FUNCTION"),
+    ],
+)
+def test_what_does_not_go_together_is_one_line(
+    flinknet: Flinknet, run: Any, arguments: str, words: str
+) -> None:
+    result = flinknet("bench", "--no-trace", *arguments.split())
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert run.scenarios == []
+
+
+def test_a_users_partitioner_may_lie_where_the_command_is_called(
+    flinknet: Flinknet, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lying_here.py").write_text("def first(key, channels):\n    return 0\n")
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
+    result = flinknet("bench", "--no-trace", "--partitioner", "custom:lying_here:first")
+    assert result.exit_code == 0, result.output
+    assert run.scenarios[0].workload.partitioner == "custom:lying_here:first"
+
+
+def test_the_two_phases_are_told(flinknet: Flinknet, run: Any) -> None:
+    flinknet("bench", "--no-trace", "--partition-type", "blocking")
+    exchange = BlockingExchange(2_000_000, 500_000_000, 4e6, 10**9, 2e6, 200 << 20, 20 << 20, "LZ4")
+    scenario = run.scenarios[0]
+    assert isinstance(scenario.workload, WorkloadConfig)
+    result = replace(
+        run(scenario, out_dir=None, trace=False, on_progress=lambda _: None), blocking=(exchange,)
+    )
+    console = console_for(sys.stdout)
+    with console.capture() as capture:
+        print_bench(console, [Setting("", [result])])
+    assert (
+        "Written in 500 ms (4.00 M records/s), read in 1.00 s (2.00 M records/s): 200 MiB in"
+        " buffers, compressed with LZ4 to 20.0 MiB (10.0%)."
+    ) in capture.get()
+    assert result.to_dict()["blocking"][0]["stored_bytes"] == 20 << 20
