@@ -104,6 +104,11 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
                     seen += len(block["at_ns"])
     rows = {point: _joined(parts) for point, parts in cost_rows.items()}
     infos = {each.index: each for each in manifest.channels}
+    remote = [each.index for each in manifest.channels if not each.is_local]
+    if remote:  # what goes through memory tells nothing of sending and of the way
+        for point in (TracePoint.SENT, TracePoint.RECEIVED):
+            is_remote = np.isin(rows[point]["channel"], remote)
+            rows[point] = {name: values[is_remote] for name, values in rows[point].items()}
     producers = 1 + max((each.producer for each in manifest.channels), default=0)
     consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
     connections = sorted({each.connection for each in manifest.channels})
@@ -148,8 +153,22 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
         seed=manifest.seed,
         costs=fit.costs,
         flow_control=manifest.scenario.get("flow_control", CREDIT),
+        task_managers=_places(manifest),
     )
     return exchange, fit
+
+
+def _places(manifest: RunManifest) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Where producers and consumers ran, if some of them shared a process."""
+    if not any(each.is_local for each in manifest.channels):
+        return (), ()
+    processes = [process.name for process in manifest.processes]
+    producers = {each.producer: each.producer_process for each in manifest.channels}
+    consumers = {each.consumer: each.consumer_process for each in manifest.channels}
+    return (
+        tuple(processes.index(producers[each]) for each in sorted(producers)),
+        tuple(processes.index(consumers[each]) for each in sorted(consumers)),
+    )
 
 
 def _add_arrivals(

@@ -91,7 +91,8 @@ class WorkUnit:
 def open_recorded_run(path: Path, number: int) -> RecordedRun:
     """Open a run directory for replay.
 
-    Raises: TraceFormatError if it is none, or if the run was not recorded up to its measured part.
+    Raises: TraceFormatError if it is none, if the run was not recorded up to its measured part, or
+        if it is more than one exchange.
     """
     run: Run = open_run(path)
     manifest = run.manifest
@@ -102,6 +103,11 @@ def open_recorded_run(path: Path, number: int) -> RecordedRun:
         )
     if manifest.measured_from_ns is None or manifest.measured_to_ns is None:
         raise TraceFormatError(f"{path}: the run ended before its measured part; record it again")
+    if any(channel.edge for channel in manifest.channels):
+        raise TraceFormatError(
+            f"{path}: the run has relays, so it is several exchanges one behind the other; replay"
+            " answers for one. `flinknet trace info` and `verify` read it"
+        )
     return RecordedRun(
         number,
         run.path,

@@ -80,13 +80,12 @@ def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOut
     deployment = deployment_of(exchange, network)
     start_ns = exchange.measured_from_ns
     probe = BacklogProbe()
-    task_managers = 1 + max(deployment.consumer_task_managers)
     cluster = Cluster(
         deployment,
         plans_of(exchange, network),
         exchange.costs,
         start_ns=start_ns,
-        probes=(probe,) * task_managers,
+        probes=(probe,) * deployment.task_managers,
     )
     cluster.run_until_idle()
     if cluster.error is not None:
@@ -121,6 +120,15 @@ def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
     producers = sorted({channel.producer for channel in channels})
     consumers = sorted({channel.consumer for channel in channels})
     costs = exchange.costs
+    if exchange.task_managers[0]:
+        of_producers, of_consumers = exchange.task_managers
+        exchange = replace(
+            exchange,
+            task_managers=(
+                tuple(of_producers[each] for each in producers),
+                tuple(of_consumers[each] for each in consumers),
+            ),
+        )
     return replace(
         exchange,
         producers=len(producers),
@@ -141,7 +149,7 @@ def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
 
 
 def deployment_of(exchange: RecordedExchange, network: NetworkConfig) -> Deployment:
-    """Who runs where: tasks whose channels share a connection share TaskManagers."""
+    """Who runs where: as it was, or tasks whose channels share a connection share TaskManagers."""
     lengths = [channel.record_wire_bytes for channel in exchange.channels]
     weights = [channel.arrivals_ns.size for channel in exchange.channels]
     value_bytes = round(float(np.average(lengths, weights=weights))) - OVERHEAD_BYTES
@@ -169,16 +177,14 @@ def deployment_of(exchange: RecordedExchange, network: NetworkConfig) -> Deploym
         seed=exchange.seed,
         flow_control=exchange.flow_control,
     )
-    upstream = _groups(exchange.producers, [(c.producer, c.connection) for c in exchange.channels])
-    downstream = _groups(
-        exchange.consumers, [(c.consumer, c.connection) for c in exchange.channels]
-    )
-    first = 1 + max(upstream)
+    upstream, downstream = exchange.task_managers
+    if not upstream:
+        upstream, downstream = _apart(exchange)
     return Deployment(
         scenario,
         (
-            DeployedVertex("producers", tuple(upstream)),
-            DeployedVertex("consumers", tuple(first + each for each in downstream)),
+            DeployedVertex("producers", upstream),
+            DeployedVertex("consumers", downstream),
         ),
         (DeployedEdge(0, 0, 1, scenario.workload.partitioner),),
         tuple(channels),
@@ -205,6 +211,16 @@ def _plan_of(channels: list[RecordedChannel], end_ns: int, *, is_max_rate: bool)
         return SourcePlan(routes, None, len(order))
     instants_ns = instants_ns[order]
     return SourcePlan(routes, instants_ns, len(order), max(end_ns, int(instants_ns[-1])))
+
+
+def _apart(exchange: RecordedExchange) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Producers and consumers in TaskManagers of their own."""
+    upstream = _groups(exchange.producers, [(c.producer, c.connection) for c in exchange.channels])
+    downstream = _groups(
+        exchange.consumers, [(c.consumer, c.connection) for c in exchange.channels]
+    )
+    first = 1 + max(upstream)
+    return tuple(upstream), tuple(first + each for each in downstream)
 
 
 def _groups(members: int, links: list[tuple[int, int]]) -> list[int]:

@@ -83,6 +83,8 @@ class RecordedExchange:
         seed: of the recorded run; the simulation's phase of the flusher derives from it.
         costs: fitted from the trace.
         flow_control: of the recorded run.
+        task_managers: where each producer and each consumer ran; empty to put those together whose
+            channels share a connection. Channels within one TaskManager are local.
     """
 
     producers: int
@@ -95,6 +97,7 @@ class RecordedExchange:
     seed: int
     costs: CostModel
     flow_control: str = CREDIT
+    task_managers: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
     @property
     def records(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -256,3 +258,13 @@ def test_at_the_highest_rate_costs_are_stretched_to_the_recorded_throughput(
 def test_a_trace_file_alone_is_refused_with_advice(sawtooth_run: Path) -> None:
     with pytest.raises(TraceFormatError, match="give the run directory"):
         open_recorded_run(sawtooth_run / "tm-0.fnt", 0)
+
+
+def test_a_run_with_relays_is_more_than_one_exchange(sawtooth_run: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(sawtooth_run, run)
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["channels"][-1]["edge"] = 1
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(TraceFormatError, match="has relays.*trace info"):
+        open_recorded_run(run, 0)

@@ -154,3 +154,13 @@ def test_an_exchange_without_records_has_an_empty_outcome() -> None:
     outcome = simulate(exchange_of({(0, 0): 0}), with_timeout(MS))
     assert (outcome.records, outcome.messages, outcome.latency.count) == (0, 0, 0)
     assert outcome.backlog_buffers.max is None
+
+
+def test_what_was_local_is_predicted_without_the_way_through_the_network() -> None:
+    apart = exchange_of({(0, 0): 10_000})
+    together = replace(apart, task_managers=((0, 0, 0), (0, 0, 0)))
+    network = with_timeout(0)
+    far, near = simulate(apart, network), simulate(together, network)
+    assert (far.records, near.records) == (10_000, 10_000)
+    assert (far.latency.percentile(0.5) or 0) > 50 * US
+    assert (near.latency.percentile(0.5) or 0) < 40 * US
