@@ -27,6 +27,8 @@ Examples:
       how far one slow consumer holds back the others
   flinknet bench --flink-conf conf/config.yaml -D taskmanager.memory.segment-size=8kb,32kb
       the settings of a cluster, with two sizes of buffers
+  flinknet bench --partition-type blocking -D taskmanager.network.compression.codec=NONE,LZ4,ZSTD
+      an exchange that is written to files before it is read, and what compression does to it
   flinknet bench --demo head-of-line
       one paused consumer and its neighbour on the same connection, without credit and with it
   flinknet bench --flink-conf conf/config.yaml --print-config

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from flinknet.core.consumer import RemoteInputChannel
 from flinknet.core.consumer.request_backoff import RequestBackoff, RequestBackoffPolicy
 from flinknet.core.wire.messages import PartitionRequest
 from flinknet.errors import PartitionNotFoundError
-from tests.pair import REQUEST_TIMEOUT_NS, Consumer, partition_of, producer_of, sent_bytes
+from tests.pair import (
+    OTHER_RECEIVER,
+    REQUEST_TIMEOUT_NS,
+    Consumer,
+    partition_id,
+    partition_of,
+    producer_of,
+    records_of,
+    sent_bytes,
+)
 
 MS = 1_000_000
 
@@ -47,10 +57,10 @@ def test_where_they_let_requests_wait_it_is_repeated_at_once_while_patience_last
 
 
 class Asking:
-    """A consumer of two channels, whose producer has none of the partitions."""
+    """A consumer whose producer has none of the partitions that it asks for."""
 
-    def __init__(self, policy: RequestBackoffPolicy, timeout_ns: int) -> None:
-        self.input = Consumer(channels=2)
+    def __init__(self, policy: RequestBackoffPolicy, timeout_ns: int, *, channels: int = 2) -> None:
+        self.input = Consumer(channels=channels)
         self.connection = self.input.connection
         self.connection.request_backoff = policy
         self.producer, self.manager = producer_of(partition_request_timeout_ns=timeout_ns)
@@ -90,15 +100,28 @@ def test_a_missing_partition_is_asked_for_again_and_again_then_its_channels_fail
 
 @pytest.mark.row("S037")
 def test_exactly_the_channel_that_asked_for_it_fails_and_the_others_go_on() -> None:
-    asking = Asking(RequestBackoffPolicy(0, 0, 0), timeout_ns=REQUEST_TIMEOUT_NS)
-    other = asking.input.channels[1]
-    asking.connection.close_channel(other)
+    asking = Asking(RequestBackoffPolicy(0, 0, 0), timeout_ns=REQUEST_TIMEOUT_NS, channels=1)
+    consumer, (missing,) = asking.input, asking.input.channels
+    there, _ = partition_of(identity=partition_id(1))
+    asking.manager.register(there)
+    reading = RemoteInputChannel(
+        *(1, OTHER_RECEIVER, partition_id(1), 0),
+        *(consumer.gate, 1, consumer.memory, consumer.pool, 2),
+    )
+    consumer.gate.set_channels([missing, reading])
+    asking.connection.request_subpartition(reading, now_ns=0)
+    there.emit(0, records_of([100]))
+    there.flush_all()
     asking.exchange()
     asking.now_ns = REQUEST_TIMEOUT_NS
     asking.exchange()
-    assert isinstance(asking.input.channels[0].error, PartitionNotFoundError)
-    assert other.error is None
+    assert isinstance(missing.error, PartitionNotFoundError)
     assert asking.connection.error is None
+    there.emit(0, records_of([50], 1))
+    there.flush_all()
+    asking.exchange()
+    assert [buffer.size_bytes for buffer, _ in reading.received] == [100, 50]
+    assert reading.error is None
 
 
 def test_a_partition_that_comes_in_between_is_read_by_the_next_request() -> None:
