@@ -107,9 +107,6 @@ def test_with_credit_a_barrier_travels_faster_than_without() -> None:
     assert credit.travel_ns.mean is not None
     assert tcp.travel_ns.mean is not None
     assert credit.travel_ns.mean < tcp.travel_ns.mean
-    assert credit.travel_ns.max is not None
-    assert tcp.travel_ns.max is not None
-    assert credit.travel_ns.max < tcp.travel_ns.max
 
 
 @pytest.mark.parametrize("mode", MODES)
