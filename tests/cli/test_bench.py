@@ -180,6 +180,11 @@ def test_settings_that_need_a_word_are_warnings_of_the_result(flinknet: Flinknet
         ("--records 10 --duration 5s", "give one of them"),
         ("--slow-consumer 3:5ms", "there is no consumer 3"),
         ("--slow-consumer fast", "INDEX:DELAY"),
+        ("--slow-consumer 0:5ms:", "INDEX:DELAY:TIME"),
+        ("--relays -1", "not a number of 0 or more"),
+        ("--relay-delay 5", "no unit"),
+        ("--relays 1 --task-managers 2", "--task-managers 3 or more, or --placement spread"),
+        ("--placement near", "none of split, spread"),
         ("-D execution.buffer-timeot=5ms", "did you mean execution.buffer-timeout.interval"),
         ("-D nonsense", "key=value"),
         ("--flink-conf absent.yaml", "no such file"),
@@ -231,3 +236,40 @@ def test_a_failed_run_is_one_line_and_keeps_earlier_results(
 def test_a_bug_keeps_its_traceback(flinknet: Flinknet, run: Any) -> None:
     run.error, run.fail_at = RuntimeError("a bug"), 1
     assert isinstance(flinknet("bench", "--no-trace").exception, RuntimeError)
+
+
+def test_tasks_are_placed_and_joined_as_asked(flinknet: Flinknet, run: Any) -> None:
+    flinknet("bench", "--no-trace", "--relays", "2", "--relay-delay", "10us")
+    flinknet("bench", "--no-trace", "--placement", "spread", "--relays", "2")
+    flinknet("bench", "--no-trace", "--slow-consumer", "0:1ms:2s")
+    split, spread, slow = run.scenarios
+    assert (split.task_managers, split.placement) == (4, "split")
+    assert (split.workload.relays, split.workload.relay_delay_ns_per_record) == (2, 10_000)
+    assert (spread.task_managers, spread.placement) == (2, "spread")
+    assert slow.workload.slow_consumers == (SlowConsumer(0, 1_000_000, 2_000_000_000),)
+
+
+@pytest.mark.row("S080")
+def test_the_channel_table_of_the_worked_example(flinknet: Flinknet, run: Any) -> None:
+    options = [
+        "bench",
+        "--placement",
+        "spread",
+        "--producers",
+        "4",
+        "--consumers",
+        "4",
+        "--print-channels",
+    ]
+    table = flinknet(*options).stdout
+    rows = [line.split() for line in table.splitlines() if "producers." in line]
+    over = [[row[7] for row in rows if row[2] == f"producers.{p}"] for p in range(4)]
+    here, there = ["local", "tm-0->tm-1"] * 2, ["tm-1->tm-0", "local"] * 2
+    assert over == [here, there, here, there]
+    assert "Channels: 8 local, 8 remote over 2 connections." in table
+    assert "tm-0->tm-1: 4 channels" in table
+    (deployment,) = json.loads(flinknet(*options, "--json", "-").stdout)["deployments"]
+    assert (deployment["local_channels"], deployment["remote_channels"]) == (8, 8)
+    assert deployment["connections"] == {"tm-0->tm-1": 4, "tm-1->tm-0": 4}
+    assert [each["connection"] is None for each in deployment["channels"][:4]] == [True, False] * 2
+    assert run.scenarios == []

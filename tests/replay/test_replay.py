@@ -266,5 +266,5 @@ def test_a_run_with_relays_is_more_than_one_exchange(sawtooth_run: Path, tmp_pat
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["channels"][-1]["edge"] = 1
     (run / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(TraceFormatError, match="has relays.*trace info"):
+    with pytest.raises(TraceFormatError, match=r"has relays.*trace info"):
         open_recorded_run(run, 0)
