@@ -91,9 +91,8 @@ def _told(name: str, exchange: BlockingExchange) -> str:
     stored = "as they are"
     if exchange.codec != "NONE" and exchange.data_bytes:
         share = exchange.stored_bytes / exchange.data_bytes
-        stored = (
-            f"compressed with {exchange.codec} to {human_bytes(exchange.stored_bytes)} ({share:.1%})"
-        )
+        size = human_bytes(exchange.stored_bytes)
+        stored = f"compressed with {exchange.codec} to {size} ({share:.1%})"
     return (
         f"{where} in {human_duration(exchange.write_duration_ns)}"
         f" ({human_count(exchange.written_records_per_s)} records/s), read in"

@@ -26,7 +26,10 @@ def with_doubts(scenario: Scenario, result: RunResult, known: tuple[Warning, ...
 
 def doubts(scenario: Scenario, result: RunResult) -> tuple[Warning, ...]:
     """What the numbers of a run do not carry."""
-    checks = (_rate(scenario, result), _beats(scenario, result), _warmup(scenario))
+    checks = (
+        *(_rate(scenario, result), _beats(scenario, result)),
+        *(_compression(scenario, result), _warmup(scenario)),
+    )
     return tuple(warning for warning in checks if warning is not None)
 
 
@@ -54,6 +57,17 @@ def _beats(scenario: Scenario, result: RunResult) -> Warning | None:
         "few-flushes",
         f"{human_duration(duration_ns)} hold fewer than {BEATS_MIN} flushes of"
         f" {format_duration_ns(timeout_ns)}; use a longer --duration.",
+    )
+
+
+def _compression(scenario: Scenario, result: RunResult) -> Warning | None:
+    """Where little differs between records, any codec looks good."""
+    if not any(each.stored_bytes < each.data_bytes for each in result.blocking):
+        return None
+    return Warning(
+        "compresses-too-well",
+        "the records of bench are alike but for their first 16 bytes, so that"
+        f" {scenario.network.compression_codec} makes them much smaller than it would real ones.",
     )
 
 

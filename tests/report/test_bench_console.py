@@ -17,6 +17,7 @@ from flinknet.report.export import write_json
 from flinknet.report.warnings import doubts
 from flinknet.results import (
     BacklogSummary,
+    BlockingExchange,
     ChannelMeasured,
     ChannelProgress,
     CreditSummary,
@@ -180,6 +181,12 @@ def test_a_panel_of_many_channels_keeps_those_under_pressure() -> None:
         (NetworkConfig(buffer_timeout_ns=200_000_000), WorkloadConfig(), ["few-flushes"]),
         (NetworkConfig(buffer_timeout_ns=-1), WorkloadConfig(), []),
         (NetworkConfig(), WorkloadConfig(warmup_ns=0), ["no-warmup"]),
+        # nothing is read at a rate, and nothing needs to get warm
+        (
+            NetworkConfig(buffer_timeout_ns=-1),
+            WorkloadConfig(rate_per_s=9000, warmup_ns=0, partition_type="blocking"),
+            [],
+        ),
     ],
 )
 def test_doubts_follow_from_scenario_and_numbers(
@@ -187,6 +194,17 @@ def test_doubts_follow_from_scenario_and_numbers(
 ) -> None:
     scenario = Scenario(network=network, workload=workload)
     assert [warning.code for warning in doubts(scenario, result())] == codes
+
+
+@pytest.mark.parametrize(("stored_bytes", "codes"), [(10, ["compresses-too-well"]), (100, [])])
+def test_what_compression_made_of_records_that_are_alike_is_doubted(
+    stored_bytes: int, codes: list[str]
+) -> None:
+    network = NetworkConfig(buffer_timeout_ns=-1)
+    workload = WorkloadConfig(partition_type="blocking")
+    exchange = BlockingExchange(1, 1, 1.0, 1, 1.0, 100, stored_bytes, "LZ4")
+    found = doubts(Scenario(network, workload), replace(result(), blocking=(exchange,)))
+    assert [warning.code for warning in found] == codes
 
 
 def test_a_document_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
