@@ -109,7 +109,9 @@ def test_the_json_holds_the_agreed_names_and_nothing_else(flinknet: Flinknet) ->
         *("records", "bytes", "buffers", "events", "duration_ns"),
         *("throughput_records_per_s", "throughput_bytes_per_s"),
         *("latency_ns", "latency_uncorrected_ns", "backlog_buffers", "credits", "flushes"),
+        "checkpoints",
     ]
+    assert measured["checkpoints"] is None
     percentiles = ["p50", "p75", "p90", "p95", "p99", "p99_9"]
     assert list(measured["latency_ns"]) == ["count", "min", "mean", *percentiles, "max"]
     assert measured["latency_ns"]["min"] is None
