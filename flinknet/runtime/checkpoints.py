@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from flinknet.results import RunResult
+from flinknet.config import Scenario
+from flinknet.results import CheckpointSummary, RunResult, Warning
 from flinknet.tasks.checkpoint_coordinator import (
     AcknowledgeCheckpoint,
     CheckpointCoordinator,
@@ -63,10 +64,9 @@ class CheckpointLead:
         if isinstance(message, AcknowledgeCheckpoint | DeclineCheckpoint):
             self._coordinator.receive(message, now_ns=monotonic_ns())
 
-    def complete(self, result: RunResult) -> RunResult:
-        """The result with what became of the checkpoints."""
-        measured = replace(result.measured, checkpoints=self._coordinator.summary())
-        return replace(result, measured=measured)
+    def summary(self) -> CheckpointSummary:
+        """What became of the checkpoints."""
+        return self._coordinator.summary()
 
 
 def create_lead(
@@ -80,3 +80,19 @@ def create_lead(
     if interval_ns is None or deployment.scenario.workload.is_blocking:
         return None
     return CheckpointLead(deployment, interval_ns, start, tell)
+
+
+def with_checkpoints(
+    result: RunResult, lead: CheckpointLead | None, scenario: Scenario
+) -> RunResult:
+    """The result with what became of the checkpoints, or with why there were none."""
+    if lead is not None:
+        measured = replace(result.measured, checkpoints=lead.summary())
+        return replace(result, measured=measured)
+    if scenario.network.checkpoint_interval_ns is None:
+        return result
+    text = (
+        "a blocking exchange has no checkpoints: its consumers begin when its producers have ended;"
+        " leave --checkpoint-interval out, or use --partition-type pipelined-bounded"
+    )
+    return replace(result, warnings=(*result.warnings, Warning("no-checkpoints", text)))

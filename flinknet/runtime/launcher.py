@@ -30,7 +30,7 @@ from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunMani
 
 from . import messages as say
 from .aftermath import Ending, error_of
-from .checkpoints import CheckpointLead, create_lead
+from .checkpoints import CheckpointLead, create_lead, with_checkpoints
 from .clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
 from .fill_levels import FillTimeline
 from .host import available_cores, environment, host_id
@@ -87,8 +87,7 @@ def run_scenario(
     trace_dir = out_dir if trace else None
     with _Cluster(deployment, trace_dir, silence_max_s, sample_interval_ns) as cluster:
         result = _lead(cluster, on_progress or (lambda _: None))
-        if cluster.checkpoints is not None:
-            result = cluster.checkpoints.complete(result)
+        result = with_checkpoints(result, cluster.checkpoints, scenario)
     return result
 
 

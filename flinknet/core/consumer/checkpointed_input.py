@@ -45,6 +45,9 @@ class InFlightData:
     From the start of the checkpoint to its own barrier all data of a channel belongs to it: what
     waits, and what the task reads until the barrier comes.
 
+    Differs from Flink in that a buffer counts as read when the task takes it, not when its last
+    record is done: what is left of it is not counted.
+
     Args:
         read_bytes: by channel, how many bytes of data the task has read so far.
     """
@@ -130,11 +133,6 @@ class CheckpointedInput:
                 handler.receive_announcement(announced, event.sequence_number, place, now_ns=now_ns)
         elif isinstance(event, CancelCheckpointMarker):
             handler.receive_cancellation(event.checkpoint_id, place, now_ns=now_ns)
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether barriers of a checkpoint have come, but not all."""
-        return self._handler.is_pending
 
     def next_deadline_ns(self) -> int | None:
         """When `handle_deadline` wants to be called, None for never."""
