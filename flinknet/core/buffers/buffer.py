@@ -99,8 +99,7 @@ class BufferSlice:
 
     The slice of a buffer that one batch filled is queued itself, in the place of a BufferConsumer,
     and says what that would say: not finished until it is built, without bytes until then unless
-    they continue a record. (0.2 µs to make, against 1.1 µs for builder, consumer and slice. One
-    class for all slices: attributes of two classes in one loop are looked up anew each time.)
+    they continue a record. (0.2 µs to make, against 1.3 µs for builder, consumer and slice.)
     """
 
     __slots__ = (
