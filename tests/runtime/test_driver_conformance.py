@@ -225,6 +225,7 @@ def test_bytes_arrive_whole_and_in_order_in_both_directions(join: Joined) -> Non
     assert bytes(first.received) == PATTERN[: total // 3]
 
 
+@pytest.mark.row("S090")
 def test_a_connection_is_asked_for_more_only_when_its_last_bytes_were_taken(join: Joined) -> None:
     total = 20_000_000
     first, second = Endless(total), Endless()

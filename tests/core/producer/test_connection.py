@@ -143,6 +143,23 @@ def test_credit_that_arrives_lets_just_so_many_buffers_pass() -> None:
     assert sent(connection) == []
 
 
+@pytest.mark.row("S082")
+def test_the_numbers_of_a_channel_count_from_0_over_buffers_and_events() -> None:
+    partition, _ = partition_of(2)
+    connection, _ = producer_of(partition)
+    fill(partition, "ded", 0)
+    fill(partition, "d", 1)
+    receive(connection, request(RECEIVER, 2), request(OTHER_RECEIVER, 9, subpartition=1))
+    frames = [m for m in sent(connection) if isinstance(m, BufferResponse)]
+    fill(partition, "dd", 0)
+    receive(connection, AddCredit(9, RECEIVER))
+    frames += [m for m in sent(connection) if isinstance(m, BufferResponse)]
+    numbers: dict[bytes, list[int]] = {}
+    for frame in frames:
+        numbers.setdefault(frame.receiver_id, []).append(frame.sequence_number)
+    assert numbers == {RECEIVER: [0, 1, 2, 3, 4], OTHER_RECEIVER: [0, 1]}
+
+
 @pytest.mark.row("S085")
 def test_readers_take_turns_of_one_buffer() -> None:
     partition, _ = partition_of(2)

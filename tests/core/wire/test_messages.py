@@ -67,6 +67,29 @@ def test_fast_header_is_that_of_the_message(
     )
 
 
+@pytest.mark.row("S089")
+@pytest.mark.parametrize(
+    ("data_type", "payload"),
+    [
+        pytest.param(DataType.DATA_BUFFER, b"abcde", id="data"),
+        pytest.param(DataType.EVENT_BUFFER, bytes(4), id="event"),
+        pytest.param(DataType.DATA_BUFFER, b"", id="empty"),
+    ],
+)
+def test_a_buffer_response_lies_on_the_wire_as_the_table_says(
+    data_type: DataType, payload: bytes
+) -> None:
+    frame = encode_buffer_response_header(RECEIVER, 3, 7, 2, data_type, 0, len(payload)) + payload
+    assert struct.unpack_from(">iIB", frame) == (len(frame), 0xBADC0FFE, 0)
+    assert frame[9:25] == RECEIVER
+    assert struct.unpack_from(">iiiibBi", frame, 25) == (3, 0, 7, 2, data_type, 0, len(payload))
+    assert frame[47:] == payload
+    found = BufferResponse.decode(frame[9:])
+    assert (found.receiver_id, found.sequence_number, found.backlog) == (RECEIVER, 7, 2)
+    assert (found.data_type, bytes(found.buffer)) == (data_type, payload)
+    assert found.encode() == frame
+
+
 @given(buffer_responses())
 def test_fast_header_tells_partial_buffers(message: BufferResponse) -> None:
     header = decode_buffer_response_header(message.encode(), 0)
@@ -101,6 +124,7 @@ def test_fast_header_takes_empty_data(data_type: int) -> None:
     assert decode_buffer_response_header(header, 0)[7] == 0
 
 
+@pytest.mark.row("S098")
 @given(receiver_ids, positive_i32)
 def test_fast_credit_is_that_of_the_message(receiver_id: InputChannelID, credit: int) -> None:
     data = encode_add_credit(receiver_id, credit)
@@ -108,6 +132,7 @@ def test_fast_credit_is_that_of_the_message(receiver_id: InputChannelID, credit:
     assert AddCredit.decode(data[9:]) == AddCredit(credit, receiver_id)
 
 
+@pytest.mark.row("S098")
 @pytest.mark.parametrize("value", [0, -1, -(2**31)])
 @pytest.mark.parametrize("kind", [AddCredit, NewBufferSize, BacklogAnnouncement])
 def test_numbers_that_must_be_positive_are_rejected(kind: type[AddCredit], value: int) -> None:
