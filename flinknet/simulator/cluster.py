@@ -143,6 +143,7 @@ class Cluster:
         if is_asked_for or scheduling is not SchedulingType.ALL_AT_ONCE:
             self.stages = Stages(self, scheduling, start_condition)
         self.checkpoints = self._create_coordinator()
+        self._planned_checkpoints: int | None = None
         self._open_channels()
         self.scheduler.at(start_ns, self._start_tasks)
 
@@ -386,6 +387,7 @@ class Cluster:
     def _advance_checkpoints(self) -> None:
         """Tell the sources what the coordinator has to say, in no time."""
         coordinator, now_ns = self.checkpoints, self.now_ns
+        self._planned_checkpoints = None
         if coordinator is None or self.is_finished or self.error is not None:
             return
         if all(source.is_finished for source in self.sources):
@@ -403,9 +405,16 @@ class Cluster:
                     source.trigger_checkpoint(barrier, now_ns=now_ns)
             for task_manager in self.task_managers:
                 task_manager.wake(now_ns)
+        self._plan_checkpoints(coordinator)
+
+    def _plan_checkpoints(self, coordinator: CheckpointCoordinator) -> None:
+        """Come back when the coordinator next has something to say, and not when it once had."""
+        if self._planned_checkpoints is not None:
+            self.scheduler.cancel(self._planned_checkpoints)
+            self._planned_checkpoints = None
         due_ns = coordinator.next_deadline_ns()
         if due_ns is not None:
-            self.scheduler.at(max(due_ns, now_ns + 1), self._advance_checkpoints)
+            self._planned_checkpoints = self.scheduler.at(due_ns, self._advance_checkpoints)
 
     def _respond(self, answer: Answer) -> None:
         """A task's answer reaches the coordinator at once; it may begin what it had put off."""
@@ -413,9 +422,8 @@ class Cluster:
         if coordinator is not None:
             was_pending = coordinator.pending_id is not None
             coordinator.receive(answer, now_ns=self.now_ns)
-            due_ns = coordinator.next_deadline_ns()
-            if was_pending and coordinator.pending_id is None and due_ns is not None:
-                self.scheduler.at(max(due_ns, self.now_ns), self._advance_checkpoints)
+            if was_pending and coordinator.pending_id is None:
+                self._plan_checkpoints(coordinator)
 
     def _create_source(self, producer: int) -> SimulatedSource:
         scenario, plan = self.deployment.scenario, self._plans[producer]

@@ -18,21 +18,35 @@ class Scheduler:
         self.now_ns = start_ns
         self._heap: list[tuple[int, int, Action]] = []
         self._order = 0
+        self._cancelled: set[int] = set()
 
     @property
     def next_ns(self) -> int | None:
         """Instant of the next action, None if there is none."""
+        self._drop_cancelled()
         return self._heap[0][0] if self._heap else None
 
-    def at(self, at_ns: int, action: Action) -> None:
-        """Run an action at an instant; an instant that has passed means now."""
+    def at(self, at_ns: int, action: Action) -> int:
+        """Run an action at an instant; an instant that has passed means now. Returns: what `cancel`
+        knows it by.
+        """
         self._order += 1
         heapq.heappush(self._heap, (max(at_ns, self.now_ns), self._order, action))
+        return self._order
+
+    def cancel(self, planned: int) -> None:
+        """Do not run an action that has not run yet; time does not pass for it."""
+        self._cancelled.add(planned)
 
     def step(self) -> bool:
         """Run the next action. Returns: False if there was none."""
+        self._drop_cancelled()
         if not self._heap:
             return False
         self.now_ns, _, action = heapq.heappop(self._heap)
         action()
         return True
+
+    def _drop_cancelled(self) -> None:
+        while self._heap and self._heap[0][1] in self._cancelled:
+            self._cancelled.remove(heapq.heappop(self._heap)[1])

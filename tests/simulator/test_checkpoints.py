@@ -11,7 +11,7 @@ import pytest
 from flinknet.config import Scenario, SlowConsumer
 from flinknet.results import CheckpointSummary
 from flinknet.simulator.checkers import ProtocolChecker, check_records, run_checked
-from flinknet.simulator.cluster import Cluster
+from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.tasks.checkpoints import AT_LEAST_ONCE
 from tests.simulation import MS, US, disturbed_scenario, finished, scenario
 
@@ -99,6 +99,14 @@ def test_without_pressure_nothing_times_out() -> None:
         _, summary = run(with_checkpoints(calm, mode))
         assert summary.completed >= 8
         assert summary.unaligned == (summary.completed if mode == "unaligned" else 0)
+
+
+def test_a_run_ends_with_its_last_message_and_not_with_the_timeout_of_a_checkpoint() -> None:
+    calm = scenario(rate_per_s=20_000.0, timeout_ns=MS, records=2000)
+    for mode in MODES:
+        cluster, summary = run(with_checkpoints(calm, mode))
+        assert summary.completed >= 8
+        assert cluster.now_ns < START_NS + 120 * MS
 
 
 @pytest.mark.row("S111")

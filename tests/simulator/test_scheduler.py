@@ -38,3 +38,18 @@ def test_what_an_action_schedules_for_now_runs_behind_what_was_there() -> None:
     while scheduler.step():
         pass
     assert seen == ["first", "second", "third"]
+
+
+def test_time_does_not_pass_for_what_was_cancelled() -> None:
+    scheduler = Scheduler()
+    seen: list[str] = []
+    for name in "abc":
+        planned = scheduler.at(10, lambda name=name: seen.append(name))  # type: ignore[misc]
+        if name != "b":
+            scheduler.cancel(planned)
+    scheduler.cancel(scheduler.at(99, lambda: seen.append("d")))
+    assert scheduler.next_ns == 10
+    assert scheduler.step()
+    assert not scheduler.step()
+    assert scheduler.next_ns is None
+    assert (seen, scheduler.now_ns) == (["b"], 10)
