@@ -69,6 +69,20 @@ class NetworkConfig:
         "taskmanager.network.memory.max-overdraft-buffers-per-gate", 20
     )
     buffer_timeout_ns: int = _flink("execution.buffer-timeout.interval", 100_000_000)
+    debloating_enabled: bool = _flink("taskmanager.network.memory.buffer-debloat.enabled", False)
+    debloating_target_ns: int = _flink(
+        "taskmanager.network.memory.buffer-debloat.target", 1_000_000_000
+    )
+    debloating_period_ns: int = _flink(
+        "taskmanager.network.memory.buffer-debloat.period", 200_000_000
+    )
+    debloating_samples: int = _flink("taskmanager.network.memory.buffer-debloat.samples", 20)
+    debloating_threshold_percent: int = _flink(
+        "taskmanager.network.memory.buffer-debloat.threshold-percentages", 25
+    )
+    min_segment_size_bytes: int = _flink("taskmanager.memory.min-segment-size", 256)
+    starting_segment_size_bytes: int = _flink("taskmanager.memory.starting-segment-size", 1024)
+    detailed_metrics: bool = _flink("taskmanager.network.detailed-metrics", False)
     bind_host: str = _flink("taskmanager.bind-host", "127.0.0.1")
     data_port: str = _flink("taskmanager.data.port", "0")
     bind_port: str | None = _flink("taskmanager.data.bind-port", None)

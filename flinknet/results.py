@@ -214,6 +214,45 @@ class BlockingExchange:
 
 
 @dataclass(frozen=True, slots=True)
+class DebloatingSample:
+    """One evaluation of a gate: the size that its producers' buffers have from then on, what it
+    consumed per second, data in flight towards it, and how long it takes to consume as many buffers
+    of the size.
+
+    In flight: what the gate holds, and what the producers have told to hold, as if all of it were
+    of the size last announced.
+    """
+
+    at_ns: int  # since the start of the run
+    buffer_size_bytes: int
+    throughput_bytes_per_s: int
+    in_flight_bytes: int
+    time_to_consume_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class DebloatedGate:
+    """One gate of a run with buffer debloating, named by its task."""
+
+    name: str
+    target_ns: int
+    samples: tuple[DebloatingSample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunMetrics:
+    """Flink's metrics at the end of the measured part, under Flink's names: of each task by its
+    name, with its back pressure level beside them, and of the network memory of each TaskManager.
+
+    Counters are totals since the task started; what counts per second is taken over the measured
+    part or, if that is longer, over its last minute.
+    """
+
+    tasks: dict[str, dict[str, float | str]]
+    task_managers: dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
 class RunResult:
     """One run: what was asked (Flink keys, workload), what was measured, what to doubt, where the
     trace lies.
@@ -229,6 +268,8 @@ class RunResult:
     buffering: Buffering | None = None
     wiring: Wiring | None = None
     blocking: tuple[BlockingExchange, ...] = ()  # empty: consumers read while producers wrote
+    debloating: tuple[DebloatedGate, ...] = ()  # empty: it was off
+    metrics: RunMetrics | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The run as JSON-ready plain data."""
@@ -272,6 +313,20 @@ class ChannelProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskProgress:
+    """One task while a run goes on: what share of its time it was busy, idle and back-pressured,
+    and how much of its pools is in use (None for an end that it does not have).
+    """
+
+    name: str
+    busy: float
+    idle: float
+    back_pressured: float
+    in_pool_usage: float | None
+    out_pool_usage: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """Where a run stands, for whoever watches it; latencies are of all records measured so far."""
 
@@ -284,3 +339,4 @@ class Progress:
     latency_ns_p50: float | None
     latency_ns_p99: float | None
     channels: tuple[ChannelProgress, ...]
+    tasks: tuple[TaskProgress, ...] = ()

@@ -14,10 +14,13 @@ from flinknet.units import format_duration_ns, format_size_bytes
 from .keys import (
     BUFFER_TIMEOUT_ENABLED,
     CREDIT_MODEL,
+    DEBLOATING,
     EXCLUSIVE_BUFFERS,
     FLOATING_BUFFERS,
+    MIN_SEGMENT_SIZE,
     NETWORK_MIN,
     SEGMENT_SIZE,
+    STARTING_SEGMENT_SIZE,
     Option,
     find_option,
     options,
@@ -109,6 +112,31 @@ def check_rules(network: NetworkConfig) -> None:
         raise ConfigError(
             f"{FLOATING_BUFFERS}: with no exclusive buffers ({EXCLUSIVE_BUFFERS}=0) a gate needs at"
             " least 1 floating buffer"
+        )
+    if network.debloating_enabled:
+        _check_debloating(network)
+
+
+def _check_debloating(network: NetworkConfig) -> None:
+    """Flink's BufferDebloatConfiguration and BufferDebloater."""
+    for name in ("target", "period"):
+        value_ns = getattr(network, f"debloating_{name}_ns")
+        if value_ns < 1_000_000:
+            raise ConfigError(
+                f"{DEBLOATING}.{name}: {format_duration_ns(value_ns)} is too short; give 1ms or"
+                " more"
+            )
+    sizes = {
+        MIN_SEGMENT_SIZE: network.min_segment_size_bytes,
+        STARTING_SEGMENT_SIZE: network.starting_segment_size_bytes,
+        SEGMENT_SIZE: network.segment_size_bytes,
+    }
+    smallest, starting, largest = sizes.values()
+    if not 0 < smallest <= starting <= largest:
+        told = ", ".join(f"{key}={format_size_bytes(size)}" for key, size in sizes.items())
+        raise ConfigError(
+            f"{MIN_SEGMENT_SIZE}: buffers are debloated between the smallest and the largest size,"
+            f" and begin between them; these are not in order: {told}"
         )
 
 

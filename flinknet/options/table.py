@@ -26,8 +26,8 @@ taskmanager.network.memory.buffers-request-timeout | D | 30 s | 30 s | taskmanag
 taskmanager.network.memory.buffer-debloat.enabled | B | false | false |  |
 taskmanager.network.memory.buffer-debloat.target | D | 1 s | 1 s |  |
 taskmanager.network.memory.buffer-debloat.period | D | 200 ms | 200 ms |  |
-taskmanager.network.memory.buffer-debloat.samples | I | 20 | 20 |  |
-taskmanager.network.memory.buffer-debloat.threshold-percentages | I | 25 | 25 |  |
+taskmanager.network.memory.buffer-debloat.samples | I >=1 | 20 | 20 |  |
+taskmanager.network.memory.buffer-debloat.threshold-percentages | I >=0 | 25 | 25 |  |
 taskmanager.memory.framework.off-heap.batch-shuffle.size | M | 64 mb | 64 mb |  |
 taskmanager.memory.flink.size | M | unset | unset |  |
 taskmanager.memory.process.size | M | unset | unset |  |

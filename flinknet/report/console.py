@@ -31,6 +31,7 @@ from flinknet.units import (
 )
 
 from .checkpoint_table import checkpoint_table
+from .debloating_lines import debloating_lines
 
 WIDTH_OFF_TERMINAL = 140
 WIDTH_FOR_ALL = 125
@@ -80,6 +81,8 @@ def print_bench(console: Console, settings: Sequence[Setting]) -> None:
         where = f"{setting.name}: limited by " if setting.name else "Limited by "
         for sentence in dict.fromkeys(result.limited_by for result in setting.results[-1:]):
             console.print(Text(where + sentence), soft_wrap=True)
+        for line in debloating_lines(setting.name, setting.results[-1].debloating):
+            console.print(Text(line), soft_wrap=True)
         for exchange in setting.results[-1].blocking:
             console.print(Text(_told(setting.name, exchange)), soft_wrap=True)
     print_warnings(console, settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
@@ -10,11 +11,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from flinknet.results import Progress, RunResult
+from flinknet.results import Progress, RunResult, TaskProgress
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
 LINE_EVERY_NS = 5_000_000_000
 CHANNELS_SHOWN = 12
+TASKS_SHOWN = 8
 
 
 class LineView:
@@ -111,7 +113,7 @@ def result_line(result: RunResult) -> str:
 
 
 def panel(title: str, progress: Progress) -> RenderableType:
-    """Progress, rates, latency, and the backlog and credit of each channel."""
+    """Progress, rates, latency, the backlog and credit of each channel, the times of each task."""
     heading = Text.assemble((title, "bold"), f"  {progress.phase}")
     rates = Text("  " + _rates(progress))
     bar = ProgressBar(total=1.0, completed=progress.fraction or 0.0, width=20)
@@ -129,7 +131,23 @@ def panel(title: str, progress: Progress) -> RenderableType:
         )
     hidden = len(progress.channels) - CHANNELS_SHOWN
     more = Text(f"  and {hidden} more channels" if hidden > 0 else "", style="dim")
-    return Group(heading, bar, rates, table, more)
+    return Group(heading, bar, rates, table, more, _task_table(progress.tasks))
+
+
+def _task_table(tasks: Sequence[TaskProgress]) -> Table:
+    """What each task does with its time, and how full its pools are; the most pressed first."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
+    for name in ("task", "busy", "idle", "back-pressured", "in pool", "out pool"):
+        table.add_column(name, justify="right", style="dim" if name == "task" else "")
+    pressed = sorted(tasks, key=lambda each: -each.back_pressured)[:TASKS_SHOWN]
+    for task in (each for each in tasks if each in pressed):
+        shares = (task.busy, task.idle, task.back_pressured, task.in_pool_usage)
+        table.add_row(task.name, *(_share(each) for each in (*shares, task.out_pool_usage)))
+    return table
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"
 
 
 def _rates(progress: Progress) -> str:

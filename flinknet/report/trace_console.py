@@ -36,6 +36,8 @@ def print_description(description: Plain, console: Console | None = None) -> Non
     if hidden > 0:
         console.print(f"… and {hidden:,} more channels (--json shows all)")
     console.print(_kinds_table(description["events_by_kind"]))
+    if description.get("metrics") is not None:
+        console.print(_told_metrics(description["metrics"]), soft_wrap=True)
     if description["manifest"] is not None:
         console.print(_settings_table(description["manifest"]))
 
@@ -116,6 +118,14 @@ def _kinds_table(events_by_kind: Mapping[str, Mapping[str, int]]) -> Table:
         counts = (events_by_kind[point].get(kind, 0) for point in points)
         table.add_row(kind, *(f"{count:,}" if count else "-" for count in counts))
     return table
+
+
+def _told_metrics(metrics: Plain) -> str:
+    """That there are metrics, of what, and where."""
+    return (
+        f"metrics: {metrics['lines']:,} lines in {escape(metrics['file'])}, {len(metrics['names'])}"
+        f" metrics of {len(metrics['tasks'])} tasks over time, and the memory of each TaskManager"
+    )
 
 
 def _settings_table(manifest: Plain) -> Table:

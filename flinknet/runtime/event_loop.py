@@ -10,6 +10,7 @@ from typing import Protocol
 from flinknet.core.connection import Connection
 from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.tasks.source import STEPS_PER_TURN
+from flinknet.tasks.times import TaskTimes
 
 from .clock import monotonic_ns
 from .selector import create_selector, sleep_until_ready
@@ -36,6 +37,13 @@ class Task(Protocol):
     @property
     def is_ready(self) -> bool:
         """Whether a step would do something now that another task of the turn made possible."""
+
+    @property
+    def times(self) -> TaskTimes:
+        """How it spends its time."""
+
+    def rest(self, *, now_ns: int) -> None:
+        """There is nothing to step it for at once; called while `times.is_busy`."""
 
     def step(self, *, now_ns: int) -> int | None:
         """Do a bounded piece of work; returns when to call again, None for when the network has
@@ -158,6 +166,8 @@ class EventLoop:
             now_ns = monotonic_ns()
             next_ns = task.step(now_ns=now_ns)
             if next_ns is None or next_ns > now_ns:
+                if task.times.is_busy:
+                    task.rest(now_ns=monotonic_ns())
                 break
         return next_ns
 

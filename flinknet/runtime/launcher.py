@@ -11,6 +11,7 @@ import multiprocessing
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
@@ -23,7 +24,7 @@ from flinknet import errors
 from flinknet.config import Scenario
 from flinknet.errors import RunFailedError
 from flinknet.options import effective_flink_keys
-from flinknet.results import Progress, RunResult
+from flinknet.results import Progress, RunResult, Warning
 from flinknet.tasks.deployment import Deployment, deploy
 from flinknet.tasks.memory import check_memory
 from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
@@ -35,6 +36,7 @@ from .clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
 from .fill_levels import FillTimeline
 from .host import available_cores, environment, host_id
 from .measure import assemble, check_records
+from .metrics_log import MetricsLog
 from .progress import ProgressMeter
 from .spill_file import create_spill_directory
 from .stages import is_staged, lead_stages, with_stages
@@ -111,6 +113,7 @@ def _lead(cluster: _Cluster, on_progress: Callable[[Progress], None]) -> RunResu
             meter.add(index, message, monotonic_ns())
             if message.fill is not None:
                 timeline.add(index, message.fill)
+                cluster.log_metrics(index, message, message.fill.at_ns)
             on_progress(meter.progress(None, monotonic_ns()))
 
     stages = []
@@ -128,6 +131,9 @@ def _lead(cluster: _Cluster, on_progress: Callable[[Progress], None]) -> RunResu
     trace = str(cluster.trace_dir) if cluster.trace_dir is not None else None
     buffering = timeline.buffering(start.start_ns, [report.fill_bounds for report in reports])
     result = assemble(deployment, reports, start, trace, buffering)
+    if cluster.metrics_error is not None:
+        incomplete = Warning("trace-incomplete", cluster.metrics_error)
+        result = replace(result, warnings=(*result.warnings, incomplete))
     if not deployment.scenario.workload.is_blocking:
         return result
     return with_stages(result, deployment, stages, reports, start)
@@ -168,6 +174,7 @@ class _Cluster:
         self._processes: list[BaseProcess] = []
         self._pipes: list[Pipe] = []
         self._spill_dir: TemporaryDirectory[str] | None = None
+        self._metrics = MetricsLog(trace_dir) if trace_dir is not None else None
 
     def __enter__(self) -> _Cluster:
         try:
@@ -187,6 +194,8 @@ class _Cluster:
                 process.join()
         if self._spill_dir is not None:
             self._spill_dir.cleanup()
+        if self._metrics is not None:
+            self._metrics.close()
 
     def _spawn(self) -> None:
         if self.trace_dir is not None:
@@ -257,6 +266,16 @@ class _Cluster:
             if self.checkpoints is not None:
                 self.checkpoints.advance()
         return [answers[index] for index in range(len(self._pipes))]
+
+    def log_metrics(self, index: int, sample: say.Sample, at_ns: int) -> None:
+        """Keep the metrics of a TaskManager in the run directory, if there is one."""
+        if self._metrics is not None:
+            self._metrics.add(index, sample, now_ns=at_ns)
+
+    @property
+    def metrics_error(self) -> str | None:
+        """Why there are metrics that could not be kept."""
+        return None if self._metrics is None else self._metrics.error
 
     def save_manifest(self, start: say.Start | None, measured_to_ns: int | None = None) -> None:
         """Write the manifest of the run directory: before the run, and again with its measured

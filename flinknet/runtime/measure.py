@@ -5,6 +5,7 @@ what to doubt.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from flinknet.config import TCP, Scenario
@@ -17,14 +18,18 @@ from flinknet.results import (
     Buffering,
     ChannelMeasured,
     CreditSummary,
+    DebloatedGate,
     FlushCounts,
     Measured,
+    RunMetrics,
     RunResult,
     Warning,
     Wiring,
 )
 from flinknet.tasks.deployment import Deployment
+from flinknet.tasks.task_metrics import back_pressure_level
 
+from .fill_levels import SAMPLES_MAX
 from .messages import ConsumerChannelReport, ProducerChannelReport, Report, Start
 
 SCHEDULE_MISSED_NS = 10_000_000
@@ -129,6 +134,37 @@ def assemble(
         trace=trace,
         buffering=buffering,
         wiring=_wiring(deployment, consumers),
+        debloating=_debloating(scenario, reports, start),
+        metrics=_metrics(reports),
+    )
+
+
+def _debloating(
+    scenario: Scenario, reports: Sequence[Report], start: Start
+) -> tuple[DebloatedGate, ...]:
+    """The evaluations of each gate, from the start of the run on."""
+    return tuple(
+        DebloatedGate(
+            name,
+            scenario.network.debloating_target_ns,
+            tuple(
+                replace(each, at_ns=each.at_ns - start.start_ns)
+                for each in samples[:: 1 + max(0, len(samples) - 1) // SAMPLES_MAX]
+            ),
+        )
+        for report in reports
+        for name, samples in report.debloating
+    )
+
+
+def _metrics(reports: Sequence[Report]) -> RunMetrics:
+    return RunMetrics(
+        {
+            name: {**found, "backpressureLevel": back_pressure_level(found)}
+            for report in reports
+            for name, found in report.tasks.items()
+        },
+        {f"tm-{index}": report.memory for index, report in enumerate(reports)},
     )
 
 

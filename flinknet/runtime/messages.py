@@ -4,10 +4,10 @@ order of a run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from flinknet.results import FillLevels, FillSample
+from flinknet.results import DebloatingSample, FillLevels, FillSample
 from flinknet.tasks.deployment import Deployment
 
 _EMPTY = FillLevels()
@@ -102,13 +102,18 @@ class ChannelSample:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """TaskManager: how far it is, several times a second."""
+    """TaskManager: how far it is, several times a second.
+
+    `tasks` has the metrics of each task under Flink's names, `memory` those of the TaskManager.
+    """
 
     records: int
     size_bytes: int
     latency: bytes | None
     channels: tuple[ChannelSample, ...]
     fill: FillSample | None = None
+    tasks: dict[str, dict[str, float]] = field(default_factory=dict)
+    memory: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +152,8 @@ class Report:
 
     `busy_share` is the time not spent waiting; `stolen_share` the time in which the process wanted
     a processor and had none. `unread_share` is the part of the measured time in which a socket was
-    not read, without credit and for want of a buffer.
+    not read, without credit and for want of a buffer. `tasks` and `memory` are metrics at the end
+    of the measured part, `debloating` the evaluations of each gate, at instants of the clock.
     """
 
     consumer_channels: tuple[ConsumerChannelReport, ...] = ()
@@ -165,6 +171,9 @@ class Report:
     trace_error: str | None = None
     fill_bounds: FillLevels = _EMPTY
     unread_share: float = 0.0
+    tasks: dict[str, dict[str, float]] = field(default_factory=dict)
+    memory: dict[str, float] = field(default_factory=dict)
+    debloating: tuple[tuple[str, tuple[DebloatingSample, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

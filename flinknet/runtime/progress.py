@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flinknet.histogram import LogLinearHistogram
-from flinknet.results import ChannelProgress, Progress
+from flinknet.results import ChannelProgress, Progress, TaskProgress
 from flinknet.tasks.deployment import Deployment
 
 from .messages import Sample, Start
@@ -74,6 +75,11 @@ class ProgressMeter:
                 )
                 for deployed, channel in zip(self._deployment.channels, self._channels, strict=True)
             ),
+            tasks=tuple(
+                _task_progress(name, metrics)
+                for _, sample in sorted(self._samples.items())
+                for name, metrics in sample.tasks.items()
+            ),
         )
 
     def _count(self, now_ns: int) -> None:
@@ -105,3 +111,14 @@ class ProgressMeter:
             copies = workload.consumers if workload.partitioner == "broadcast" else 1
             return min(1.0, self._records / max(1, workload.records * workload.producers * copies))
         return None
+
+
+def _task_progress(name: str, metrics: Mapping[str, float]) -> TaskProgress:
+    return TaskProgress(
+        name=name,
+        busy=metrics["busyTimeMsPerSecond"] / 1000,
+        idle=metrics["idleTimeMsPerSecond"] / 1000,
+        back_pressured=metrics["backPressuredTimeMsPerSecond"] / 1000,
+        in_pool_usage=metrics.get("inPoolUsage"),
+        out_pool_usage=metrics.get("outPoolUsage"),
+    )

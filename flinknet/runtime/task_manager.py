@@ -11,7 +11,7 @@ import gc
 import os
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection as Pipe
@@ -54,9 +54,11 @@ from flinknet.tasks.checkpoints import (
     sink_name,
     source_name,
 )
+from flinknet.tasks.debloating import BufferDebloating, GateDebloating, debloated_gates
 from flinknet.tasks.deployment import DeployedChannel
 from flinknet.tasks.partitioners import create_selector
 from flinknet.tasks.sink import delay_of
+from flinknet.tasks.task_metrics import TaskManagerMetrics
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.recorder import TraceRecorder
 from flinknet.trace.statistics import EventStatistics
@@ -121,6 +123,7 @@ class TaskManager:
         self._measured_since_ns = 0
         self._unread_before_ns = 0
         self._unread_share = 0.0
+        self._debloated_gates: Sequence[GateDebloating] = ()
         self._next_flush_ns = 0
         self._busy_share = 0.0
         self._stolen_share = 0.0
@@ -349,6 +352,7 @@ class TaskManager:
             delay_ns_per_record=delay_ns,
             checkpoints=checkpoints,
             spills=self._spills,
+            start_ns=start.start_ns,
         )
 
     def _input_of(self, vertex: int, subtask: int) -> SingleInputGate | UnionInputGate:
@@ -394,13 +398,18 @@ class TaskManager:
         milestones.sort(key=lambda milestone: milestone[0])
         next_sample_ns = start.start_ns
         self._fill_meter = self._create_fill_meter()
+        debloating = self._start_debloating(start)
         while not self._is_finished():
             due_ns = min(next_sample_ns, milestones[0][0]) if milestones else next_sample_ns
+            debloat_ns = debloating.next_deadline_ns()
+            if debloat_ns is not None and debloat_ns < due_ns:
+                due_ns = debloat_ns
             until_ns = due_ns if self._stages is None else min(due_ns, self._advance_stages())
             loop.run_once(until_ns=until_ns)
             now_ns = monotonic_ns()
             if now_ns < due_ns:
                 continue
+            debloating.handle_deadline(now_ns=now_ns)
             while milestones and milestones[0][0] <= now_ns:
                 milestones.pop(0)[1]()
             if now_ns >= next_sample_ns:
@@ -413,6 +422,24 @@ class TaskManager:
         self._busy_share = 1 - (loop.waited_ns - waited_ns) / total_ns
         awake_ns = total_ns - (loop.slept_ns - slept_ns)
         self._stolen_share = max(0.0, (awake_ns - (process_time_ns() - used_ns)) / total_ns)
+
+    def _start_debloating(self, start: say.Start) -> BufferDebloating:
+        """Debloat the gates from the start on, and begin to keep the metrics of all tasks."""
+        network = self._network
+        debloating = BufferDebloating(
+            debloated_gates(self._reading_tasks, network, now_ns=start.start_ns),
+            network.debloating_period_ns,
+            start_ns=start.start_ns,
+        )
+        self._debloated_gates = debloating.gates
+        self._metrics = TaskManagerMetrics(
+            [*self._sources, *self._relays, *self._sinks],
+            self._pool,
+            debloating.gates,
+            now_ns=start.start_ns,
+            is_detailed=network.detailed_metrics,
+        )
+        return debloating
 
     def _advance_stages(self) -> int:
         """Begin what can begin. Returns: when to look again at the latest."""
@@ -435,6 +462,7 @@ class TaskManager:
         self._taken_before = self._taken_records()
         self._unread_before_ns = self._unread_ns()
         self._measured_since_ns = monotonic_ns()
+        self._metrics.start_window(now_ns=self._measured_since_ns)
 
     def _unread_ns(self) -> int:
         """How long sockets were not read so far, for want of a buffer; the longest time of any."""
@@ -470,6 +498,9 @@ class TaskManager:
                 for channel, count in self._taken_records().items()
             }
             before = self._starved_before_ns
+            self._measured_metrics = self._metrics.sample_end(
+                now_ns=monotonic_ns(), is_drained=self._is_finished()
+            )
             self._measured_starved_ns = {
                 channel: starved_ns - before.get(channel, 0)
                 for channel, starved_ns in self._starved_ns().items()
@@ -554,6 +585,7 @@ class TaskManager:
                 records += sink.measured_records
                 size += sink.measured_bytes
                 channels.append(say.ChannelSample(channel.index, records=sink.records))
+        tasks, memory = self._metrics.sample(now_ns=monotonic_ns())
         return say.Sample(
             records,
             size,
@@ -564,6 +596,8 @@ class TaskManager:
                 now_ns=monotonic_ns(),
                 is_writing=not any(source.is_blocked for source in self._sources),
             ),
+            tasks,
+            memory,
         )
 
     def _report(self) -> say.Report:
@@ -623,6 +657,8 @@ class TaskManager:
             error,
             self._fill_meter.bounds(),
             self._unread_share,
+            *self._measured_metrics,
+            tuple((gate.name, tuple(gate.samples)) for gate in self._debloated_gates),
         )
 
 

@@ -37,6 +37,7 @@ from flinknet.tasks.checkpoints import (
     source_name,
     task_names,
 )
+from flinknet.tasks.debloating import BufferDebloating, GateDebloating, debloated_gates
 from flinknet.tasks.deployment import DeployedChannel, Deployment, deploy
 from flinknet.tasks.flow_control import create_consumer_connection, create_producer_connection
 from flinknet.tasks.memory import buffers_of_gate, partition_pool_size, segments_of
@@ -137,6 +138,7 @@ class Cluster:
         self.sources: list[SourceTask] = []
         self.relays: list[RelayTask] = []
         self.sinks: list[SinkTask] = []
+        self.debloated_gates: list[GateDebloating] = []
         self.stages: Stages | None = None
         scheduling = scheduling_of(deployment.scenario)
         is_asked_for = deployment.scenario.workload.scheduling is not None
@@ -369,8 +371,32 @@ class Cluster:
                 self.set_delay(slow.index, slow.delay_ns_per_record)
                 free = partial(self.set_delay, slow.index, 0)
                 self.scheduler.at(self._start_ns + slow.slow_ns, free)
+        self._start_debloating()
         schedule_faults(self, self.faults, start_ns=self._start_ns)
         self._advance_checkpoints()
+
+    def _start_debloating(self) -> None:
+        network = self.deployment.scenario.network
+        if not network.debloating_enabled:
+            return
+        for task_manager in self.task_managers:
+            readers: list[RelayTask | SinkTask] = [each.task for each in task_manager.relays]
+            readers += [each.task for each in task_manager.sinks]
+            debloating = BufferDebloating(
+                debloated_gates(readers, network, now_ns=self.now_ns),
+                network.debloating_period_ns,
+                start_ns=self.now_ns,
+            )
+            self.debloated_gates += debloating.gates
+            self._debloat(debloating, task_manager)
+
+    def _debloat(self, debloating: BufferDebloating, task_manager: SimulatedTaskManager) -> None:
+        """Evaluate the gates of a TaskManager when it is time, in no time."""
+        debloating.handle_deadline(now_ns=self.now_ns)
+        task_manager.wake(self.now_ns)
+        due_ns = debloating.next_deadline_ns()
+        if due_ns is not None and not self.is_finished and self.error is None:
+            self.scheduler.at(due_ns, partial(self._debloat, debloating, task_manager))
 
     def _create_coordinator(self) -> CheckpointCoordinator | None:
         """Timestamps of barriers are milliseconds of virtual time."""
@@ -532,6 +558,7 @@ class Cluster:
             sinks,
             self._probes[self.deployment.consumer_task_managers[consumer]],
             delay_ns_per_record=delay_ns,
+            start_ns=self._start_ns,
             checkpoints=InputCheckpoints(
                 sink_name(consumer), gate, scenario.network, self._respond
             ),

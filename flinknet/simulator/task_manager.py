@@ -231,12 +231,15 @@ class SimulatedTaskManager:
         next_ns = NEVER_NS
         for source in self.sources:
             now_ns, again_ns = source.step(now_ns, self._idle_ns)
+            _rest(source.task, now_ns, again_ns)
             next_ns = min(next_ns, again_ns)
         for relay in self.relays:
             now_ns, again_ns = relay.step(now_ns)
+            _rest(relay.task, now_ns, again_ns)
             next_ns = min(next_ns, again_ns)
         for sink in self.sinks:
             now_ns, again_ns = sink.step(now_ns)
+            _rest(sink.task, now_ns, again_ns)
             next_ns = min(next_ns, again_ns)
         if self.has_local_channels and self._is_any_ready():
             next_ns = now_ns  # what a later task did lets an earlier one go on
@@ -266,3 +269,9 @@ class SimulatedTaskManager:
             or any(relay.task.is_ready for relay in self.relays)
             or any(sink.task.is_ready for sink in self.sinks)
         )
+
+
+def _rest(task: SourceTask | RelayTask | SinkTask, now_ns: int, again_ns: int) -> None:
+    """Tell a busy task that it is not stepped again at once."""
+    if again_ns > now_ns and task.times.is_busy:
+        task.rest(now_ns=now_ns)

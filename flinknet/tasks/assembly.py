@@ -34,6 +34,7 @@ from flinknet.core.producer import (
 )
 from flinknet.core.producer.key_groups import default_max_parallelism
 from flinknet.core.producer.result_partition_factory import in_memory
+from flinknet.core.producer.subpartition import UNLIMITED_BYTES
 from flinknet.core.wire.compression import CompressionCodec
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.workload.forward import RecordForwarder
@@ -75,6 +76,7 @@ def create_partition(
         network.max_overdraft_buffers,
         CompressionCodec(network.compression_codec),
         create_data,
+        network.starting_segment_size_bytes if network.debloating_enabled else UNLIMITED_BYTES,
     )
     consumers = deployment.vertices[deployment.edges[edge].target].parallelism
     partition = factory.create(
@@ -224,4 +226,6 @@ def create_relay(
         ),
         delay_ns_per_record=scenario.workload.relay_delay_ns_per_record,
         spills=spills,
+        start_ns=epoch_ns,
+        name=f"relay {vertex}.{subtask}",
     )

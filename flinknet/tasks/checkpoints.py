@@ -190,6 +190,7 @@ class InputCheckpoints:
     Attributes:
         read_bytes: by place of the channel in the input, bytes of data read so far; the task keeps
             it up to date.
+        last_alignment: of the last checkpoint whose barriers have all come.
 
     Args:
         task: name of the task.
@@ -206,6 +207,7 @@ class InputCheckpoints:
         epoch_ns: int = 0,
     ) -> None:
         self.read_bytes = [0] * len(gate.channels)
+        self.last_alignment: Alignment | None = None
         self._task = task
         self._gate = gate
         self._network = network
@@ -263,6 +265,7 @@ class InputCheckpoints:
 
     def complete_alignment(self, alignment: Alignment) -> None:
         """Acknowledge the checkpoint with how long its barriers took."""
+        self.last_alignment = alignment
         self._respond(
             AcknowledgeCheckpoint(
                 self._task,

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flinknet.config import PARTITIONERS, Scenario, is_partitioner
+from flinknet.config import PARTITIONERS, TCP, Scenario, is_partitioner
 from flinknet.core.wire.ids import (
     ExecutionAttemptID,
     ExecutionGraphID,
@@ -279,6 +279,11 @@ def _check(scenario: Scenario) -> None:
             f" {', '.join(PARTITIONERS)} and custom:MODULE:FUNCTION"
         )
     check_flow_control(scenario.flow_control)
+    if scenario.network.debloating_enabled and scenario.flow_control == TCP:
+        raise ConfigError(
+            "taskmanager.network.memory.buffer-debloat.enabled: buffer debloating needs the backlog"
+            " that comes with credit, and flow control is tcp; use --flow-control credit"
+        )
     if scenario.placement not in PLACEMENTS:
         raise ConfigError(
             f"placement {scenario.placement!r} is not known; choose from {', '.join(PLACEMENTS)}"

@@ -33,6 +33,7 @@ from flinknet.workload.sink import LatencySink
 
 from .checkpoints import ForwardingCheckpoints
 from .source import SourceState
+from .times import TaskTimes
 
 PORTION_NS = 1_000_000
 """A relay that takes its time emits what it worked on for so long, not a whole buffer at once."""
@@ -54,6 +55,8 @@ class RelayTask:
         checkpoints: what barriers mean, and how they go on.
         delay_ns_per_record: time each record takes.
         spills: takes records that are too long for memory; None to keep all of them there.
+        start_ns: when it starts.
+        name: by which it is told.
     """
 
     def __init__(
@@ -71,8 +74,11 @@ class RelayTask:
         *,
         delay_ns_per_record: int = 0,
         spills: SpillStore | None = None,
+        start_ns: int = 0,
+        name: str = "",
     ) -> None:
         self.index = index
+        self.name = name or f"relay {index}"
         self.input_edge, self.output_edge = edges
         self.gate = gate
         self.sinks = sinks
@@ -95,6 +101,7 @@ class RelayTask:
         self._waiting_since_ns = -1
         self._checkpoints = checkpoints
         self._read_bytes = checkpoints.read_bytes
+        self.times = TaskTimes(start_ns=start_ns)
         if self._partition.partition_type.can_be_pipelined_consumed:  # others recover nothing
             self._partition.broadcast_event(EndOfOutputChannelStateEvent())
 
@@ -124,6 +131,23 @@ class RelayTask:
         if BROADCAST in numbers:
             return dict.fromkeys(range(len(self._channels)), numbers[BROADCAST])
         return numbers
+
+    @property
+    def writer(self) -> RecordWriter:
+        """What it writes with."""
+        return self._writer
+
+    @property
+    def checkpoints(self) -> ForwardingCheckpoints:
+        """What it knows of checkpoints, and how much it has read."""
+        return self._checkpoints
+
+    def rest(self, *, now_ns: int) -> None:
+        """The driver has nothing to step it for at once: what it waits for is counted from now
+        on. To be called while `times.is_busy`.
+        """
+        if self._held is None and not self.is_blocked and not self.gate.is_available:
+            self.times.wait(self.times.idle, now_ns=now_ns)
 
     def cancel(self) -> None:
         """The job ends early: give back the buffer that is held."""
@@ -180,6 +204,8 @@ class RelayTask:
             polled = self.gate.poll(now_ns)
             if polled is None:
                 return None
+            if not self.times.is_busy:
+                self.times.go_on(now_ns=now_ns)
             channel, buffer, sequence_number = polled
             if buffer.data_type in IS_BUFFER:
                 self._take_records(channel, buffer, sequence_number, now_ns)
@@ -207,11 +233,13 @@ class RelayTask:
             if self._waiting_since_ns < 0:
                 self._note_waiting(TracePoint.WRITER_WAITS, now_ns)
                 self._waiting_since_ns = now_ns
+            self.times.wait_for_output(writer.is_inside_record, now_ns=now_ns)
             return False
         if self._waiting_since_ns >= 0:
             self._note_waiting(TracePoint.WRITER_RESUMES, now_ns)
             self.waited_ns += now_ns - self._waiting_since_ns
             self._waiting_since_ns = -1
+            self.times.go_on(now_ns=now_ns)
         return True
 
     def _begin_portion(self, now_ns: int) -> None:

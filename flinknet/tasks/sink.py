@@ -21,6 +21,7 @@ from flinknet.core.wire.events import (
 from flinknet.workload.sink import LatencySink
 
 from .checkpoints import InputCheckpoints, sink_name
+from .times import TaskTimes
 
 PAUSED_NS = -1
 """Delay of a consumer that takes nothing at all."""
@@ -42,6 +43,7 @@ class SinkTask:
             but the end of recovery: without it the producers would send nothing at all.
         checkpoints: what barriers mean; None for a task that nobody asks for checkpoints.
         spills: takes records that are too long for memory; None to keep all of them there.
+        start_ns: when it starts.
     """
 
     def __init__(
@@ -54,8 +56,10 @@ class SinkTask:
         delay_ns_per_record: int = 0,
         checkpoints: InputCheckpoints | None = None,
         spills: SpillStore | None = None,
+        start_ns: int = 0,
     ) -> None:
         self.index = index
+        self.name = sink_name(index)
         self.gate = gate
         self.sinks = sinks
         self.is_paused = delay_ns_per_record == PAUSED_NS
@@ -69,6 +73,7 @@ class SinkTask:
         self._is_recovering = True  # until data comes or every channel has told its recovery
         self._busy_until_ns = 0
         self._held: InputBuffer | None = None
+        self.times = TaskTimes(start_ns=start_ns)
 
     @property
     def ended_data_channels(self) -> int:
@@ -99,6 +104,18 @@ class SinkTask:
             and self.gate.is_available
             and (self._is_recovering or not self.is_paused)
         )
+
+    @property
+    def checkpoints(self) -> InputCheckpoints:
+        """What it knows of checkpoints, and how much it has read."""
+        return self._checkpoints
+
+    def rest(self, *, now_ns: int) -> None:
+        """The driver has nothing to step it for at once: what it waits for is counted from now
+        on. To be called while `times.is_busy`. A paused consumer is busy.
+        """
+        if self._held is None and not self.is_paused and not self.gate.is_available:
+            self.times.wait(self.times.idle, now_ns=now_ns)
 
     def set_delay(self, delay_ns_per_record: int) -> None:
         """Take so long over each record from now on; PAUSED_NS to read nothing."""
@@ -137,6 +154,8 @@ class SinkTask:
         polled = self.gate.poll(now_ns)
         if polled is None:
             return self._timeout_ns
+        if not self.times.is_busy:
+            self.times.go_on(now_ns=now_ns)
         channel, buffer, sequence_number = polled
         if buffer.data_type in IS_BUFFER:
             self._is_recovering = False

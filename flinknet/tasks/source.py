@@ -24,6 +24,7 @@ from flinknet.workload.arrivals import Arrivals
 from flinknet.workload.payload import OVERHEAD_BYTES, MixedRecordFactory, RecordFactory
 
 from .checkpoints import OutputCheckpoints, source_name
+from .times import TaskTimes
 
 BATCH_BYTES = 128 * 1024
 """Bytes that one step serialises at most of what is offered at a rate: a source that falls behind
@@ -128,6 +129,7 @@ class SourceTask:
         checkpoints: OutputCheckpoints | None = None,
     ) -> None:
         self.index = index
+        self.name = source_name(index)
         self.state = SourceState.RUNNING
         self._checkpoints = checkpoints or OutputCheckpoints(source_name(index), writer, channels)
         self.emitted_records = 0
@@ -147,6 +149,7 @@ class SourceTask:
         self._random = np.random.default_rng(seed)
         self._needs_keys = writer.selector.needs_keys
         self._waiting_since_ns = -1
+        self.times = TaskTimes(start_ns=start_ns)
         if self._partition.partition_type.can_be_pipelined_consumed:  # others recover nothing
             self._partition.broadcast_event(EndOfOutputChannelStateEvent())
 
@@ -176,6 +179,11 @@ class SourceTask:
         return numbers
 
     @property
+    def writer(self) -> RecordWriter:
+        """What it writes with."""
+        return self._writer
+
+    @property
     def is_writing_barrier(self) -> bool:
         """Whether a barrier waits, or may still time out: every step counts."""
         return self._checkpoints.is_pending
@@ -195,6 +203,16 @@ class SourceTask:
     def abort_checkpoint(self, checkpoint_id: int) -> None:
         """A checkpoint was aborted; its barrier may still wait (Flink: notifyCheckpointAborted)."""
         self._checkpoints.cancel(checkpoint_id)
+
+    def rest(self, *, now_ns: int) -> None:
+        """The driver has nothing to step it for at once: what it waits for is counted from now
+        on. To be called while `times.is_busy`.
+        """
+        writer = self._writer
+        if self.state is SourceState.RUNNING and not writer.is_available:
+            self.times.wait_for_output(writer.is_inside_record, now_ns=now_ns)
+        else:
+            self.times.wait(self.times.idle, now_ns=now_ns)
 
     def step(self, *, now_ns: int) -> int | None:
         """Do a bounded piece of work.
@@ -231,11 +249,13 @@ class SourceTask:
             if self._waiting_since_ns < 0:
                 self._note_waiting(TracePoint.WRITER_WAITS, now_ns)
                 self._waiting_since_ns = now_ns
+            self.times.wait_for_output(writer.is_inside_record, now_ns=now_ns)
             return self._flusher.next_deadline_ns()
         if self._waiting_since_ns >= 0:
             self._note_waiting(TracePoint.WRITER_RESUMES, now_ns)
             self.waited_ns += now_ns - self._waiting_since_ns
             self._waiting_since_ns = -1
+            self.times.go_on(now_ns=now_ns)
         if self._arrivals is None:
             return self._emit_at_max_rate(now_ns)
         return self._emit_due(self._arrivals, now_ns)
@@ -243,8 +263,11 @@ class SourceTask:
     def _emit_due(self, arrivals: Arrivals, now_ns: int) -> int | None:
         instants = arrivals.take(now_ns, self._batcher.batch_records)
         if len(instants):
+            self.times.go_on(now_ns=now_ns)
             self.late_ns_max = max(self.late_ns_max, now_ns - int(instants[0]))
             self._write(instants, len(instants), now_ns)
+        else:
+            self.times.wait(self.times.idle, now_ns=now_ns)
         next_ns = arrivals.next_ns()
         if next_ns is None:
             if not self._writer.is_waiting:
@@ -256,6 +279,8 @@ class SourceTask:
     def _emit_at_max_rate(self, now_ns: int) -> int | None:
         if now_ns < self._start_ns:
             return self._start_ns
+        if not self.times.is_busy:
+            self.times.go_on(now_ns=now_ns)
         count = self._batcher.batch_records
         if self._left is not None and now_ns >= self._measured_from_ns:
             count = min(count, self._left)

@@ -11,6 +11,7 @@ from flinknet.core.probe import MessageKind, TracePoint
 
 from .format import ROW_BYTES
 from .manifest import RunManifest
+from .metrics import MetricsDescription, describe_metrics
 from .reader import TraceReader, Truncation
 from .run import Run
 
@@ -59,10 +60,13 @@ class RunDescription:
     last_ns: int | None
     bytes_per_event: float | None
     compression_ratio: float | None  # bytes as recorded / bytes in the files
+    metrics: MetricsDescription | None = None  # None: no file of metrics is there
 
     def to_dict(self) -> dict[str, Any]:
         """The description as JSON-ready plain data."""
         described = asdict(self)
+        if self.metrics is None:
+            del described["metrics"]
         if self.manifest is not None:
             described["manifest"] = self.manifest.to_dict()
         return described
@@ -100,6 +104,7 @@ def describe_run(run: Run) -> RunDescription:
         last_ns=max((last for _, _, last in spans.values()), default=None),
         bytes_per_event=size_bytes / events if events else None,
         compression_ratio=events * ROW_BYTES / size_bytes if events else None,
+        metrics=describe_metrics(run.path),
     )
 
 

@@ -42,6 +42,17 @@ def test_info_shows_what_is_in_a_run(run: Path) -> None:
     assert any(line.startswith("tm-0.fnt tm-0 100 ") for line in lines)
 
 
+def test_info_tells_of_metrics_beside_the_trace(run: Path) -> None:
+    told = {"at_ns": 1, "task_manager": "tm-0"}
+    lines = [told | {"task": name, "outPoolUsage": 1} for name in ("source 0", "source 1")]
+    text = "".join(json.dumps(line) + "\n" for line in (*lines, told | {"UsedMemory": 1}))
+    (run / "metrics.jsonl").write_text(text + '{"cut')
+    found = run_cli("info", run)
+    assert "metrics: 3 lines in metrics.jsonl, 1 metrics of 2 tasks over time" in found.output, (
+        found.output
+    )
+
+
 def test_info_of_a_file_alone_needs_no_manifest(run: Path) -> None:
     result = run_cli("info", run / "tm-1.fnt")
     assert result.exit_code == 0, result.output

@@ -21,11 +21,14 @@ from flinknet.results import (
     ChannelMeasured,
     ChannelProgress,
     CreditSummary,
+    DebloatedGate,
+    DebloatingSample,
     FlushCounts,
     LatencySummary,
     Measured,
     Progress,
     RunResult,
+    TaskProgress,
     Warning,
 )
 
@@ -169,6 +172,49 @@ def test_a_panel_of_many_channels_keeps_those_under_pressure() -> None:
     out.print(live.panel("run", replace(progress(1), channels=channels)))
     assert "0 → 39" in stream.getvalue()
     assert "and 28 more channels" in stream.getvalue()
+
+
+def test_a_panel_tells_what_each_task_does_with_its_time() -> None:
+    tasks = (
+        TaskProgress("source 0", 0.1, 0.0, 0.9, None, 1.25),
+        TaskProgress("sink 0", 0.995, 0.005, 0.0, 0.5, None),
+    )
+    out, stream = console()
+    out.print(live.panel("run", replace(progress(1), tasks=tasks)))
+    shown = [" ".join(line.split()) for line in lines(stream)]
+    assert "task busy idle back-pressured in pool out pool" in shown
+    assert "source 0 10% 0% 90% 125%" in shown
+    assert "sink 0 100% 0% 0% 50%" in shown
+
+
+def test_a_panel_of_many_tasks_keeps_the_most_pressed_in_their_order() -> None:
+    tasks = tuple(TaskProgress(f"source {i}", 0, 0, i / 40, None, 1) for i in range(40))
+    out, stream = console()
+    out.print(live.panel("run", replace(progress(1), tasks=tasks)))
+    shown = [line.split()[1] for line in lines(stream) if line.startswith("source")]
+    assert shown == [str(number) for number in range(32, 40)]
+
+
+def gate(name: str, *samples: DebloatingSample) -> DebloatedGate:
+    return DebloatedGate(name, 100_000_000, samples)
+
+
+def test_debloating_shows_sizes_over_time_and_what_is_in_flight() -> None:
+    sizes = (1024, 2048, 4096, 8192)
+    slow = [
+        DebloatingSample(i, size, 10_000, 40 * size, 95_000_000) for i, size in enumerate(sizes)
+    ]
+    fast = DebloatingSample(0, 32_768, 10_000, 0, 0)
+    out, stream = console()
+    debloated = replace(result(), debloating=(gate("sink 0", *slow), gate("sink 1", fast)))
+    tables.print_bench(out, [tables.Setting("", [debloated])])
+    found = [line for line in lines(stream) if line.startswith("Buffers of")]
+    assert found == [
+        "Buffers of sink 0: ▂▃▅█ 1.00 KiB … 8.00 KiB;"
+        " 240 KiB in flight, consumed in 95.0 ms (target 100 ms).",
+        "Buffers of sink 1: █ 32.0 KiB … 32.0 KiB; nothing in flight most of the time"
+        " (target 100 ms).",
+    ]
 
 
 @pytest.mark.parametrize(

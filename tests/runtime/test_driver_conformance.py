@@ -19,6 +19,7 @@ from flinknet.options import network_config
 from flinknet.runtime.event_loop import EventLoop
 from flinknet.runtime.tls import Tls, create_tls
 from flinknet.simulator.link import LinkEnd, LinkSettings, SendCosts
+from flinknet.tasks.times import TaskTimes
 
 SIZES = (1, 7, 100, 3000, 40_000, 0, 300_000)
 
@@ -372,8 +373,14 @@ class Counting:
 
     def __init__(self, at_once: int, wake_ns: int | None) -> None:
         self.steps_ns: list[int] = []
+        self.rests_ns: list[int] = []
+        self.times = TaskTimes(start_ns=0)
         self._at_once = at_once
         self._wake_ns = wake_ns
+
+    def rest(self, *, now_ns: int) -> None:
+        self.rests_ns.append(now_ns)
+        self.times.wait(self.times.idle, now_ns=now_ns)
 
     def step(self, *, now_ns: int) -> int | None:
         self.steps_ns.append(now_ns)
@@ -396,6 +403,18 @@ def test_tasks_are_stepped_in_turns_and_woken_when_they_asked(may_spin: bool) ->
     before = [instant for instant in patient.steps_ns if instant < wake_ns]
     assert len(before) <= 50
     assert loop.waited_ns >= loop.slept_ns > 0 or may_spin
+    loop.close()
+
+
+@pytest.mark.socket
+def test_a_busy_task_is_told_once_that_there_is_nothing_to_do_at_once() -> None:
+    loop = EventLoop(may_spin=False)
+    task = Counting(7, None)
+    loop.tasks = (task,)
+    while len(task.steps_ns) < 20:
+        loop.run_once(until_ns=0)
+    (rest_ns,) = task.rests_ns
+    assert task.steps_ns[6] <= rest_ns <= task.steps_ns[7]
     loop.close()
 
 
@@ -424,6 +443,10 @@ def test_tasks_have_a_turn_at_once_after_a_deadline(
 
     class Task:
         is_blocked = False
+        times = TaskTimes(start_ns=0)
+
+        def rest(self, *, now_ns: int) -> None:
+            pass
 
         def step(self, *, now_ns: int) -> int | None:
             turns.append(len(first.deadlines_ns))

@@ -21,6 +21,7 @@ from flinknet.core.wire.messages import (
     CloseRequest,
     ErrorResponse,
     Message,
+    NewBufferSize,
     PartitionRequest,
     ResumeConsumption,
     encode_add_credit,
@@ -225,6 +226,14 @@ class ConsumerConnection:
         """Queue AckAllUserRecordsProcessed, the answer to EndOfData."""
         self._control.append(AckAllUserRecordsProcessed(channel.receiver_id).encode())
         self._note(_SENT, MessageKind.ACK_ALL_USER_RECORDS_PROCESSED, channel.index)
+
+    def announce_buffer_size(
+        self, channel: RemoteInputChannel, size_bytes: int, *, now_ns: int
+    ) -> None:
+        """Queue NewBufferSize."""
+        self._now_ns = now_ns
+        self._control.append(NewBufferSize(size_bytes, channel.receiver_id).encode())
+        self._note(_SENT, MessageKind.NEW_BUFFER_SIZE, channel.index, value=size_bytes)
 
     def close_channel(self, channel: RemoteInputChannel) -> None:
         """Forget the channel and queue CancelPartitionRequest; or CloseRequest, when it was the

@@ -62,6 +62,11 @@ class CreditSender(Protocol):
     def acknowledge_all_records_processed(self, channel: RemoteInputChannel) -> None:
         """Send AckAllUserRecordsProcessed."""
 
+    def announce_buffer_size(
+        self, channel: RemoteInputChannel, size_bytes: int, *, now_ns: int
+    ) -> None:
+        """Send NewBufferSize."""
+
     def close_channel(self, channel: RemoteInputChannel) -> None:
         """Send CancelPartitionRequest and forget the channel."""
 
@@ -148,6 +153,19 @@ class RemoteInputChannel:
         """Bytes in them."""
         return sum(buffer.size_bytes for buffer, _ in self.received)
 
+    @property
+    def buffers_in_use(self) -> int:
+        """Buffers on their way to the task: what has arrived, and what the producer is short of
+        beyond the exclusive buffers.
+        """
+        buffers = self.buffers
+        return len(self.received) + max(0, buffers.required_buffers - buffers.initial_credit)
+
+    @property
+    def buffers_handed_out(self) -> int:
+        """Buffers and events that the gate has taken from here."""
+        return self.expected_sequence_number - len(self.received)
+
     def request_subpartition(self, *, now_ns: int) -> None:
         """Send the request over the connection, which is opened if need be; once.
 
@@ -222,6 +240,11 @@ class RemoteInputChannel:
         """Answer EndOfData."""
         assert self.connection is not None
         self.connection.acknowledge_all_records_processed(self)
+
+    def set_buffer_size(self, size_bytes: int, *, now_ns: int) -> None:
+        """Wish for a size of the producer's next buffers."""
+        if self.connection is not None:
+            self.connection.announce_buffer_size(self, size_bytes, now_ns=now_ns)
 
     def fail(self, error: FlinknetError) -> None:
         """Keep the first error; the gate meets it at the next poll."""

@@ -48,6 +48,10 @@ class SubpartitionView(Protocol):
         """Data buffers and events that wait."""
 
     @property
+    def queued_bytes(self) -> int:
+        """Bytes in them."""
+
+    @property
     def pool_buffers(self) -> tuple[int, int]:
         """Available buffers and size of the producer's pool."""
 
@@ -223,9 +227,19 @@ class LocalInputChannel:
         return 0 if self._view is None else self._view.queued_buffers
 
     @property
+    def buffers_handed_out(self) -> int:
+        """Data buffers that the gate has taken from here."""
+        return self.buffers_in_local
+
+    @property
     def queued_elements(self) -> int:
         """Data buffers and events that wait in the view."""
         return 0 if self._view is None else self._view.queued_elements
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes in them."""
+        return 0 if self._view is None else self._view.queued_bytes
 
     def resume_consumption(self) -> None:
         """Let the producer go on after a blocking event, and read on if there is something."""
@@ -239,8 +253,8 @@ class LocalInputChannel:
         assert self._view is not None
         self._view.acknowledge_all_records_processed()
 
-    def set_buffer_size(self, size_bytes: int) -> None:
-        """Wish for a size of the producer's next buffers."""
+    def set_buffer_size(self, size_bytes: int, *, now_ns: int = 0) -> None:
+        """Wish for a size of the producer's next buffers; no message is sent at any instant."""
         if self._view is not None:
             self._view.set_buffer_size(size_bytes)
 

@@ -104,6 +104,11 @@ class BoundedBlockingSubpartition:
         """Bytes in memory."""
         return self._current.unread_bytes if self._current is not None else 0
 
+    @property
+    def buffers_out(self) -> int:
+        """Data buffers that were written."""
+        return self.data_buffers
+
     def add(self, consumer: BufferConsumer | BufferSlice, *, is_last: bool = False) -> int:
         """Take a buffer or event; the one before is complete now and is written.
 

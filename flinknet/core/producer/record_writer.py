@@ -97,7 +97,11 @@ class SerializedRecords:
 
 
 class RecordWriter:
-    """The writing end of one output edge (Flink: RecordWriter with its ChannelSelector)."""
+    """The writing end of one output edge (Flink: RecordWriter with its ChannelSelector).
+
+    Attributes:
+        written_bytes: laid into buffers so far; what is broadcast counts for every subpartition.
+    """
 
     def __init__(
         self,
@@ -108,6 +112,7 @@ class RecordWriter:
     ) -> None:
         self.partition = partition
         self.selector = selector
+        self.written_bytes = 0
         self._flushes_each_record = buffer_timeout_ns == 0
         self._waiting: deque[tuple[int, SerializedRecords, int]] = deque()
 
@@ -151,6 +156,8 @@ class RecordWriter:
 
     def _write(self, channel: int, records: SerializedRecords, position: int) -> None:
         reached = self.partition.emit(channel, records, position)
+        copies = len(self.partition.subpartitions) if channel == BROADCAST else 1
+        self.written_bytes += (reached - position) * copies
         if reached < len(records.data):
             self._waiting.append((channel, records, reached))
         if self._flushes_each_record:

@@ -16,6 +16,7 @@ from .key_groups import DEFAULT_MAX_PARALLELISM
 from .partition_manager import ResultPartitionManager
 from .partition_type import MADE, ResultPartitionType
 from .result_partition import BufferWritingResultPartition, PipelinedResultPartition
+from .subpartition import UNLIMITED_BYTES
 
 
 def in_memory(_partition_id: ResultPartitionID, _subpartition: int) -> BoundedData:
@@ -31,6 +32,8 @@ class ResultPartitionFactory:
     Attributes:
         codec: of blocking partitions; pipelined ones are never compressed.
         create_data: where a subpartition of a blocking partition keeps its bytes.
+        starting_buffer_bytes: size of the buffers of pipelined partitions until a consumer wishes
+            for another; unlimited (by segments only) without buffer debloating.
     """
 
     memory: NetworkBufferPool
@@ -41,6 +44,7 @@ class ResultPartitionFactory:
     max_overdraft_buffers: int
     codec: CompressionCodec = CompressionCodec.NONE
     create_data: Callable[[ResultPartitionID, int], BoundedData] = in_memory
+    starting_buffer_bytes: int = UNLIMITED_BYTES
 
     def create(
         self,
@@ -78,6 +82,8 @@ class ResultPartitionFactory:
                 partition_type=partition_type,
                 target_key_groups=target_key_groups,
             )
+            for subpartition in partition.subpartitions:
+                subpartition.buffer_size_bytes = self.starting_buffer_bytes
         partition.manager = self.manager
         return partition
 

@@ -108,6 +108,10 @@ class ResultSubpartition(Protocol):
     def queued_bytes(self) -> int:
         """Bytes of data that wait in memory."""
 
+    @property
+    def buffers_out(self) -> int:
+        """Buffers and events that have left for their reader, or for a file."""
+
     def create_read_view(self, listener: BufferAvailabilityListener) -> ResultSubpartitionView:
         """Attach a reader. Raises: RuntimeError if there may be none (now)."""
 

@@ -85,6 +85,11 @@ class PipelinedSubpartition:
         return sum(consumer.unread_bytes for consumer in self._queue if consumer.is_buffer)
 
     @property
+    def buffers_out(self) -> int:
+        """Buffers and events that were polled; one that left in parts counts for each."""
+        return self._sequence_number
+
+    @property
     def has_priority_events(self) -> bool:
         """Whether the next element is a priority event."""
         return self._priority_elements > 0

@@ -56,6 +56,11 @@ class PipelinedSubpartitionView:
         return self._subpartition.queued_elements
 
     @property
+    def queued_bytes(self) -> int:
+        """Bytes of the data that waits in memory."""
+        return self.partition.subpartitions[self._subpartition.index].queued_bytes
+
+    @property
     def pool_buffers(self) -> tuple[int, int]:
         """Available buffers and size of the producer's pool."""
         pool = self.partition.pool

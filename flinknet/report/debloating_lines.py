@@ -1,0 +1,50 @@
+"""Buffer debloating of a run: the size of buffers over time, and what is in flight against the
+target, one line for each gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+
+from flinknet.results import DebloatedGate, DebloatingSample
+from flinknet.units import human_bytes, human_duration
+
+from .sparkline import sparkline
+
+PLOT_WIDTH = 32
+GATES_SHOWN = 8
+
+
+def debloating_lines(name: str, gates: tuple[DebloatedGate, ...]) -> Iterator[str]:
+    """One line for each gate that was evaluated.
+
+    Args:
+        name: of the setting, empty if there is one only.
+    """
+    evaluated = [gate for gate in gates if gate.samples]
+    where = f"{name}: buffers" if name else "Buffers"
+    for gate in evaluated[:GATES_SHOWN]:
+        sizes = [each.buffer_size_bytes for each in gate.samples]
+        yield (
+            f"{where} of {gate.name}: {sparkline(sizes, PLOT_WIDTH, max(sizes))}"
+            f" {human_bytes(sizes[0])} … {human_bytes(sizes[-1])}; {_in_flight(gate)}"
+        )
+    hidden = len(evaluated) - GATES_SHOWN
+    if hidden > 0:
+        yield f"{where} of {hidden} more gates: see debloating in the JSON."
+
+
+def _in_flight(gate: DebloatedGate) -> str:
+    """What was in flight in the second half of the run, against the target."""
+    late: tuple[DebloatingSample, ...] = gate.samples[len(gate.samples) // 2 :]
+    found = [each for each in late if each.in_flight_bytes and each.throughput_bytes_per_s]
+    target = f"target {human_duration(gate.target_ns)}"
+    if len(found) < len(late) / 2:
+        return f"nothing in flight most of the time ({target})."
+    in_flight_bytes = median(each.in_flight_bytes for each in found)
+    consume_ns = median(each.time_to_consume_ns for each in found)
+    return (
+        f"{human_bytes(in_flight_bytes)} in flight, consumed in {human_duration(consume_ns)}"
+        f" ({target})."
+    )

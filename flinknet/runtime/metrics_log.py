@@ -1,0 +1,43 @@
+"""MetricsLog: the metrics of tasks and TaskManagers over time, as a file of the run directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import IO
+
+from flinknet.trace.metrics import METRICS_NAME
+
+from .messages import Sample
+
+
+class MetricsLog:
+    """Appends a line for each task of a sample, and one for the memory of its TaskManager.
+
+    Never raises: a file that cannot be written is given up, and `error` says why.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / METRICS_NAME
+        self._file: IO[str] | None = None
+        self.error: str | None = None
+
+    def add(self, index: int, sample: Sample, *, now_ns: int) -> None:
+        """Write what one TaskManager told at an instant."""
+        if self.error is not None:
+            return
+        manager = {"at_ns": now_ns, "task_manager": f"tm-{index}"}
+        lines = [manager | {"task": name, **found} for name, found in sample.tasks.items()]
+        lines.append(manager | sample.memory)
+        try:
+            if self._file is None:
+                self._file = self._path.open("w", encoding="utf-8")
+            self._file.writelines(json.dumps(line) + "\n" for line in lines)
+            self._file.flush()
+        except OSError as error:
+            self.error = f"{self._path}: cannot be written ({error.strerror})"
+
+    def close(self) -> None:
+        """The run is over."""
+        if self._file is not None and self.error is None:
+            self._file.close()

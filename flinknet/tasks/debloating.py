@@ -1,0 +1,158 @@
+"""Buffer debloating of the gates of a TaskManager: every period each gate tells its producers how
+large buffers should be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from flinknet.config import NetworkConfig
+from flinknet.core.consumer import SingleInputGate
+from flinknet.core.consumer.buffer_debloater import (
+    BufferDebloater,
+    DebloatingConfig,
+    ThroughputCalculator,
+)
+from flinknet.results import DebloatingSample
+
+from .relay import RelayTask
+from .sink import SinkTask
+
+
+def debloating_config(network: NetworkConfig) -> DebloatingConfig | None:
+    """What the options say; None if debloating is off."""
+    if not network.debloating_enabled:
+        return None
+    return DebloatingConfig(
+        target_ns=network.debloating_target_ns,
+        period_ns=network.debloating_period_ns,
+        samples=network.debloating_samples,
+        threshold_percent=network.debloating_threshold_percent,
+        smallest_buffer_bytes=network.min_segment_size_bytes,
+        largest_buffer_bytes=network.segment_size_bytes,
+        starting_buffer_bytes=network.starting_segment_size_bytes,
+    )
+
+
+class GateDebloating:
+    """Sizes of the buffers of one gate (Flink: SingleInputGate.triggerDebloating).
+
+    Differs from Flink in that throughput counts data and no events, and that its clock stands still
+    while the task is idle: Flink's stops as soon as the gate is empty, also where the task then
+    waits for its output.
+
+    Attributes:
+        task_name: of the task that reads the gate.
+        samples: one for each evaluation.
+    """
+
+    def __init__(
+        self,
+        task: RelayTask | SinkTask,
+        gate: SingleInputGate,
+        config: DebloatingConfig,
+        *,
+        now_ns: int,
+    ) -> None:
+        self.task_name = task.name
+        self.config = config
+        self.samples: list[DebloatingSample] = []
+        self.gate = gate
+        self._read_bytes = task.checkpoints.read_bytes
+        self._idle = task.times.idle
+        self._throughput = ThroughputCalculator(now_ns=now_ns)
+        self._debloater = BufferDebloater(config)
+
+    @property
+    def name(self) -> str:
+        """Of the gate: of its task, and its number where it is not the first."""
+        return self.task_name + (f" gate {self.gate.index}" if self.gate.index else "")
+
+    @property
+    def announced_bytes(self) -> int:
+        """The size that the producers were told last (Flink: debloatedBufferSize)."""
+        return self._debloater.announced_bytes
+
+    @property
+    def consume_ns(self) -> int:
+        """How long it would take to consume what is in flight (Flink:
+        estimatedTimeToConsumeBuffersMs).
+        """
+        return self._debloater.consume_ns
+
+    def evaluate(self, *, now_ns: int) -> None:
+        """Take a sample, and announce a size that has changed enough; a gate that has come to its
+        end does nothing.
+        """
+        gate, debloater = self.gate, self._debloater
+        if gate.is_finished or gate.is_closed:
+            return
+        throughput = self._throughput.evaluate(
+            sum(self._read_bytes[each.index_in_input] for each in gate.channels),
+            self._idle.accumulated_until(now_ns),
+            now_ns=now_ns,
+        )
+        in_use = sum(channel.buffers_in_use for channel in gate.channels)
+        in_flight_bytes = self._in_flight_bytes()
+        size = debloater.recalculate(throughput, in_use)
+        self.samples.append(
+            DebloatingSample(
+                now_ns,
+                debloater.announced_bytes,
+                throughput,
+                in_flight_bytes,
+                debloater.consume_ns,
+            )
+        )
+        if size is not None:
+            for channel in gate.channels:
+                if not channel.is_released:
+                    channel.set_buffer_size(size, now_ns=now_ns)
+
+    def _in_flight_bytes(self) -> int:
+        """Data that the gate or a local subpartition holds, and of what remote producers hold as
+        many buffers as they said, of the size that they were told.
+        """
+        size, found = self._debloater.announced_bytes, 0
+        for channel in self.gate.channels:
+            found += channel.queued_bytes
+            if not channel.is_local:
+                found += (channel.buffers_in_use - channel.queued_elements) * size
+        return found
+
+
+def debloated_gates(
+    tasks: Iterable[RelayTask | SinkTask], network: NetworkConfig, *, now_ns: int
+) -> list[GateDebloating]:
+    """All gates of these tasks; none if debloating is off."""
+    config = debloating_config(network)
+    if config is None:
+        return []
+    found = []
+    for task in tasks:
+        gates = (task.gate,) if isinstance(task.gate, SingleInputGate) else task.gate.gates
+        found += [GateDebloating(task, gate, config, now_ns=now_ns) for gate in gates]
+    return found
+
+
+class BufferDebloating:
+    """Evaluates the gates of a TaskManager every period (Flink: StreamTask.debloat).
+
+    The next period begins when the gates were evaluated, so that delays add up, as in Flink.
+    """
+
+    def __init__(self, gates: Sequence[GateDebloating], period_ns: int, *, start_ns: int) -> None:
+        self.gates = gates
+        self._period_ns = period_ns
+        self._due_ns = start_ns + period_ns
+
+    def next_deadline_ns(self) -> int | None:
+        """When to evaluate; None for a TaskManager without gates."""
+        return self._due_ns if self.gates else None
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """Evaluate all gates if it is time."""
+        if self.gates and now_ns >= self._due_ns:
+            for gate in self.gates:
+                gate.evaluate(now_ns=now_ns)
+            self._due_ns = now_ns + self._period_ns

@@ -1,0 +1,64 @@
+"""The keys of buffer debloating: what they become, and what Flink would refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinknet.errors import ConfigError
+from flinknet.options import effective_flink_keys, network_config
+from flinknet.tasks.debloating import debloating_config
+
+DEBLOATING = "taskmanager.network.memory.buffer-debloat"
+ON = {f"{DEBLOATING}.enabled": "true"}
+MS = 1_000_000
+
+
+def test_the_keys_say_how_gates_are_debloated() -> None:
+    settings = ON | {
+        f"{DEBLOATING}.target": "500 ms",
+        f"{DEBLOATING}.period": "50 ms",
+        f"{DEBLOATING}.samples": "10",
+        f"{DEBLOATING}.threshold-percentages": "5",
+        "taskmanager.memory.min-segment-size": "512b",
+        "taskmanager.memory.starting-segment-size": "2kb",
+        "taskmanager.memory.segment-size": "16kb",
+    }
+    network, warnings = network_config(settings)
+    config = debloating_config(network)
+    assert not warnings
+    assert config is not None
+    assert (config.target_ns, config.period_ns) == (500 * MS, 50 * MS)
+    assert (config.samples, config.threshold_percent) == (10, 5)
+    assert config.smallest_buffer_bytes == 512
+    assert config.starting_buffer_bytes == 2048
+    assert config.largest_buffer_bytes == 16_384
+    assert network_config(effective_flink_keys(network))[0] == network
+
+
+def test_the_defaults_are_those_of_flink() -> None:
+    assert debloating_config(network_config({})[0]) is None
+    config = debloating_config(network_config(ON)[0])
+    assert config is not None
+    assert (config.target_ns, config.period_ns) == (1000 * MS, 200 * MS)
+    assert (config.samples, config.threshold_percent) == (20, 25)
+    assert config.smallest_buffer_bytes == 256
+    assert config.starting_buffer_bytes == 1024
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({f"{DEBLOATING}.period": "0 ms"}, r"period: 0 is too short"),
+        ({f"{DEBLOATING}.target": "0 ms"}, r"target: 0 is too short"),
+        ({"taskmanager.memory.starting-segment-size": "100b"}, "not in order: .*=100b"),
+        ({"taskmanager.memory.starting-segment-size": "64kb"}, "not in order: .*=64kb"),
+        ({"taskmanager.memory.min-segment-size": "2kb"}, "not in order: .*=2kb"),
+        ({"taskmanager.memory.min-segment-size": "0b"}, "not in order: .*=0b"),
+    ],
+)
+def test_what_flink_refuses_is_refused_when_debloating_is_on(
+    settings: dict[str, str], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        network_config(ON | settings)
+    network_config(settings)

@@ -1,0 +1,98 @@
+"""Buffer debloating in virtual time: in flight is what is consumed in the target."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import mean
+
+import pytest
+
+from flinknet.config import TCP, Scenario, SlowConsumer
+from flinknet.core.producer.subpartition import UNLIMITED_BYTES
+from flinknet.errors import ConfigError
+from flinknet.simulator.checkers import ProtocolChecker, check_memory, check_records
+from flinknet.simulator.cluster import START_NS, Cluster
+from flinknet.simulator.fill_levels import fill_sample
+from tests.simulation import MS, US, S, finished, scenario
+
+RECORD_BYTES = 1000
+TARGET_NS = 40 * MS
+
+
+def debloated(*, placement: str = "split", **changes: object) -> Scenario:
+    """A consumer that takes 5000 records a second and a producer that would make four times as
+    many.
+    """
+    asked = scenario(
+        10 * MS,
+        rate_per_s=20_000.0,
+        records=40_000,
+        size_bytes=RECORD_BYTES,
+        slow_consumers=(SlowConsumer(0, 200 * US),),
+    )
+    network = replace(
+        asked.network,
+        debloating_enabled=True,
+        debloating_target_ns=TARGET_NS,
+        debloating_period_ns=20 * MS,
+    )
+    return replace(asked, network=replace(network, **changes), placement=placement)
+
+
+def in_flight_bytes(cluster: Cluster, from_ns: int, to_ns: int) -> float:
+    """What lies in the six places, on average over a part of the run."""
+    found = []
+    for at_ns in range(START_NS + from_ns, START_NS + to_ns, 50 * MS):
+        cluster.run_until(at_ns)
+        found.append(fill_sample(cluster).levels.total_bytes)
+    return mean(found)
+
+
+@pytest.mark.parametrize("placement", ["split", "spread"])
+def test_in_flight_is_what_is_consumed_in_the_target(placement: str) -> None:
+    cluster = Cluster.of_scenario(debloated(placement=placement))
+    consumed_per_s = 5000 * RECORD_BYTES
+    found = in_flight_bytes(cluster, 3 * S, 5 * S)
+    # sizes that are less than a quarter off are not announced
+    assert found == pytest.approx(consumed_per_s * TARGET_NS / S, rel=0.25)
+    (gate,) = cluster.debloated_gates
+    assert gate.samples[-1].time_to_consume_ns == pytest.approx(TARGET_NS, rel=0.15)
+    finished(cluster)
+    check_records(cluster)
+    check_memory(cluster)
+
+
+def test_without_it_in_flight_is_what_the_buffers_hold() -> None:
+    cluster = Cluster.of_scenario(debloated(debloating_enabled=False))
+    assert in_flight_bytes(cluster, 3 * S, 5 * S) > 2.5 * 5000 * RECORD_BYTES * TARGET_NS / S
+    assert cluster.debloated_gates == []
+
+
+def test_a_consumer_that_becomes_slower_gets_smaller_buffers() -> None:
+    cluster = Cluster.of_scenario(debloated())
+    cluster.run_until(START_NS + 3 * S)
+    (gate,) = cluster.debloated_gates
+    before = gate.announced_bytes
+    cluster.set_delay(0, 800 * US)
+    found = in_flight_bytes(cluster, 6 * S, 8 * S)
+    assert found == pytest.approx(1250 * RECORD_BYTES * TARGET_NS / S, rel=0.25)
+    assert gate.announced_bytes < before / 2
+
+
+def test_subpartitions_begin_with_the_starting_size_or_without_a_limit() -> None:
+    for is_on, size in ((True, 1024), (False, UNLIMITED_BYTES)):
+        cluster = Cluster.of_scenario(debloated(debloating_enabled=is_on))
+        (partition,) = cluster.partitions
+        assert [each.buffer_size_bytes for each in partition.subpartitions] == [size]
+
+
+def test_the_messages_break_no_rule_of_the_protocol() -> None:
+    checker = ProtocolChecker(1)
+    cluster = Cluster.of_scenario(debloated(), probes=(checker, checker))
+    finished(cluster)
+    check_records(cluster)
+
+
+def test_without_credit_it_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"buffer-debloat.enabled: .* flow control is tcp"):
+        Cluster.of_scenario(replace(debloated(), flow_control=TCP))
