@@ -71,10 +71,9 @@ class DataServer:
     def _accept(self) -> None:
         assert self._socket is not None
         with suppress(BlockingIOError, ConnectionError):  # it may have gone away in the meantime
-            sock = accept(self._socket)
-            host, port = sock.getpeername()[:2]
+            sock, peer = accept(self._socket)
             connection = self._protocol.server_connection()
-            self.accepted.append(AcceptedConnection(f"{host}:{port}", connection))
+            self.accepted.append(AcceptedConnection(peer, connection))
             outermost = self._protocol.outermost(connection, is_server=True)
             self._loop.add_transport(sock, outermost, self._protocol.server_water_marks())
 

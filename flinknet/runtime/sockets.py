@@ -59,15 +59,17 @@ def listen(network: NetworkConfig) -> socket.socket:
     )
 
 
-def accept(server: socket.socket) -> socket.socket:
-    """The next accepted connection; it has the buffer sizes of the listening socket.
+def accept(server: socket.socket) -> tuple[socket.socket, str]:
+    """The next accepted connection and where it comes from, "host:port"; it has the buffer sizes of
+    the listening socket.
 
-    Netty turns Nagle's algorithm off on accepted sockets too.
+    Netty turns Nagle's algorithm off on accepted sockets too. A peer that has gone away again can
+    only be asked for its address here.
     """
-    sock, _ = server.accept()
+    sock, address = server.accept()
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return sock
+    return sock, f"{address[0]}:{address[1]}"
 
 
 def connect(address: tuple[str, int], network: NetworkConfig) -> socket.socket:

@@ -518,6 +518,24 @@ def test_a_reset_is_told_as_such(node: NewNode) -> None:
     assert "was reset by it; that task manager may be lost" in str(channel.error)
 
 
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_a_visitor_that_is_gone_before_it_is_looked_at_does_no_harm(
+    node: NewNode, is_reset: bool
+) -> None:
+    one, other = node(), node()
+    visitor = socket.create_connection((HOST, one.port))
+    host, port = visitor.getsockname()
+    if is_reset:
+        visitor.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    visitor.close()
+    drive([one], lambda: bool(one.accepted) and one.loop.transports == [])
+    assert one.manager.accepted[0].peer == f"{host}:{port}"
+    assert one.accepted[0].loss is None
+    channel = other.read_from(one, 0)
+    drive([one, other], lambda: len(one.accepted) == 2 and one.accepted[1].queue.readers != {})
+    assert channel.error is None
+
+
 # Water marks
 
 
