@@ -142,8 +142,7 @@ def create_gate(
                 position,
                 partitions,
                 probe or NullProbe(),
-                initial_backoff_ns=backoff.initial_ns,
-                max_backoff_ns=backoff.max_ns,
+                backoff=backoff,
             )
         return RemoteInputChannel(
             each.index,

@@ -8,6 +8,7 @@ slow consumer therefore empties that pool and nothing else.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import ClassVar, Literal, Protocol
 
 from flinknet.core.buffers import BufferSlice, NetworkBuffer
@@ -16,12 +17,10 @@ from flinknet.core.probe import MessageKind, Probe, TracePoint
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.errors import FlinknetError, PartitionError, PartitionNotFoundError
 
+from .request_backoff import RequestBackoff, RequestBackoffPolicy
+
 _SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
 _BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
-
-INITIAL_BACKOFF_NS = 100_000_000
-MAX_BACKOFF_NS = 10_000_000_000
-"""Flink's taskmanager.network.request-backoff.initial and .max."""
 
 
 class SubpartitionView(Protocol):
@@ -100,9 +99,9 @@ class LocalChannelGate(Protocol):
 class LocalInputChannel:
     """Consumer end of one channel without a connection (Flink: LocalInputChannel).
 
-    A request for a partition that is not registered is repeated after 100, 200, 400 … ms, the last
-    time after `max_backoff_ns`; then the channel fails. Sequence numbers are those of the
-    subpartition and need no check.
+    A request for a partition that is not registered is refused at once and repeated after 100, 200,
+    400 … ms up to a maximum; then the channel fails. Sequence numbers are those of the subpartition
+    and need no check.
 
     Differs from Flink in that the repetition is due at an instant (`next_deadline_ns`), where Flink
     has a timer thread. A buffer counts as sent and received at the instant it is read.
@@ -111,10 +110,8 @@ class LocalInputChannel:
     is_local: ClassVar[Literal[True]] = True
 
     __slots__ = (
-        "_backoff_ns",
+        "_backoff",
         "_gate",
-        "_initial_backoff_ns",
-        "_max_backoff_ns",
         "_partitions",
         "_record",
         "_retry_at_ns",
@@ -143,8 +140,7 @@ class LocalInputChannel:
         partitions: PartitionProvider,
         probe: Probe,
         *,
-        initial_backoff_ns: int = INITIAL_BACKOFF_NS,
-        max_backoff_ns: int = MAX_BACKOFF_NS,
+        backoff: RequestBackoffPolicy = RequestBackoffPolicy(),  # noqa: B008 - frozen
     ) -> None:
         self.index = index
         self.receiver_id = receiver_id
@@ -161,9 +157,7 @@ class LocalInputChannel:
         self._partitions = partitions
         self._record = probe.record
         self._view: SubpartitionView | None = None
-        self._initial_backoff_ns = initial_backoff_ns
-        self._max_backoff_ns = max_backoff_ns
-        self._backoff_ns = 0
+        self._backoff = RequestBackoff(replace(backoff, listener_timeout_ns=0))
         self._retry_at_ns: int | None = None
 
     def request_subpartition(self, *, now_ns: int) -> None:
@@ -178,10 +172,11 @@ class LocalInputChannel:
         if view is not None:
             self._view = view
             self._gate.queue_channel(self)
-        elif self._increase_backoff():
-            self._retry_at_ns = now_ns + self._backoff_ns
-        else:
+            return
+        delay_ns = self._backoff.next_delay_ns()
+        if delay_ns is None:
             raise PartitionNotFoundError(f"Partition {self.partition_id} not found.")
+        self._retry_at_ns = now_ns + delay_ns
 
     def next_deadline_ns(self) -> int | None:
         """When the request is to be repeated."""
@@ -272,18 +267,6 @@ class LocalInputChannel:
         self._retry_at_ns = None
         if self._view is not None:
             self._view.release()
-
-    def _increase_backoff(self) -> bool:
-        """The next step of 100, 200, 400 … ms (Flink: InputChannel.increaseBackoff). Returns:
-        False when none is left.
-        """
-        if self._initial_backoff_ns == 0 or self._backoff_ns == self._max_backoff_ns:
-            return False
-        if self._backoff_ns == 0:
-            self._backoff_ns = self._initial_backoff_ns
-        else:
-            self._backoff_ns = min(2 * self._backoff_ns, self._max_backoff_ns)
-        return True
 
     def _note(self, piece: BufferSlice, view: SubpartitionView, now_ns: int) -> None:
         number, size, backlog = piece.sequence_number, piece.size_bytes, piece.backlog_buffers
