@@ -180,6 +180,18 @@ def test_a_connection_that_ends_drops_what_is_staged() -> None:
     assert pair.memory.available_buffers == pair.memory.total_buffers
 
 
+def test_the_time_without_reading_ends_with_the_connection() -> None:
+    rows = Rows()
+    pair = TcpPair(1, gate_buffers=1, probe=rows)
+    pair.write(0, 2)
+    pair.carry()
+    assert (pair.consumer.wants_data, pair.consumer.unread_until(70)) == (False, 70)
+    pair.consumer.receive_eof(now_ns=100)
+    assert pair.consumer.unread_until(500) == 100
+    assert rows.rows[-1].point == TracePoint.READING_RESUMES
+    assert rows.rows[-1].at_ns == 100
+
+
 def test_an_error_of_the_producer_waits_its_turn_behind_what_is_staged() -> None:
     pair = TcpPair(2, gate_buffers=1)
     pair.write(1, 2)

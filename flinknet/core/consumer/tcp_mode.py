@@ -70,7 +70,8 @@ class TcpConsumerConnection(ConsumerConnection):
             arrived = self._staged.popleft()
             if isinstance(arrived, StagedBuffer):
                 arrived.drop()
-        self.wants_data = True
+        self._now_ns = now_ns
+        self._resume_reading()
         super().receive_eof(now_ns=now_ns, error=error)
 
     def next_deadline_ns(self) -> int | None:
@@ -91,10 +92,7 @@ class TcpConsumerConnection(ConsumerConnection):
             else:
                 staged.popleft()
                 self._handle_message(head)
-        if not self.wants_data:
-            self.wants_data = True
-            self._unread_ns += now_ns - self._unread_since_ns
-            self._note(_READING_RESUMES, 0, -1)
+        self._resume_reading()
 
     def close_channel(self, channel: RemoteInputChannel) -> None:
         """Queue CancelPartitionRequest and forget the channel; the head of what is staged may have
@@ -180,6 +178,13 @@ class TcpConsumerConnection(ConsumerConnection):
             assert isinstance(arrived, StagedBuffer)
             self._note(_READING_STOPS, 0, arrived.channel.index)
         self._staged.append(arrived)
+
+    def _resume_reading(self) -> None:
+        """Nothing is staged any more."""
+        if not self.wants_data:
+            self.wants_data = True
+            self._unread_ns += self._now_ns - self._unread_since_ns
+            self._note(_READING_RESUMES, 0, -1)
 
     def _handle_message(self, message: Message) -> None:
         if isinstance(message, BacklogAnnouncement):
