@@ -241,6 +241,8 @@ class ConsumerConnection:
         """
         if self._channels.pop(channel.receiver_id, None) is None:
             return
+        self._backoffs.pop(channel.receiver_id, None)
+        self._repetitions.pop(channel.receiver_id, None)
         self.references = max(0, self.references - 1)
         if self.references or (self.is_reusable and self.error is None):
             self._cancel(channel.receiver_id, channel.index)

@@ -143,6 +143,7 @@ def test_a_closed_channel_asks_no_more() -> None:
     for channel in asking.input.channels:
         channel.release()
     asking.exchange()
+    assert asking.connection.next_deadline_ns() is None
     asking.now_ns = 100 * MS
     asking.connection.handle_deadline(now_ns=asking.now_ns)
     assert asking.exchange() == []
