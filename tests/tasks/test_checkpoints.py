@@ -17,6 +17,8 @@ from flinknet.core.wire.events import (
     CancelCheckpointMarker,
     CheckpointBarrier,
     EndOfData,
+    EndOfOutputChannelStateEvent,
+    WatermarkEvent,
     decode_event,
 )
 from flinknet.errors import ConfigError
@@ -132,6 +134,25 @@ class CheckpointedPair(Pair):
 
     def declined(self) -> set[int]:
         return {e.checkpoint_id for e in self.answers if isinstance(e, DeclineCheckpoint)}
+
+
+def test_recovery_and_aligned_watermarks_let_all_channels_go_on_when_they_have_come_on_each() -> (
+    None
+):
+    pair = CheckpointedPair(ALIGNED)
+    for event, is_recovered in (
+        (WatermarkEvent("progress", 7, is_aligned=True), False),
+        (EndOfOutputChannelStateEvent(), True),
+    ):
+        pair.partition.broadcast_event(event)
+        pair.drive()
+        assert pair.read()
+        pair.drive()
+        assert [each.is_blocked for each in pair.partition.subpartitions] == [True, True]
+        assert pair.read()
+        pair.drive()
+        assert [each.is_blocked for each in pair.partition.subpartitions] == [False, False]
+        assert pair.inputs.is_recovered == is_recovered
 
 
 def types_of(pair: CheckpointedPair, channel: int) -> list[int]:

@@ -186,4 +186,5 @@ class CheckpointedInput:
             del self._waiting[data_type]
             for each in waiting:
                 each.resume_consumption()
-            self.is_recovered = True
+            if data_type == DataType.RECOVERY_COMPLETION:
+                self.is_recovered = True
