@@ -298,6 +298,13 @@ class TradeOffPoint:
     buffers_per_s: float | None
     is_recorded: bool = False
     notes: tuple[str, ...] = ()
+    memory_bytes: int | None = None  # most that all pools can take
+    credits_per_s: float | None = None
+    flow_control: str = "credit"
+    round_trip_ns: int = 0  # on top of the recorded way
+    consumer_speed: float = 1.0
+    rate_factor: float = 1.0
+    method: str | None = None  # what computed it
 
 
 @dataclass(frozen=True, slots=True)

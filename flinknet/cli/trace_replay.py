@@ -5,27 +5,63 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from flinknet import options as flink
+from flinknet.config import FLOW_CONTROLS
 from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-OPTION = "--buffer-timeout"
+    from flinknet.replay.grid import Grid
+
+_EPILOG = """\b
+Examples:
+  flinknet trace replay RUN
+      what happened, and what other buffer timeouts would do
+  flinknet trace replay RUN --buffer-timeout 1ms,10ms --floating-buffers 2,8,32
+      six settings, and the recorded one
+  flinknet trace replay RUN --round-trip 0,1ms,10ms
+      the same run between TaskManagers that are further apart
+  flinknet trace replay RUN --rate-factor 1,2,4 --consumer-speed 0.5,1
+      twice or four times as many records a second, and consumers at half their speed
+  flinknet trace replay RUN --diagnose
+      what holds each edge up
+"""
+
+GRID_OPTIONS = {
+    "buffer-timeout": (
+        "buffer_timeouts_ns",
+        "Timeouts, such as 0,5ms,100ms,-1. [default, if no list is given: 0,1ms,5ms,10ms,100ms,-1]",
+    ),
+    "exclusive-buffers": ("exclusive_buffers", "Exclusive buffers of a channel, such as 1,2,4."),
+    "floating-buffers": ("floating_buffers", "Floating buffers of a gate, such as 0,8,32."),
+    "segment-size": ("segment_sizes_bytes", "Sizes of a buffer, such as 8kb,32kb."),
+    "flow-control": ("flow_controls", "credit,tcp; tcp is that of Flink before 1.5."),
+    "round-trip": (
+        "round_trips_ns",
+        "Round-trip times of the network, on top of the recorded way, such as 0,1ms.",
+    ),
+    "consumer-speed": ("consumer_speeds", "Factors of the consumers' speed, such as 0.5,2."),
+    "rate-factor": ("rate_factors", "Factors of the arrival rate, such as 1,2,4."),
+}
+"""Option -> list of the grid, help."""
 
 
-@click.command()
+def _grid_options(command: Any) -> Any:
+    for name, (_, text) in reversed(GRID_OPTIONS.items()):
+        command = click.option(f"--{name}", metavar="LIST", help=text)(command)
+    return command
+
+
+@click.command(epilog=_EPILOG)
 @click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path())
-@click.option(
-    OPTION,
-    metavar="LIST",
-    help="Timeouts to predict, such as 0,5ms,100ms,-1; the recorded one is always among them."
-    " [default: 0,1ms,5ms,10ms,100ms,-1]",
-)
+@_grid_options
+@click.option("--diagnose", is_flag=True, help="Tell what holds each edge up, with its share.")
 @click.option(
     "--master",
     metavar="URL",
@@ -38,7 +74,7 @@ OPTION = "--buffer-timeout"
     "--max-records",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Records of each run to simulate for each timeout, from the start of the measured part."
+    help="Records of each run to simulate for each setting, from the start of the measured part."
     " [default: 50000; 1000000 at the highest rate]",
 )
 @click.option(
@@ -47,30 +83,31 @@ OPTION = "--buffer-timeout"
 @click.option("--out", metavar="DIR", help="Write each table as Parquet into this new directory.")
 def replay(
     traces: tuple[str, ...],
-    buffer_timeout: str | None,
+    diagnose: bool,
     master: str,
     channel: str | None,
     max_records: int | None,
     json_path: str | None,
     out: str | None,
+    **lists: str | None,
 ) -> None:
-    """Answer from recorded runs: what happened, and what other buffer timeouts would do.
+    """Answer from recorded runs: what happened, and what other settings would do.
 
     TRACE is the directory of a run, or one that holds runs. Only the measured part of a run counts.
     The first line of an answer is the error of the model on the setting that was recorded: believe
-    the predictions as far as that.
+    the predictions as far as that. Several lists make a grid of all combinations.
 
     One run gives one JSON object, several give {"schema_version": 1, "replays": [...]}.
     """
     from flinknet.replay.answer import open_runs, replay_runs
     from flinknet.replay.session import spark_errors, spark_session
-    from flinknet.replay.trade_off import DEFAULT_TIMEOUTS_NS
     from flinknet.report.replay_console import print_replays
 
+    from .channel_list import parse_channels
     from .sweep import json_file
 
-    timeouts_ns = _timeouts(buffer_timeout) if buffer_timeout else DEFAULT_TIMEOUTS_NS
-    channels = _channels(channel) if channel else None
+    grid = _grid(lists)
+    channels = parse_channels(channel) if channel else None
     json_target = json_file(json_path)
     out_dir = _new_directory(out) if out else None
     runs = open_runs([Path(trace) for trace in traces])
@@ -84,7 +121,7 @@ def replay(
         answer = replay_runs(
             spark,
             runs,
-            timeouts_ns,
+            grid,
             max_records=max_records,
             on_progress=_say,
         )
@@ -97,18 +134,51 @@ def replay(
         return
     if json_target is not None:
         json_target.write_text(text + "\n", encoding="utf-8")
-    print_replays(answer.answers, channels=channels)
+    print_replays(answer.answers, channels=channels, diagnose=diagnose)
 
 
-def _timeouts(text: str) -> list[int]:
-    return [parse_duration_ns(part, OPTION, allow_never=True) for part in text.split(",")]
+def _grid(lists: dict[str, str | None]) -> Grid:
+    """Raises: ConfigError for a value that cannot be used, and for too many settings."""
+    from flinknet.replay.grid import DEFAULT_TIMEOUTS_NS, Grid
+
+    given = {}
+    for name, (field, _) in GRID_OPTIONS.items():
+        text = lists[name.replace("-", "_")]
+        if text is not None:
+            given[field] = tuple(_value(name, part.strip()) for part in text.split(","))
+    grid = Grid(**given) if given else Grid(buffer_timeouts_ns=DEFAULT_TIMEOUTS_NS)
+    grid.check()
+    return grid
 
 
-def _channels(text: str) -> list[int]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
-        raise ConfigError(f"--channel: {text!r} is not a list of channel numbers, such as 0,3")
-    return [int(part) for part in parts]
+def _value(name: str, text: str) -> Any:
+    option = f"--{name}"
+    if name == "buffer-timeout":
+        return parse_duration_ns(text, option, allow_never=True)
+    if name == "round-trip":
+        return parse_duration_ns(text, option, bare_unit=None)
+    if name == "flow-control":
+        if text not in FLOW_CONTROLS:
+            raise ConfigError(f"{option}: {text!r} is none of {', '.join(FLOW_CONTROLS)}")
+        return text
+    if name in ("consumer-speed", "rate-factor"):
+        return _factor(option, text)
+    key, field = {
+        "exclusive-buffers": (flink.EXCLUSIVE_BUFFERS, "exclusive_buffers"),
+        "floating-buffers": (flink.FLOATING_BUFFERS, "floating_buffers"),
+        "segment-size": (flink.SEGMENT_SIZE, "segment_size_bytes"),
+    }[name]
+    return getattr(flink.network_config({key: text})[0], field)
+
+
+def _factor(option: str, text: str) -> float:
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = 0.0
+    if not 0 < factor < float("inf"):
+        raise ConfigError(f"{option}: {text!r} is not a factor; write a number above 0, such as 2")
+    return factor
 
 
 def _new_directory(text: str) -> Path:

@@ -4,7 +4,8 @@ plain data.
     {"schema_version": 1, "trace": {…}, "observed": {…}, "model_error": {…}, "trade_offs": [{…}], …}
 
 The names under `observed` are those of bench. Beside what is named above stand `messages` (by
-kind), `channels`, `over_time` and `simulated` (how much of the run the predictions used). Several
+kind), `channels`, `regimes` (shares of the channels' time), `diagnosis` (verdicts), `over_time` and
+`simulated` (how much of the run the predictions used). Several
 runs give `{"schema_version": 1, "replays": [{…}]}`.
 """
 
@@ -21,7 +22,9 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.results import Measured, TradeOffPoint
 from flinknet.trace import TraceReader, find_runs
 
-from .exchange import is_blocking, is_max_rate, recorded_network
+from .diagnose import diagnose
+from .exchange import is_blocking, is_max_rate, recorded_setting
+from .grid import Grid
 from .latency import latency_percentiles
 from .observed import (
     ObservedRows,
@@ -32,6 +35,7 @@ from .observed import (
     observe,
 )
 from .throughput import window_width_ns
+from .time_shares import channel_times, shares_of, shares_of_all
 from .trade_off import candidates_of, default_max_records, model_error, trade_off_points, window_for
 from .units import ALL_CHANNELS, RecordedRun, open_recorded_run, units_frame, work_units
 from .what_if import Candidate, Simulate, predict
@@ -63,16 +67,16 @@ class Replay:
 def replay_runs(
     spark: SparkSession,
     runs: Sequence[RecordedRun],
-    timeouts_ns: Sequence[int],
+    grid: Grid,
     *,
     max_records: int | None = None,
     simulate: Simulate | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Replay:
-    """Observe all runs, and predict them under each buffer timeout.
+    """Observe all runs, and predict them under each setting.
 
     Args:
-        timeouts_ns: candidates; the recorded timeout is always one more.
+        grid: candidates; the recorded setting is always one more.
         max_records: of each run, to simulate for each candidate; None for as many as take seconds.
         simulate: the simulation; None for the one of `simulator.what_if`.
         on_progress: takes a line that says what is being done.
@@ -80,7 +84,7 @@ def replay_runs(
     cores = spark.sparkContext.defaultParallelism
     units = work_units(runs, cores)
     on_progress(f"reading {_count(len(runs), 'run')} in {_count(len(units), 'work unit')}")
-    tables = observe(units_frame(spark, units))
+    tables = observe(spark, units_frame(spark, units), runs)
     rows = collect(tables, runs)
     measured = [measured_of(run, own) for run, own in zip(runs, rows, strict=True)]
     candidates = [
@@ -88,8 +92,8 @@ def replay_runs(
         for run, each in zip(runs, measured, strict=True)
         for candidate in candidates_of(
             run,
-            recorded_network(run.manifest),
-            timeouts_ns,
+            recorded_setting(run.manifest),
+            grid,
             window_for(
                 run,
                 each.records,
@@ -107,7 +111,7 @@ def replay_runs(
         points = trade_off_points(
             own_candidates,
             [outcome for outcome in outcomes if outcome["run"] == run.run],
-            recorded_network(run.manifest),
+            recorded_setting(run.manifest),
         )
         if is_blocking(run.manifest):
             points = tuple(replace(each, notes=(BLOCKING_NOTE, *each.notes)) for each in points)
@@ -129,6 +133,8 @@ def replay_runs(
                 },
                 "messages": _messages(own),
                 "channels": _channels(run, own, each),
+                "regimes": shares_of_all(own),
+                "diagnosis": [asdict(verdict) for verdict in diagnose(channel_times(run, own))],
                 "over_time": _over_time(own, run.duration_ns),
             }
         )
@@ -224,6 +230,7 @@ def _channels(run: RecordedRun, rows: ObservedRows, total: Measured) -> list[dic
         asdict(each)
         | {
             "starved_ns": starved.get(each.channel),
+            "regimes": shares_of(rows, each.channel),
             "messages": dict(sent.get(each.channel, Counter()).most_common()),
         }
         for each in channels_of(run, rows, total.duration_ns)

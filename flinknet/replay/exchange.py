@@ -14,7 +14,7 @@ from flinknet.config import BLOCKING, BUFFER_TIMEOUT_NEVER_NS, CREDIT, RATE_MAX,
 from flinknet.core.probe import TracePoint
 from flinknet.options import canonical, network_config
 from flinknet.trace import RunManifest, TraceReader, open_run
-from flinknet.workload.recorded import RecordedChannel, RecordedExchange
+from flinknet.workload.recorded import RecordedChannel, RecordedExchange, Setting
 
 from .costs import CostFit, DataRows, fit_costs
 from .delays import fit_delays
@@ -57,6 +57,11 @@ def recorded_network(manifest: RunManifest) -> NetworkConfig:
     return network_config(
         canonical({key: str(value) for key, value in manifest.flink_keys.items()})
     )[0]
+
+
+def recorded_setting(manifest: RunManifest) -> Setting:
+    """The setting of a run."""
+    return Setting(recorded_network(manifest), manifest.scenario.get("flow_control", CREDIT))
 
 
 def is_blocking(manifest: RunManifest) -> bool:

@@ -22,11 +22,12 @@ from .backlog import backlog_over_time
 from .credit import credit_starved
 from .latency import latency_percentiles
 from .messages import messages_by_kind
+from .regimes import regimes_over_time
 from .throughput import throughput_over_time
 from .units import ALL_CHANNELS, RecordedRun
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 Row = dict[str, Any]
 
@@ -42,6 +43,7 @@ class ObservedTables:
     backlog: DataFrame
     latency: DataFrame
     credit_starved: DataFrame
+    regimes: DataFrame
 
     def named(self) -> dict[str, DataFrame]:
         """The tables by name."""
@@ -59,9 +61,10 @@ class ObservedRows:
     backlog_by_channel: list[Row]
     latency: list[Row]
     credit_starved: list[Row]
+    regimes: list[Row]  # over all windows
 
 
-def observe(units: DataFrame) -> ObservedTables:
+def observe(spark: SparkSession, units: DataFrame, runs: Sequence[RecordedRun]) -> ObservedTables:
     """Put every question to the work units; nothing is computed before the tables are read."""
     return ObservedTables(
         messages=messages_by_kind(units).cache(),
@@ -69,6 +72,7 @@ def observe(units: DataFrame) -> ObservedTables:
         backlog=backlog_over_time(units).cache(),
         latency=latency_percentiles(units).cache(),
         credit_starved=credit_starved(units).cache(),
+        regimes=regimes_over_time(spark, runs).cache(),
     )
 
 
@@ -87,6 +91,7 @@ def collect(tables: ObservedTables, runs: Sequence[RecordedRun]) -> list[Observe
         "backlog_by_channel": tables.backlog.groupBy("run", "channel").agg(*samples),
         "latency": tables.latency,
         "credit_starved": tables.credit_starved,
+        "regimes": tables.regimes.groupBy("run", "channel", "regime").agg(f.sum("ns").alias("ns")),
     }
     rows = {name: [row.asDict() for row in frame.collect()] for name, frame in frames.items()}
     return [

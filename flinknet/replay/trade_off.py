@@ -3,32 +3,24 @@ setting."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
-from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, NetworkConfig
 from flinknet.options import effective_flink_keys
 from flinknet.results import BacklogSummary, LatencySummary, Measured, ModelError, TradeOffPoint
+from flinknet.workload.recorded import Setting
 
+from .exchange import is_max_rate
+from .grid import Grid
 from .observed import latency_summary
 from .units import RecordedRun
 from .what_if import DEFAULT_MAX_RECORDS, DEFAULT_MAX_RECORDS_AT_MAX_RATE, Candidate
 
-MS = 1_000_000
-DEFAULT_TIMEOUTS_NS = (0, 1 * MS, 5 * MS, 10 * MS, 100 * MS, BUFFER_TIMEOUT_NEVER_NS)
 
-
-def candidates_of(
-    run: RecordedRun, recorded: NetworkConfig, timeouts_ns: Iterable[int], to_ns: int
-) -> list[Candidate]:
-    """One candidate for each timeout, the recorded one among them; shortest first, never last."""
-    wanted = {*timeouts_ns, recorded.buffer_timeout_ns}
-    in_order = sorted(wanted, key=lambda timeout: (timeout < 0, timeout))
-    return [
-        Candidate(run, number, replace(recorded, buffer_timeout_ns=timeout_ns), to_ns)
-        for number, timeout_ns in enumerate(in_order)
-    ]
+def candidates_of(run: RecordedRun, recorded: Setting, grid: Grid, to_ns: int) -> list[Candidate]:
+    """One candidate for each setting of a grid, the recorded one among them."""
+    settings = grid.settings(recorded, is_max_rate=is_max_rate(run.manifest))
+    return [Candidate(run, number, each, to_ns) for number, each in enumerate(settings)]
 
 
 def default_max_records(measured: Measured, *, is_max_rate: bool) -> int:
@@ -47,7 +39,7 @@ def window_for(run: RecordedRun, records: int, max_records: int) -> int:
 
 
 def trade_off_points(
-    candidates: Sequence[Candidate], outcomes: Sequence[dict[str, Any]], recorded: NetworkConfig
+    candidates: Sequence[Candidate], outcomes: Sequence[dict[str, Any]], recorded: Setting
 ) -> tuple[TradeOffPoint, ...]:
     """The points of one run in the order of its candidates."""
     by_number = {outcome["candidate"]: outcome for outcome in outcomes}
@@ -65,10 +57,11 @@ def model_error(
     )
 
 
-def _point(candidate: Candidate, outcome: dict[str, Any], recorded: NetworkConfig) -> TradeOffPoint:
+def _point(candidate: Candidate, outcome: dict[str, Any], recorded: Setting) -> TradeOffPoint:
+    setting = candidate.setting
     notes = list(outcome["notes"])
-    timeout_ns = candidate.network.buffer_timeout_ns
-    is_longer = recorded.buffer_timeout_ns < 0 or recorded.buffer_timeout_ns > timeout_ns
+    timeout_ns, recorded_ns = setting.network.buffer_timeout_ns, recorded.network.buffer_timeout_ns
+    is_longer = recorded_ns < 0 or recorded_ns > timeout_ns
     if timeout_ns >= 0 and is_longer:
         notes.append(
             "shorter than recorded: instants between the first and last record of a recorded"
@@ -77,15 +70,22 @@ def _point(candidate: Candidate, outcome: dict[str, Any], recorded: NetworkConfi
     if outcome["error"]:
         notes.append(f"not predicted: {outcome['error']}")
     return TradeOffPoint(
-        config=dict(effective_flink_keys(candidate.network)),
+        config=dict(effective_flink_keys(setting.network)),
         throughput_records_per_s=outcome["throughput_records_per_s"],
         latency_ns=latency_summary(outcome),
         backlog_buffers=BacklogSummary(
             outcome["backlog_buffers_mean"], outcome["backlog_buffers_max"]
         ),
         buffers_per_s=outcome["buffers_per_s"],
-        is_recorded=candidate.network == recorded,
+        is_recorded=setting == recorded,
         notes=tuple(notes),
+        memory_bytes=outcome["memory_bytes"],
+        credits_per_s=outcome["credits_per_s"],
+        flow_control=setting.flow_control,
+        round_trip_ns=setting.round_trip_ns,
+        consumer_speed=setting.consumer_speed,
+        rate_factor=setting.rate_factor,
+        method=outcome["method"],
     )
 
 

@@ -1,5 +1,5 @@
 """Recorded arrivals under other settings: one simulation for each run and candidate, inside the
-executors."""
+executors. A work unit is a run with a share of its candidates, so that the run is read once."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from flinknet.config import NetworkConfig
-from flinknet.errors import SimulationError
-from flinknet.workload.recorded import CostModel, RecordedExchange, SimulatedOutcome
+from flinknet.errors import ConfigError, SimulationError
+from flinknet.workload.recorded import CostModel, RecordedExchange, Setting, SimulatedOutcome
 
+from .costs import CostFit
 from .exchange import load_exchange
 from .units import RecordedRun
 
@@ -33,16 +34,26 @@ DEFAULT_MAX_RECORDS_AT_MAX_RATE = 1_000_000
 _UNIT_SCHEMA = pa.schema(
     [
         ("run", pa.int64()),
-        ("candidate", pa.int64()),
         ("path", pa.string()),
-        ("network", pa.string()),
+        ("candidates", pa.list_(pa.int64())),
+        ("settings", pa.list_(pa.string())),
         ("from_ns", pa.int64()),
         ("to_ns", pa.int64()),
     ]
 )
+_NETWORK_COLUMNS = (
+    "buffer_timeout_ns",
+    "exclusive_buffers",
+    "floating_buffers",
+    "segment_size_bytes",
+)
 _OUTCOME_SCHEMA = (
-    "run bigint, candidate bigint, buffer_timeout_ns bigint, records bigint, duration_ns bigint,"
-    " throughput_records_per_s double, buffers_per_s double,"
+    "run bigint, candidate bigint, buffer_timeout_ns bigint, exclusive_buffers bigint,"
+    " floating_buffers bigint, segment_size_bytes bigint, flow_control string,"
+    " round_trip_ns bigint, consumer_speed double, rate_factor double,"
+    " records bigint, duration_ns bigint,"
+    " throughput_records_per_s double, buffers_per_s double, credits_per_s double,"
+    " memory_bytes bigint, method string,"
     " backlog_buffers_mean double, backlog_buffers_max bigint,"
     " count bigint, min bigint, mean double, p50 double, p75 double, p90 double, p95 double,"
     " p99 double, p99_9 double, max bigint, notes array<string>, error string"
@@ -56,22 +67,22 @@ class Candidate:
 
     run: RecordedRun
     number: int
-    network: NetworkConfig
+    setting: Setting
     to_ns: int
 
 
 def predict(
     spark: SparkSession, candidates: Sequence[Candidate], simulate: Simulate | None = None
 ) -> DataFrame:
-    """Simulate every candidate; a work unit each.
+    """Simulate every candidate.
 
     Args:
         simulate: the simulation; None for the one of `simulator.what_if`.
 
-    Returns: run, candidate (its number), buffer_timeout_ns, records, duration_ns,
-    throughput_records_per_s,
-        buffers_per_s, backlog_buffers_mean and _max, the fields of `results.LatencySummary`, notes,
-        and error: what the simulator said if it failed, with nulls in place of numbers.
+    Returns: run, candidate (its number), the values of its setting, records, duration_ns,
+    throughput_records_per_s, buffers_per_s, credits_per_s, memory_bytes, method (what computed it),
+        backlog_buffers_mean and _max, the fields of `results.LatencySummary`, notes, and error:
+        what the simulator said if it failed, with nulls in place of numbers.
     """
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType, _parse_datatype_string
@@ -82,48 +93,76 @@ def predict(
 
     def run_units(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = [_simulate_unit(unit, simulate) for unit in batch.to_pylist()]
-            yield pa.RecordBatch.from_pylist(rows, schema=outcome_schema)
+            for unit in batch.to_pylist():
+                rows = list(_simulate_unit(unit, simulate))
+                yield pa.RecordBatch.from_pylist(rows, schema=outcome_schema)
 
-    units = [
-        {
-            "run": each.run.run,
-            "candidate": each.number,
-            "path": str(each.run.path.absolute()),
-            "network": json.dumps(asdict(each.network)),
-            "from_ns": each.run.from_ns,
-            "to_ns": each.to_ns,
-        }
-        for each in candidates
-    ]
+    units = _units(candidates, spark.sparkContext.defaultParallelism)
     frame = spark.createDataFrame(pa.Table.from_pylist(units, schema=_UNIT_SCHEMA))
-    return frame.mapInArrow(run_units, _OUTCOME_SCHEMA)
+    return frame.repartition(len(units)).mapInArrow(run_units, _OUTCOME_SCHEMA)
 
 
-def _simulate_unit(unit: dict[str, Any], simulate: Simulate | None) -> dict[str, Any]:
+def _units(candidates: Sequence[Candidate], cores: int) -> list[dict[str, Any]]:
+    """Each run with its candidates in turns on as many units as there are cores."""
+    units = []
+    runs = {each.run.run: each for each in candidates}
+    for run, first in runs.items():
+        own = [each for each in candidates if each.run.run == run]
+        parts = min(cores, len(own))
+        for part in range(parts):
+            share = own[part::parts]
+            units.append(
+                {
+                    "run": run,
+                    "path": str(first.run.path.absolute()),
+                    "candidates": [each.number for each in share],
+                    "settings": [json.dumps(asdict(each.setting)) for each in share],
+                    "from_ns": first.run.from_ns,
+                    "to_ns": first.to_ns,
+                }
+            )
+    return units
+
+
+def _simulate_unit(unit: dict[str, Any], simulate: Simulate | None) -> Iterator[dict[str, Any]]:
     simulate = simulate or _own_simulation()
-    network = NetworkConfig(**json.loads(unit["network"]))
-    row: dict[str, Any] = {
-        "run": unit["run"],
-        "candidate": unit["candidate"],
-        "buffer_timeout_ns": network.buffer_timeout_ns,
-    }
     exchange, fit = load_exchange(Path(unit["path"]), unit["from_ns"], unit["to_ns"])
-    row["notes"] = list(fit.notes)
+    notes, error = list(fit.notes), None
     if exchange.records == 0:
-        return row | {"error": "the trace holds no record instants to drive a simulation with"}
-    try:
-        if exchange.is_max_rate:
+        error = "the trace holds no record instants to drive a simulation with"
+    elif exchange.is_max_rate:
+        try:
             exchange, note = in_step(exchange, simulate)
-            row["notes"].append(note)
-        outcome = simulate(exchange, network)
-    except SimulationError as error:
-        return row | {"error": str(error)}
-    return row | {
+            notes.append(note)
+        except SimulationError as failure:
+            error = str(failure)
+    for candidate, text in zip(unit["candidates"], unit["settings"], strict=True):
+        plain = json.loads(text)
+        setting = Setting(**plain | {"network": NetworkConfig(**plain["network"])})
+        row = {"run": unit["run"], "candidate": candidate, "notes": notes, "error": error}
+        row |= {name: plain["network"][name] for name in _NETWORK_COLUMNS}
+        row |= {name: value for name, value in plain.items() if name != "network"}
+        if error is None:
+            try:
+                row |= _simulate_setting(exchange, fit, setting, simulate)
+            except (SimulationError, ConfigError) as failure:
+                row["error"] = str(failure)
+        yield row
+
+
+def _simulate_setting(
+    exchange: RecordedExchange, fit: CostFit, setting: Setting, simulate: Simulate
+) -> dict[str, Any]:
+    outcome = simulate(exchange.under(setting), setting.network)
+    seconds = outcome.duration_ns / 1e9
+    return {
         "records": outcome.records,
         "duration_ns": outcome.duration_ns,
         "throughput_records_per_s": outcome.throughput_records_per_s,
         "buffers_per_s": outcome.buffers_per_s,
+        "credits_per_s": outcome.credits / seconds if seconds > 0 else None,
+        "memory_bytes": outcome.memory_bytes,
+        "method": outcome.method,
         "backlog_buffers_mean": outcome.backlog_buffers.mean,
         "backlog_buffers_max": outcome.backlog_buffers.max,
         **asdict(fit.delays.over(outcome.latency)),

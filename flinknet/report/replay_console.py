@@ -24,6 +24,15 @@ BAR_MARKS = 10
 
 BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
 
+SETTINGS_SHOWN = 40
+"""Rows of the trade-off table."""
+
+_KEYS = {
+    "segment size": "taskmanager.memory.segment-size",
+    "exclusive": "taskmanager.network.memory.buffers-per-channel",
+    "floating": "taskmanager.network.memory.floating-buffers-per-gate",
+}
+
 _ERROR_TO_BET_ON = 0.5
 """Relative error on the recorded setting beyond which predictions are no more than a hint."""
 
@@ -38,11 +47,13 @@ def print_replays(
     console: Console | None = None,
     *,
     channels: Sequence[int] | None = None,
+    diagnose: bool = False,
 ) -> None:
     """Print one section for each run, and the runs beside each other if there are several.
 
     Args:
         channels: to show in the table by channel; None for the slowest ones.
+        diagnose: tell what holds each edge up, too.
     """
     console = console or console_for(sys.stdout)
     for answer in answers:
@@ -51,6 +62,9 @@ def print_replays(
         console.print(_model_error_line(answer), soft_wrap=True)
         for file in trace["damaged_files"]:
             console.print(f"[yellow]![/yellow] {file} is cut off; its whole blocks are used")
+        if diagnose:
+            console.print()
+            console.print(_diagnosis_table(answer))
         for table in (
             _observed_table(answer),
             _over_time_table(answer["over_time"]),
@@ -115,6 +129,11 @@ def _observed_table(answer: Answer) -> Table:
         "buffers": f"{seen['buffers']:,} data ({shares}), {seen['events']:,} events",
         "backlog": f"mean {_number(seen['backlog_buffers']['mean'])}, largest"
         f" {_number(seen['backlog_buffers']['max'])} buffers",
+        "time": "  ".join(
+            f"{name.replace('_', ' ')} {share:.1%}"
+            for name, share in answer.get("regimes", {}).items()
+        )
+        or MISSING,
         "credit": f"{seen['credits']['announced']:,} in {seen['credits']['messages']:,} messages;"
         f" starved for {human_duration(seen['credits']['starved_ns'])} over all channels",
     }
@@ -175,24 +194,40 @@ def _channels_table(channels: Sequence[Answer], wanted: Sequence[int] | None) ->
     return table
 
 
+def _diagnosis_table(answer: Answer) -> Table:
+    table = _table("diagnosis")
+    for name in ("edge", "verdict", "share", "why"):
+        table.add_column(name, justify="right" if name == "share" else "left")
+    for each in answer["diagnosis"]:
+        table.add_row(each["edge"], each["kind"], f"{each['share']:.0%}", each["text"])
+    return table
+
+
 def _trade_off_table(answer: Answer) -> Table:
-    table = _table("predicted for each buffer timeout")
-    table.add_column("timeout", justify="right")
-    for name in ("records/s", "p50", "p99", "backlog", "max", "buffers/s"):
+    points = answer["trade_offs"]
+    shown = _nearest(points, SETTINGS_SHOWN)
+    left_out = len(points) - len(shown)
+    more = f" ({left_out} more in the JSON)" if left_out else ""
+    varied = _varied(points)
+    table = _table(f"predicted for each {varied[0] if len(varied) == 1 else 'setting'}{more}")
+    for name in varied:
+        table.add_column("timeout" if name == "buffer timeout" else name, justify="right")
+    for name in ("records/s", "p50", "p99", "backlog", "max", "buffers/s", "memory"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("p99", no_wrap=True)
-    points = answer["trade_offs"]
     worst = max((point["latency_ns"]["p99"] or 0 for point in points), default=0) or 1
-    for point in points:
+    for point in shown:
         p99 = point["latency_ns"]["p99"]
+        names = settings_of(point)
         table.add_row(
-            _timeout(point["config"]),
+            *(names[name] for name in varied),
             human_count(point["throughput_records_per_s"]),
             human_duration(point["latency_ns"]["p50"]),
             human_duration(p99),
             _number(point["backlog_buffers"]["mean"]),
             _number(point["backlog_buffers"]["max"]),
             human_count(point["buffers_per_s"]),
+            human_bytes(point.get("memory_bytes")),
             ("█" * max(round((p99 or 0) / worst * BAR_MARKS), 1) if p99 else "")
             + (" ← recorded" if point["is_recorded"] else ""),
             style="bold" if point["is_recorded"] else "",
@@ -200,17 +235,57 @@ def _trade_off_table(answer: Answer) -> Table:
     return table
 
 
+def settings_of(point: Answer) -> dict[str, str]:
+    """What can be varied, by name, as it is spelled in the table."""
+    config = point["config"]
+    names = {"buffer timeout": _timeout(config)}
+    names |= {name: config.get(key, MISSING).replace(" ", "") for name, key in _KEYS.items()}
+    round_trip_ns = point.get("round_trip_ns", 0)
+    return names | {
+        "flow control": point.get("flow_control", MISSING),
+        "round trip": f"+{human_duration(round_trip_ns)}" if round_trip_ns else "+0",
+        "consumer speed": f"x{point.get('consumer_speed', 1.0):g}",
+        "rate": f"x{point.get('rate_factor', 1.0):g}",
+    }
+
+
+def _varied(points: Sequence[Answer]) -> list[str]:
+    """What differs between points; the buffer timeout if nothing does."""
+    rows = [settings_of(point) for point in points]
+    names = list(rows[0]) if rows else []
+    return [name for name in names if len({row[name] for row in rows}) > 1] or ["buffer timeout"]
+
+
+def _nearest(points: Sequence[Answer], limit: int) -> list[Answer]:
+    """At most so many points, spread over all of them; the recorded one is always shown."""
+    if len(points) <= limit:
+        return list(points)
+    step = len(points) / limit
+    wanted = {int(number * step) for number in range(limit)}
+    return [each for index, each in enumerate(points) if index in wanted or each["is_recorded"]]
+
+
 def _notes(answer: Answer) -> list[str]:
-    """Each note once, with the timeouts it belongs to unless it belongs to all."""
+    """Each note once, with the settings it belongs to unless it belongs to all."""
     points = answer["trade_offs"]
-    timeouts: dict[str, list[str]] = {}
+    varied = _varied(points)
+    settings: dict[str, list[str]] = {}
     for point in points:
+        names = settings_of(point)
+        label = " ".join(
+            names[name] if len(varied) == 1 else f"{name} {names[name]}" for name in varied
+        )
         for note in point["notes"]:
-            timeouts.setdefault(note, []).append(_timeout(point["config"]))
+            settings.setdefault(note, []).append(label)
     return [
-        note if len(of) == len(points) else f"{', '.join(of)}: {note}"
-        for note, of in timeouts.items()
+        note if len(of) == len(points) else f"{_some(of)}: {note}" for note, of in settings.items()
     ]
+
+
+def _some(labels: Sequence[str], limit: int = 4) -> str:
+    if len(labels) <= limit + 1:
+        return ", ".join(labels)
+    return f"{', '.join(labels[:limit])} and {len(labels) - limit} more"
 
 
 def _runs_table(answers: Sequence[Answer]) -> Table:

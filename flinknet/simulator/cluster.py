@@ -40,7 +40,7 @@ from flinknet.tasks.checkpoints import (
 from flinknet.tasks.debloating import BufferDebloating, GateDebloating, debloated_gates
 from flinknet.tasks.deployment import DeployedChannel, Deployment, deploy
 from flinknet.tasks.flow_control import create_consumer_connection, create_producer_connection
-from flinknet.tasks.memory import buffers_of_gate, partition_pool_size, segments_of
+from flinknet.tasks.memory import most_buffers, segments_of
 from flinknet.tasks.scheduling import SchedulingType, StartCondition, scheduling_of
 from flinknet.tasks.sink import PAUSED_NS, delay_of
 from flinknet.workload.recorded import CostModel
@@ -120,7 +120,7 @@ class Cluster:
                 f"tm-{index}",
                 self.scheduler,
                 NetworkBufferPool(
-                    min(segments_of(network), self._segments_needed(index)),
+                    min(segments_of(network), most_buffers(deployment, index)),
                     network.segment_size_bytes,
                 ),
             )
@@ -246,24 +246,6 @@ class Cluster:
         for gate in self.gates:
             for channel in gate.channels:
                 channel.release()
-
-    def _segments_needed(self, task_manager: int) -> int:
-        """What the pools of a TaskManager can ever take.
-
-        More memory than that would change nothing.
-        """
-        deployment, scenario = self.deployment, self.deployment.scenario
-        needed = 0
-        for edge in deployment.edges:
-            for producer in deployment.vertices[edge.source].subtasks_on(task_manager):
-                subpartitions = len(deployment.channels_of_producer(producer, edge.index))
-                needed += partition_pool_size(scenario, subpartitions).max_buffers
-                needed += scenario.network.max_overdraft_buffers
-            for consumer in deployment.vertices[edge.target].subtasks_on(task_manager):
-                channels = len(deployment.channels_of_consumer(consumer, edge.index))
-                buffers = buffers_of_gate(scenario, channels)
-                needed += channels * buffers.exclusive_per_channel + buffers.pool.max_buffers
-        return needed
 
     def _open_channels(self) -> None:
         deployment = self.deployment

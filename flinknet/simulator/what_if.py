@@ -19,6 +19,7 @@ from flinknet.errors import InvariantViolatedError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import BacklogSummary
 from flinknet.tasks.deployment import DeployedChannel, DeployedEdge, DeployedVertex, Deployment
+from flinknet.tasks.memory import check_memory, most_buffers
 from flinknet.workload.payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
 from flinknet.workload.recorded import RecordedChannel, RecordedExchange, SimulatedOutcome
 
@@ -26,15 +27,18 @@ from .cluster import Cluster
 from .source_plan import SourcePlan
 
 _SENT, _BUFFER_RESPONSE = int(TracePoint.SENT), int(MessageKind.BUFFER_RESPONSE)
+_ADD_CREDIT = int(MessageKind.ADD_CREDIT)
 
 
 class BacklogProbe:
-    """A Probe that keeps what the data messages say of the backlog, and nothing else."""
+    """A Probe that keeps what data messages say of the backlog, and how much credit came."""
 
     def __init__(self) -> None:
         self.messages = 0
         self.backlog_total = 0
         self.backlog_max: int | None = None
+        self.credits = 0
+        self.credit_messages = 0
 
     def record(
         self,
@@ -50,14 +54,18 @@ class BacklogProbe:
         _first_record_ns: int,
         _last_record_ns: int,
         backlog_buffers: int,
+        credit_before: int,
         *_others: int,
     ) -> None:
-        """Count a data message that was sent."""
+        """Count a data message or an AddCredit that was sent."""
         if point == _SENT and kind == _BUFFER_RESPONSE and data_type in IS_BUFFER:
             self.messages += 1
             self.backlog_total += backlog_buffers
             if self.backlog_max is None or backlog_buffers > self.backlog_max:
                 self.backlog_max = backlog_buffers
+        elif point == _SENT and kind == _ADD_CREDIT:
+            self.credit_messages += 1
+            self.credits += credit_before
 
     def summary(self) -> BacklogSummary:
         """Backlog over the data messages."""
@@ -70,7 +78,8 @@ def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOut
 
     Records all have the mean length of the recorded ones, at least what the stamp needs.
 
-    Raises: SimulationError when the run does not come to its end, or loses records.
+    Raises: SimulationError when the run does not come to its end, or loses records; ConfigError
+        when the buffers do not fit into network memory.
     """
     exchange = without_idle_tasks(exchange)
     if not exchange.channels:
@@ -78,6 +87,7 @@ def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOut
             LogLinearHistogram(), 0, 0, exchange.duration_ns, BacklogSummary(None, None)
         )
     deployment = deployment_of(exchange, network)
+    check_memory(deployment)
     start_ns = exchange.measured_from_ns
     probe = BacklogProbe()
     cluster = Cluster(
@@ -111,7 +121,16 @@ def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOut
         messages=probe.messages,
         duration_ns=duration_ns,
         backlog_buffers=probe.summary(),
+        memory_bytes=memory_bytes(deployment),
+        credits=probe.credits,
+        credit_messages=probe.credit_messages,
     )
+
+
+def memory_bytes(deployment: Deployment) -> int:
+    """Most that the pools of all TaskManagers can take."""
+    buffers = sum(most_buffers(deployment, each) for each in range(deployment.task_managers))
+    return buffers * deployment.scenario.network.segment_size_bytes
 
 
 def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
@@ -167,6 +186,9 @@ def deployment_of(exchange: RecordedExchange, network: NetworkConfig) -> Deploym
             )
         )
         subpartitions[channel.producer] += 1
+    upstream, downstream = exchange.task_managers
+    if not upstream:
+        upstream, downstream = _apart(exchange)
     scenario = Scenario(
         network=network,
         workload=WorkloadConfig(
@@ -174,12 +196,10 @@ def deployment_of(exchange: RecordedExchange, network: NetworkConfig) -> Deploym
             consumers=exchange.consumers,
             record_size=RecordSize(value_bytes, value_bytes),
         ),
+        task_managers=1 + max(*upstream, *downstream),
         seed=exchange.seed,
         flow_control=exchange.flow_control,
     )
-    upstream, downstream = exchange.task_managers
-    if not upstream:
-        upstream, downstream = _apart(exchange)
     return Deployment(
         scenario,
         (

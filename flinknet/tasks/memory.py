@@ -100,6 +100,22 @@ def memory_needs(deployment: Deployment) -> tuple[MemoryNeed, ...]:
     )
 
 
+def most_buffers(deployment: Deployment, task_manager: int) -> int:
+    """What the pools of a TaskManager can ever take."""
+    scenario = deployment.scenario
+    needed = 0
+    for edge in deployment.edges:
+        for producer in deployment.vertices[edge.source].subtasks_on(task_manager):
+            subpartitions = len(deployment.channels_of_producer(producer, edge.index))
+            needed += partition_pool_size(scenario, subpartitions).max_buffers
+            needed += scenario.network.max_overdraft_buffers
+        for consumer in deployment.vertices[edge.target].subtasks_on(task_manager):
+            channels = len(deployment.channels_of_consumer(consumer, edge.index))
+            buffers = buffers_of_gate(scenario, channels)
+            needed += channels * buffers.exclusive_per_channel + buffers.pool.max_buffers
+    return needed
+
+
 def check_memory(deployment: Deployment) -> None:
     """Refuse a deployment whose buffers do not fit, before anything is started.
 

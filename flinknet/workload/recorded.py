@@ -8,7 +8,7 @@ plain values, so either side can be tested without the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,23 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.results import BacklogSummary
 
 IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a prediction is made for: the network's settings, and the world around it.
+
+    Attributes:
+        round_trip_ns: round trip between TaskManagers, on top of the recorded way.
+        consumer_speed: factor of the consumers' speed; 2 halves their time for each buffer.
+        rate_factor: factor of the arrival rate; 2 brings the same records in half the time.
+    """
+
+    network: NetworkConfig
+    flow_control: str = CREDIT
+    round_trip_ns: int = 0
+    consumer_speed: float = 1.0
+    rate_factor: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +116,36 @@ class RecordedExchange:
     flow_control: str = CREDIT
     task_managers: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
+    def under(self, setting: Setting) -> RecordedExchange:
+        """The exchange with the world around it as a setting has it; its network is the
+        simulation's argument.
+        """
+        costs = self.costs
+        costs = replace(
+            costs,
+            transit_ns=costs.transit_ns + setting.round_trip_ns / 2,
+            receive_ns_per_message=costs.receive_ns_per_message / setting.consumer_speed,
+            consume_ns_per_record=tuple(
+                each / setting.consumer_speed for each in costs.consume_ns_per_record
+            ),
+        )
+        changed = replace(self, costs=costs, flow_control=setting.flow_control)
+        if setting.rate_factor == 1:
+            return changed
+        from_ns, factor = self.measured_from_ns, setting.rate_factor
+        return replace(
+            changed,
+            channels=tuple(
+                replace(
+                    each,
+                    arrivals_ns=from_ns
+                    + np.round((each.arrivals_ns - from_ns) / factor).astype(np.int64),
+                )
+                for each in self.channels
+            ),
+            measured_to_ns=from_ns + round(self.duration_ns / factor),
+        )
+
     @property
     def records(self) -> int:
         """Records over all channels."""
@@ -123,6 +170,10 @@ class SimulatedOutcome:
             less one buffer timeout, or the length of the window if that is longer. At maximum rate
             until the last record was consumed: when records came is then not given.
         backlog_buffers: backlog that the data messages carried.
+        memory_bytes: most that the buffers of all partitions and gates can take.
+        credits: announced by the consumers.
+        credit_messages: that announced them.
+        method: what computed it.
     """
 
     latency: LogLinearHistogram
@@ -130,6 +181,10 @@ class SimulatedOutcome:
     messages: int
     duration_ns: int
     backlog_buffers: BacklogSummary
+    memory_bytes: int = 0
+    credits: int = 0
+    credit_messages: int = 0
+    method: str = "simulator"
 
     @property
     def throughput_records_per_s(self) -> float | None:

@@ -94,9 +94,13 @@ def test_without_java_and_without_a_directory_to_write_to_there_is_an_answer_and
         "backlog",
         "latency",
         "credit_starved",
+        "regimes",
         "trade_offs",
     }
     assert list((tmp_path / "tables" / "latency").glob("*.parquet"))
+
+
+LONG = ",".join(str(number) for number in range(1, 31))
 
 
 @pytest.mark.parametrize(
@@ -104,6 +108,15 @@ def test_without_java_and_without_a_directory_to_write_to_there_is_an_answer_and
     [
         (["nowhere"], 4, "nowhere: there is no such file or directory"),
         ([".", "--buffer-timeout", "5 parsec"], 2, "'parsec' is no unit of time"),
+        ([".", "--segment-size", "3kb"], 2, "must be a power of two"),
+        ([".", "--consumer-speed", "0"], 2, "--consumer-speed: '0' is not a factor"),
+        ([".", "--flow-control", "udp"], 2, "--flow-control: 'udp' is none of credit, tcp"),
+        ([".", "--round-trip", "5"], 2, "--round-trip: '5' has no unit"),
+        (
+            [".", "--floating-buffers", LONG, "--exclusive-buffers", LONG],
+            2,
+            "a grid of 30 x 30 = 900 settings is too large",
+        ),
         ([".", "--channel", "first"], 2, "--channel: 'first' is not a list"),
         ([".", "--out", "full"], 2, "--out: full exists and is not empty"),
         (["."], 4, "not a run directory"),

@@ -17,6 +17,7 @@ from flinknet.errors import FlinknetError, SimulationError, TraceFormatError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.replay.answer import BLOCKING_NOTE, open_runs, replay_runs
 from flinknet.replay.exchange import load_exchange
+from flinknet.replay.grid import Grid
 from flinknet.replay.session import spark_errors
 from flinknet.replay.units import open_recorded_run
 from flinknet.replay.what_if import in_step
@@ -25,6 +26,10 @@ from flinknet.workload.recorded import RecordedExchange, SimulatedOutcome
 
 MS = 1_000_000
 START_NS = 1_000_000 * MS
+
+
+def timeouts(*timeouts_ns: int) -> Grid:
+    return Grid(buffer_timeouts_ns=timeouts_ns)
 
 
 @pytest.fixture
@@ -59,7 +64,8 @@ def simulate() -> Callable[..., Any]:
 def test_the_recorded_setting_is_predicted_too_and_its_error_stated(
     spark: Any, sawtooth_run: Path, simulate: Any
 ) -> None:
-    replay = replay_runs(spark, open_runs([sawtooth_run]), [0, 100 * MS, -1], simulate=simulate)
+    grid = timeouts(0, 100 * MS, -1)
+    replay = replay_runs(spark, open_runs([sawtooth_run]), grid, simulate=simulate)
     answer = replay.to_dict()
     assert [point["is_recorded"] for point in answer["trade_offs"]] == [False, True, False, False]
     assert answer["model_error"]["p50"] == pytest.approx(0, abs=0.01)
@@ -79,7 +85,7 @@ def test_the_recorded_setting_is_predicted_too_and_its_error_stated(
 def test_the_answer_has_the_names_of_bench_and_the_numbers_of_the_trace(
     spark: Any, sawtooth_run: Path, simulate: Any
 ) -> None:
-    answer = replay_runs(spark, open_runs([sawtooth_run]), [], simulate=simulate).to_dict()
+    answer = replay_runs(spark, open_runs([sawtooth_run]), Grid(), simulate=simulate).to_dict()
     assert answer["schema_version"] == 1
     seen = answer["observed"]
     assert (seen["records"], seen["bytes"], seen["buffers"], seen["events"]) == (
@@ -119,7 +125,7 @@ def test_over_time_leaves_no_window_out_and_the_last_may_be_shorter(
     run = make_run(
         tmp_path / "run", period_ns=100 * MS, buffers=10, channels=1, window_ns=window_ns
     )
-    (answer,) = replay_runs(spark, open_runs([run]), [], simulate=simulate).answers
+    (answer,) = replay_runs(spark, open_runs([run]), Grid(), simulate=simulate).answers
     windows = answer["over_time"]
     assert [window["from_ns"] for window in windows] == list(range(0, 1010 * MS, 20 * MS))
     assert [window["width_ns"] for window in windows] == [20 * MS] * 50 + [10 * MS]
@@ -133,7 +139,7 @@ def test_a_long_run_is_simulated_in_part_and_compared_with_that_part(
     spark: Any, sawtooth_run: Path, simulate: Any
 ) -> None:
     runs = open_runs([sawtooth_run])
-    answer = replay_runs(spark, runs, [], max_records=500, simulate=simulate).to_dict()
+    answer = replay_runs(spark, runs, Grid(), max_records=500, simulate=simulate).to_dict()
     assert answer["simulated"] == {"records": 500, "window_ns": 250 * MS, "is_whole": False}
     assert answer["observed"]["records"] == 2000
     assert answer["trade_offs"][0]["latency_ns"]["count"] == 500
@@ -147,7 +153,7 @@ def test_several_runs_give_a_list(
     make_run(tmp_path / "runs" / "a", buffers=20)
     make_run(tmp_path / "runs" / "b", buffers=20, period_ns=5 * MS)
     runs = open_runs([tmp_path / "runs", tmp_path / "runs" / "a"])
-    answer = replay_runs(spark, runs, [MS], simulate=simulate).to_dict()
+    answer = replay_runs(spark, runs, timeouts(MS), simulate=simulate).to_dict()
     assert [Path(each["trace"]["path"]).name for each in answer["replays"]] == ["a", "b"]
     recorded = [
         point["config"]["execution.buffer-timeout.interval"].replace(" ", "")
@@ -165,7 +171,7 @@ def test_a_simulation_that_fails_is_a_note_and_leaves_the_rest(
     def fail(_exchange: Any, _network: Any) -> Any:
         raise SimulationError("nothing moves", seed=7)
 
-    answer = replay_runs(spark, open_runs([sawtooth_run]), [], simulate=fail).to_dict()
+    answer = replay_runs(spark, open_runs([sawtooth_run]), Grid(), simulate=fail).to_dict()
     assert answer["model_error"] == {"throughput": None, "p50": None, "p99": None}
     assert answer["trade_offs"][0]["throughput_records_per_s"] is None
     assert answer["trade_offs"][0]["latency_ns"]["p50"] is None
@@ -181,7 +187,7 @@ def test_a_prediction_of_a_blocking_run_says_that_it_is_of_something_else(
     scenario = run.manifest.scenario
     blocking = scenario | {"workload": scenario["workload"] | {"partition_type": "blocking"}}
     run = replace(run, manifest=replace(run.manifest, scenario=blocking))
-    answer = replay_runs(spark, [run], [0], simulate=simulate).to_dict()
+    answer = replay_runs(spark, [run], timeouts(0), simulate=simulate).to_dict()
     assert all(each["notes"][0] == BLOCKING_NOTE for each in answer["trade_offs"])
 
 
@@ -195,7 +201,7 @@ def test_damage_found_by_an_executor_is_one_line(
     data[len(data) // 3] ^= 0xFF
     (run / "tm-1.fnt").write_bytes(data)
     with pytest.raises(FlinknetError) as caught, spark_errors():
-        replay_runs(spark, runs, [], simulate=simulate)
+        replay_runs(spark, runs, Grid(), simulate=simulate)
     assert "tm-1.fnt" in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -33,6 +33,7 @@ def point(timeout: str, *, is_recorded: bool = False, **changes: Any) -> dict[st
         "latency_ns": LATENCY,
         "backlog_buffers": {"mean": 0.5, "max": 3},
         "buffers_per_s": 100.0,
+        "memory_bytes": 1 << 20,
         "is_recorded": is_recorded,
         "notes": ["assumed: something"],
     }
@@ -142,7 +143,7 @@ def test_the_trade_off_marks_what_was_recorded_and_leaves_gaps_where_nothing_is_
     lines = printed(answer())
     start = lines.index("predicted for each buffer timeout")
     assert [line.split() for line in lines[start + 2 : start + 5]] == [
-        ["0", "1.00", "k", "5.00", "ms", "9.90", "ms", "0.50", "3", "100", "█" * 10],
+        ["0", "1.00", "k", "5.00", "ms", "9.90", "ms", "0.50", "3", "100", "1.00", "MiB", "█" * 10],
         [
             "10ms",
             "1.00",
@@ -154,11 +155,13 @@ def test_the_trade_off_marks_what_was_recorded_and_leaves_gaps_where_nothing_is_
             "0.50",
             "3",
             "100",
+            "1.00",
+            "MiB",
             "█" * 10,
             "←",
             "recorded",
         ],
-        ["100ms", "–", "–", "–", "0.50", "3", "100"],  # noqa: RUF001
+        ["100ms", "–", "–", "–", "0.50", "3", "100", "1.00", "MiB"],  # noqa: RUF001
     ]
 
 

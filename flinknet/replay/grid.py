@@ -1,0 +1,121 @@
+"""Grid: which settings to predict a run under, as lists of values whose combinations are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from typing import Any
+
+from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, FLOW_CONTROLS
+from flinknet.errors import ConfigError
+from flinknet.workload.recorded import Setting
+
+MS = 1_000_000
+DEFAULT_TIMEOUTS_NS = (0, 1 * MS, 5 * MS, 10 * MS, 100 * MS, BUFFER_TIMEOUT_NEVER_NS)
+
+SETTINGS_MAX = 512
+"""Settings of a run that are predicted at once at most."""
+
+_NETWORK = {
+    "buffer_timeouts_ns": "buffer_timeout_ns",
+    "exclusive_buffers": "exclusive_buffers",
+    "floating_buffers": "floating_buffers",
+    "segment_sizes_bytes": "segment_size_bytes",
+}
+_AROUND = {
+    "flow_controls": "flow_control",
+    "round_trips_ns": "round_trip_ns",
+    "consumer_speeds": "consumer_speed",
+    "rate_factors": "rate_factor",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Lists of values; an empty one keeps what was recorded.
+
+    Attributes:
+        round_trips_ns: network round trips on top of the recorded way.
+        consumer_speeds: factors of the consumers' speed.
+        rate_factors: factors of the arrival rate.
+    """
+
+    buffer_timeouts_ns: Sequence[int] = ()
+    exclusive_buffers: Sequence[int] = ()
+    floating_buffers: Sequence[int] = ()
+    segment_sizes_bytes: Sequence[int] = ()
+    flow_controls: Sequence[str] = ()
+    round_trips_ns: Sequence[int] = ()
+    consumer_speeds: Sequence[float] = ()
+    rate_factors: Sequence[float] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no list was given."""
+        return not any(getattr(self, each.name) for each in fields(self))
+
+    @property
+    def combinations(self) -> int:
+        """How many settings the lists make, without the recorded one."""
+        count = 1
+        for each in fields(self):
+            count *= max(len(set(getattr(self, each.name))), 1)
+        return count
+
+    def check(self) -> None:
+        """Raises: ConfigError for more settings than are predicted at once."""
+        if self.combinations > SETTINGS_MAX:
+            lists = " x ".join(
+                str(len(set(values)))
+                for each in fields(self)
+                if len(values := getattr(self, each.name)) > 1
+            )
+            raise ConfigError(
+                f"a grid of {lists} = {self.combinations:,} settings is too large; at most"
+                f" {SETTINGS_MAX} are predicted at once: shorten the lists, or ask twice"
+            )
+
+    def settings(self, recorded: Setting, *, is_max_rate: bool) -> list[Setting]:
+        """All combinations, the recorded setting among them; ascending, a timeout of -1 last.
+
+        Args:
+            is_max_rate: the run had no arrival rate, so that its factors mean nothing.
+        """
+        names = [*_NETWORK, *_AROUND]
+        choices: list[Sequence[Any]] = []
+        for name in names:
+            values = getattr(self, name)
+            if name == "rate_factors" and is_max_rate:
+                values = ()
+            choices.append(values or (_recorded(recorded, name),))
+        found = {recorded}
+        for combination in product(*choices):
+            given = dict(zip(names, combination, strict=True))
+            network = replace(
+                recorded.network, **{field: given[name] for name, field in _NETWORK.items()}
+            )
+            around = {field: given[name] for name, field in _AROUND.items()}
+            found.add(replace(recorded, network=network, **around))
+        return sorted(found, key=_order)
+
+
+def _recorded(setting: Setting, name: str) -> Any:
+    if name in _NETWORK:
+        return getattr(setting.network, _NETWORK[name])
+    return getattr(setting, _AROUND[name])
+
+
+def _order(setting: Setting) -> tuple[Any, ...]:
+    network = setting.network
+    return (
+        setting.rate_factor,
+        setting.consumer_speed,
+        setting.round_trip_ns,
+        FLOW_CONTROLS.index(setting.flow_control),
+        network.segment_size_bytes,
+        network.exclusive_buffers,
+        network.floating_buffers,
+        network.buffer_timeout_ns < 0,
+        network.buffer_timeout_ns,
+    )
