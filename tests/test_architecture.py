@@ -36,16 +36,18 @@ MAY_IMPORT = {
     "runtime": {"core", "trace", "workload", "graph", "tasks", "certificates"},
     "simulator": {"core", "trace", "workload", "tasks"},
     "replay": {"trace", "workload", "simulator", "core.probe", "core.buffers.data_type"},
+    "export": {"trace", "replay", "core.probe"},
     "report": set(),
     "cli": {
         *("core", "workload", "graph", "tasks", "trace"),
-        *("capture", "runtime", "simulator", "replay", "report", "certificates"),
+        *("capture", "runtime", "simulator", "replay", "export", "report", "certificates"),
     },
 }
 """Room -> rooms and modules it may import besides the leaves.
 
 `tasks` are what both drivers step. A trace's column names values of core.probe and of the data
-types, so whoever reads traces may read those two tables.
+types, so whoever reads traces may read those two tables. `export` is a room of its own because what
+it writes needs both: tables come from `trace`, slices and latencies from the pairing in `replay`.
 """
 
 NEVER = {("core.producer", "core.consumer"), ("core.consumer", "core.producer")}
@@ -58,11 +60,11 @@ ONLY_IN = {
         *("core.wire.records", "core.consumer.record_reader"),
         *("core.producer.record_writer", "core.producer.channel_selector"),
         "core.producer.key_groups",
-        *("histogram", "tasks", "workload", "trace", "replay", "simulator"),
+        *("histogram", "tasks", "workload", "trace", "replay", "export", "simulator"),
     },
     "zstandard": {"trace", "core.wire.compression"},
     "lz4": {"core.wire.compression"},
-    "pyarrow": {"trace", "replay"},
+    "pyarrow": {"trace", "replay", "export"},
     "pyspark": {"replay"},
     "pandas": {"replay"},
     "py4j": {"replay"},

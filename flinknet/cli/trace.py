@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 _LAZY_COMMANDS = {
+    "export": ("trace_export", "Write a recorded run as Parquet, CSV, JSON, for Perfetto, …"),
     "replay": ("trace_replay", "Compute from recorded runs what other settings would have done."),
 }
 """Command -> module of this room and its line in the overview; loaded when called."""

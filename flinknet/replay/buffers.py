@@ -117,12 +117,23 @@ def ask_channels(
     return frame.repartition(max(1, len(units)), "channel").mapInArrow(answer, schema)
 
 
-def read_channel(unit: ChannelUnit, columns: Sequence[str]) -> EventColumns:
-    """All events of the unit's channel, in the order of their instants."""
+def read_channel(
+    unit: ChannelUnit,
+    columns: Sequence[str],
+    from_ns: int | None = None,
+    to_ns: int | None = None,
+) -> EventColumns:
+    """The events of the unit's channel, in the order of their instants.
+
+    Args:
+        columns: wanted, `at_ns` among them.
+        from_ns: first instant, no bound for None.
+        to_ns: instant after the last one, no bound for None.
+    """
     parts: dict[str, list[IntArray]] = {name: [] for name in columns}
     for file in unit.files:
         with TraceReader(Path(file)) as reader:
-            for block in reader.events(columns, channels=(unit.channel,)):
+            for block in reader.events(columns, (unit.channel,), from_ns, to_ns):
                 for name in columns:
                     parts[name].append(block[name].astype(np.int64))
     joined = {

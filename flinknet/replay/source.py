@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -35,10 +35,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import DataType as SparkType
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from flinknet.core.buffers.data_type import DataType
-from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.errors import ConfigError
 from flinknet.trace import Run, TraceReader, find_runs, open_run
+from flinknet.trace.arrow import DERIVED, NAMES, event_array
 from flinknet.trace.schema import COLUMNS
 
 from .units import EventColumns
@@ -48,23 +47,6 @@ if TYPE_CHECKING:
 
 BLOCKS_PER_PARTITION = 16
 
-NAMES: dict[str, tuple[str, ...]] = {
-    "point": tuple(each.name for each in TracePoint),
-    "kind": tuple(each.name for each in MessageKind),
-    "data_type": tuple(each.name for each in DataType),
-    "reason": tuple(each.name for each in FlushReason),
-}
-"""Columns that hold names here and ordinals in the file."""
-
-NEVER_NULL = frozenset({"at_ns", "payload_bytes", *NAMES})
-
-TO_CONSUMER, TO_PRODUCER = "to_consumer", "to_producer"
-_KINDS_TO_CONSUMER = (
-    MessageKind.BUFFER_RESPONSE,
-    MessageKind.ERROR_RESPONSE,
-    MessageKind.BACKLOG_ANNOUNCEMENT,
-)
-_DERIVED = ("process", "connection", "direction")
 _BOUNDS = ("from_ns", "to_ns")
 
 
@@ -84,7 +66,7 @@ class TraceDataSource(DataSource):
     def schema(self) -> StructType:
         """All columns, or those of the option `columns` in its order."""
         fields = {column.name: _spark_type(column.name, column.code) for column in COLUMNS}
-        fields |= {name: StringType() for name in _DERIVED}
+        fields |= {name: StringType() for name in DERIVED}
         wanted = [name.strip() for name in self.options.get("columns", ",".join(fields)).split(",")]
         for name in wanted:
             if name not in fields:
@@ -169,11 +151,12 @@ class TraceDataSourceReader(DataSourceReader):
         if not partition.blocks:
             return
         names = self._schema.fieldNames()
-        stored = set(names) - set(_DERIVED) | self._needed_for(names)
+        stored = set(names) - set(DERIVED) | self._needed_for(names)
         with TraceReader(Path(partition.file)) as reader:
             for number in partition.blocks:
                 rows = self._filtered(reader.read_block(number, sorted(stored)))
-                arrays = [_arrow(field, rows, partition) for field in self._schema]
+                about = partition.process, partition.connections
+                arrays = [event_array(name, rows, *about) for name in names]
                 yield pa.RecordBatch.from_arrays(arrays, names=names)
 
     def _needed_for(self, names: list[str]) -> set[str]:
@@ -231,43 +214,3 @@ def _spark_type(name: str, code: str) -> SparkType:
 def _connections(run: Run) -> dict[int, str]:
     channels = run.manifest.channels if run.manifest is not None else ()
     return {each.index: each.connection for each in channels}
-
-
-def _arrow(field: StructField, rows: EventColumns, partition: BlockRange) -> pa.Array:
-    """One column of a batch."""
-    name = field.name
-    if name == "process":
-        return pa.repeat(pa.scalar(partition.process), len(next(iter(rows.values()))))
-    if name == "connection":
-        known = sorted(partition.connections)
-        names = [partition.connections[channel] for channel in known]
-        where = np.searchsorted(known, rows["channel"]) if known else np.zeros(0, np.int64)
-        return _named(where, rows["channel"], names, known)
-    if name == "direction":
-        to_producer = ~np.isin(rows["kind"], _KINDS_TO_CONSUMER)
-        return _decoded(to_producer.astype(np.int32), [TO_CONSUMER, TO_PRODUCER])
-    if name in NAMES:
-        return _decoded(rows[name].astype(np.int32), list(NAMES[name]))
-    values = rows[name]
-    if name in NEVER_NULL:
-        return pa.array(values)
-    is_absent = values == -1
-    return pa.array(values, mask=is_absent if is_absent.any() else None)
-
-
-def _named(
-    where: npt.NDArray[np.int64], channel: npt.NDArray[Any], names: list[str], known: list[int]
-) -> pa.Array:
-    """The names at `where`, null for channels that are not known."""
-    if not known:
-        return pa.nulls(len(channel), pa.string())
-    where = np.minimum(where, len(known) - 1)
-    is_known = np.asarray(known)[where] == channel
-    return _decoded(where.astype(np.int32), names, mask=~is_known)
-
-
-def _decoded(
-    ordinals: npt.NDArray[np.int32], names: list[str], mask: npt.NDArray[np.bool_] | None = None
-) -> pa.Array:
-    indices = pa.array(ordinals, mask=mask)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(names)).cast(pa.string())

@@ -1,0 +1,142 @@
+"""`flinknet trace export`: a recorded run in the form of another tool."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flinknet.errors import ConfigError
+from flinknet.units import human_bytes, parse_duration_ns
+
+if TYPE_CHECKING:
+    from flinknet.trace import Run
+
+FORMATS = ("parquet", "csv", "json", "perfetto", "hdr")
+
+
+@click.command()
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@click.option(
+    "--format", "form", metavar="|".join(FORMATS), required=True, type=click.Choice(FORMATS),
+    help="See below.",
+)  # fmt: skip
+@click.option(
+    "--out",
+    metavar="PATH",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="File to write; compressed if its name ends with .gz (not for Parquet, which is anyway).",
+)
+@click.option("--channel", metavar="LIST", help="Channels, such as 0,3. [default: all]")
+@click.option(
+    "--from",
+    "from_text",
+    metavar="TIME",
+    help="Start, counted from the start of the measured part: 1.5s, or -200ms for the end of the"
+    " warm-up. [default: the first event]",
+)
+@click.option(
+    "--to", "to_text", metavar="TIME", help="End, counted likewise. [default: the last event]"
+)
+def export(
+    run: Path,
+    form: str,
+    out: Path,
+    channel: str | None,
+    from_text: str | None,
+    to_text: str | None,
+) -> None:
+    """Write a recorded run in the form of another tool. Needs no Java.
+
+    RUN is a run directory; for a table also a trace file (*.fnt).
+
+    \b
+    parquet   the message table, a row for each trace event
+              flinknet trace export RUN --format parquet --out events.parquet
+    csv       the same with a header line
+              flinknet trace export RUN --format csv --out events.csv.gz
+    json      the same as JSON, an object a line
+              flinknet trace export RUN --format json --channel 0 --out events.jsonl
+    perfetto  a slice for each buffer, counters for credit and backlog; open it in
+              ui.perfetto.dev, which reads it in your browser and sends it nowhere
+              flinknet trace export RUN --format perfetto --from 1s --to 1.2s --out run.json.gz
+    hdr       latencies of the buffers of each channel, second by second, as a log for
+              the tools of HdrHistogram; a tag for each channel
+              flinknet trace export RUN --format hdr --out run.hlog
+    """
+    from flinknet.export import hdr, perfetto, select, tables
+
+    from .channel_list import parse_channels
+
+    writers: dict[str, tuple[Callable[..., int], str]] = {
+        "parquet": (tables.write_parquet, "events"),
+        "csv": (tables.write_csv, "events"),
+        "json": (tables.write_json_lines, "events"),
+        "perfetto": (perfetto.write_perfetto, "buffers"),
+        "hdr": (hdr.write_hdr, "buffers"),
+    }
+    _check_target(out, form)
+    channels = parse_channels(channel) if channel is not None else None
+    bounds = _time(from_text, "--from"), _time(to_text, "--to")
+    selection = select(_one_run(run), channels, *bounds)
+    write, noun = writers[form]
+    with _Progress(noun) as progress:
+        count = write(selection, out, progress.show)
+    for name in selection.cut_files:
+        click.echo(f"flinknet: {name} is cut off; its whole blocks are exported", err=True)
+    if out.is_file():
+        size = human_bytes(out.stat().st_size)
+        click.echo(f"{out}: {count:,} {noun}, {size}", err=True)
+
+
+def _one_run(path: Path) -> Run:
+    """The run at the path or, if it is the only one, directly below it."""
+    from flinknet.trace import find_runs, open_run
+
+    found = find_runs(path)
+    if len(found) != 1:
+        raise ConfigError(f"{path}: there are {len(found)} runs; give one, such as {found[0]}")
+    return open_run(found[0])
+
+
+def _check_target(out: Path, form: str) -> None:
+    if out.is_dir() or not os.access(out.parent, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"--out: {out} cannot be written; give a file in a directory that can be written to"
+        )
+    if form == "parquet" and out.suffix == ".gz":
+        raise ConfigError("--out: Parquet is compressed within; give a name without .gz")
+
+
+def _time(text: str | None, option: str) -> int | None:
+    if text is None:
+        return None
+    stripped = text.strip()
+    if stripped.startswith("-"):
+        return -parse_duration_ns(stripped[1:], option, bare_unit=None)
+    return parse_duration_ns(stripped, option, bare_unit=None)
+
+
+class _Progress:
+    """A line on stderr that grows, for a person only."""
+
+    def __init__(self, noun: str) -> None:
+        self._noun = noun
+        self._is_shown = sys.stderr.isatty()
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_shown:
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+    def show(self, count: int) -> None:
+        """Say how many were written."""
+        if self._is_shown:
+            click.echo(f"\r\x1b[Kflinknet: {count:,} {self._noun} …", nl=False, err=True)

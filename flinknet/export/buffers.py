@@ -1,0 +1,56 @@
+"""The buffers of a selection, channel by channel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from flinknet.replay.buffers import (
+    BUFFER_COLUMNS,
+    ChannelBuffers,
+    ChannelUnit,
+    paired_buffers,
+    read_channel,
+)
+from flinknet.replay.units import EventColumns, IntArray
+from flinknet.trace import ChannelInfo
+
+from .selection import Selection
+
+
+def channels_read(
+    selection: Selection, columns: Sequence[str] = ()
+) -> Iterator[tuple[ChannelInfo, EventColumns, ChannelBuffers]]:
+    """Each wanted channel: who stands at its ends, its events, its buffers.
+
+    One channel is in memory at a time. Buffers that were sent or consumed outside the selection are
+    left out.
+
+    Args:
+        columns: of the trace that are wanted beside those that tell the buffers.
+    """
+    run = selection.run
+    for info in selection.channel_infos:
+        unit = ChannelUnit(0, [str(file) for file in run.files], info.index, 0, 0)
+        wanted = (*BUFFER_COLUMNS, *columns)
+        events = read_channel(unit, wanted, selection.from_ns, selection.to_ns)
+        yield info, events, paired_buffers(events)
+
+
+def begun_ns(buffers: ChannelBuffers) -> IntArray:
+    """When each buffer's life begins: with its first record, or when it is sent if the trace does
+    not tell that."""
+    begun: IntArray = np.where(
+        buffers.first_record_ns >= 0,
+        np.minimum(buffers.first_record_ns, buffers.sent_ns),
+        buffers.sent_ns,
+    )
+    return begun
+
+
+def channel_title(info: ChannelInfo) -> str:
+    """A channel and its two ends in words."""
+    edge = f"edge {info.edge}, " if info.edge else ""
+    where = "local" if info.is_local else info.connection
+    return f"{edge}channel {info.index}: {info.producer} → {info.consumer} ({where})"

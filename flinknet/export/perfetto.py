@@ -1,0 +1,240 @@
+"""A trace for Perfetto (ui.perfetto.dev) in Chrome's JSON trace format.
+
+A process stands for each channel. Its tracks hold a slice for each buffer, from its first record
+until its consumer was done with it, cut into the time before it was sent, on its way, and in the
+receiver's queue; buffers that overlap take several tracks. Beside them stand the counters `credit`
+and `backlog` at the producer, and when the record writer waited for a buffer.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from flinknet.core.probe import FlushReason, MessageKind, TracePoint
+from flinknet.replay.buffers import ChannelBuffers
+from flinknet.replay.units import EventColumns, IntArray
+from flinknet.trace import ChannelInfo
+
+from .buffers import begun_ns, channel_title, channels_read
+from .files import whole_text_file
+from .selection import Selection
+from .tables import OnRows
+
+PHASES = ("waiting to leave", "in the socket", "in the receiver's queue")
+
+LEFT_BECAUSE = {
+    FlushReason.FULL: "full",
+    FlushReason.FLUSH: "buffer timeout",
+    FlushReason.EVENT: "event",
+    FlushReason.END: "end of data",
+}
+
+_GAP_NS = 2
+"""Slices end this much early, and a track is free for the next one so much later: importers compute
+in microseconds as floating-point numbers, and drop slices that overlap by a nanosecond."""
+
+_TRACKS_PER_CHANNEL = 10_000
+_RUN_PROCESS = 1
+_FIRST_CHANNEL_PROCESS = 2
+
+
+def write_perfetto(selection: Selection, path: Path, on_rows: OnRows = lambda _: None) -> int:
+    """Write the trace; returns the number of buffers in it.
+
+    Instants count from the selection's first one. Memory grows with the busiest channel's events in
+    the selection.
+    """
+    zero_ns = selection.first_ns if selection.from_ns is None else selection.from_ns
+    buffers = 0
+    channels = channels_read(selection, ("backlog_buffers", "credit_after"))
+    with whole_text_file(path) as file:
+        file.write('{"displayTimeUnit":"ns","traceEvents":[\n')
+        writer = _Writer(file)
+        writer.write(_run_events(selection, zero_ns))
+        for info, events, paired in channels:
+            writer.write(_names(info))
+            writer.write(_slices(info, paired, zero_ns))
+            writer.write(_writer_waits(info, events, zero_ns))
+            writer.write(_counters(info, events, zero_ns))
+            buffers += len(paired.sequence_number)
+            on_rows(buffers)
+        file.write("\n]}\n")
+    return buffers
+
+
+class _Writer:
+    """Events as the items of a JSON array, one a line."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self._separator = ""
+
+    def write(self, events: Iterable[dict[str, Any]]) -> None:
+        for event in events:
+            text = json.dumps(event, separators=(",", ":"), ensure_ascii=False)
+            self._file.write(self._separator + text)
+            self._separator = ",\n"
+
+
+def _run_events(selection: Selection, zero_ns: int) -> Iterator[dict[str, Any]]:
+    """The parts of the run as slices of a process of its own."""
+    manifest = selection.run.manifest
+    yield _metadata(_RUN_PROCESS, "process_name", name="run")
+    yield _metadata(_RUN_PROCESS, "process_sort_index", sort_index=0)
+    if manifest is None or manifest.measured_from_ns is None or manifest.measured_to_ns is None:
+        return
+    yield _metadata(_RUN_PROCESS, "thread_name", tid=_RUN_PROCESS, name="part")
+    edges = (
+        selection.first_ns,
+        manifest.measured_from_ns,
+        manifest.measured_to_ns,
+        selection.last_ns,
+    )
+    end_ns = selection.last_ns if selection.to_ns is None else selection.to_ns
+    for name, low_ns, high_ns in zip(
+        ("warm-up", "measured", "drain"), edges, edges[1:], strict=False
+    ):
+        low_ns, high_ns = max(low_ns, zero_ns), min(high_ns, end_ns)
+        if low_ns < high_ns:
+            yield _slice(_RUN_PROCESS, _RUN_PROCESS, name, low_ns - zero_ns, high_ns - low_ns)
+
+
+def _names(info: ChannelInfo) -> Iterator[dict[str, Any]]:
+    process = _process(info)
+    yield _metadata(process, "process_name", name=channel_title(info))
+    yield _metadata(process, "process_sort_index", sort_index=process)
+
+
+def _slices(info: ChannelInfo, buffers: ChannelBuffers, zero_ns: int) -> Iterator[dict[str, Any]]:
+    """A slice for each buffer, and in it one for each phase that took time."""
+    process = _process(info)
+    edges = np.maximum.accumulate(
+        [begun_ns(buffers), buffers.sent_ns, buffers.received_ns, buffers.consumed_ns]
+    )
+    edges = np.maximum(edges - zero_ns, 0)
+    tracks = tracks_of(edges[0], edges[-1])
+    in_order = np.argsort(edges[0], kind="stable").tolist()
+    for track in range(max(tracks, default=-1) + 1):
+        name = f"buffers, {track + 1}" if track else "buffers"
+        yield _metadata(process, "thread_name", tid=_thread(process, track + 1), name=name)
+    columns = [
+        values.tolist()
+        for values in (
+            buffers.sequence_number,
+            buffers.payload_bytes,
+            buffers.records,
+            buffers.reason,
+        )
+    ]
+    spans = edges.T.tolist()
+    for index in in_order:
+        number, size, records, reason = (values[index] for values in columns)
+        begun, sent, received, consumed = spans[index]
+        thread = _thread(process, tracks[index] + 1)
+        yield _slice(process, thread, f"buffer {number}", begun, consumed - begun) | {
+            "args": {
+                "bytes": size,
+                "records": records,
+                "left": LEFT_BECAUSE.get(reason, "?"),
+            }
+        }
+        for name, low, high in zip(
+            PHASES, (begun, sent, received), (sent, received, consumed), strict=True
+        ):
+            if high - low > _GAP_NS:
+                yield _slice(process, thread, name, low, high - low - _GAP_NS)
+
+
+def tracks_of(starts_ns: IntArray, ends_ns: IntArray) -> list[int]:
+    """A track for each slice, the lowest one that is free, so that those of one track do not
+    overlap."""
+    tracks = [0] * len(starts_ns)
+    free: list[int] = []
+    taken: list[tuple[int, int]] = []  # until when, which
+    starts, ends = starts_ns.tolist(), ends_ns.tolist()
+    for index in np.argsort(starts_ns, kind="stable").tolist():
+        while taken and taken[0][0] <= starts[index]:
+            heapq.heappush(free, heapq.heappop(taken)[1])
+        track = heapq.heappop(free) if free else len(taken)
+        tracks[index] = track
+        heapq.heappush(taken, (max(ends[index], starts[index]) + _GAP_NS, track))
+    return tracks
+
+
+def _writer_waits(
+    info: ChannelInfo, events: EventColumns, zero_ns: int
+) -> Iterator[dict[str, Any]]:
+    """When the writer waited for a buffer; told on one of its channels."""
+    is_switch = np.isin(events["point"], (TracePoint.WRITER_WAITS, TracePoint.WRITER_RESUMES))
+    if not is_switch.any():
+        return
+    process = _process(info)
+    thread = _thread(process, 0)
+    yield _metadata(process, "thread_name", tid=thread, name="record writer")
+    waits_ns = None
+    for at_ns, point in zip(
+        events["at_ns"][is_switch].tolist(), events["point"][is_switch].tolist(), strict=True
+    ):
+        if point == TracePoint.WRITER_WAITS:
+            waits_ns = at_ns if waits_ns is None else waits_ns
+        elif waits_ns is not None:
+            name, length_ns = "waits for a buffer", at_ns - waits_ns - _GAP_NS
+            yield _slice(process, thread, name, waits_ns - zero_ns, length_ns)
+            waits_ns = None
+
+
+def _counters(info: ChannelInfo, events: EventColumns, zero_ns: int) -> Iterator[dict[str, Any]]:
+    """Credit and backlog at the producer, where they change."""
+    is_sent = (events["kind"] == MessageKind.BUFFER_RESPONSE) & (events["point"] == TracePoint.SENT)
+    is_credit = (events["kind"] == MessageKind.ADD_CREDIT) & (
+        events["point"] == TracePoint.RECEIVED
+    )
+    for name, column, keep in (
+        ("credit", "credit_after", is_sent | is_credit),
+        ("backlog", "backlog_buffers", is_sent),
+    ):
+        keep = keep & (events[column] >= 0)
+        at_ns, values = events["at_ns"][keep], events[column][keep]
+        changed = np.r_[True, values[1:] != values[:-1]] if len(values) else keep[:0]
+        for instant, value in zip(at_ns[changed].tolist(), values[changed].tolist(), strict=True):
+            yield {
+                "ph": "C",
+                "pid": _process(info),
+                "name": name,
+                "ts": _microseconds(instant - zero_ns),
+                "args": {"buffers": value},
+            }
+
+
+def _process(info: ChannelInfo) -> int:
+    return _FIRST_CHANNEL_PROCESS + info.index
+
+
+def _thread(process: int, track: int) -> int:
+    return process * _TRACKS_PER_CHANNEL + track
+
+
+def _slice(process: int, thread: int, name: str, from_ns: int, length_ns: int) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "pid": process,
+        "tid": thread,
+        "name": name,
+        "ts": _microseconds(max(from_ns, 0)),
+        "dur": _microseconds(max(length_ns, 0)),
+    }
+
+
+def _metadata(process: int, what: str, tid: int | None = None, **args: Any) -> dict[str, Any]:
+    event = {"ph": "M", "pid": process, "name": what, "args": args}
+    return event if tid is None else event | {"tid": tid}
+
+
+def _microseconds(ns: int) -> float:
+    return ns / 1000

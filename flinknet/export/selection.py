@@ -1,0 +1,105 @@
+"""Which part of a run is exported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flinknet.errors import ConfigError, TraceFormatError
+from flinknet.trace import ChannelInfo, Run, TraceReader
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A run, and which of it is wanted.
+
+    Instants are those of the trace. `origin_ns` is where its time is counted from: the start of the
+    measured part, or the first event if there is none.
+    """
+
+    run: Run
+    channels: tuple[int, ...] | None  # None: all, and the events of whole connections
+    from_ns: int | None  # None: from the first event
+    to_ns: int | None  # None: to the last one; else the first instant not wanted
+    origin_ns: int
+    first_ns: int  # of all events
+    last_ns: int
+    cut_files: tuple[str, ...]  # names of files that lack their end: whole blocks are exported
+
+    @property
+    def connections(self) -> dict[int, str]:
+        """The name of each channel's connection, as far as there is a manifest."""
+        return {each.index: each.connection for each in self._infos}
+
+    @property
+    def channel_infos(self) -> tuple[ChannelInfo, ...]:
+        """The wanted channels.
+
+        Raises: TraceFormatError for a trace file alone: it holds one side of its channels.
+        """
+        if self.run.manifest is None:
+            raise TraceFormatError(
+                f"{self.run.path}: a trace file alone holds one side of its channels; give the run"
+                " directory with its manifest.json"
+            )
+        return tuple(
+            each for each in self._infos if self.channels is None or each.index in self.channels
+        )
+
+    @property
+    def _infos(self) -> tuple[ChannelInfo, ...]:
+        return self.run.manifest.channels if self.run.manifest is not None else ()
+
+
+def select(
+    run: Run,
+    channels: Sequence[int] | None = None,
+    from_ns: int | None = None,
+    to_ns: int | None = None,
+) -> Selection:
+    """Select some channels and some time of a run.
+
+    Args:
+        channels: indexes, None for all.
+        from_ns: counted from the start of the measured part; None for the first event.
+        to_ns: end, counted likewise; None for the last event.
+
+    Raises: ConfigError if the run has no such channel or no such time, TraceFormatError if it holds
+        no event at all.
+    """
+    known: set[int] = set()
+    spans: list[tuple[int, int]] = []
+    cut_files = []
+    for file in run.files:
+        with TraceReader(file) as reader:
+            if not reader.is_whole:
+                cut_files.append(file.name)
+            for block in reader.blocks():
+                known.update(block.channels["channel"].tolist())
+                spans.append((block.first_ns, block.last_ns))
+    if not spans:
+        raise TraceFormatError(f"{run.path}: no event can be read in it; see flinknet trace verify")
+    manifest = run.manifest
+    if manifest is not None:
+        known.update(each.index for each in manifest.channels)
+    strangers = sorted(set(channels or ()) - known)
+    if strangers:
+        raise ConfigError(
+            f"--channel: {strangers[0]} is not in the trace; its channels are"
+            f" {min(known - {-1}, default=0)} to {max(known)}"
+        )
+    first_ns, last_ns = min(first for first, _ in spans), max(last for _, last in spans)
+    origin_ns = first_ns
+    if manifest is not None and manifest.measured_from_ns is not None:
+        origin_ns = manifest.measured_from_ns
+    begin_ns = None if from_ns is None else origin_ns + from_ns
+    end_ns = None if to_ns is None else origin_ns + to_ns
+    lowest_ns = first_ns if begin_ns is None else begin_ns
+    highest_ns = last_ns + 1 if end_ns is None else end_ns
+    if lowest_ns >= highest_ns or lowest_ns > last_ns or highest_ns <= first_ns:
+        raise ConfigError(
+            "--from, --to: there is nothing between them; the events of the run lie between"
+            f" {(first_ns - origin_ns) / 1e9:.3f}s and {(last_ns - origin_ns) / 1e9:.3f}s"
+        )
+    wanted = None if channels is None else tuple(sorted(set(channels)))
+    return Selection(run, wanted, begin_ns, end_ns, origin_ns, first_ns, last_ns, tuple(cut_files))

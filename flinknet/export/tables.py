@@ -1,0 +1,82 @@
+"""The message table as Parquet, CSV and JSON: a row for each event, block by block.
+
+Columns are those of `trace.arrow`. Rows come file by file, in the order of recording.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from flinknet.trace import TraceReader
+from flinknet.trace.arrow import EVENT_SCHEMA, event_array
+from flinknet.trace.blocks import ORDER
+from flinknet.trace.schema import COLUMN_NAMES
+
+from .files import whole_file
+from .selection import Selection
+
+OnRows = Callable[[int], None]
+"""Takes the number of rows written so far."""
+
+
+def event_batches(selection: Selection) -> Iterator[pa.RecordBatch]:
+    """The events wanted, a batch for each block that holds some."""
+    connections = selection.connections
+    for file in selection.run.files:
+        with TraceReader(file) as reader:
+            process = reader.process.name
+            for block in reader.events(
+                (*COLUMN_NAMES, ORDER), selection.channels, selection.from_ns, selection.to_ns
+            ):
+                in_order = np.argsort(block[ORDER], kind="stable")
+                rows = {name: block[name][in_order] for name in COLUMN_NAMES}
+                arrays = [
+                    event_array(name, rows, process, connections) for name in EVENT_SCHEMA.names
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=EVENT_SCHEMA)
+
+
+def write_parquet(selection: Selection, path: Path, on_rows: OnRows = lambda _: None) -> int:
+    """Write the table as Parquet, a row group for each block; returns the number of rows."""
+    with (
+        whole_file(path) as file,
+        pyarrow.parquet.ParquetWriter(file, EVENT_SCHEMA, compression="zstd") as writer,
+    ):
+        return _write(selection, writer.write_batch, on_rows)
+
+
+def write_csv(selection: Selection, path: Path, on_rows: OnRows = lambda _: None) -> int:
+    """Write the table as CSV with a header line; what does not apply is empty."""
+    options = pyarrow.csv.WriteOptions(quoting_style="needed")
+    with (
+        whole_file(path) as file,
+        pyarrow.csv.CSVWriter(file, EVENT_SCHEMA, write_options=options) as writer,
+    ):
+        return _write(selection, writer.write_batch, on_rows)
+
+
+def write_json_lines(selection: Selection, path: Path, on_rows: OnRows = lambda _: None) -> int:
+    """Write the table as JSON, an object a line; what does not apply is null."""
+    with whole_file(path) as file:
+
+        def write(batch: pa.RecordBatch) -> None:
+            lines = "\n".join(map(json.dumps, batch.to_pylist()))
+            file.write(f"{lines}\n".encode())
+
+        return _write(selection, write, on_rows)
+
+
+def _write(selection: Selection, write: Callable[[pa.RecordBatch], object], on_rows: OnRows) -> int:
+    rows = 0
+    for batch in event_batches(selection):
+        write(batch)
+        rows += batch.num_rows
+        on_rows(rows)
+    return rows

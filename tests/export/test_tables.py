@@ -1,0 +1,115 @@
+"""The message table in three forms: the same rows, block by block."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+
+from flinknet.export import select
+from flinknet.export.tables import (
+    event_batches,
+    write_csv,
+    write_json_lines,
+    write_parquet,
+)
+from flinknet.trace import TraceReader, open_run
+from flinknet.trace.arrow import EVENT_SCHEMA
+from tests.synthetic_trace import (
+    START_NS,
+    STEP_NS,
+    event,
+    interleaved,
+    rows,
+    write_run,
+    write_trace,
+)
+
+PRODUCER_EVENTS, CONSUMER_EVENTS = 34, 54  # of two channels with ten buffers each
+FIRST_DATA: dict[str, Any] = {
+    "at_ns": START_NS + STEP_NS,
+    "channel": 0,
+    "point": "SENT",
+    "kind": "BUFFER_RESPONSE",
+    "data_type": "DATA_BUFFER",
+    "reason": "FULL",
+    "sequence_number": 0,
+    "payload_bytes": 1_000,
+    "records": 10,
+    "first_record_ns": START_NS,
+    "last_record_ns": START_NS + STEP_NS - STEP_NS // 10,
+    "backlog_buffers": 0,
+    "credit_before": 2,
+    "credit_after": 1,
+    "pool_available_buffers": None,
+    "pool_size_buffers": None,
+    "value": None,
+    "process": "tm-0",
+    "connection": "tm-0->tm-1",
+    "direction": "to_consumer",
+}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "run", channels=2, data_buffers=10)
+
+
+def test_parquet_holds_every_event_in_the_order_of_recording(run: Path, tmp_path: Path) -> None:
+    seen: list[int] = []
+    assert write_parquet(select(open_run(run)), tmp_path / "o.parquet", seen.append) == 88
+    table = pyarrow.parquet.read_table(tmp_path / "o.parquet")
+    assert table.schema.equals(EVENT_SCHEMA)
+    assert table.slice(2, 1).to_pylist() == [FIRST_DATA]
+    at_ns = table["at_ns"].to_pylist()
+    assert at_ns[:PRODUCER_EVENTS] == sorted(at_ns[:PRODUCER_EVENTS])
+    assert at_ns[PRODUCER_EVENTS:] == sorted(at_ns[PRODUCER_EVENTS:])
+    assert seen == [34, 74, 88]  # a block of 40 at a time is all that is in memory
+
+
+def test_csv_and_json_say_what_parquet_says(run: Path, tmp_path: Path) -> None:
+    selection = select(open_run(run))
+    write_parquet(selection, tmp_path / "o.parquet")
+    write_csv(selection, tmp_path / "o.csv")
+    write_json_lines(selection, tmp_path / "o.jsonl")
+    expected = pyarrow.parquet.read_table(tmp_path / "o.parquet").to_pylist()
+    lines = (tmp_path / "o.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == expected
+    with open(tmp_path / "o.csv", newline="") as file:
+        assert list(csv.DictReader(file)) == [
+            {name: "" if value is None else str(value) for name, value in row.items()}
+            for row in expected
+        ]
+
+
+def test_only_what_is_wanted_is_in_it(run: Path) -> None:
+    selection = select(open_run(run), [1], 20_000, 40_000)
+    found = [row for batch in event_batches(selection) for row in batch.to_pylist()]
+    assert {row["channel"] for row in found} == {1}
+    assert {row["at_ns"] - START_NS for row in found} == {
+        *(20_100, 23_100, 26_100),  # the second buffer
+        *(25_100, 28_100),  # credit after it
+        *(30_100, 33_100, 36_100),
+    }
+
+
+def test_an_ordinal_without_a_name_is_null(tmp_path: Path) -> None:
+    process = open_run(write_run(tmp_path / "run")).manifest.processes[0]  # type: ignore[union-attr]
+    strange = rows([event(at_ns=1, channel=0, point=200, kind=1)])
+    path = write_trace(tmp_path / "strange.fnt", process, strange)
+    (batch,) = event_batches(select(open_run(path)))
+    (row,) = batch.to_pylist()
+    assert (row["point"], row["kind"], row["connection"]) == (None, "ERROR_RESPONSE", None)
+
+
+def test_a_cut_trace_gives_its_whole_blocks(run: Path, tmp_path: Path) -> None:
+    file = run / "tm-1.fnt"
+    assert len(interleaved(2, 10)[1]) == CONSUMER_EVENTS
+    with TraceReader(file) as reader:
+        second = reader.blocks()[1]
+    file.write_bytes(file.read_bytes()[: second.offset + second.length_bytes - 1])
+    assert write_csv(select(open_run(run)), tmp_path / "o.csv") == PRODUCER_EVENTS + 40
