@@ -26,7 +26,7 @@ from flinknet.core.wire.stored_buffers import (
     decode_stored_header,
     encode_stored_header,
 )
-from flinknet.errors import FrameCorruptedError
+from flinknet.errors import FrameCorruptedError, LocalTransportError
 
 from .bounded_data import BoundedData
 from .key_groups import DEFAULT_MAX_PARALLELISM
@@ -163,13 +163,16 @@ class BoundedBlockingSubpartition:
     def read(self, offset: int, stored: _Stored) -> tuple[memoryview, bool]:
         """The bytes of a stored buffer, and whether they are compressed.
 
-        Raises: FrameCorruptedError when the file does not hold it.
+        Raises: LocalTransportError when the file does not hold it.
         """
         piece = self._data.read(offset, STORED_HEADER_BYTES + stored.size_bytes)
         header, payload = piece[:STORED_HEADER_BYTES], piece[STORED_HEADER_BYTES:]
-        _, is_compressed, size_bytes = decode_stored_header(header)
+        try:
+            _, is_compressed, size_bytes = decode_stored_header(header)
+        except FrameCorruptedError as error:  # which is nothing that came from a peer
+            raise LocalTransportError(f"subpartition {self.index}: {error} at {offset}") from error
         if size_bytes != stored.size_bytes or len(payload) != size_bytes:
-            raise FrameCorruptedError(
+            raise LocalTransportError(
                 f"subpartition {self.index}: {len(payload)} bytes at {offset} where"
                 f" {stored.size_bytes} were written; was its file changed?"
             )

@@ -26,7 +26,7 @@ from flinknet.core.wire.messages import (
     PartitionRequest,
 )
 from flinknet.core.wire.stored_buffers import decode_stored_header, encode_stored_header
-from flinknet.errors import FrameCorruptedError
+from flinknet.errors import FrameCorruptedError, LocalTransportError
 from tests.pair import OTHER_RECEIVER, RECEIVER, partition_id, producer_of, records_of, sent_bytes
 
 
@@ -286,8 +286,16 @@ def test_a_file_that_was_changed_is_told() -> None:
     partition.setup()
     partition.emit(0, records_of([100]))
     partition.finish()
-    with pytest.raises(FrameCorruptedError, match="99 bytes at 0 where 100 were written"):
-        partition.subpartitions[0].create_read_view(Listener())
+    (subpartition,) = partition.subpartitions
+    with pytest.raises(LocalTransportError, match="99 bytes at 0 where 100 were written"):
+        subpartition.create_read_view(Listener())
+    with pytest.raises(LocalTransportError, match="no stored buffer"):
+        subpartition.read(1, subpartition.stored[0])
+    connection, _ = producer_of(partition)
+    indices = ResultSubpartitionIndexSet(0, 0)
+    request = PartitionRequest(partition_id(), indices, RECEIVER, 2).encode()
+    with pytest.raises(LocalTransportError):  # the consumer has done nothing wrong
+        connection.receive_data(memoryview(request), now_ns=0)
 
 
 def test_stored_headers_are_two_shorts_and_a_length_in_native_order() -> None:
