@@ -69,10 +69,6 @@ class ResultPartitionManager:
         partition = self._partitions.get(partition_id)
         return None if partition is None else PipelinedSubpartitionView(partition, index, listener)
 
-    def release_view(self, view: PipelinedSubpartitionView) -> None:
-        """The reader is done; the last use of a partition releases it."""
-        view.release()
-
     def wait_for(
         self,
         partition_id: ResultPartitionID,
