@@ -164,6 +164,10 @@ class SingleInputGate:
         Never waits (Flink: pollNext). To wait (Flink: getNext) is the event loop's business: a task
         that got None is stepped again when the gate is available.
 
+        Differs from Flink in that a channel that has failed is first read to the end of what had
+        arrived: its task fails a little later, and the hot path does not look for an error at every
+        buffer.
+
         Args:
             now_ns: the instant at which a local channel's buffer counts as sent and received.
 
@@ -194,7 +198,7 @@ class SingleInputGate:
                     is_next = received and received[0][0].data_type == _PRIORITIZED_EVENT
                     self._queue_again(channel, has_priority=bool(is_next))
             return channel, buffer, sequence_number
-        if self.is_closed:
+        if self.is_closed and not self.is_finished:
             raise GateClosedError("the input gate is closed")
         return None
 

@@ -112,6 +112,15 @@ def test_a_closed_gate_requests_nothing_and_tells_who_reads_it() -> None:
     gate.close()
 
 
+def test_a_gate_that_was_closed_at_its_end_is_at_its_end() -> None:
+    gate = gate_of(Clients(), [0, 0])
+    gate.end_channel(gate.channels[0])
+    gate.end_channel(gate.channels[1])
+    gate.close()
+    assert gate.poll() is None
+    assert gate.is_finished
+
+
 @pytest.mark.row("S042")
 def test_the_first_channel_that_cannot_has_the_error_and_those_behind_it_send_nothing() -> None:
     clients = Clients(refused=(2,))
@@ -272,6 +281,17 @@ def test_an_empty_gate_answers_at_once_and_who_waits_gets_what_is_injected() -> 
     assert gate.poll() is None
     assert get_next(10) == 3
     assert gate.poll() is None
+
+
+def test_what_had_arrived_before_an_error_is_read_before_it() -> None:
+    consumer = Consumer()
+    deliver(consumer, 0)
+    deliver(consumer, 0)
+    consumer.channels[0].fail(PartitionNotFoundError("gone"))
+    for _ in range(2):
+        assert consumer.gate.poll() is not None
+    with pytest.raises(PartitionNotFoundError, match="gone"):
+        consumer.gate.poll()
 
 
 def test_an_error_of_one_channel_leaves_the_others_readable() -> None:
