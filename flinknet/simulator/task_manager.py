@@ -148,10 +148,7 @@ class SimulatedSink:
         self._busy_until_ns = -1
 
     def step(self, now_ns: int) -> tuple[int, int]:
-        """Take buffers. Returns.
-
-        The instant when the loop is done with that, and when to step again.
-        """
+        """Take buffers. Returns: when the loop is done with that, and when to step again."""
         task = self.task
         if now_ns < self._busy_until_ns:
             mail_ns = task.step(now_ns=now_ns)  # priority events are read between records

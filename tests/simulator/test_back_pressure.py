@@ -18,9 +18,7 @@ COSTS = CostModel(0.0, 0.0, 50_000.0, 0.0, 10_000.0, ())
 """A task can emit 100 000 records/s; nothing else takes time but the way through the wire."""
 
 
-def chain(
-    *, relays: int = 1, is_spread: bool = False, records: int, **workload: object
-) -> Scenario:
+def chain(*, relays: int = 1, is_spread: bool = False, records: int) -> Scenario:
     """X -> A -> B, each in a TaskManager of its own, or all in one."""
     return replace(
         scenario(10 * MS, rate_per_s=OFFERED_PER_S, records=records, relays=relays),
