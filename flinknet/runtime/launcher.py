@@ -8,11 +8,8 @@ No process outlives the run: TaskManagers watch the control pipe, and whatever h
 from __future__ import annotations
 
 import multiprocessing
-import signal
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -38,6 +35,7 @@ from .host import available_cores, environment, host_id
 from .measure import assemble, check_records
 from .metrics_log import MetricsLog
 from .progress import ProgressMeter
+from .signals import interrupts_held, terminations_unwind
 from .spill_file import create_spill_directory
 from .stages import is_staged, lead_stages, with_stages
 from .task_manager import main as task_manager_main
@@ -82,12 +80,15 @@ def run_scenario(
     Raises:
         ConfigError, TransportError, TraceError: it could not start.
         RunFailedError: a process died or hangs, or records were lost, repeated or out of order.
-        KeyboardInterrupt: every process has ended.
+        KeyboardInterrupt, SystemExit (SIGTERM, SIGHUP): every process has ended.
     """
     deployment = deploy(scenario)
     check_memory(deployment)
     trace_dir = out_dir if trace else None
-    with _Cluster(deployment, trace_dir, silence_max_s, sample_interval_ns) as cluster:
+    with (
+        terminations_unwind(),
+        _Cluster(deployment, trace_dir, silence_max_s, sample_interval_ns) as cluster,
+    ):
         result = _lead(cluster, on_progress or (lambda _: None))
         result = with_checkpoints(result, cluster.checkpoints, scenario)
     return result
@@ -225,7 +226,7 @@ class _Cluster:
                 target=task_manager_main, args=(theirs, spec), name=spec.name, daemon=True
             )
             self._pipes.append(ours)
-            with _interrupts_held():
+            with interrupts_held():
                 process.start()
             self._processes.append(process)
             theirs.close()
@@ -370,24 +371,3 @@ class _Cluster:
         if isinstance(message, say.Failed):
             return Ending(index, process.pid, failed=message)
         return message
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Let a Ctrl-C wait until a process is started, and never reach that process.
-
-    TaskManagers end with their launcher, and must not tell of an interrupt while they are still
-    being imported: they inherit the mask. It holds for this thread alone, so that the handler must
-    wait, too. The resource tracker, which the first start brings up, would lift the mask.
-    """
-    held: list[int] = []
-    resource_tracker.ensure_running()
-    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(signal.SIGINT, handler)
-    if held:
-        raise KeyboardInterrupt

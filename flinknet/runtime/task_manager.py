@@ -1,14 +1,14 @@
 """A TaskManager: one OS process with network memory, a data port, an event loop and some tasks.
 
 Life: bind -> connect (channels are opened) -> start (tasks run) -> report -> exit. The launcher
-    leads, over a control
-pipe; when the pipe breaks the launcher is gone, and so is this process.
+leads, over a control pipe; when the pipe breaks the launcher is gone, and so is this process.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import traceback
 from collections.abc import Callable, Sequence
@@ -670,8 +670,10 @@ def main(pipe: Pipe, spec: say.TaskManagerSpec) -> None:
     try:
         manager = TaskManager(pipe, spec)
         manager.run()
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        return  # the launcher is gone
+    except (EOFError, BrokenPipeError, ConnectionResetError):  # the launcher is gone
+        _save_trace(manager)
+        if spec.spill_dir is not None:
+            shutil.rmtree(spec.spill_dir, ignore_errors=True)  # it may not have been able to
     except FlinknetError as error:
         _save_trace(manager)
         _tell(pipe, say.Failed(str(error), type(error).__name__))

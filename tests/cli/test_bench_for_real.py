@@ -1,4 +1,4 @@
-"""flinknet bench over real sockets: one short run, a busy port, Ctrl-C."""
+"""flinknet bench over real sockets: one short run, a busy port, the ways to be ended."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+
+from flinknet.trace import open_run
 
 COMMAND = [sys.executable, "-c", "from flinknet.cli import main; main()", "bench"]
 SHORT = ["--duration", "300ms", "--warmup", "100ms"]
@@ -86,3 +88,50 @@ def test_ctrl_c_ends_every_process_and_says_so_in_one_line(tmp_path: Path) -> No
     assert [line for line in rest.splitlines() if line] == ["flinknet: interrupted"]
     _, alive = psutil.wait_procs(children, timeout=10)
     assert alive == []
+
+
+@pytest.mark.parametrize(
+    ("number", "exit_code"),
+    [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -signal.SIGKILL)],
+)
+def test_however_it_is_ended_no_process_and_no_temporary_file_is_left(
+    tmp_path: Path, number: signal.Signals, exit_code: int
+) -> None:
+    spilled = tmp_path / "temporary"
+    spilled.mkdir()
+    load = ["--rate", "1k/s", "--record-size", "10kb", "--duration", "60s", "--no-trace"]
+    stored = ["--partition-type", "blocking", "-D", "taskmanager.network.compression.codec=NONE"]
+    process = subprocess.Popen(
+        [*COMMAND, *load, *stored],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(spilled)},
+    )
+    while not list(spilled.glob("flinknet-spill-*/*.data")):
+        assert process.poll() is None
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(number)
+    _, rest = process.communicate(timeout=30)
+    assert process.returncode == exit_code
+    assert "Traceback" not in rest
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert alive == []
+    assert list(spilled.iterdir()) == []
+
+
+def test_the_trace_of_an_interrupted_run_is_whole(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "--duration", "60s", "--rate", "1k/s", "--out", "out"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    lines = [process.stderr.readline() for _ in range(2)]
+    assert "measuring" in lines[1]
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    for reader in open_run(tmp_path / "out" / "run-0001").readers():
+        with reader:
+            assert reader.is_whole

@@ -1,0 +1,52 @@
+"""Signals that reach a process with a run in its hands."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+from types import FrameType
+
+_TERMINATIONS = (signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Let a Ctrl-C wait until a process is started, and never reach that process.
+
+    TaskManagers end with their launcher, and must not tell of an interrupt while they are still
+    being imported: they inherit the mask. It holds for this thread alone, so that the handler must
+    wait, too. The resource tracker, which the first start brings up, would lift the mask.
+    """
+    held: list[int] = []
+    resource_tracker.ensure_running()
+    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+    if held:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def terminations_unwind() -> Iterator[None]:
+    """Let SIGTERM, and SIGHUP of a closed terminal, end the block as an exception does, so that
+    processes and temporary files go with it. The process exits with 128 + the signal, as shells
+    tell it. A signal that is ignored (nohup) or has a handler keeps that.
+    """
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    taken = [each for each in _TERMINATIONS if signal.getsignal(each) is signal.SIG_DFL]
+    for each in taken:
+        signal.signal(each, end)
+    try:
+        yield
+    finally:
+        for each in taken:
+            signal.signal(each, signal.SIG_DFL)
