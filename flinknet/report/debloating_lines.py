@@ -44,7 +44,6 @@ def _in_flight(gate: DebloatedGate) -> str:
         return f"nothing in flight most of the time ({target})."
     in_flight_bytes = median(each.in_flight_bytes for each in found)
     consume_ns = median(each.time_to_consume_ns for each in found)
-    return (
-        f"{human_bytes(in_flight_bytes)} in flight, consumed in {human_duration(consume_ns)}"
-        f" ({target})."
-    )
+    # estimates are whole milliseconds, as in Flink
+    took = human_duration(consume_ns) if consume_ns else "less than 1 ms"
+    return f"{human_bytes(in_flight_bytes)} in flight, consumed in {took} ({target})."

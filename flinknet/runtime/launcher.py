@@ -270,7 +270,7 @@ class _Cluster:
 
     def log_metrics(self, index: int, sample: say.Sample, at_ns: int) -> None:
         """Keep the metrics of a TaskManager in the run directory, if there is one."""
-        if self._metrics is not None:
+        if self._metrics is not None and sample.tasks:
             self._metrics.add(index, sample, now_ns=at_ns)
 
     @property

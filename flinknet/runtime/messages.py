@@ -104,7 +104,8 @@ class ChannelSample:
 class Sample:
     """TaskManager: how far it is, several times a second.
 
-    `tasks` has the metrics of each task under Flink's names, `memory` those of the TaskManager.
+    `tasks` has the metrics of each task under Flink's names, `memory` those of the TaskManager;
+    both are empty where they are not taken as often.
     """
 
     records: int

@@ -27,6 +27,7 @@ class ProgressMeter:
     def __init__(self, deployment: Deployment) -> None:
         self._deployment = deployment
         self._samples: dict[int, Sample] = {}
+        self._tasks: dict[int, Mapping[str, Mapping[str, float]]] = {}
         self._channels = [_Channel() for _ in deployment.channels]
         self._records = self._bytes = 0
         self._rate_per_s = self._bytes_per_s = 0.0
@@ -36,6 +37,8 @@ class ProgressMeter:
     def add(self, index: int, sample: Sample, now_ns: int) -> None:
         """Take the sample of one TaskManager."""
         self._samples[index] = sample
+        if sample.tasks:
+            self._tasks[index] = sample.tasks
         for each in sample.channels:
             channel = self._channels[each.channel]
             if each.records >= 0:
@@ -77,8 +80,8 @@ class ProgressMeter:
             ),
             tasks=tuple(
                 _task_progress(name, metrics)
-                for _, sample in sorted(self._samples.items())
-                for name, metrics in sample.tasks.items()
+                for _, tasks in sorted(self._tasks.items())
+                for name, metrics in tasks.items()
             ),
         )
 

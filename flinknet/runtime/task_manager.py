@@ -58,7 +58,7 @@ from flinknet.tasks.debloating import BufferDebloating, GateDebloating, debloate
 from flinknet.tasks.deployment import DeployedChannel
 from flinknet.tasks.partitioners import create_selector
 from flinknet.tasks.sink import delay_of
-from flinknet.tasks.task_metrics import TaskManagerMetrics
+from flinknet.tasks.task_metrics import Metrics, TaskManagerMetrics
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.recorder import TraceRecorder
 from flinknet.trace.statistics import EventStatistics
@@ -85,6 +85,9 @@ FLUSH_INTERVAL_NS = 1_000_000_000
 FLUSH_EVENTS_MAX = 8_192
 """Events that can be written at once without holding up the event loop (about 2 ms)."""
 
+
+METRICS_PAUSE = 100
+"""After taking metrics so many times as long passes without: they cost 1 % of the time at most."""
 
 STAGE_CHECK_NS = 1_000_000
 """How late the end of a stage may be noticed: no socket tells of it."""
@@ -124,6 +127,7 @@ class TaskManager:
         self._unread_before_ns = 0
         self._unread_share = 0.0
         self._debloated_gates: Sequence[GateDebloating] = ()
+        self._next_metrics_ns = 0
         self._next_flush_ns = 0
         self._busy_share = 0.0
         self._stolen_share = 0.0
@@ -585,7 +589,7 @@ class TaskManager:
                 records += sink.measured_records
                 size += sink.measured_bytes
                 channels.append(say.ChannelSample(channel.index, records=sink.records))
-        tasks, memory = self._metrics.sample(now_ns=monotonic_ns())
+        tasks, memory = self._sample_metrics()
         return say.Sample(
             records,
             size,
@@ -599,6 +603,17 @@ class TaskManager:
             tasks,
             memory,
         )
+
+    def _sample_metrics(self) -> tuple[dict[str, Metrics], Metrics]:
+        """The metrics of all tasks; none if they were taken a short time ago and there are so many
+        that it would cost too much.
+        """
+        now_ns = monotonic_ns()
+        if now_ns < self._next_metrics_ns:
+            return {}, {}
+        found = self._metrics.sample(now_ns=now_ns)
+        self._next_metrics_ns = now_ns + METRICS_PAUSE * (monotonic_ns() - now_ns)
+        return found
 
     def _report(self) -> say.Report:
         error = None

@@ -449,7 +449,7 @@ class Cluster:
         if plan.instants_ns is not None:
             arrivals = PlannedArrivals(plan.instants_ns, plan.end_ns)
         stops = None
-        if timeout_ns != 0:
+        if timeout_ns != 0 and not network.debloating_enabled:  # its buffers end anywhere
             stops = plan.segment_instants(workload.record_size, network.segment_size_bytes)
         task = SourceTask(
             producer,
