@@ -112,6 +112,22 @@ def test_the_source_falls_to_the_rate_of_the_last_task_and_recovers_when_it_is_f
     check_memory(cluster)
 
 
+@pytest.mark.row("S104")
+def test_a_task_that_cannot_write_keeps_the_buffer_it_has_read_from() -> None:
+    """It is no credit for its producer as long as its records are not written."""
+    cluster = Cluster.of_scenario(chain(records=100_000), COSTS)
+    cluster.run_until(START_NS)
+    cluster.set_delay(0, 100 * S)
+    cluster.run_until(START_NS + 5 * S)
+    (relay,) = cluster.relays
+    assert relay.is_blocked
+    (channel,) = relay.gate.remote_channels
+    buffers = channel.buffers
+    filled = channel.initial_credit + buffers.pool.used_buffers - buffers.available_buffers
+    assert filled == buffers.pool.max_buffers + channel.initial_credit
+    assert filled == channel.queued_elements + 1
+
+
 @pytest.mark.row("S103")
 def test_in_one_task_manager_the_writer_waits_when_its_own_pool_is_used_up() -> None:
     """The consumer reads the producer's subpartition; there is no socket and no credit."""

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from flinknet.core.buffers import DataType
+from flinknet.core.buffers import (
+    DataType,
+    MemorySegment,
+    NetworkBuffer,
+    NetworkBufferPool,
+    free_memory,
+)
+from flinknet.core.consumer import RemoteInputChannel
 from flinknet.core.wire.messages import BufferResponse
 from flinknet.errors import ProducerFailedError
-from tests.pair import Consumer
+from tests.pair import RECEIVER, Consumer, partition_id
 
 
 def deliver(consumer: Consumer, channel: int, count: int = 1) -> None:
@@ -60,15 +67,49 @@ def test_a_channel_stands_in_the_queue_once() -> None:
     assert list(consumer.gate._ready) == [consumer.channels[0]]
 
 
+class Told:
+    """Stands for the gate: notes what a channel tells it."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def queue_channel(self, channel: RemoteInputChannel) -> None:
+        self.notes.append("data")
+
+    def queue_priority_channel(self, channel: RemoteInputChannel) -> None:
+        self.notes.append("priority")
+
+
 @pytest.mark.row("S047")
 def test_the_gate_is_told_of_the_first_buffer_only_and_order_is_kept() -> None:
-    consumer = Consumer()
-    deliver(consumer, 0, 2)
-    assert len(consumer.gate._ready) == 1
-    numbers = []
-    while (polled := consumer.gate.poll()) is not None:
-        numbers.append(polled[2])
-    assert numbers == [0, 1]
+    memory, gate = NetworkBufferPool(10, 100), Told()
+    pool = memory.create_buffer_pool(1, 8)
+    channel = RemoteInputChannel(0, RECEIVER, partition_id(), 0, gate, 0, memory, pool, 2)
+    for number, data_type in enumerate([DataType.DATA_BUFFER] * 2 + [DataType.EVENT_BUFFER] * 2):
+        segment = MemorySegment(memoryview(bytearray(5)))
+        channel.receive_buffer(NetworkBuffer(segment, free_memory, data_type, 5), number, 0)
+    assert gate.notes == ["data"]
+    assert [number for _, number in channel.received] == [0, 1, 2, 3]
+    channel.received.clear()
+    segment = MemorySegment(memoryview(bytearray(5)))
+    channel.receive_buffer(NetworkBuffer(segment, free_memory, size_bytes=5), 4, 0)
+    assert gate.notes == ["data", "data"]
+
+
+@pytest.mark.row("S047")
+def test_what_comes_to_a_released_channel_is_dropped_and_recycled() -> None:
+    memory, gate = NetworkBufferPool(10, 100), Told()
+    pool = memory.create_buffer_pool(1, 8)
+    channel = RemoteInputChannel(0, RECEIVER, partition_id(), 0, gate, 0, memory, pool, 2)
+    buffer = channel.buffers.take()
+    assert buffer is not None
+    channel.release()
+    assert memory.available_buffers + 1 == memory.total_buffers
+    channel.receive_buffer(buffer, 0, 7)
+    assert not channel.received
+    assert gate.notes == []
+    assert memory.available_buffers == memory.total_buffers
+    assert pool.used_buffers == 0
 
 
 def test_an_empty_gate_gives_nothing() -> None:

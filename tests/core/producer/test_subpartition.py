@@ -190,6 +190,23 @@ def test_trace_of_an_unaligned_barrier_that_overtakes() -> None:
     assert reader.poll() is None
 
 
+def test_a_priority_event_goes_behind_those_that_are_there() -> None:
+    reader = Reader()
+    reader.emit(10)
+    for number in range(3):
+        reader.priority_event(replace(UNALIGNED_BARRIER, checkpoint_id=number))
+    numbers = []
+    for _ in range(3):
+        piece = reader.subpartition.poll()
+        assert piece is not None
+        barrier = decode_event(piece.view)
+        assert isinstance(barrier, CheckpointBarrier)
+        numbers.append(barrier.checkpoint_id)
+        piece.recycle()
+    assert numbers == [0, 1, 2]
+    assert reader.poll() == (10, 3, 0, NONE)
+
+
 @pytest.mark.row("S033")
 def test_trace_of_the_end() -> None:
     reader = Reader()
