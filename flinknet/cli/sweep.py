@@ -95,23 +95,29 @@ def run_all(
     """Run every plan once a round, and give each run when it has ended and is saved.
 
     The runs of a round share one seed, so that they get the same arrivals; each round has another.
+    If none comes to anything, `out` is taken back.
     """
     total, number = rounds * len(plans), 0
-    for round_index, order in enumerate(interleaved_orders(len(plans), rounds, seed)):
-        for plan_index in order if rounds > 1 else range(len(plans)):
-            number += 1
-            plan = plans[plan_index]
-            scenario = replace(plan.scenario, seed=seed + round_index)
-            directory = out / _directory_name(number, plan.name) if out is not None else None
-            watcher.start_run(number, total, plan.name)
-            measured = executor.run(
-                scenario, out_dir=directory, trace=trace, on_progress=watcher.update
-            )
-            result = with_doubts(scenario, measured, plan.warnings)
-            if directory is not None:
-                write_json(directory / "result.json", result.to_dict())
-            watcher.finish_run(result)
-            yield Finished(plan_index, round_index, result)
+    try:
+        for round_index, order in enumerate(interleaved_orders(len(plans), rounds, seed)):
+            for plan_index in order if rounds > 1 else range(len(plans)):
+                number += 1
+                plan = plans[plan_index]
+                scenario = replace(plan.scenario, seed=seed + round_index)
+                directory = out / _directory_name(number, plan.name) if out is not None else None
+                watcher.start_run(number, total, plan.name)
+                measured = executor.run(
+                    scenario, out_dir=directory, trace=trace, on_progress=watcher.update
+                )
+                result = with_doubts(scenario, measured, plan.warnings)
+                if directory is not None:
+                    write_json(directory / "result.json", result.to_dict())
+                watcher.finish_run(result)
+                yield Finished(plan_index, round_index, result)
+    finally:
+        if out is not None:
+            with suppress(OSError):  # not empty, as it should be
+                out.rmdir()
 
 
 def by_plan(plans: Sequence[Plan], finished: Sequence[Finished]) -> list[Setting]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
@@ -84,6 +85,10 @@ def run_scenario(
     """
     deployment = deploy(scenario)
     check_memory(deployment)
+    if scenario.network.is_tls and deployment.task_managers > 1:
+        from .tls import create_tls
+
+        create_tls(scenario.network)  # every TaskManager makes its own; a fault is told once
     trace_dir = out_dir if trace else None
     with (
         terminations_unwind(),
@@ -176,6 +181,7 @@ class _Cluster:
         self._pipes: list[Pipe] = []
         self._spill_dir: TemporaryDirectory[str] | None = None
         self._metrics = MetricsLog(trace_dir) if trace_dir is not None else None
+        self._has_begun = False
 
     def __enter__(self) -> _Cluster:
         try:
@@ -197,6 +203,8 @@ class _Cluster:
             self._spill_dir.cleanup()
         if self._metrics is not None:
             self._metrics.close()
+        if self.trace_dir is not None and not self._has_begun:
+            self._remove_traces(self.trace_dir)
 
     def _spawn(self) -> None:
         if self.trace_dir is not None:
@@ -213,7 +221,7 @@ class _Cluster:
         has_own_core = available_cores() >= self.deployment.scenario.task_managers
         for index in range(self.deployment.scenario.task_managers):
             ours, theirs = context.Pipe()
-            path = self.trace_dir / f"tm-{index}.fnt" if self.trace_dir is not None else None
+            path = _trace_of(self.trace_dir, index) if self.trace_dir is not None else None
             spec = say.TaskManagerSpec(
                 index,
                 self.deployment,
@@ -259,7 +267,8 @@ class _Cluster:
                 if isinstance(message, kind):
                     answers[index] = message
                 elif isinstance(message, Ending):
-                    raise error_of(self._last_words(message), self.trace_dir)
+                    told = self.trace_dir if self._has_begun else None
+                    raise error_of(self._last_words(message), told)
                 else:
                     if self.checkpoints is not None:
                         self.checkpoints.receive(message)
@@ -284,6 +293,7 @@ class _Cluster:
         """
         if self.trace_dir is None:
             return
+        self._has_begun = True
         scenario = self.deployment.scenario
         host = environment()
         RunManifest(
@@ -302,6 +312,13 @@ class _Cluster:
             ),
             channels=tuple(self._channel_infos()),
         ).save(self.trace_dir)
+
+    def _remove_traces(self, directory: Path) -> None:
+        """Of a run that never began there is nothing to look at, and its place can be used again."""
+        for index in range(len(self._pipes)):
+            _trace_of(directory, index).unlink(missing_ok=True)
+        with suppress(OSError):  # there is more in it, that is not ours
+            directory.rmdir()
 
     def _channel_infos(self) -> Iterable[ChannelInfo]:
         deployment = self.deployment
@@ -371,3 +388,7 @@ class _Cluster:
         if isinstance(message, say.Failed):
             return Ending(index, process.pid, failed=message)
         return message
+
+
+def _trace_of(directory: Path, index: int) -> Path:
+    return directory / f"tm-{index}.fnt"

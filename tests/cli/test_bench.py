@@ -235,6 +235,15 @@ def test_a_failed_run_is_one_line_and_keeps_earlier_results(
     assert len(json.loads((tmp_path / "out/bench.json").read_text())["runs"]) == 1
 
 
+@pytest.mark.parametrize("command", ["bench", "compare-configs base buffer-timeout=1ms"])
+def test_runs_that_came_to_nothing_leave_no_empty_directory(
+    flinknet: Flinknet, run: Any, tmp_path: Path, command: str
+) -> None:
+    run.error, run.fail_at = LocalTransportError("port 50100 is in use"), 1
+    assert flinknet(*command.split(), "--trace").exit_code == 4
+    assert list(tmp_path.glob("flinknet-runs/*")) == []
+
+
 def test_a_bug_keeps_its_traceback(flinknet: Flinknet, run: Any) -> None:
     run.error, run.fail_at = RuntimeError("a bug"), 1
     assert isinstance(flinknet("bench", "--no-trace").exception, RuntimeError)

@@ -235,6 +235,28 @@ def test_a_port_in_use_is_told_before_anything_runs() -> None:
             run(scenario_of(1, 1, records=10, network=network))
 
 
+def test_a_run_that_never_began_leaves_its_directory_free(tmp_path: Path) -> None:
+    mine = tmp_path / "run" / "mine"
+    mine.parent.mkdir()
+    mine.touch()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        scenario = scenario_of(1, 1, records=10, network=NetworkConfig(data_port="0"))
+        network = replace(scenario.network, data_port=str(taken.getsockname()[1]))
+        for directory in (tmp_path / "new", mine.parent):
+            with pytest.raises(LocalTransportError) as caught:
+                run_scenario(replace(scenario, network=network), out_dir=directory, trace=True)
+            assert "recorded" not in str(caught.value)
+    assert list(tmp_path.rglob("*")) == [mine.parent, mine]
+
+
+def test_tls_settings_that_cannot_be_used_start_nothing(tmp_path: Path) -> None:
+    network = NetworkConfig(ssl_internal_enabled=True)
+    seen: list[Progress] = []
+    with pytest.raises(ConfigError, match=r"security\.ssl\.internal\.keystore is missing"):
+        run(scenario_of(1, 1, records=10, network=network), seen.append)
+    assert seen == [], "nothing was started"
+
+
 def test_too_little_network_memory_is_a_configuration_error_with_the_numbers() -> None:
     network = NetworkConfig(network_memory_bytes=8 * 32 * 1024)
     seen: list[Progress] = []
