@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flinknet.errors import TraceError
+from flinknet.errors import ConfigError, TraceError
 
 from .options import collect, load_options, output_options
 
@@ -79,6 +79,10 @@ def bench(executor: Executor | None, /, **values: Any) -> None:
 
     from . import sweep
 
+    apart = [each for each in ("demo", "print_config", "print_channels") if values[each]]
+    if len(apart) > 1:
+        first, second = (f"--{each.replace('_', '-')}" for each in apart[:2])
+        raise ConfigError(f"{first} and {second} do not go together; give one of them")
     if values["demo"] is not None:
         from .demo import run_demo
 

@@ -16,6 +16,7 @@ import click
 from flinknet import options as flink
 from flinknet.config import CREDIT, TCP, Scenario, SlowConsumer
 from flinknet.errors import ConfigError
+from flinknet.options.keys import RUNTIME_MODE
 from flinknet.report.console import console_for
 from flinknet.report.demo_console import (
     NEIGHBOUR,
@@ -36,7 +37,7 @@ DEFAULTS = {"rate": "10k/s", "record-size": "1kb", "duration": "3s"}
 
 SET_BY_THE_DEMO = (
     *("producers", "consumers", "task-managers", "partitioner", "slow-consumer", "flow-control"),
-    "records",
+    *("records", "placement", "relays", "relay-delay", "partition-type", "scheduling"),
 )
 
 SAMPLES = 60
@@ -78,7 +79,7 @@ def _scenario(values: Mapping[str, Any]) -> Scenario:
     settings = collect(values)
     taken = [f"--{name}" for name in SET_BY_THE_DEMO if name in settings.workload]
     taken += ["--runs"] if values["runs"] != 1 else []
-    taken += [key for key in (flink.CREDIT_MODEL,) if key in settings.network]
+    taken += [key for key in (flink.CREDIT_MODEL, RUNTIME_MODE) if key in settings.network]
     if taken:
         raise ConfigError(f"--demo {values['demo']} sets {taken[0]} itself; leave it out")
     swept = flink.swept_keys(settings.network)

@@ -191,7 +191,11 @@ def _check(workload: WorkloadConfig) -> None:
         raise ConfigError(
             f"--arrivals: {workload.arrivals} needs a rate to vary; give one, such as --rate 1k/s"
         )
+    if workload.relay_delay_ns_per_record and not workload.relays:
+        raise ConfigError("--relay-delay: there is no relay to take it; give --relays 1 or more")
     for slow in workload.slow_consumers:
+        if slow.slow_ns == 0:
+            raise ConfigError("--slow-consumer: slow for no time is not slow; give a longer TIME")
         if slow.index >= workload.consumers:
             raise ConfigError(
                 f"--slow-consumer: there is no consumer {slow.index}; they count from 0 to"

@@ -314,7 +314,7 @@ class _Cluster:
         ).save(self.trace_dir)
 
     def _remove_traces(self, directory: Path) -> None:
-        """Of a run that never began there is nothing to look at, and its place can be used again."""
+        """Of a run that never began nothing is worth a look, and its place can be used again."""
         for index in range(len(self._pipes)):
             _trace_of(directory, index).unlink(missing_ok=True)
         with suppress(OSError):  # there is more in it, that is not ours
