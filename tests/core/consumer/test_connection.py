@@ -256,6 +256,24 @@ def test_the_stream_may_be_cut_anywhere(chunk_bytes: int) -> None:
     ]
 
 
+@pytest.mark.row("S095")
+def test_a_payload_is_laid_into_the_channels_buffer_as_it_comes() -> None:
+    consumer = consumer_of()
+    (channel,) = consumer.channels
+    payload = bytes(range(100))
+    frame = response(channel.receiver_id, payload=payload).encode()
+    start = len(frame) - len(payload)
+    consumer.connection.receive_data(memoryview(frame[:start]), now_ns=0)
+    buffer = consumer.connection._buffer
+    assert buffer is not None
+    assert buffer.segment.index >= 0  # of network memory
+    for count in range(1, 101):
+        piece = memoryview(frame)[start + count - 1 : start + count]
+        consumer.connection.receive_data(piece, now_ns=0)
+        assert buffer.view[:count] == payload[:count]
+    assert [each for each, _ in channel.received] == [buffer]
+
+
 def test_pieces_in_one_message_cost_one_credit_and_a_sequence_number_each() -> None:
     consumer = consumer_of()
     (channel,) = consumer.channels
