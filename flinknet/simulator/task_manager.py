@@ -156,6 +156,8 @@ class SimulatedSink:
         gate = task.gate
         for _ in range(STEPS_PER_TURN):
             if gate.is_available and not task.is_paused:
+                if not task.times.is_busy:
+                    task.times.go_on(now_ns=now_ns)
                 now_ns += self._receive_ns
             next_ns = task.step(now_ns=now_ns)
             if next_ns is None:

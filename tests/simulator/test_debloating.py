@@ -8,12 +8,13 @@ from statistics import mean
 import pytest
 
 from flinknet.config import TCP, Scenario, SlowConsumer
+from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.producer.subpartition import UNLIMITED_BYTES
 from flinknet.errors import ConfigError
 from flinknet.simulator.checkers import ProtocolChecker, check_memory, check_records
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.fill_levels import fill_sample
-from tests.simulation import MS, US, S, finished, scenario
+from tests.simulation import MS, US, Rows, S, finished, scenario
 
 RECORD_BYTES = 1000
 TARGET_NS = 40 * MS
@@ -84,6 +85,24 @@ def test_subpartitions_begin_with_the_starting_size_or_without_a_limit() -> None
         cluster = Cluster.of_scenario(debloated(debloating_enabled=is_on))
         (partition,) = cluster.partitions
         assert [each.buffer_size_bytes for each in partition.subpartitions] == [size]
+
+
+def test_buffers_are_no_larger_than_was_asked_for_when_they_were_opened() -> None:
+    """Also where the consumer keeps up, and buffers leave one by one."""
+    rows = Rows()
+    asked = debloated()
+    workload = replace(asked.workload, slow_consumers=(), rate_per_s=5000.0, records=10_000)
+    finished(Cluster.of_scenario(replace(asked, workload=workload), probes=(rows, rows)))
+    size, before, sent = 1024, 1024, 0
+    for row in rows.rows:
+        if row.kind == MessageKind.NEW_BUFFER_SIZE and row.point == TracePoint.RECEIVED:
+            before, size = size, row.value
+        elif row.kind == MessageKind.BUFFER_RESPONSE and row.point == TracePoint.SENT:
+            # one that was opened before the last message, or holds one record, may be larger
+            assert row.payload_bytes <= max(size, before, RECORD_BYTES + 5)
+            sent += 1
+    assert sent > 1000
+    assert size > 4096
 
 
 def test_the_messages_break_no_rule_of_the_protocol() -> None:

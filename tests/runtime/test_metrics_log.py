@@ -1,0 +1,66 @@
+"""Metrics on their way from a TaskManager to the live view and to the run directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from flinknet.config import Scenario
+from flinknet.runtime.messages import Sample
+from flinknet.runtime.metrics_log import MetricsLog
+from flinknet.runtime.progress import ProgressMeter
+from flinknet.tasks.deployment import deploy
+from flinknet.trace.metrics import METRICS_NAME, describe_metrics
+
+TIMES = {
+    "busyTimeMsPerSecond": 700,
+    "idleTimeMsPerSecond": 100,
+    "backPressuredTimeMsPerSecond": 200,
+}
+
+
+def sample_of(*tasks: str) -> Sample:
+    return Sample(0, 0, None, (), None, dict.fromkeys(tasks, TIMES), {"UsedMemory": 7.0})
+
+
+def test_each_task_has_a_line_and_the_memory_another(tmp_path: Path) -> None:
+    log = MetricsLog(tmp_path)
+    log.add(0, sample_of("source 0", "source 1"), now_ns=5)
+    log.add(1, sample_of("sink 0"), now_ns=6)
+    lines = [json.loads(line) for line in (tmp_path / METRICS_NAME).read_text().splitlines()]
+    assert lines == [
+        {"at_ns": 5, "task_manager": "tm-0", "task": "source 0", **TIMES},
+        {"at_ns": 5, "task_manager": "tm-0", "task": "source 1", **TIMES},
+        {"at_ns": 5, "task_manager": "tm-0", "UsedMemory": 7.0},
+        {"at_ns": 6, "task_manager": "tm-1", "task": "sink 0", **TIMES},
+        {"at_ns": 6, "task_manager": "tm-1", "UsedMemory": 7.0},
+    ]
+    log.close()
+    described = describe_metrics(tmp_path)
+    assert described is not None
+    assert (described.lines, described.tasks) == (5, ("sink 0", "source 0", "source 1"))
+    assert described.names == tuple(sorted(TIMES))
+
+
+def test_a_file_that_cannot_be_written_is_given_up_and_told(tmp_path: Path) -> None:
+    (tmp_path / METRICS_NAME).mkdir()
+    log = MetricsLog(tmp_path)
+    log.add(0, sample_of("sink 0"), now_ns=5)
+    log.add(0, sample_of("sink 0"), now_ns=6)
+    assert log.error is not None
+    assert log.error.startswith(f"{tmp_path / METRICS_NAME}: cannot be written (Is a directory)")
+    log.close()
+    assert describe_metrics(tmp_path) is None
+
+
+def test_progress_keeps_the_last_metrics_of_each_task() -> None:
+    meter = ProgressMeter(deploy(Scenario()))
+    meter.add(1, sample_of("sink 0"), 1)
+    meter.add(0, sample_of("source 0"), 2)
+    meter.add(1, sample_of(), 3)
+    tasks = meter.progress("starting", 4).tasks
+    assert [(task.name, task.busy, task.idle, task.back_pressured) for task in tasks] == [
+        ("source 0", 0.7, 0.1, 0.2),
+        ("sink 0", 0.7, 0.1, 0.2),
+    ]
+    assert tasks[0].in_pool_usage is None
