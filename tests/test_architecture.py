@@ -29,7 +29,10 @@ MAY_IMPORT = {
     "core": set(),
     "workload": set(),
     "certificates": set(),
-    "graph": set(),
+    "graph": {
+        *("core.wire.ids", "core.buffers.pool_sizes"),
+        *("core.producer.partition_type", "core.producer.key_groups"),
+    },
     "tasks": {"core", "workload"},
     "trace": {"core.probe", "core.buffers.data_type"},
     "capture": {"core.wire", "core.probe", "trace"},
@@ -59,7 +62,7 @@ ONLY_IN = {
     "numpy": {
         *("core.wire.records", "core.consumer.record_reader"),
         *("core.producer.record_writer", "core.producer.channel_selector"),
-        "core.producer.key_groups",
+        *("core.producer.key_groups", "graph.operators"),
         *("histogram", "tasks", "workload", "trace", "replay", "export", "simulator"),
     },
     "zstandard": {"trace", "core.wire.compression"},

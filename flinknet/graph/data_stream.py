@@ -1,0 +1,388 @@
+"""DataStream: the words in which a program is written (Flink: DataStream API).
+
+Each call makes one transformation that points to its input. Functions are ordinary Python
+functions; with `batched=True` they take and return numpy arrays of records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
+
+from flinknet.errors import ConfigError
+from flinknet.units import parse_duration_ns
+
+from . import partitioners
+from .endpoints import DiscardSink, FileSink, FunctionSink, LatencySink, PrintSink, Sink
+from .operators import (
+    ChainingStrategy,
+    CoMap,
+    OperatorFactory,
+    OutputTag,
+    ProcessOperator,
+    StreamFilter,
+    StreamFlatMap,
+    StreamMap,
+    StreamProject,
+    StreamSink,
+    factory,
+)
+from .partitioners import KeySelector, StreamPartitioner
+from .resources import ResourceSpec
+from .transformations import (
+    OneInputTransformation,
+    PartitionTransformation,
+    PhysicalTransformation,
+    ReduceTransformation,
+    SideOutputTransformation,
+    SinkTransformation,
+    Transformation,
+    TwoInputTransformation,
+    UnionTransformation,
+)
+from .type_information import known_type, type_of_results
+
+if TYPE_CHECKING:
+    from .environment import StreamExecutionEnvironment
+
+
+def duration_ns(value: str | int, name: str) -> int:
+    """A duration: a text with its unit, 0, or -1 for never where that makes sense."""
+    return parse_duration_ns(str(value), name, allow_never=True, bare_unit=None)
+
+
+class _Operator:
+    """What can be said of an operator after it was made; each call returns it again."""
+
+    transformation: PhysicalTransformation
+
+    def name(self, name: str) -> Self:
+        """Call it so in names and metrics."""
+        self.transformation.name = name
+        return self
+
+    def uid(self, uid: str) -> Self:
+        """Give it an id that outlives changes of the program."""
+        self.transformation.uid = uid
+        return self
+
+    def set_uid_hash(self, uid_hash: str) -> Self:
+        """Say which operator of an older program it was."""
+        self.transformation.set_uid_hash(uid_hash)
+        return self
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """Set the number of its subtasks."""
+        self.transformation.set_parallelism(parallelism)
+        return self
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """Set the number of its key groups."""
+        self.transformation.set_max_parallelism(max_parallelism)
+        return self
+
+    def slot_sharing_group(self, group: str) -> Self:
+        """Let it share slots with the operators of this group only, and those behind it too."""
+        self.transformation.slot_sharing_group = group
+        return self
+
+    def disable_chaining(self) -> Self:
+        """Give it a task of its own."""
+        self.transformation.chaining_strategy = ChainingStrategy.NEVER
+        return self
+
+    def start_new_chain(self) -> Self:
+        """Let it begin a task; others may follow it there."""
+        self.transformation.chaining_strategy = ChainingStrategy.HEAD
+        return self
+
+    def set_buffer_timeout(self, timeout: str | int) -> Self:
+        """Set how long a record may wait in its output buffer: "5ms"; 0: not at all; -1: until the
+        buffer is full.
+        """
+        self.transformation.buffer_timeout_ns = duration_ns(timeout, "buffer timeout")
+        return self
+
+    def set_resources(self, least: ResourceSpec, preferred: ResourceSpec | None = None) -> Self:
+        """Set what each of its subtasks needs, and what it would like."""
+        self.transformation.set_resources(least, preferred or least)
+        return self
+
+    def delay(self, delay: str | int) -> Self:
+        """Let it take this time for each record, for experiments. Not in Flink."""
+        delay_ns = duration_ns(delay, "delay")
+        if delay_ns < 0:
+            raise ConfigError(f"{self.transformation.name}: a delay cannot be negative")
+        self.transformation.delay_ns_per_record = delay_ns
+        return self
+
+
+class DataStream:
+    """Records of one type (Flink: DataStream)."""
+
+    transformation: Transformation
+
+    def __init__(
+        self, environment: StreamExecutionEnvironment, transformation: Transformation
+    ) -> None:
+        self.environment = environment
+        self.transformation = transformation
+
+    @property
+    def output_type(self) -> Any:
+        """Type of its records. Raises: ConfigError when it is not known."""
+        return self.transformation.output_type
+
+    def map(
+        self, function: Any, *, output_type: Any = None, batched: bool = False
+    ) -> SingleOutputStreamOperator:
+        """One record for each."""
+        result = type_of_results(function, "Map", output_type, are_elements=batched)
+        return self.transform("Map", factory(StreamMap, function, batched=batched), result)
+
+    def flat_map(
+        self, function: Any, *, output_type: Any = None, batched: bool = False
+    ) -> SingleOutputStreamOperator:
+        """Any number of records for each: the function returns an iterable of them."""
+        result = type_of_results(function, "Flat Map", output_type, are_elements=True)
+        return self.transform("Flat Map", factory(StreamFlatMap, function, batched=batched), result)
+
+    def filter(self, function: Any, *, batched: bool = False) -> SingleOutputStreamOperator:
+        """The records that a function holds true."""
+        made = factory(StreamFilter, function, batched=batched)
+        return self.transform("Filter", made, self.output_type)
+
+    def process(self, function: Any, *, output_type: Any) -> SingleOutputStreamOperator:
+        """Any number of records for each, and side outputs: the function takes a record and the
+        output, which has `collect` and `collect_side`.
+        """
+        return self.transform("Process", factory(ProcessOperator, function), output_type)
+
+    def project(self, *fields: int) -> SingleOutputStreamOperator:
+        """Fields of a tuple, in this order."""
+        return self.transform("Projection", factory(StreamProject, fields), tuple)
+
+    def transform(
+        self,
+        name: str,
+        operator_factory: OperatorFactory,
+        output_type: Any,
+        key_selector: KeySelector | None = None,
+    ) -> SingleOutputStreamOperator:
+        """Add an operator of any kind.
+
+        Raises: ConfigError when the type of this stream is not known.
+        """
+        self._need_type()
+        made = OneInputTransformation(
+            name, operator_factory, output_type, [self.transformation], key_selector
+        )
+        return self._added(made)
+
+    def union(self, *others: DataStream) -> DataStream:
+        """The records of this stream and of others, in no order. Raises: ConfigError."""
+        kinds = {each.environment for each in (self, *others)}
+        if not others or len(kinds) > 1:
+            raise ConfigError("union: give one or more other streams of the same environment")
+        inputs = [each.transformation for each in (self, *others)]
+        return DataStream(self.environment, UnionTransformation(inputs))
+
+    def connect(self, other: DataStream) -> ConnectedStreams:
+        """Two streams for one operator."""
+        return ConnectedStreams(self, other)
+
+    def key_by(self, key_selector: KeySelector) -> KeyedStream:
+        """Send records of one key to one subtask."""
+        return KeyedStream(self, key_selector)
+
+    def shuffle(self) -> DataStream:
+        """Send records anywhere."""
+        return self._partitioned(partitioners.SHUFFLE)
+
+    def rebalance(self) -> DataStream:
+        """Send records to all subtasks in turns."""
+        return self._partitioned(partitioners.REBALANCE)
+
+    def rescale(self) -> DataStream:
+        """Send records in turns to the few subtasks that are joined to this one."""
+        return self._partitioned(partitioners.RESCALE)
+
+    def broadcast(self) -> DataStream:
+        """Send each record to all subtasks."""
+        return self._partitioned(partitioners.BROADCAST)
+
+    def forward(self) -> DataStream:
+        """Send records to the one subtask with the same number."""
+        return self._partitioned(partitioners.FORWARD)
+
+    def global_(self) -> DataStream:
+        """Send all records to the first subtask."""
+        return self._partitioned(partitioners.GLOBAL)
+
+    def partition_custom(
+        self, function: Callable[[Any, int], int], key_selector: KeySelector
+    ) -> DataStream:
+        """Send records where a function of key and number of channels says."""
+        return self._partitioned(partitioners.custom(function, key_selector))
+
+    def print(self) -> DataStreamSink:
+        """Write records to standard output."""
+        return self.sink_to(PrintSink())
+
+    def discard(self) -> DataStreamSink:
+        """Drop records."""
+        return self.sink_to(DiscardSink())
+
+    def write_as_text(self, path: str) -> DataStreamSink:
+        """Write records to a file of lines for each subtask."""
+        return self.sink_to(FileSink(path))
+
+    def measure_latency(self) -> DataStreamSink:
+        """Drop records, and measure how old each is."""
+        return self.sink_to(LatencySink())
+
+    def add_sink(self, function: Callable[[Any], Any]) -> DataStreamSink:
+        """Call a function with each record."""
+        return self.sink_to(FunctionSink(function))
+
+    def sink_to(self, sink: Sink) -> DataStreamSink:
+        """Take records out of the job. Raises: ConfigError when their type is not known."""
+        self._need_type()
+        made = SinkTransformation(sink.NAME, factory(StreamSink, sink), None, [self.transformation])
+        self.environment.add_operator(made)
+        return DataStreamSink(made)
+
+    def _need_type(self) -> None:
+        known_type(self.output_type)
+
+    def _partitioned(self, partitioner: StreamPartitioner) -> DataStream:
+        made = PartitionTransformation(self.transformation, partitioner)
+        return DataStream(self.environment, made)
+
+    def _added(self, transformation: PhysicalTransformation) -> SingleOutputStreamOperator:
+        self.environment.add_operator(transformation)
+        return SingleOutputStreamOperator(self.environment, transformation)
+
+
+class SingleOutputStreamOperator(DataStream, _Operator):
+    """A stream and the operator that makes it (Flink: SingleOutputStreamOperator)."""
+
+    transformation: PhysicalTransformation
+
+    def __init__(
+        self, environment: StreamExecutionEnvironment, transformation: PhysicalTransformation
+    ) -> None:
+        super().__init__(environment, transformation)
+        self._tags: dict[str, OutputTag] = {}
+
+    def returns(self, output_type: Any) -> SingleOutputStreamOperator:
+        """Say of which type its records are."""
+        self.transformation._output_type = output_type
+        return self
+
+    def get_side_output(self, tag: OutputTag) -> DataStream:
+        """The records of a side output.
+
+        Raises: ConfigError for a tag that was used with another type.
+        """
+        known = self._tags.setdefault(tag.id, tag)
+        if known.output_type != tag.output_type:
+            raise ConfigError(
+                f"{self.transformation.name}: there is a side output {tag.id!r} of another type;"
+                " a tag has one type"
+            )
+        made = SideOutputTransformation(self.transformation, tag)
+        return DataStream(self.environment, made)
+
+
+class DataStreamSource(SingleOutputStreamOperator):
+    """A stream that a source makes (Flink: DataStreamSource)."""
+
+    def __init__(
+        self,
+        environment: StreamExecutionEnvironment,
+        transformation: PhysicalTransformation,
+        *,
+        is_parallel: bool = True,
+    ) -> None:
+        super().__init__(environment, transformation)
+        self._is_parallel = is_parallel
+        if not is_parallel:
+            transformation.set_parallelism(1)
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """Set the number of its subtasks. Raises: ConfigError where only one is possible."""
+        if parallelism != 1 and not self._is_parallel:
+            raise ConfigError(
+                f"{self.transformation.name}: this source is not parallel; its parallelism is 1"
+            )
+        return super().set_parallelism(parallelism)
+
+
+class KeyedStream(DataStream):
+    """A stream whose records of one key meet (Flink: KeyedStream)."""
+
+    def __init__(self, source: DataStream, key_selector: KeySelector) -> None:
+        partition = PartitionTransformation(
+            source.transformation, partitioners.hash_by(key_selector)
+        )
+        super().__init__(source.environment, partition)
+        self.key_selector = key_selector
+
+    def transform(
+        self,
+        name: str,
+        operator_factory: OperatorFactory,
+        output_type: Any,
+        key_selector: KeySelector | None = None,
+    ) -> SingleOutputStreamOperator:
+        """Add an operator of any kind, with state for each key."""
+        return super().transform(name, operator_factory, output_type, self.key_selector)
+
+    def reduce(self, function: Callable[[Any, Any], Any]) -> SingleOutputStreamOperator:
+        """The records of each key in one: the function makes one of two."""
+        return self._reduced("Keyed Reduce", function)
+
+    def sum(self, field: int) -> SingleOutputStreamOperator:
+        """Tuples whose field is the sum over the records of each key."""
+
+        def add(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+            return (*one[:field], one[field] + other[field], *one[field + 1 :])
+
+        return self._reduced("Keyed Aggregation", add)
+
+    def _reduced(
+        self, name: str, function: Callable[[Any, Any], Any]
+    ) -> SingleOutputStreamOperator:
+        made = ReduceTransformation(name, function, self.key_selector, self.transformation)
+        return self._added(made)
+
+
+class ConnectedStreams:
+    """Two streams for one operator (Flink: ConnectedStreams)."""
+
+    def __init__(self, first: DataStream, second: DataStream) -> None:
+        self.first, self.second = first, second
+
+    def map(
+        self, first: Any, second: Any, *, output_type: Any = None
+    ) -> SingleOutputStreamOperator:
+        """One record for each, by the function of its stream."""
+        inputs = [self.first, self.second]
+        for each in inputs:
+            each._need_type()
+        made = TwoInputTransformation(
+            "Co-Map",
+            factory(CoMap, first, second),
+            type_of_results(first, "Co-Map", output_type),
+            [each.transformation for each in inputs],
+        )
+        self.first.environment.add_operator(made)
+        return SingleOutputStreamOperator(self.first.environment, made)
+
+
+class DataStreamSink(_Operator):
+    """The end of a stream (Flink: DataStreamSink)."""
+
+    def __init__(self, transformation: SinkTransformation) -> None:
+        self.transformation = transformation

@@ -1,0 +1,234 @@
+"""Every layer as plain data, ready for JSON.
+
+Channels stand by gates: what a task reads is a run of partitions, so that a million channels make a
+few thousand lines.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .execution_graph import ExecutionGraph
+from .job_graph import JobGraph
+from .physical_plan import PhysicalPlan
+from .stream_graph import StreamGraph
+from .type_information import type_name
+
+SCHEMA_VERSION = 1
+"""Version of the documents; history: 1, the first."""
+
+
+def stream_document(graph: StreamGraph) -> dict[str, Any]:
+    """Nodes and edges."""
+    return {
+        "job_name": graph.job_name,
+        "job_type": "BATCH" if graph.is_batch else "STREAMING",
+        "nodes": [
+            {
+                "id": node.id,
+                "name": node.operator_name,
+                "parallelism": node.parallelism,
+                "max_parallelism": node.max_parallelism,
+                "slot_sharing_group": node.slot_sharing_group,
+                "buffer_timeout_ns": node.buffer_timeout_ns,
+                "chaining_strategy": node.chaining_strategy.name,
+                "output_type": type_name(node.output_type),
+                "uid": node.uid,
+            }
+            for node in graph.nodes.values()
+        ],
+        "edges": [
+            {
+                "source": edge.source_id,
+                "target": edge.target_id,
+                "type_number": edge.type_number,
+                "partitioner": edge.partitioner.name,
+                "side_output": edge.output_tag.id if edge.output_tag else None,
+                "exchange_mode": edge.exchange_mode.name,
+                "buffer_timeout_ns": edge.buffer_timeout_ns,
+            }
+            for edge in graph.edges
+        ],
+    }
+
+
+def job_document(job: JobGraph) -> dict[str, Any]:
+    """Vertices with their operators, and what joins them."""
+    vertices = job.sorted_vertices()
+    return {
+        "job_name": job.name,
+        "job_type": "BATCH" if job.is_batch else "STREAMING",
+        "schedule": job.schedule,
+        "vertices": [
+            {
+                "id": str(vertex.id),
+                "name": vertex.name,
+                "description": vertex.description,
+                "parallelism": vertex.parallelism,
+                "max_parallelism": vertex.max_parallelism,
+                "invokable": vertex.invokable,
+                "slot_sharing_group": (
+                    vertex.slot_sharing_group.name if vertex.slot_sharing_group else None
+                ),
+                "co_location_group": (
+                    vertex.co_location_group.key if vertex.co_location_group else None
+                ),
+                "operators": [
+                    {"name": name, "id": operator_id, "user_hash": user_hash}
+                    for name, (operator_id, user_hash) in zip(
+                        vertex.operator_names, vertex.operator_ids, strict=True
+                    )
+                ],
+            }
+            for vertex in vertices
+        ],
+        "edges": [
+            {
+                "source": str(edge.source.producer.id),
+                "target": str(vertex.id),
+                "data_set": str(edge.source.id),
+                "partition_type": edge.source.partition_type.name,
+                "ship_strategy": edge.ship_strategy,
+                "pattern": edge.pattern.name,
+            }
+            for vertex in vertices
+            for edge in vertex.inputs
+        ],
+        "checkpoints": dict(job.checkpoints),
+        "artifacts": dict(job.artifacts),
+        "execution_config": dict(job.execution_config),
+    }
+
+
+def execution_document(graph: ExecutionGraph) -> dict[str, Any]:
+    """Vertices with their subtasks and what these read."""
+    return {
+        "job_name": graph.job.name,
+        "id": str(graph.id),
+        "plan": json.loads(graph.json_plan),
+        "execution_vertices": graph.total_vertices,
+        "execution_edges": graph.channels,
+        "vertices": [
+            {
+                "id": str(vertex.id),
+                "name": vertex.name,
+                "parallelism": vertex.parallelism,
+                "max_parallelism": vertex.max_parallelism,
+                "state": vertex.state.name,
+                "subtasks": [
+                    {
+                        "name": subtask.name,
+                        "attempt": subtask.current.attempt_number,
+                        "reads": [
+                            {
+                                "data_set": str(edge.result.id),
+                                **_run(edge.wiring.partitions_of(subtask.subtask_index)),
+                                "subpartition": edge.wiring.subpartition(
+                                    edge.wiring.partitions_of(subtask.subtask_index)[0],
+                                    subtask.subtask_index,
+                                ),
+                            }
+                            for edge in vertex.inputs
+                        ],
+                    }
+                    for subtask in vertex.task_vertices
+                ],
+            }
+            for vertex in graph.vertices.values()
+        ],
+    }
+
+
+def physical_document(plan: PhysicalPlan) -> dict[str, Any]:
+    """Tasks with partitions and gates, channels by TaskManagers, connections, buffers."""
+    shortage = plan.shortage()
+    local = plan.local_channels
+    return {
+        "job_name": plan.graph.job.name,
+        "task_managers": plan.task_managers,
+        "slots_per_task_manager": plan.slots_per_task_manager,
+        "stages": plan.stages,
+        "local_channels": local,
+        "remote_channels": plan.channels_total - local,
+        "edges": [
+            {
+                "edge": edge.index,
+                "source": plan.vertices[edge.source].name,
+                "target": plan.vertices[edge.target].name,
+                "partitioner": edge.partitioner,
+                "partition_type": edge.partition_type.name,
+                "pattern": edge.wiring.pattern.name,
+                "channels": [
+                    {
+                        "from": producer,
+                        "to": consumer,
+                        "count": count,
+                        "is_local": producer == consumer,
+                    }
+                    for (producer, consumer), count in plan.traffic(edge).items()
+                ],
+            }
+            for edge in plan.edges
+        ],
+        "connections": [
+            {
+                "connection": str(connection),
+                "producer": connection.producer,
+                "opened_by": connection.consumer,
+                "channels": sum(counts.values()),
+                "channels_by_edge": {str(edge): count for edge, count in counts.items()},
+            }
+            for connection, counts in plan.connections().items()
+        ],
+        "tasks": [
+            {
+                "name": task.name,
+                "task_manager": task.task_manager,
+                "slot": task.slot,
+                "partitions": [
+                    {
+                        "id": str(partition.id),
+                        "type": partition.partition_type.name,
+                        "subpartitions": partition.subpartitions,
+                        "required_buffers": partition.pool.required_buffers,
+                        "max_buffers": partition.pool.max_buffers,
+                        "overdraft_buffers": partition.overdraft_buffers,
+                    }
+                    for partition in task.partitions
+                ],
+                "gates": [
+                    {
+                        "edge": gate.edge,
+                        "data_set": str(gate.data_set_id),
+                        **_run(gate.partitions),
+                        "channels": gate.channels,
+                        "remote_channels": gate.remote_channels,
+                        "exclusive_buffers_per_channel": gate.buffers.exclusive_per_channel,
+                        "required_buffers": gate.buffers.pool.required_buffers,
+                        "max_buffers": gate.buffers.pool.max_buffers,
+                    }
+                    for gate in task.gates
+                ],
+            }
+            for task in plan.tasks()
+        ],
+        "buffers": [
+            {
+                "task_manager": each.task_manager,
+                "total": each.total_buffers,
+                "exclusive": each.exclusive_buffers,
+                "required": each.required_buffers,
+                "optional": each.optional_buffers,
+                "overdraft": each.overdraft_buffers,
+                "left": each.spare_buffers,
+            }
+            for each in plan.buffers()
+        ],
+        "would_start": shortage is None,
+        "shortage": shortage,
+    }
+
+
+def _run(partitions: range) -> dict[str, int]:
+    return {"first_partition": partitions[0], "last_partition": partitions[-1]}

@@ -1,0 +1,230 @@
+"""StreamExecutionEnvironment: where a program begins, and the list of its transformations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from flinknet.config import RATE_MAX
+from flinknet.errors import ConfigError
+from flinknet.units import parse_rate_per_s, parse_size_bytes
+
+from .data_stream import (
+    DataStream,
+    DataStreamSource,
+    SingleOutputStreamOperator,
+    duration_ns,
+)
+from .endpoints import (
+    CollectionSource,
+    FileSource,
+    GeneratedSource,
+    SequenceSource,
+    SocketTextSource,
+    Source,
+)
+from .job_config import job_config
+from .operators import (
+    ChainingStrategy,
+    MultipleInputOperator,
+    OperatorFactory,
+    SourceOperator,
+    StreamSource,
+    factory,
+)
+from .transformations import (
+    MAX_PARALLELISM,
+    LegacySourceTransformation,
+    MultipleInputTransformation,
+    PhysicalTransformation,
+    SourceTransformation,
+)
+
+if TYPE_CHECKING:
+    from .stream_graph import StreamGraph
+
+
+class StreamExecutionEnvironment:
+    """What a program is written against (Flink: StreamExecutionEnvironment).
+
+    Nothing runs here: `execute` hands the program over under a name, and whoever loaded it decides
+    what becomes of it.
+
+    Attributes:
+        config: settings of the job; those of the program win over Flink's keys.
+        transformations: those with an operator, in the order of their calls.
+        artifacts: files that the job needs beside its program.
+    """
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        self.config, self.warnings = job_config(settings or {})
+        self.transformations: list[PhysicalTransformation] = []
+        self.artifacts: dict[str, str] = {}
+        self.job_name: str | None = None
+        self.is_executed = False
+
+    def set_parallelism(self, parallelism: int) -> None:
+        """Set the number of subtasks of operators that have none of their own."""
+        if parallelism < 1:
+            raise ConfigError(f"parallelism {parallelism} is too little; give 1 or more")
+        self.config.parallelism = parallelism
+
+    def set_max_parallelism(self, max_parallelism: int) -> None:
+        """Set the number of key groups of operators that have none of their own."""
+        if not 1 <= max_parallelism <= MAX_PARALLELISM:
+            raise ConfigError(f"max parallelism {max_parallelism} is not in 1 to {MAX_PARALLELISM}")
+        self.config.max_parallelism = max_parallelism
+
+    def set_buffer_timeout(self, timeout: str | int) -> None:
+        """Set how long a record may wait in an output buffer: "5ms"; 0: not at all; -1: until the
+        buffer is full.
+        """
+        self.config.buffer_timeout_ns = duration_ns(timeout, "buffer timeout")
+
+    def set_runtime_mode(self, mode: str) -> None:
+        """Choose STREAMING, BATCH, or AUTOMATIC: batch if all sources end."""
+        if mode not in ("STREAMING", "BATCH", "AUTOMATIC"):
+            raise ConfigError(f"runtime mode {mode!r} is none of STREAMING, BATCH, AUTOMATIC")
+        self.config.runtime_mode = mode
+
+    def disable_operator_chaining(self) -> None:
+        """Give every operator a task of its own."""
+        self.config.is_chaining_enabled = False
+
+    def enable_checkpointing(self, interval: str | int, *, unaligned: bool = False) -> None:
+        """Draw a checkpoint every so often."""
+        self.config.checkpoint_interval_ns = duration_ns(interval, "checkpoint interval")
+        self.config.has_unaligned_checkpoints = unaligned
+
+    def register_cached_file(self, path: str, name: str) -> None:
+        """Let the job have a file."""
+        self.artifacts[name] = path
+
+    def from_sequence(self, first: int, last: int) -> DataStreamSource:
+        """The numbers from first to last."""
+        return self.from_source(SequenceSource(first, last), int)
+
+    def from_collection(
+        self, values: Sequence[Any], *, output_type: Any = None
+    ) -> DataStreamSource:
+        """Values that are given; their type is that of the first one. Raises: ConfigError."""
+        if not values:
+            raise ConfigError("from_collection: there is nothing in it")
+        return self.from_source(
+            CollectionSource(tuple(values)), output_type or type(values[0]), is_parallel=False
+        )
+
+    def generate(
+        self,
+        *,
+        records: int | None = None,
+        rate: str = "max",
+        arrivals: str = "constant",
+        record_size: str = "100b",
+        keys: int = 1000,
+        key_skew: float = 0.0,
+    ) -> DataStreamSource:
+        """Made-up records (key, payload).
+
+        Args:
+            records: of all subtasks together; None: without end.
+            rate: of each subtask, such as "20k/s".
+            arrivals: how they are spread over time: constant, poisson, bursts.
+            record_size: of the payload.
+            keys: number of different keys.
+            key_skew: exponent of a Zipf distribution of keys; 0: all alike.
+        """
+        if keys < 1 or key_skew < 0 or (records is not None and records < 1):
+            raise ConfigError("generate: records and keys begin at 1, and key_skew at 0")
+        if arrivals not in ("constant", "poisson", "bursts"):
+            raise ConfigError(
+                f"generate: arrivals {arrivals!r} are none of constant, poisson, bursts"
+            )
+        rate_per_s = parse_rate_per_s(rate, "rate")
+        size = parse_size_bytes(record_size, "record_size")
+        source = GeneratedSource(
+            records,
+            RATE_MAX if rate_per_s is None else rate_per_s,
+            arrivals,
+            size,
+            keys,
+            key_skew,
+        )
+        return self.from_source(source, tuple[int, bytes])
+
+    def read_text_file(self, path: str) -> DataStreamSource:
+        """The lines of a file."""
+        return self.from_source(FileSource(path), str)
+
+    def socket_text_stream(self, host: str, port: int) -> DataStreamSource:
+        """The lines that come over a TCP connection; read by one subtask.
+
+        The source pushes its records, as Flink's does, so that nothing stands before it in a task.
+        """
+        if not 0 < port < 1 << 16:
+            raise ConfigError(f"socket_text_stream: {port} is no port; give one from 1 to 65535")
+        made = LegacySourceTransformation(
+            SocketTextSource.NAME, factory(StreamSource, SocketTextSource(host, port)), str
+        )
+        made.is_bounded = False
+        return self._source(made, is_parallel=False)
+
+    def from_source(
+        self, source: Source, output_type: Any, *, is_parallel: bool = True
+    ) -> DataStreamSource:
+        """The records of a source of any kind."""
+        made = SourceTransformation(source.NAME, factory(SourceOperator, source), output_type)
+        made.is_bounded = source.is_bounded
+        return self._source(made, is_parallel=is_parallel)
+
+    def multiple_inputs(
+        self,
+        name: str,
+        streams: Sequence[DataStream],
+        function: Any,
+        *,
+        output_type: Any,
+        chains_sources: bool = False,
+    ) -> SingleOutputStreamOperator:
+        """One operator for several streams; the function takes a record and the number of its
+        input, which counts from 1.
+
+        Args:
+            chains_sources: take the sources among the inputs into the task of the operator.
+        """
+        plain = factory(MultipleInputOperator, function)
+        strategy = ChainingStrategy.HEAD_WITH_SOURCES if chains_sources else plain.chaining_strategy
+        made = MultipleInputTransformation(
+            name,
+            OperatorFactory(plain.create, plain.kind, strategy),
+            output_type,
+            [each.transformation for each in streams],
+        )
+        self.add_operator(made)
+        return SingleOutputStreamOperator(self, made)
+
+    def add_operator(self, transformation: PhysicalTransformation) -> None:
+        """Remember a transformation as part of the program."""
+        self.transformations.append(transformation)
+
+    def execute(self, job_name: str | None = None) -> StreamGraph:
+        """Hand the program over under a name, and see that it makes a graph.
+
+        Raises: ConfigError for a program that makes none.
+        """
+        self.job_name = job_name
+        graph = self.get_stream_graph()
+        self.is_executed = True
+        return graph
+
+    def get_stream_graph(self) -> StreamGraph:
+        """The program as a StreamGraph. Raises: ConfigError."""
+        from .stream_graph_generator import StreamGraphGenerator
+
+        return StreamGraphGenerator(self).generate()
+
+    def _source(
+        self, transformation: SourceTransformation, *, is_parallel: bool
+    ) -> DataStreamSource:
+        self.add_operator(transformation)
+        return DataStreamSource(self, transformation, is_parallel=is_parallel)

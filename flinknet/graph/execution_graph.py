@@ -1,0 +1,316 @@
+"""ExecutionGraph: the parallel form of a job, in which its state is kept.
+
+Each vertex of the JobGraph becomes one vertex for each subtask, each data set one partition for
+each subtask of its producer. Channels are never kept one by one: an edge is its wiring.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from flinknet.core.producer.key_groups import default_max_parallelism
+from flinknet.core.producer.partition_type import ResultPartitionType
+from flinknet.core.wire.ids import (
+    ExecutionAttemptID,
+    ExecutionGraphID,
+    ExecutionVertexID,
+    IntermediateDataSetID,
+    IntermediateResultPartitionID,
+    JobVertexID,
+    ResultPartitionID,
+)
+from flinknet.errors import ConfigError
+
+from .execution import Execution, ExecutionAttempts, ExecutionState, aggregate_state
+from .job_graph import IntermediateDataSet, JobEdge, JobGraph, JobVertex
+from .wiring import Wiring
+
+EMPTY_JSON_PLAN = "{}"
+
+
+class ExecutionVertex:
+    """One subtask (Flink: ExecutionVertex)."""
+
+    def __init__(self, job_vertex: ExecutionJobVertex, subtask_index: int) -> None:
+        self.job_vertex = job_vertex
+        self.subtask_index = subtask_index
+        self.id = ExecutionVertexID(job_vertex.id, subtask_index)
+        graph = job_vertex.graph
+        self.attempts = ExecutionAttempts(graph.id, self.id, graph.attempts_history_size)
+
+    @property
+    def name(self) -> str:
+        """Name of the task, with its number among its like."""
+        vertex = self.job_vertex
+        return f"{vertex.name} ({self.subtask_index + 1}/{vertex.parallelism})"
+
+    @property
+    def current(self) -> Execution:
+        """The attempt that counts."""
+        return self.attempts.current
+
+    @property
+    def state(self) -> ExecutionState:
+        """State of the attempt that counts."""
+        return self.attempts.current.state
+
+
+@dataclass(slots=True, eq=False)
+class IntermediateResultPartition:
+    """What one subtask writes for a data set, whichever attempt it is (Flink:
+    IntermediateResultPartition).
+    """
+
+    result: IntermediateResult
+    producer: ExecutionVertex
+    is_released: bool = False
+
+    @property
+    def id(self) -> IntermediateResultPartitionID:
+        """Its id; with that of the attempt it makes the id on the wire."""
+        return IntermediateResultPartitionID(self.result.id, self.producer.subtask_index)
+
+    @property
+    def result_partition_id(self) -> ResultPartitionID:
+        """Its id on the wire, for the attempt that counts."""
+        return ResultPartitionID(self.id, self.producer.current.attempt_id)
+
+    @property
+    def subpartitions(self) -> int:
+        """How many it has: as many as it has consumers along one edge."""
+        return self.result.edges[0].wiring.subpartitions(self.producer.subtask_index)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionEdge:
+    """One channel: a partition and the subtask that reads one of its subpartitions (Flink until
+    1.12: ExecutionEdge).
+    """
+
+    source: IntermediateResultPartition
+    target: ExecutionVertex
+    subpartition: int
+
+
+@dataclass(slots=True, eq=False)
+class ConnectedEdge:
+    """All channels of a job edge."""
+
+    job_edge: JobEdge
+    result: IntermediateResult
+    target: ExecutionJobVertex
+    wiring: Wiring
+
+    def execution_edges(self) -> Iterator[ExecutionEdge]:
+        """The channels one by one, by producer."""
+        for producer, consumer, subpartition in self.wiring:
+            yield ExecutionEdge(
+                self.result.partitions[producer], self.target.task_vertices[consumer], subpartition
+            )
+
+
+class IntermediateResult:
+    """What all subtasks of a vertex write for a data set (Flink: IntermediateResult)."""
+
+    def __init__(self, data_set: IntermediateDataSet, producer: ExecutionJobVertex) -> None:
+        self.id: IntermediateDataSetID = data_set.id
+        self.data_set = data_set
+        self.producer = producer
+        self.partition_type: ResultPartitionType = data_set.partition_type
+        self.partitions = [
+            IntermediateResultPartition(self, vertex) for vertex in producer.task_vertices
+        ]
+        self.edges: list[ConnectedEdge] = []
+
+    def register_consumer(self, edge: ConnectedEdge) -> None:
+        """Note one that reads it. Raises: ConfigError for a second one of a pipelined result."""
+        if self.edges and not self.partition_type.is_reconsumable:
+            raise ConfigError(
+                f"{self.producer.name}: a {self.partition_type.label} result has one consumer;"
+                f" {self.edges[0].target.name} and {edge.target.name} both read it"
+            )
+        self.edges.append(edge)
+
+
+class ExecutionJobVertex:
+    """A vertex with its subtasks (Flink: ExecutionJobVertex).
+
+    Raises: ConfigError when its parallelism is above its maximum.
+    """
+
+    def __init__(self, job_vertex: JobVertex, graph: ExecutionGraph) -> None:
+        self.job_vertex = job_vertex
+        self.graph = graph
+        self.id: JobVertexID = job_vertex.id
+        self.name = job_vertex.name
+        self.parallelism = 1 if job_vertex.parallelism == -1 else job_vertex.parallelism
+        maximum = job_vertex.max_parallelism
+        if maximum == -1:
+            maximum = default_max_parallelism(self.parallelism)
+        self.max_parallelism = maximum
+        if self.parallelism > self.max_parallelism:
+            raise ConfigError(
+                f"{self.name}: parallelism {self.parallelism} is above its max parallelism"
+                f" {self.max_parallelism}; lower the one or raise the other"
+            )
+        self.task_vertices = [ExecutionVertex(self, index) for index in range(self.parallelism)]
+        self.results = [IntermediateResult(each, self) for each in job_vertex.results]
+        self.inputs: list[ConnectedEdge] = []
+
+    @property
+    def state(self) -> ExecutionState:
+        """State of the whole, from those of its subtasks."""
+        return aggregate_state(each.state for each in self.task_vertices)
+
+    def connect_to_predecessors(
+        self, results: dict[IntermediateDataSetID, IntermediateResult]
+    ) -> None:
+        """Join the subtasks to what they read.
+
+        Raises: ConfigError when a data set is not there (yet).
+        """
+        for edge in self.job_vertex.inputs:
+            result = results.get(edge.source.id)
+            if result is None:
+                raise ConfigError(
+                    f"{self.name}: it reads data set {edge.source.id}, which no vertex before it"
+                    " writes; attach vertices in topological order"
+                )
+            wiring = Wiring(edge.pattern, result.producer.parallelism, self.parallelism)
+            connected = ConnectedEdge(edge, result, self, wiring)
+            result.register_consumer(connected)
+            self.inputs.append(connected)
+
+
+class ExecutionGraph:
+    """The parallel form of a job (Flink: DefaultExecutionGraph).
+
+    Attributes:
+        id: of this run.
+        vertices: in topological order.
+        results: by the id of their data set.
+        json_plan: for display.
+        total_vertices: number of subtasks of all vertices.
+    """
+
+    def __init__(self, job: JobGraph, graph_id: ExecutionGraphID) -> None:
+        self.job = job
+        self.id = graph_id
+        self.attempts_history_size = job.config.attempts_history_size
+        self.vertices: dict[JobVertexID, ExecutionJobVertex] = {}
+        self.results: dict[IntermediateDataSetID, IntermediateResult] = {}
+        self.json_plan = EMPTY_JSON_PLAN
+        self.total_vertices = 0
+
+    @property
+    def edges(self) -> list[ConnectedEdge]:
+        """The edges of all vertices, by those that read."""
+        return [edge for vertex in self.vertices.values() for edge in vertex.inputs]
+
+    @property
+    def channels(self) -> int:
+        """Number of channels of all edges."""
+        return sum(edge.wiring.channels for edge in self.edges)
+
+    def attach(self, vertices: Sequence[JobVertex]) -> None:
+        """Add vertices, which stand behind all that they read.
+
+        Raises: ConfigError for ids that are there already, for what is read before it is written,
+            and for a parallelism above its maximum.
+        """
+        for job_vertex in vertices:
+            if job_vertex.id in self.vertices:
+                raise ConfigError(
+                    f"{job_vertex.name} and {self.vertices[job_vertex.id].name} have the same"
+                    f" vertex id {job_vertex.id}"
+                )
+            vertex = ExecutionJobVertex(job_vertex, self)
+            vertex.connect_to_predecessors(self.results)
+            self.vertices[vertex.id] = vertex
+            for result in vertex.results:
+                if result.id in self.results:
+                    raise ConfigError(
+                        f"{vertex.name} and {self.results[result.id].producer.name} write the same"
+                        f" data set {result.id}"
+                    )
+                self.results[result.id] = result
+            self.total_vertices += vertex.parallelism
+
+    def subtasks(self) -> Iterator[ExecutionVertex]:
+        """All subtasks, by vertex."""
+        for vertex in self.vertices.values():
+            yield from vertex.task_vertices
+
+    def subtask(self, vertex_id: ExecutionVertexID) -> ExecutionVertex:
+        """The subtask of an id."""
+        return self.vertices[vertex_id.job_vertex_id].task_vertices[vertex_id.subtask_index]
+
+    def update_state(self, attempt_id: ExecutionAttemptID, state: ExecutionState) -> bool:
+        """Take what a TaskManager says of an attempt.
+
+        Returns: whether it counted; messages of attempts that are over are ignored.
+        """
+        current = self.subtask(attempt_id.execution_vertex_id).current
+        if current.attempt_id != attempt_id or current.state.is_terminal:
+            return False
+        current.switch_to(state)
+        return True
+
+    def release(self, partitions: Sequence[IntermediateResultPartition]) -> None:
+        """Let go of partitions that nobody needs."""
+        for partition in partitions:
+            partition.is_released = True
+
+    def available_partitions(self) -> list[IntermediateResultPartition]:
+        """Partitions that were not released."""
+        return [
+            partition
+            for result in self.results.values()
+            for partition in result.partitions
+            if not partition.is_released
+        ]
+
+    def __str__(self) -> str:
+        from .tree import execution_tree
+
+        return execution_tree(self)
+
+
+def execution_graph_of(
+    job: JobGraph,
+    run: str = "",
+    *,
+    json_plan: Callable[[JobGraph], str] = JobGraph.json_plan,
+    warn: Callable[[str], None] = lambda text: None,
+) -> ExecutionGraph:
+    """The ExecutionGraph of a job, as the JobManager builds it (Flink:
+    DefaultExecutionGraphBuilder).
+
+    Args:
+        run: tells runs of one job apart; ids follow from it.
+        json_plan: makes the plan for display; if it fails, the plan is empty and the job goes on.
+        warn: is told why.
+
+    Raises: ConfigError for a vertex without an invokable class, whose master hook fails, or that
+        cannot be attached.
+    """
+    seed = " ".join(["flinknet", run, job.name, *map(str, job.vertices)])
+    graph = ExecutionGraph(job, ExecutionGraphID(hashlib.sha256(seed.encode()).digest()[:16]))
+    try:
+        graph.json_plan = json_plan(job)
+    except Exception as error:
+        warn(f"the job has no plan for display: {error}")
+    for vertex in job.vertices.values():
+        if not vertex.invokable:
+            raise ConfigError(f"{vertex.name}: the vertex has no invokable class")
+        for hook in vertex.master_hooks:
+            try:
+                hook(vertex)
+            except Exception as error:
+                raise ConfigError(
+                    f"{vertex.name}: it cannot be initialized on the master: {error}"
+                ) from error
+    graph.attach(job.sorted_vertices())
+    return graph

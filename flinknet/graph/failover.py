@@ -1,0 +1,160 @@
+"""Pipelined regions: what is deployed together, restarts together, and when results may go.
+
+Subtasks joined by channels that must be pipelined are one region.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flinknet.core.wire.ids import ExecutionVertexID
+
+from .execution_graph import (
+    ConnectedEdge,
+    ExecutionGraph,
+    ExecutionVertex,
+    IntermediateResultPartition,
+)
+
+
+@dataclass(slots=True, eq=False)
+class PipelinedRegion:
+    """Subtasks that run together or not at all (Flink: SchedulingPipelinedRegion)."""
+
+    index: int
+    subtasks: list[ExecutionVertex]
+
+
+class SchedulingTopology:
+    """The regions of a graph (Flink: DefaultExecutionTopology)."""
+
+    def __init__(self, graph: ExecutionGraph) -> None:
+        self.graph = graph
+        self.regions: list[PipelinedRegion] = []
+        self._region_of: dict[ExecutionVertexID, PipelinedRegion] = {}
+        for members in _joined(graph):
+            region = PipelinedRegion(len(self.regions), members)
+            self.regions.append(region)
+            self._region_of.update((each.id, region) for each in members)
+
+    def region_of(self, subtask: ExecutionVertex) -> PipelinedRegion:
+        """The region of a subtask."""
+        return self._region_of[subtask.id]
+
+    def consumed_partitions(self, region: PipelinedRegion) -> list[IntermediateResultPartition]:
+        """Partitions that a region reads from others."""
+        found = []
+        for subtask in region.subtasks:
+            for edge in subtask.job_vertex.inputs:
+                for producer in edge.wiring.partitions_of(subtask.subtask_index):
+                    partition = edge.result.partitions[producer]
+                    if self.region_of(partition.producer) is not region:
+                        found.append(partition)
+        return list(dict.fromkeys(found))
+
+    def consumer_regions(self, region: PipelinedRegion) -> list[PipelinedRegion]:
+        """Regions that read what a region writes."""
+        found = []
+        for subtask in region.subtasks:
+            for result in subtask.job_vertex.results:
+                for edge in result.edges:
+                    found += self.readers_of(edge, subtask.subtask_index)
+        return list(dict.fromkeys(each for each in found if each is not region))
+
+    def readers_of(self, edge: ConnectedEdge, producer: int) -> list[PipelinedRegion]:
+        """Regions that read the partition of a producer along an edge."""
+        return [
+            self.region_of(edge.target.task_vertices[each])
+            for each in edge.wiring.consumers_of(producer)
+        ]
+
+
+def subtasks_to_restart(
+    topology: SchedulingTopology, failed: ExecutionVertex
+) -> list[ExecutionVertex]:
+    """What restarts when a subtask fails (Flink: RestartPipelinedRegionFailoverStrategy).
+
+    Its region; regions that must write again what one of these reads and is gone; and regions that
+    read what any of these writes.
+    """
+    chosen: dict[PipelinedRegion, None] = {}
+    waiting = deque([topology.region_of(failed)])
+    while waiting:
+        region = waiting.popleft()
+        if region in chosen:
+            continue
+        chosen[region] = None
+        waiting += [
+            topology.region_of(partition.producer)
+            for partition in topology.consumed_partitions(region)
+            if partition.is_released
+        ]
+        waiting += topology.consumer_regions(region)
+    return [each for region in chosen for each in region.subtasks]
+
+
+def restart(topology: SchedulingTopology, failed: ExecutionVertex) -> list[ExecutionVertex]:
+    """Begin new attempts at what restarts when a subtask fails, all of which must have ended.
+
+    Returns: the subtasks.
+    """
+    subtasks = subtasks_to_restart(topology, failed)
+    for subtask in subtasks:
+        subtask.attempts.reset_for_new_execution()
+        for result in subtask.job_vertex.results:
+            result.partitions[subtask.subtask_index].is_released = False
+    return subtasks
+
+
+def releasable_partitions(
+    topology: SchedulingTopology, finished: Iterable[PipelinedRegion]
+) -> list[IntermediateResultPartition]:
+    """Partitions whose readers have all finished (Flink: RegionPartitionGroupReleaseStrategy)."""
+    done = set(finished)
+    return [
+        partition
+        for result in topology.graph.results.values()
+        if not result.partition_type.must_be_pipelined_consumed and result.edges
+        for partition in result.partitions
+        if not partition.is_released
+        and all(
+            region in done
+            for edge in result.edges
+            for region in topology.readers_of(edge, partition.producer.subtask_index)
+        )
+    ]
+
+
+def _joined(graph: ExecutionGraph) -> list[list[ExecutionVertex]]:
+    """Subtasks by region, in the order of the graph."""
+    parent: dict[ExecutionVertexID, ExecutionVertexID] = {}
+
+    def root(vertex_id: ExecutionVertexID) -> ExecutionVertexID:
+        while parent[vertex_id] != vertex_id:
+            parent[vertex_id] = parent[parent[vertex_id]]
+            vertex_id = parent[vertex_id]
+        return vertex_id
+
+    for subtask in graph.subtasks():
+        parent[subtask.id] = subtask.id
+    for edge in graph.edges:
+        if not edge.result.partition_type.must_be_pipelined_consumed:
+            continue
+        producers, consumers = edge.result.producer.task_vertices, edge.target.task_vertices
+        for one, other in _spanning(edge):
+            parent[root(consumers[other].id)] = root(producers[one].id)
+    members: dict[ExecutionVertexID, list[ExecutionVertex]] = {}
+    for subtask in graph.subtasks():
+        members.setdefault(root(subtask.id), []).append(subtask)
+    return list(members.values())
+
+
+def _spanning(edge: ConnectedEdge) -> Iterable[tuple[int, int]]:
+    """Channels enough to join all that an edge joins."""
+    wiring = edge.wiring
+    if not wiring.is_all_to_all:
+        return ((producer, consumer) for producer, consumer, _ in wiring)
+    first = [(0, consumer) for consumer in range(wiring.consumers)]
+    return first + [(producer, 0) for producer in range(1, wiring.producers)]

@@ -1,0 +1,90 @@
+"""What Flink's keys say about a job as a whole, before its program changes any of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from flinknet.config import NetworkConfig
+from flinknet.options import find_option, network_config
+from flinknet.options.values import parse_value
+from flinknet.results import Warning
+
+ACTED_ON_KEYS = {
+    "parallelism.default": "parallelism",
+    "pipeline.max-parallelism": "max_parallelism",
+    "pipeline.operator-chaining.enabled": "is_chaining_enabled",
+    "pipeline.operator-chaining.chain-operators-with-different-max-parallelism": (
+        "chains_different_max_parallelism"
+    ),
+    "pipeline.auto-generate-uids": "generates_uids",
+    "pipeline.vertex-name-include-index-prefix": "has_vertex_index_prefix",
+    "pipeline.vertex-description-mode": "vertex_description_mode",
+    "execution.runtime-mode": "runtime_mode",
+    "execution.batch-shuffle-mode": "batch_shuffle_mode",
+    "jobmanager.execution.attempts-history-size": "attempts_history_size",
+    "taskmanager.numberOfTaskSlots": "task_slots",
+    "taskmanager.load-balance.mode": "load_balance_mode",
+    "taskmanager.network.sort-shuffle.min-buffers": "sort_shuffle_min_buffers",
+}
+"""Key that the graphs act on -> field of JobConfig, besides those of NetworkConfig."""
+
+
+@dataclass(slots=True)
+class JobConfig:
+    """Settings of a job; its program may change them (Flink: ExecutionConfig, CheckpointConfig).
+
+    Attributes:
+        max_parallelism: key groups; None: from the parallelism of each operator.
+        has_unaligned_checkpoints: whether checkpoints may overtake records.
+        forces_unaligned_checkpoints: also where records in flight cannot be redistributed.
+    """
+
+    parallelism: int = 1
+    max_parallelism: int | None = None
+    is_chaining_enabled: bool = True
+    chains_different_max_parallelism: bool = True
+    generates_uids: bool = True
+    has_vertex_index_prefix: bool = False
+    vertex_description_mode: str = "TREE"
+    runtime_mode: str = "STREAMING"
+    batch_shuffle_mode: str = "ALL_EXCHANGES_BLOCKING"
+    attempts_history_size: int = 16
+    task_slots: int = 1
+    load_balance_mode: str = "NONE"
+    sort_shuffle_min_buffers: int = 512
+    buffer_timeout_ns: int = 100_000_000
+    checkpoint_interval_ns: int | None = None
+    checkpoint_mode: str = "EXACTLY_ONCE"
+    has_unaligned_checkpoints: bool = False
+    forces_unaligned_checkpoints: bool = False
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+
+
+def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[Warning, ...]]:
+    """The meaning of Flink's keys for a job, and what to know about them.
+
+    Raises: ConfigError for a value that Flink would refuse.
+    """
+    network, warnings = network_config(settings)
+    values: dict[str, Any] = {
+        "network": network,
+        "buffer_timeout_ns": network.buffer_timeout_ns,
+        "checkpoint_interval_ns": network.checkpoint_interval_ns,
+        "checkpoint_mode": network.checkpoint_mode,
+        "has_unaligned_checkpoints": network.unaligned_checkpoints,
+        "forces_unaligned_checkpoints": network.forced_unaligned_checkpoints,
+    }
+    for key, name in ACTED_ON_KEYS.items():
+        if key in settings:
+            values[name] = parse_value(find_option(key), settings[key])
+    if values.get("max_parallelism") == -1:
+        values["max_parallelism"] = None
+    acted_on = tuple(f"{key}:" for key in ACTED_ON_KEYS)
+    doubts = tuple(
+        each
+        for each in warnings
+        if not (each.code == "option-not-acted-on" and each.text.startswith(acted_on))
+    )
+    return JobConfig(**values), doubts

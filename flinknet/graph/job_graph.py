@@ -1,0 +1,225 @@
+"""JobGraph: what is submitted. Operators are chained into vertices; between them lie data sets.
+
+Streaming and batch programs end in the same classes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from flinknet.core.producer.partition_type import ResultPartitionType
+from flinknet.core.wire.ids import IntermediateDataSetID, JobVertexID
+from flinknet.errors import ConfigError
+
+from .job_config import JobConfig
+from .operators import OperatorFactory
+from .resources import UNKNOWN, ResourceSpec
+from .stream_config import StreamConfig
+from .wiring import DistributionPattern
+
+
+@dataclass(slots=True, eq=False)
+class SlotSharingGroup:
+    """Vertices whose subtasks may share slots (Flink: SlotSharingGroup)."""
+
+    name: str
+    vertices: list[JobVertex] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class CoLocationGroup:
+    """Vertices whose subtasks of one number must share a slot (Flink: CoLocationGroup)."""
+
+    key: str
+    vertices: list[JobVertex] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class JobEdge:
+    """A data set and a vertex that reads it (Flink: JobEdge).
+
+    Attributes:
+        ship_strategy: name of the partitioner.
+    """
+
+    source: IntermediateDataSet
+    target: JobVertex
+    pattern: DistributionPattern
+    ship_strategy: str
+    is_broadcast: bool
+    is_forward: bool
+    stream_edge_id: str
+
+
+@dataclass(slots=True, eq=False)
+class IntermediateDataSet:
+    """What a vertex writes (Flink: IntermediateDataSet)."""
+
+    id: IntermediateDataSetID
+    producer: JobVertex
+    partition_type: ResultPartitionType
+    pattern: DistributionPattern | None = None
+    consumers: list[JobEdge] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class JobVertex:
+    """A chain of operators that run in one task (Flink: JobVertex).
+
+    Attributes:
+        operator_ids: of the chain, those of older programs that the user named beside them.
+        parallelism: -1: to be decided.
+        max_parallelism: key groups; -1: from the parallelism.
+        invokable: class of its task.
+        inputs, results: edges and data sets, in order.
+        master_hooks: called once with the vertex when the job is submitted.
+    """
+
+    id: JobVertexID
+    name: str
+    parallelism: int
+    max_parallelism: int = -1
+    invokable: str | None = None
+    config: StreamConfig | None = None
+    operator_names: tuple[str, ...] = ()
+    operator_ids: tuple[tuple[str, str | None], ...] = ()
+    description: str = ""
+    min_resources: ResourceSpec = UNKNOWN
+    preferred_resources: ResourceSpec = UNKNOWN
+    slot_sharing_group: SlotSharingGroup | None = None
+    co_location_group: CoLocationGroup | None = None
+    inputs: list[JobEdge] = field(default_factory=list)
+    results: list[IntermediateDataSet] = field(default_factory=list)
+    master_hooks: list[Callable[[JobVertex], None]] = field(default_factory=list)
+
+    def connect_to(
+        self,
+        producer: JobVertex,
+        data_set_id: IntermediateDataSetID,
+        pattern: DistributionPattern,
+        partition_type: ResultPartitionType,
+        ship_strategy: str = "",
+        *,
+        is_broadcast: bool = False,
+        is_forward: bool = False,
+        stream_edge_id: str = "",
+    ) -> JobEdge:
+        """Read what another vertex writes; a data set that it has already is read by one more
+        (Flink: JobVertex.connectNewDataSetAsInput).
+        """
+        data_set = next((each for each in producer.results if each.id == data_set_id), None)
+        if data_set is None:
+            data_set = IntermediateDataSet(data_set_id, producer, partition_type)
+            producer.results.append(data_set)
+        edge = JobEdge(
+            data_set, self, pattern, ship_strategy, is_broadcast, is_forward, stream_edge_id
+        )
+        if data_set.pattern not in (None, pattern):
+            raise ConfigError(f"{producer.name}: a data set has one distribution pattern for all")
+        data_set.pattern = pattern
+        data_set.consumers.append(edge)
+        self.inputs.append(edge)
+        return edge
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class JobGraph:
+    """Vertices and the data sets between them (Flink: JobGraph).
+
+    Attributes:
+        is_batch: of which type the job is.
+        schedule: what is deployed together.
+        vertices: in the order in which they were made: what reads before what writes.
+        steps: what was done to build it, in order.
+        factories: operator id -> what makes the operator; found again by running the program.
+        checkpoints: settings, empty where none are drawn.
+        execution_config: settings that every task gets.
+    """
+
+    def __init__(self, name: str, config: JobConfig, *, is_batch: bool) -> None:
+        self.name = name
+        self.config = config
+        self.is_batch = is_batch
+        self.schedule = ""
+        self.vertices: dict[JobVertexID, JobVertex] = {}
+        self.steps: list[str] = []
+        self.factories: dict[str, OperatorFactory] = {}
+        self.checkpoints: Mapping[str, Any] = {}
+        self.artifacts: Mapping[str, str] = {}
+        self.execution_config: Mapping[str, Any] = {}
+
+    @property
+    def edges(self) -> list[JobEdge]:
+        """All edges, by the vertices that read, sources first."""
+        return [edge for vertex in self.sorted_vertices() for edge in vertex.inputs]
+
+    def add_vertex(self, vertex: JobVertex) -> None:
+        """Add a vertex. Raises: ConfigError when there is one with its id."""
+        if vertex.id in self.vertices:
+            other = self.vertices[vertex.id].name
+            raise ConfigError(f"{vertex.name} and {other} have the same vertex id {vertex.id}")
+        self.vertices[vertex.id] = vertex
+
+    def sorted_vertices(self) -> list[JobVertex]:
+        """Vertices, each behind all that it reads: sources in the order of the graph, then depth
+        first what reads them.
+
+        Raises: ConfigError when the graph has a cycle, or reads what nobody writes.
+        """
+        known = {id(each) for each in self.vertices.values()}
+        ordered = [each for each in self.vertices.values() if not each.inputs]
+        placed = {id(each) for each in ordered}
+        at = 0
+
+        def append_ready(vertex: JobVertex) -> None:
+            for data_set in vertex.results:
+                for edge in data_set.consumers:
+                    target = edge.target
+                    producers = {id(each.source.producer) for each in target.inputs}
+                    if id(target) in known - placed and producers <= placed:
+                        placed.add(id(target))
+                        ordered.append(target)
+                        append_ready(target)
+
+        while at < len(ordered):
+            append_ready(ordered[at])
+            at += 1
+        if len(ordered) < len(self.vertices):
+            rest = [each.name for each in self.vertices.values() if id(each) not in placed]
+            raise ConfigError(
+                f"the job graph has a cycle, with {', '.join(rest)} in it or behind it"
+            )
+        return ordered
+
+    def json_plan(self) -> str:
+        """The vertices and what joins them, for display (Flink: JsonPlanGenerator)."""
+        nodes = [
+            {
+                "id": str(vertex.id),
+                "parallelism": vertex.parallelism,
+                "description": vertex.name,
+                "inputs": [
+                    {
+                        "num": number,
+                        "id": str(edge.source.producer.id),
+                        "ship_strategy": edge.ship_strategy,
+                        "exchange": edge.source.partition_type.name.lower(),
+                    }
+                    for number, edge in enumerate(vertex.inputs)
+                ],
+            }
+            for vertex in self.sorted_vertices()
+        ]
+        return json.dumps(
+            {"name": self.name, "type": "BATCH" if self.is_batch else "STREAMING", "nodes": nodes}
+        )
+
+    def __str__(self) -> str:
+        from .tree import job_tree
+
+        return job_tree(self)

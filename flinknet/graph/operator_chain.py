@@ -1,0 +1,141 @@
+"""OperatorChain: the operators of one task, joined by plain calls (Flink: OperatorChain)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from flinknet.errors import ConfigError
+
+from .operators import OperatorFactory, Output, OutputTag, StreamOperator
+from .stream_config import StreamConfig
+
+Emit = Callable[[Any], None]
+
+
+class OperatorChain:
+    """Built from the configuration of a vertex; records go from operator to operator without being
+    serialised, and leave through one writer for each output of the vertex.
+    """
+
+    def __init__(
+        self,
+        config: StreamConfig,
+        factories: Mapping[str, OperatorFactory],
+        writers: Mapping[str, Emit],
+    ) -> None:
+        """Build the chain, its end first.
+
+        Args:
+            config: of the head.
+            factories: operator id -> what makes it.
+            writers: edge id -> what takes the records that leave there.
+
+        Raises: ConfigError when an operator of the configuration is not in the program.
+        """
+        self.config = config
+        self._configs = {config.operator_id: config, **config.chained}
+        if missing := self._configs.keys() - factories.keys():
+            names = sorted(self._configs[each].operator_name for each in missing)
+            raise ConfigError(
+                f"the program has no operator {names[0]} as the job was deployed with; it has"
+                " changed since, or does not build the same graph twice"
+            )
+        self.operators: dict[str, StreamOperator] = {
+            each.operator_id: factories[each.operator_id].create() for each in self._in_order()
+        }
+        self._writers = writers
+        self._outputs: dict[str, _ChainingOutput] = {}
+        for each in reversed(list(self._in_order())):
+            self._outputs[each.operator_id] = self._output_of(each)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the operators, from the head on."""
+        return [each.operator_name for each in self._in_order()]
+
+    def open(self) -> None:
+        """Open the operators, the last one first, so that each finds those behind it open."""
+        for operator in reversed(self.operators.values()):
+            operator.open()
+
+    def process(self, value: Any, operator_id: str | None = None, input_number: int = 0) -> None:
+        """Hand a record to an operator, by default the head."""
+        chosen = operator_id or self.config.operator_id
+        self.operators[chosen].process(value, self._outputs[chosen], input_number)
+
+    def process_batch(
+        self, values: Sequence[Any], operator_id: str | None = None, input_number: int = 0
+    ) -> None:
+        """Hand several records to an operator, in order, by default to the head."""
+        chosen = operator_id or self.config.operator_id
+        self.operators[chosen].process_batch(values, self._outputs[chosen], input_number)
+
+    def emit(self, value: Any) -> None:
+        """Let a record leave the head as if it had made it: what a source does."""
+        self._outputs[self.config.operator_id].collect(value)
+
+    def emit_batch(self, values: Sequence[Any]) -> None:
+        """Let several records leave the head."""
+        self._outputs[self.config.operator_id].collect_batch(values)
+
+    def finish(self) -> None:
+        """Let every operator tell what it kept, the first one first."""
+        for operator_id, operator in self.operators.items():
+            operator.finish(self._outputs[operator_id])
+
+    def close(self) -> None:
+        """Close every operator, whatever the others do."""
+        with ExitStack() as closing:
+            for operator in reversed(self.operators.values()):
+                closing.callback(operator.close)
+
+    def _in_order(self) -> Iterator[StreamConfig]:
+        return iter(sorted(self._configs.values(), key=lambda each: each.chain_index))
+
+    def _output_of(self, config: StreamConfig) -> _ChainingOutput:
+        targets: list[tuple[str | None, Output | None, Any, int]] = []
+        for chained in config.chained_outputs:
+            target = self.operators[chained.operator_id]
+            output = self._outputs[chained.operator_id]
+            targets.append((chained.output_tag, output, target, chained.input_number))
+        for leaving in self.config.outputs:
+            if leaving.operator_id == config.operator_id:
+                targets.append((leaving.output_tag, None, self._writers[leaving.edge_id], 0))
+        return _ChainingOutput(targets)
+
+
+class _ChainingOutput:
+    """What an operator writes to: operators behind it, and writers (Flink: ChainingOutput,
+    BroadcastingOutputCollector).
+    """
+
+    def __init__(self, targets: list[tuple[str | None, Output | None, Any, int]]) -> None:
+        self._main = [each[1:] for each in targets if each[0] is None]
+        self._sides: dict[str, list[tuple[Output | None, Any, int]]] = {}
+        for tag, *target in targets:
+            if tag is not None:
+                self._sides.setdefault(tag, []).append(tuple(target))
+
+    def collect(self, value: Any) -> None:
+        self._put(self._main, value)
+
+    def collect_batch(self, values: Sequence[Any]) -> None:
+        for output, target, input_number in self._main:
+            if output is None:
+                for value in values:
+                    target(value)
+            else:
+                target.process_batch(values, output, input_number)
+
+    def collect_side(self, tag: OutputTag, value: Any) -> None:
+        self._put(self._sides.get(tag.id, ()), value)
+
+    @staticmethod
+    def _put(targets: Sequence[tuple[Output | None, Any, int]], value: Any) -> None:
+        for output, target, input_number in targets:
+            if output is None:
+                target(value)
+            else:
+                target.process(value, output, input_number)

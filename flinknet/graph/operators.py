@@ -1,0 +1,285 @@
+"""Operators: what happens to a record in a task.
+
+    StreamOperator                         open, process, finish, close
+    ├── StreamProject                      picks fields; needs no function of the user
+    └── UserFunctionOperator               calls a function of the user
+        ├── StreamMap  StreamFilter  StreamFlatMap
+        ├── ProcessOperator                may write side outputs
+        ├── StreamGroupedReduce            a running result for each key
+        │   └── BatchGroupedReduce         the last result of each key, at the end
+        ├── CoMap  MultipleInputOperator   several inputs
+        ├── StreamSource                   a source that pushes (legacy)
+        ├── SourceOperator                 a source that is asked for records
+        └── StreamSink
+
+An operator belongs to one subtask and is used by one task at a time. It hands results to an
+`Output`; operators of one chain are each other's outputs, so that a record passes by plain calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+import numpy as np
+
+from .endpoints import Sink, Source
+
+
+class ChainingStrategy(Enum):
+    """Whether an operator may stand behind another in one task (Flink: ChainingStrategy)."""
+
+    ALWAYS = "always"
+    NEVER = "never"
+    HEAD = "head"  # others may follow it, it follows none
+    HEAD_WITH_SOURCES = "head with sources"  # as HEAD, and swallows the sources it reads
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTag:
+    """Name and type of a side output (Flink: OutputTag)."""
+
+    id: str
+    output_type: Any = object
+
+    def __str__(self) -> str:
+        return self.id
+
+
+class Output(Protocol):
+    """Where an operator puts its results (Flink: Output)."""
+
+    def collect(self, value: Any) -> None:
+        """Take a record."""
+
+    def collect_batch(self, values: Sequence[Any]) -> None:
+        """Take several records, in order."""
+
+    def collect_side(self, tag: OutputTag, value: Any) -> None:
+        """Take a record of a side output."""
+
+
+class StreamOperator:
+    """What all operators have (Flink: AbstractStreamOperator)."""
+
+    chaining_strategy = ChainingStrategy.ALWAYS
+    is_yielding = False
+    """Whether it gives its thread away while it waits (Flink: YieldingOperatorFactory)."""
+
+    def open(self) -> None:
+        """Called once, before the first record."""
+
+    def process(self, value: Any, output: Output, input_number: int = 0) -> None:
+        """Take one record of an input; inputs of operators that have several count from 1."""
+        raise NotImplementedError
+
+    def process_batch(self, values: Sequence[Any], output: Output, input_number: int = 0) -> None:
+        """Take several records, in order."""
+        for value in values:
+            self.process(value, output, input_number)
+
+    def finish(self, output: Output) -> None:
+        """Called once, after the last record."""
+
+    def close(self) -> None:
+        """Called once, at the very end, whatever happened."""
+
+
+class StreamProject(StreamOperator):
+    """Fields of a tuple, in a given order (Flink: StreamProject)."""
+
+    def __init__(self, fields: Sequence[int]) -> None:
+        self.fields = tuple(fields)
+
+    def process(self, value: Any, output: Output, input_number: int = 0) -> None:
+        output.collect(tuple(value[field] for field in self.fields))
+
+
+class UserFunctionOperator(StreamOperator):
+    """An operator that calls a function of the user (Flink: AbstractUdfStreamOperator).
+
+    A function that has methods `open` and `close` is opened and closed with its operator (Flink:
+    RichFunction). One that is `batched` takes and returns numpy arrays of records.
+    """
+
+    def __init__(self, function: Any, *, batched: bool = False) -> None:
+        self.function = function
+        self.batched = batched
+
+    def open(self) -> None:
+        _call_if_there(self.function, "open")
+
+    def close(self) -> None:
+        _call_if_there(self.function, "close")
+
+    def process(self, value: Any, output: Output, input_number: int = 0) -> None:
+        if self.batched:
+            self.process_batch([value], output, input_number)
+        else:
+            self._process_one(value, output)
+
+    def process_batch(self, values: Sequence[Any], output: Output, input_number: int = 0) -> None:
+        if self.batched:
+            self._process_array(np.asarray(values), output)
+        else:
+            super().process_batch(values, output, input_number)
+
+    def _process_one(self, value: Any, output: Output) -> None:
+        raise NotImplementedError
+
+    def _process_array(self, values: Any, output: Output) -> None:
+        output.collect_batch(self.function(values))
+
+
+class StreamMap(UserFunctionOperator):
+    """One record for each (Flink: StreamMap)."""
+
+    def _process_one(self, value: Any, output: Output) -> None:
+        output.collect(self.function(value))
+
+
+class StreamFilter(UserFunctionOperator):
+    """The records that a function holds true, batched: an array of booleans (Flink: StreamFilter)."""
+
+    def _process_one(self, value: Any, output: Output) -> None:
+        if self.function(value):
+            output.collect(value)
+
+    def _process_array(self, values: Any, output: Output) -> None:
+        output.collect_batch(values[self.function(values)])
+
+
+class StreamFlatMap(UserFunctionOperator):
+    """Any number of records for each (Flink: StreamFlatMap)."""
+
+    def _process_one(self, value: Any, output: Output) -> None:
+        for result in self.function(value):
+            output.collect(result)
+
+
+class ProcessOperator(UserFunctionOperator):
+    """Any number of records for each, and records of side outputs: the function takes a record and
+    the output (Flink: ProcessOperator).
+    """
+
+    def _process_one(self, value: Any, output: Output) -> None:
+        self.function(value, output)
+
+
+class StreamGroupedReduce(UserFunctionOperator):
+    """The records of each key so far in one, told with each record (Flink: StreamGroupedReduce)."""
+
+    def __init__(self, function: Any, key_selector: Callable[[Any], Any]) -> None:
+        super().__init__(function)
+        self.key_selector = key_selector
+        self.results: dict[Any, Any] = {}
+
+    def _process_one(self, value: Any, output: Output) -> None:
+        output.collect(self._reduced(value))
+
+    def _reduced(self, value: Any) -> Any:
+        key = self.key_selector(value)
+        known = key in self.results
+        self.results[key] = self.function(self.results[key], value) if known else value
+        return self.results[key]
+
+
+class BatchGroupedReduce(StreamGroupedReduce):
+    """The records of each key in one, told when there are no more (Flink:
+    BatchGroupedReduceOperator).
+    """
+
+    def _process_one(self, value: Any, output: Output) -> None:
+        self._reduced(value)
+
+    def finish(self, output: Output) -> None:
+        for result in self.results.values():
+            output.collect(result)
+        self.results.clear()
+
+
+class CoMap(UserFunctionOperator):
+    """A function for each of two inputs (Flink: CoStreamMap)."""
+
+    def __init__(self, first: Callable[[Any], Any], second: Callable[[Any], Any]) -> None:
+        super().__init__(first)
+        self.second = second
+
+    def open(self) -> None:
+        super().open()
+        _call_if_there(self.second, "open")
+
+    def close(self) -> None:
+        super().close()
+        _call_if_there(self.second, "close")
+
+    def process(self, value: Any, output: Output, input_number: int = 0) -> None:
+        output.collect((self.second if input_number == 2 else self.function)(value))
+
+
+class MultipleInputOperator(UserFunctionOperator):
+    """A function of record and number of its input (Flink: MultipleInputStreamOperator)."""
+
+    def process(self, value: Any, output: Output, input_number: int = 0) -> None:
+        output.collect(self.function(value, input_number))
+
+
+class StreamSource(UserFunctionOperator):
+    """A source that pushes records, and so begins its task (Flink: StreamSource)."""
+
+    chaining_strategy = ChainingStrategy.HEAD
+    function: Source
+
+
+class SourceOperator(UserFunctionOperator):
+    """A source that is asked for records (Flink: SourceOperator)."""
+
+    function: Source
+
+
+class StreamSink(UserFunctionOperator):
+    """Takes records out of the job (Flink: StreamSink)."""
+
+    function: Sink
+
+    def _process_one(self, value: Any, output: Output) -> None:
+        self.function.function(value)  # type: ignore[union-attr]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorFactory:
+    """Makes the operator of each subtask; the graphs ask it what they need to know (Flink:
+    StreamOperatorFactory).
+    """
+
+    create: Callable[[], StreamOperator]
+    kind: type[StreamOperator]
+    chaining_strategy: ChainingStrategy
+
+    @property
+    def is_yielding(self) -> bool:
+        """Whether its operators give their thread away while they wait."""
+        return self.kind.is_yielding
+
+    @property
+    def is_legacy_source(self) -> bool:
+        """Whether its operators push records."""
+        return issubclass(self.kind, StreamSource)
+
+    @property
+    def is_source(self) -> bool:
+        """Whether its operators are asked for records."""
+        return issubclass(self.kind, SourceOperator)
+
+
+def factory(kind: type[StreamOperator], *arguments: Any, **options: Any) -> OperatorFactory:
+    """A factory that makes operators of a kind, all with the same arguments."""
+    return OperatorFactory(lambda: kind(*arguments, **options), kind, kind.chaining_strategy)
+
+
+def _call_if_there(function: Any, name: str) -> None:
+    method = getattr(function, name, None)
+    if callable(method):
+        method()

@@ -1,0 +1,513 @@
+"""PhysicalPlan: what would really run where: tasks in slots, channels over sockets, buffers.
+
+It is no data structure of Flink, where it exists only as running tasks; here it is computed before
+anything runs. An edge stays its wiring and the places of its ends: channels are made one by one
+only for who asks for them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from flinknet.config import NetworkConfig
+from flinknet.core.buffers.pool_sizes import (
+    GateBuffers,
+    PoolSize,
+    gate_buffers,
+    output_pool_size,
+    sort_shuffle_pool_size,
+)
+from flinknet.core.producer.partition_type import ResultPartitionType
+from flinknet.core.wire.ids import (
+    ExecutionAttemptID,
+    IntermediateDataSetID,
+    JobVertexID,
+    ResultPartitionID,
+)
+from flinknet.errors import ConfigError
+from flinknet.units import format_size_bytes
+
+from .execution_graph import ConnectedEdge, ExecutionGraph, ExecutionJobVertex
+from .job_graph import JobGraph
+from .job_graph_generator import pipelined_regions
+from .slots import PlacedSlot, place_slots, share_slots, slots_needed
+from .wiring import Wiring
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One TCP connection: the consumers' TaskManager opens it to the server of the producers'.
+
+    Attributes:
+        index: 0, where there is one for each pair of TaskManagers and direction.
+    """
+
+    producer: int
+    consumer: int
+    index: int = 0
+
+    def __str__(self) -> str:
+        number = f"#{self.index}" if self.index else ""
+        return f"tm-{self.producer}->tm-{self.consumer}{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedVertex:
+    """A vertex whose subtask i runs in slot `slots[i]` of TaskManager `task_managers[i]`.
+
+    Attributes:
+        stage: what has a lower one has ended before this begins; all of streaming has 0.
+    """
+
+    index: int
+    vertex: ExecutionJobVertex
+    task_managers: tuple[int, ...]
+    slots: tuple[int, ...]
+    stage: int
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.vertex.name
+
+    @property
+    def parallelism(self) -> int:
+        """Number of subtasks."""
+        return self.vertex.parallelism
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEdge:
+    """An edge between two of the vertices, by their index.
+
+    Attributes:
+        partitioner: as options spell it.
+        connection_index: of its channels, among those of a pair of TaskManagers.
+    """
+
+    index: int
+    source: int
+    target: int
+    partitioner: str
+    edge: ConnectedEdge
+    connection_index: int
+
+    @property
+    def wiring(self) -> Wiring:
+        """Its channels."""
+        return self.edge.wiring
+
+    @property
+    def partition_type(self) -> ResultPartitionType:
+        """Type of the exchange."""
+        return self.edge.result.partition_type
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChannel:
+    """One channel, and the connection that it shares (None: it is local; Flink: InputChannel)."""
+
+    edge: int
+    producer: int
+    consumer: int
+    subpartition: int
+    producer_task_manager: int
+    consumer_task_manager: int
+    connection: Connection | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPartition:
+    """What a task writes (Flink: ResultPartition), with a subpartition for each consumer."""
+
+    id: ResultPartitionID
+    partition_type: ResultPartitionType
+    subpartitions: int
+    pool: PoolSize
+    overdraft_buffers: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedGate:
+    """What a task reads along one edge (Flink: SingleInputGate); its channels are by producer."""
+
+    edge: int
+    data_set_id: IntermediateDataSetID
+    partitions: range
+    remote_channels: int
+    buffers: GateBuffers
+
+    @property
+    def channels(self) -> int:
+        """Number of channels."""
+        return len(self.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTask:
+    """One subtask in its slot (Flink: Task)."""
+
+    vertex: int
+    subtask: int
+    name: str
+    attempt_id: ExecutionAttemptID
+    task_manager: int
+    slot: int
+    partitions: tuple[PlannedPartition, ...]
+    gates: tuple[PlannedGate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerBuffers:
+    """Network buffers of a TaskManager while a stage runs.
+
+    Attributes:
+        total_buffers: what it has.
+        exclusive_buffers: taken by remote channels for themselves, when they are set up.
+        required_buffers: what pools of partitions and gates can always get.
+        optional_buffers: what these pools would take besides, if there is enough.
+        overdraft_buffers: what partitions may borrow beyond that, to end a record.
+    """
+
+    task_manager: int
+    stage: int
+    total_buffers: int
+    exclusive_buffers: int
+    required_buffers: int
+    optional_buffers: int
+    overdraft_buffers: int
+
+    @property
+    def needed_buffers(self) -> int:
+        """Without these its tasks do not start."""
+        return self.exclusive_buffers + self.required_buffers
+
+    @property
+    def spare_buffers(self) -> int:
+        """What is left for pools to grow; negative if there is too little."""
+        return self.total_buffers - self.needed_buffers
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalPlan:
+    """Tasks, channels, connections and buffers of a job on some TaskManagers.
+
+    Attributes:
+        vertices: in topological order.
+        edges: by the vertices that read.
+        slots: that are used, with what they hold.
+    """
+
+    graph: ExecutionGraph
+    network: NetworkConfig
+    task_managers: int
+    slots_per_task_manager: int
+    vertices: tuple[PlannedVertex, ...]
+    edges: tuple[PlannedEdge, ...]
+    slots: tuple[PlacedSlot, ...]
+
+    @property
+    def tasks_total(self) -> int:
+        """Number of tasks."""
+        return sum(vertex.parallelism for vertex in self.vertices)
+
+    @property
+    def channels_total(self) -> int:
+        """Number of channels of all edges."""
+        return sum(edge.wiring.channels for edge in self.edges)
+
+    @property
+    def local_channels(self) -> int:
+        """Number of channels within a TaskManager."""
+        return sum(
+            count
+            for edge in self.edges
+            for (producer, consumer), count in self.traffic(edge).items()
+            if producer == consumer
+        )
+
+    @property
+    def stages(self) -> int:
+        """Number of stages that run one after the other."""
+        return 1 + max(vertex.stage for vertex in self.vertices)
+
+    def inputs_of(self, vertex: int) -> list[PlannedEdge]:
+        """The edges that a vertex reads."""
+        return [edge for edge in self.edges if edge.target == vertex]
+
+    def traffic(self, edge: PlannedEdge) -> dict[tuple[int, int], int]:
+        """How many channels of an edge lead from which TaskManager to which."""
+        sources = self.vertices[edge.source].task_managers
+        targets = self.vertices[edge.target].task_managers
+        counts: Counter[tuple[int, int]] = Counter()
+        if edge.wiring.is_all_to_all:
+            consumers = Counter(targets)
+            for producer, many in Counter(sources).items():
+                for consumer, times in consumers.items():
+                    counts[producer, consumer] = many * times
+        else:
+            counts.update((sources[p], targets[c]) for p, c, _ in edge.wiring)
+        return dict(sorted(counts.items()))
+
+    def connections(self) -> dict[Connection, dict[int, int]]:
+        """How many channels of each edge share each TCP connection."""
+        shared: dict[Connection, dict[int, int]] = {}
+        for edge in self.edges:
+            for (producer, consumer), count in self.traffic(edge).items():
+                if producer != consumer:
+                    connection = Connection(producer, consumer, edge.connection_index)
+                    shared.setdefault(connection, {})[edge.index] = count
+        return dict(sorted(shared.items(), key=lambda each: str(each[0])))
+
+    def channels(self) -> Iterator[PlannedChannel]:
+        """All channels one by one: by edge, producer, consumer."""
+        for edge in self.edges:
+            sources = self.vertices[edge.source].task_managers
+            targets = self.vertices[edge.target].task_managers
+            for producer, consumer, subpartition in edge.wiring:
+                here, there = sources[producer], targets[consumer]
+                connection = (
+                    None if here == there else Connection(here, there, edge.connection_index)
+                )
+                yield PlannedChannel(
+                    edge.index, producer, consumer, subpartition, here, there, connection
+                )
+
+    def tasks(self) -> Iterator[PlannedTask]:
+        """All tasks with their partitions and gates, by vertex."""
+        producers_on = {
+            edge.index: Counter(self.vertices[edge.source].task_managers) for edge in self.edges
+        }
+        for vertex in self.vertices:
+            inputs = self.inputs_of(vertex.index)
+            for subtask, execution in enumerate(vertex.vertex.task_vertices):
+                task_manager = vertex.task_managers[subtask]
+                yield PlannedTask(
+                    vertex.index,
+                    subtask,
+                    execution.name,
+                    execution.current.attempt_id,
+                    task_manager,
+                    vertex.slots[subtask],
+                    self._partitions(vertex, subtask),
+                    tuple(
+                        self._gate(edge, subtask, task_manager, producers_on[edge.index])
+                        for edge in inputs
+                    ),
+                )
+
+    def buffers(self) -> list[TaskManagerBuffers]:
+        """What each TaskManager needs, in the stage in which it needs most."""
+        exclusive: Counter[tuple[int, int]] = Counter()
+        required: Counter[tuple[int, int]] = Counter()
+        optional: Counter[tuple[int, int]] = Counter()
+        overdraft: Counter[tuple[int, int]] = Counter()
+        for task in self.tasks():
+            place = (task.task_manager, self.vertices[task.vertex].stage)
+            for gate in task.gates:
+                exclusive[place] += gate.remote_channels * gate.buffers.exclusive_per_channel
+                required[place] += gate.buffers.pool.required_buffers
+                optional[place] += _growth(gate.buffers.pool)
+            for partition in task.partitions:
+                required[place] += partition.pool.required_buffers
+                optional[place] += _growth(partition.pool)
+                overdraft[place] += partition.overdraft_buffers
+        total = self.network.network_memory_bytes // self.network.segment_size_bytes
+        return [
+            max(
+                (
+                    TaskManagerBuffers(
+                        task_manager,
+                        stage,
+                        total,
+                        exclusive[task_manager, stage],
+                        required[task_manager, stage],
+                        optional[task_manager, stage],
+                        overdraft[task_manager, stage],
+                    )
+                    for stage in range(self.stages)
+                ),
+                key=lambda each: each.needed_buffers,
+            )
+            for task_manager in range(self.task_managers)
+        ]
+
+    def shortage(self) -> str | None:
+        """Why the job would not start with the memory it has, and what would do; None: it would."""
+        worst = min(self.buffers(), key=lambda each: each.spare_buffers)
+        if worst.spare_buffers >= 0:
+            return None
+        size = self.network.segment_size_bytes
+        return (
+            f"insufficient number of network buffers: TaskManager {worst.task_manager} requires"
+            f" {worst.needed_buffers} ({worst.exclusive_buffers} exclusive ones of channels and"
+            f" {worst.required_buffers} of pools), but has {worst.total_buffers} of"
+            f" {format_size_bytes(size)}; set taskmanager.memory.network.min to"
+            f" {format_size_bytes(worst.needed_buffers * size)} or more (and"
+            " taskmanager.memory.network.max to no less), use more TaskManagers, or take a smaller"
+            " taskmanager.memory.segment-size"
+        )
+
+    def _partitions(self, vertex: PlannedVertex, subtask: int) -> tuple[PlannedPartition, ...]:
+        made = []
+        for result in vertex.vertex.results:
+            partition = result.partitions[subtask]
+            has_overdraft = result.partition_type.has_overdraft
+            made.append(
+                PlannedPartition(
+                    partition.result_partition_id,
+                    result.partition_type,
+                    partition.subpartitions,
+                    self._partition_pool(result.partition_type, partition.subpartitions),
+                    self.network.max_overdraft_buffers if has_overdraft else 0,
+                )
+            )
+        return tuple(made)
+
+    def _partition_pool(self, kind: ResultPartitionType, subpartitions: int) -> PoolSize:
+        """Blocking partitions are sorted in memory, as Flink's are."""
+        if kind.is_blocking_or_blocking_persistent:
+            return sort_shuffle_pool_size(
+                subpartitions, self.graph.job.config.sort_shuffle_min_buffers
+            )
+        return output_pool_size(
+            subpartitions,
+            self.network.exclusive_buffers,
+            self.network.floating_buffers,
+            is_bounded=kind.is_bounded,
+        )
+
+    def _gate(
+        self, edge: PlannedEdge, subtask: int, task_manager: int, producers_on: Counter[int]
+    ) -> PlannedGate:
+        partitions = edge.wiring.partitions_of(subtask)
+        if edge.wiring.is_all_to_all:
+            local = producers_on[task_manager]
+        else:
+            places = self.vertices[edge.source].task_managers
+            local = sum(places[producer] == task_manager for producer in partitions)
+        return PlannedGate(
+            edge.index,
+            edge.edge.result.id,
+            partitions,
+            len(partitions) - local,
+            gate_buffers(
+                len(partitions),
+                self.network.exclusive_buffers,
+                self.network.floating_buffers,
+                required_max=self.network.required_buffers_per_gate_max,
+                must_be_pipelined=edge.partition_type.must_be_pipelined_consumed,
+            ),
+        )
+
+    def __str__(self) -> str:
+        from .tree import physical_tree
+
+        return physical_tree(self)
+
+
+def physical_plan_of(
+    graph: ExecutionGraph,
+    *,
+    task_managers: int | None = None,
+    slots_per_task_manager: int | None = None,
+) -> PhysicalPlan:
+    """Put the tasks of a graph on TaskManagers.
+
+    Args:
+        task_managers: None: as many as the job needs.
+        slots_per_task_manager: None: taskmanager.numberOfTaskSlots.
+
+    Raises: ConfigError when there are too few slots.
+    """
+    config = graph.job.config
+    slots_each = slots_per_task_manager or config.task_slots
+    stage_of = _stages(graph.job)
+    shared = share_slots(graph, stage_of)
+    count = task_managers or -(-slots_needed(shared) // slots_each)
+    if count < 1:
+        raise ConfigError("the job has no tasks")
+    placed = place_slots(shared, count, slots_each, config.load_balance_mode)
+    places = {
+        subtask: (slot.task_manager, slot.slot)
+        for slot in placed
+        for subtask in slot.shared.subtasks.values()
+    }
+    vertices = []
+    for index, vertex in enumerate(graph.vertices.values()):
+        own = [places[each.id] for each in vertex.task_vertices]
+        vertices.append(
+            PlannedVertex(
+                index,
+                vertex,
+                tuple(task_manager for task_manager, _ in own),
+                tuple(slot for _, slot in own),
+                stage_of[vertex.id],
+            )
+        )
+    return PhysicalPlan(
+        graph,
+        config.network,
+        count,
+        slots_each,
+        tuple(vertices),
+        _planned_edges(graph, config.network.max_tcp_connections),
+        tuple(placed),
+    )
+
+
+def _planned_edges(graph: ExecutionGraph, max_connections: int) -> tuple[PlannedEdge, ...]:
+    """Edges with the connections they use: in 2.x one for each pair; before, one of so many for
+    each data set, which Flink draws and we deal out in turns.
+    """
+    vertex_index = {vertex_id: index for index, vertex_id in enumerate(graph.vertices)}
+    result_index = {result_id: index for index, result_id in enumerate(graph.results)}
+    return tuple(
+        PlannedEdge(
+            index,
+            vertex_index[edge.result.producer.id],
+            vertex_index[edge.target.id],
+            edge.job_edge.ship_strategy.lower(),
+            edge,
+            result_index[edge.result.id] % max_connections,
+        )
+        for index, edge in enumerate(graph.edges)
+    )
+
+
+def _stages(job: JobGraph) -> Mapping[JobVertexID, int]:
+    """The stage of each vertex: behind those of all pipelined regions whose blocking results its
+    own region reads. Regions that wait for each other are one.
+    """
+    region_of = pipelined_regions(job)
+    behind: dict[int, set[int]] = {region: set() for region in region_of.values()}
+    for edge in job.edges:
+        one, other = region_of[edge.source.producer.id], region_of[edge.target.id]
+        if one != other:
+            behind[one].add(other)
+    reach = {region: _reachable(region, behind) for region in behind}
+    merged = {a: min({a} | {b for b in reach[a] if a in reach[b]}) for a in behind}
+    stage = dict.fromkeys(merged.values(), 0)
+    for _ in stage:
+        for one, others in behind.items():
+            for other in others:
+                if merged[one] != merged[other]:
+                    stage[merged[other]] = max(stage[merged[other]], stage[merged[one]] + 1)
+    return {vertex_id: stage[merged[region]] for vertex_id, region in region_of.items()}
+
+
+def _reachable(start: int, behind: Mapping[int, set[int]]) -> set[int]:
+    found: set[int] = set()
+    waiting = list(behind[start])
+    while waiting:
+        region = waiting.pop()
+        if region not in found:
+            found.add(region)
+            waiting += behind[region]
+    return found
+
+
+def _growth(pool: PoolSize) -> int:
+    return pool.max_buffers - pool.required_buffers

@@ -1,0 +1,169 @@
+"""Slots: which subtasks share one, and on which TaskManager it is.
+
+A slot holds one subtask of each vertex of a slot sharing group, so that a group needs as many as
+its widest vertex has subtasks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from flinknet.core.wire.ids import ExecutionVertexID, JobVertexID
+from flinknet.errors import ConfigError
+
+from .execution_graph import ConnectedEdge, ExecutionGraph, ExecutionJobVertex
+
+FILL_FIRST = frozenset(("NONE", "MIN_RESOURCES"))
+"""Values of taskmanager.load-balance.mode that use up one TaskManager before the next."""
+
+
+@dataclass(slots=True, eq=False)
+class SharedSlot:
+    """Subtasks that share a slot (Flink: ExecutionSlotSharingGroup)."""
+
+    group: str
+    stage: int
+    subtasks: dict[JobVertexID, ExecutionVertexID] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedSlot:
+    """A slot of a TaskManager, both counted from 0, and what it holds."""
+
+    task_manager: int
+    slot: int
+    shared: SharedSlot
+
+
+def share_slots(graph: ExecutionGraph, stage_of: Mapping[JobVertexID, int]) -> list[SharedSlot]:
+    """Put every subtask into a shared slot (Flink: LocalInputPreferredSlotSharingStrategy).
+
+    In topological order, a subtask goes to the slot of its co-location partner; else to that of one
+    of its producers; else to the first one that has no subtask of its vertex; else to a new one.
+    Vertices that do not run at the same time (other stages) share none.
+
+    Returns: the slots by group, in the order in which they were made.
+    """
+    slots: dict[tuple[str, int], list[SharedSlot]] = {}
+    slot_of: dict[ExecutionVertexID, SharedSlot] = {}
+    co_located: dict[tuple[int, int], SharedSlot] = {}
+    for vertex in graph.vertices.values():
+        group = vertex.job_vertex.slot_sharing_group
+        key = (group.name if group else "default", stage_of[vertex.id])
+        own = slots.setdefault(key, [])
+        co_location = vertex.job_vertex.co_location_group
+        waiting = []
+        for subtask in vertex.task_vertices:
+            partner = co_located.get((id(co_location), subtask.subtask_index))
+            if partner is None or vertex.id in partner.subtasks:
+                waiting.append(subtask)
+            else:
+                partner.subtasks[vertex.id] = subtask.id
+                slot_of[subtask.id] = partner
+        near = _SlotsOfProducers(vertex, slot_of, own)
+        rest = []
+        for subtask in waiting:
+            slot = near.take(subtask.subtask_index)
+            if slot is None:
+                rest.append(subtask)
+            else:
+                slot.subtasks[vertex.id] = subtask.id
+                slot_of[subtask.id] = slot
+        free = iter([each for each in own if vertex.id not in each.subtasks])
+        for subtask in rest:
+            slot = next(free, None)
+            if slot is None:
+                slot = SharedSlot(*key)
+                own.append(slot)
+            slot.subtasks[vertex.id] = subtask.id
+            slot_of[subtask.id] = slot
+        if co_location is not None:
+            for subtask in vertex.task_vertices:
+                key_of_pair = (id(co_location), subtask.subtask_index)
+                co_located.setdefault(key_of_pair, slot_of[subtask.id])
+    return [slot for group_slots in slots.values() for slot in group_slots]
+
+
+def slots_needed(shared: Iterable[SharedSlot]) -> int:
+    """How many slots a job needs at once."""
+    return max(Counter(each.stage for each in shared).values(), default=0)
+
+
+def place_slots(
+    shared: Sequence[SharedSlot], task_managers: int, slots_each: int, mode: str = "NONE"
+) -> list[PlacedSlot]:
+    """Give every shared slot a place; stages follow each other and use the same slots.
+
+    Args:
+        mode: taskmanager.load-balance.mode. NONE and MIN_RESOURCES use up one TaskManager before
+            the next, SLOTS the one with most free slots, TASKS that with fewest tasks, beginning
+            with the slots that hold most.
+
+    Raises: ConfigError when there are too few slots.
+    """
+    needed, there = slots_needed(shared), task_managers * slots_each
+    if needed > there:
+        raise ConfigError(
+            f"the job needs {needed} slots, but {task_managers} TaskManager(s) with {slots_each}"
+            f" each have {there}; give more TaskManagers, more slots"
+            " (taskmanager.numberOfTaskSlots), or a lower parallelism"
+        )
+    placed: dict[int, PlacedSlot] = {}
+    used: Counter[tuple[int, int]] = Counter()
+    tasks: Counter[tuple[int, int]] = Counter()
+    order = list(range(len(shared)))
+    if mode == "TASKS":
+        order.sort(key=lambda at: -len(shared[at].subtasks))
+    for at in order:
+        slot = shared[at]
+        stage = slot.stage
+        free = [each for each in range(task_managers) if used[stage, each] < slots_each]
+        if mode in FILL_FIRST:
+            chosen = free[0]
+        elif mode == "SLOTS":
+            chosen = min(free, key=lambda each: used[stage, each])
+        else:
+            chosen = min(free, key=lambda each: (tasks[stage, each], used[stage, each]))
+        placed[at] = PlacedSlot(chosen, used[stage, chosen], slot)
+        used[stage, chosen] += 1
+        tasks[stage, chosen] += len(slot.subtasks)
+    return [placed[at] for at in range(len(shared))]
+
+
+class _SlotsOfProducers:
+    """Slots of producers that have no subtask of a vertex yet.
+
+    Where everybody reads everybody, producers are offered in order, each once.
+    """
+
+    def __init__(
+        self,
+        vertex: ExecutionJobVertex,
+        slot_of: Mapping[ExecutionVertexID, SharedSlot],
+        own: Sequence[SharedSlot],
+    ) -> None:
+        self._vertex, self._slot_of, self._own = vertex, slot_of, set(map(id, own))
+        self._in_turn = {
+            id(edge): iter(edge.result.producer.task_vertices)
+            for edge in vertex.inputs
+            if edge.wiring.is_all_to_all
+        }
+
+    def take(self, subtask_index: int) -> SharedSlot | None:
+        """The first one for a subtask, or None."""
+        for edge in self._vertex.inputs:
+            for producer in self._producers(edge, subtask_index):
+                slot = self._slot_of.get(producer)
+                if slot is None or id(slot) not in self._own:
+                    continue
+                if self._vertex.id not in slot.subtasks:
+                    return slot
+        return None
+
+    def _producers(self, edge: ConnectedEdge, subtask_index: int) -> Iterable[ExecutionVertexID]:
+        if edge.wiring.is_all_to_all:
+            return (each.id for each in self._in_turn[id(edge)])
+        vertices = edge.result.producer.task_vertices
+        return (vertices[each].id for each in edge.wiring.partitions_of(subtask_index))

@@ -1,0 +1,99 @@
+"""StreamConfig: what a task needs to know of an operator, as plain data that can travel.
+
+Functions do not travel. The program does: hashes of nodes are the same wherever it is built, so
+that a process which runs it again finds each operator by its id.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ChainedOutput:
+    """An edge to an operator of the same chain."""
+
+    operator_id: str
+    input_number: int
+    output_tag: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NonChainedOutput:
+    """An edge that leaves the chain (Flink: NonChainedOutput). Edges of a blocking output may share
+    one data set; then their data set ids are equal.
+
+    Attributes:
+        edge_id: its name in the StreamGraph.
+        operator_id: of the operator that writes it.
+    """
+
+    edge_id: str
+    operator_id: str
+    data_set_id: str
+    partitioner: str
+    partition_type: str
+    buffer_timeout_ns: int
+    output_tag: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkInput:
+    """An edge that comes into the chain from another vertex."""
+
+    edge_id: str
+    data_set_id: str
+    operator_id: str
+    input_number: int
+
+
+@dataclass(slots=True)
+class StreamConfig:
+    """One operator of a chain; that of the head holds those of the others (Flink: StreamConfig).
+
+    Attributes:
+        chain_index: position in the chain; heads have 1, sources that were taken in 0.
+        chained_outputs: edges to operators of the chain.
+        outputs: of the head: all edges that leave the vertex, in order.
+        inputs: of the head: all edges that come in, in order.
+        chained: of the head: the other operators of the chain, by operator id.
+    """
+
+    operator_name: str
+    operator_id: str
+    chain_index: int
+    is_chain_start: bool = False
+    is_chain_end: bool = False
+    input_types: tuple[str, ...] = ()
+    output_type: str = "none"
+    max_parallelism: int | None = None
+    managed_memory_fraction: float = 0.0
+    delay_ns_per_record: int = 0
+    has_checkpoints: bool = False
+    chained_outputs: list[ChainedOutput] = field(default_factory=list)
+    outputs: list[NonChainedOutput] = field(default_factory=list)
+    inputs: list[NetworkInput] = field(default_factory=list)
+    chained: dict[str, StreamConfig] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """As text, for another process."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> StreamConfig:
+        """From the text of `to_json`."""
+        return cls._from_dict(json.loads(text))
+
+    @classmethod
+    def _from_dict(cls, document: dict[str, Any]) -> StreamConfig:
+        known = dict(document)
+        known["input_types"] = tuple(known["input_types"])
+        known["chained_outputs"] = [ChainedOutput(**each) for each in known["chained_outputs"]]
+        known["outputs"] = [NonChainedOutput(**each) for each in known["outputs"]]
+        known["inputs"] = [NetworkInput(**each) for each in known["inputs"]]
+        known["chained"] = {
+            operator_id: cls._from_dict(each) for operator_id, each in known["chained"].items()
+        }
+        return cls(**known)

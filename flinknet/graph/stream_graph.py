@@ -1,0 +1,253 @@
+"""StreamGraph: what a program says, as operators and the streams between them.
+
+Only operators are nodes. Unions, partitions and side outputs are virtual: an edge that is added to
+one of them is followed up to the operators behind it, and takes what it finds on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from flinknet.core.producer.key_groups import java_string_hash
+from flinknet.errors import ConfigError
+
+from .job_config import JobConfig
+from .operators import ChainingStrategy, OperatorFactory, OutputTag
+from .partitioners import FORWARD, REBALANCE, KeySelector, StreamPartitioner
+from .resources import UNKNOWN, ResourceSpec
+from .transformations import StreamExchangeMode, new_node_id
+
+DEFAULT_SLOT_SHARING_GROUP = "default"
+
+
+class GlobalStreamExchangeMode(Enum):
+    """What edges without a mode of their own become (Flink: GlobalStreamExchangeMode)."""
+
+    ALL_EDGES_PIPELINED = "all edges pipelined"
+    ALL_EDGES_BLOCKING = "all edges blocking"
+    FORWARD_EDGES_PIPELINED = "forward edges pipelined"
+    POINTWISE_EDGES_PIPELINED = "pointwise edges pipelined"
+
+
+@dataclass(slots=True)
+class StreamNode:
+    """One operator (Flink: StreamNode).
+
+    Attributes:
+        parallelism: number of its subtasks.
+        max_parallelism: key groups; None: from the parallelism.
+        invokable: class of the task that runs it where it begins a chain.
+        buffer_timeout_ns: of what it writes.
+        input_types, output_type: of its records.
+        key_selector: of its state.
+        has_sorted_inputs: records come key by key, as in batch.
+    """
+
+    id: int
+    operator_name: str
+    operator_factory: OperatorFactory | None
+    parallelism: int
+    max_parallelism: int | None
+    slot_sharing_group: str
+    invokable: str | None
+    buffer_timeout_ns: int
+    input_types: tuple[Any, ...]
+    output_type: Any
+    chaining_strategy: ChainingStrategy
+    co_location_group_key: str | None = None
+    uid: str | None = None
+    uid_hash: str | None = None
+    key_selector: KeySelector | None = None
+    min_resources: ResourceSpec = UNKNOWN
+    preferred_resources: ResourceSpec = UNKNOWN
+    managed_memory_weight: int = 0
+    description: str = ""
+    delay_ns_per_record: int = 0
+    emits_only_at_end: bool = False
+    has_sorted_inputs: bool = False
+    in_edges: list[StreamEdge] = field(default_factory=list)
+    out_edges: list[StreamEdge] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"{self.operator_name}-{self.id}"
+
+
+@dataclass(slots=True, eq=False)
+class StreamEdge:
+    """A stream from one operator to another (Flink: StreamEdge).
+
+    Attributes:
+        source, target: the operators.
+        type_number: which input of the target: 0 for its only one, else from 1.
+        output_tag: of a side output; None: the main one.
+        unique_id: tells edges between the same two operators apart.
+        buffer_timeout_ns: of its source.
+    """
+
+    source: StreamNode
+    target: StreamNode
+    type_number: int
+    partitioner: StreamPartitioner
+    output_tag: OutputTag | None
+    exchange_mode: StreamExchangeMode
+    unique_id: int
+    buffer_timeout_ns: int
+    supports_unaligned_checkpoints: bool = True
+
+    @property
+    def source_id(self) -> int:
+        """Id of the source."""
+        return self.source.id
+
+    @property
+    def target_id(self) -> int:
+        """Id of the target."""
+        return self.target.id
+
+    @property
+    def id(self) -> str:
+        """Name of the edge among all of the graph."""
+        return f"{self.source}_{self.target}_{self.type_number}_{self.partitioner}_{self.unique_id}"
+
+    @property
+    def id_hash(self) -> int:
+        """32-bit hash of the id, with sign."""
+        return java_string_hash(self.id)
+
+    def __str__(self) -> str:
+        return f"{self.source_id} -> {self.target_id} {self.partitioner}"
+
+
+class StreamGraph:
+    """Operators and the streams between them (Flink: StreamGraph).
+
+    Attributes:
+        nodes: by id, inputs before what reads them.
+        source_ids, sink_ids: in the order of the program.
+        virtual_partitions: virtual id -> (id behind it, partitioner, exchange mode).
+        virtual_side_outputs: virtual id -> (id behind it, tag).
+        is_batch: all of its records are there at once, or it reads until somebody stops it.
+        shares_slots_by_default: whether vertices without a group share one group, or one for each
+            pipelined region.
+    """
+
+    def __init__(self, job_name: str, config: JobConfig, *, is_batch: bool) -> None:
+        self.job_name = job_name
+        self.config = config
+        self.is_batch = is_batch
+        self.exchange_mode = GlobalStreamExchangeMode.ALL_EDGES_PIPELINED
+        self.shares_slots_by_default = not is_batch
+        self.artifacts: Mapping[str, str] = {}
+        self.nodes: dict[int, StreamNode] = {}
+        self.source_ids: list[int] = []
+        self.sink_ids: list[int] = []
+        self.virtual_partitions: dict[
+            int, tuple[int, StreamPartitioner, StreamExchangeMode | None]
+        ] = {}
+        self.virtual_side_outputs: dict[int, tuple[int, OutputTag]] = {}
+
+    @property
+    def edges(self) -> list[StreamEdge]:
+        """All edges, by their sources."""
+        return [edge for node in self.nodes.values() for edge in node.out_edges]
+
+    @property
+    def has_checkpoints(self) -> bool:
+        """Whether checkpoints are drawn."""
+        return self.config.checkpoint_interval_ns is not None and not self.is_batch
+
+    def add_node(self, node: StreamNode) -> None:
+        """Add an operator. Raises: ConfigError when there is one with its id."""
+        if node.id in self.nodes:
+            raise ConfigError(f"there are two nodes with the id {node.id}")
+        self.nodes[node.id] = node
+
+    def add_virtual_partition(
+        self,
+        original_id: int,
+        partitioner: StreamPartitioner,
+        exchange_mode: StreamExchangeMode | None,
+    ) -> int:
+        """Add a partition behind a node, which may be virtual; returns its id."""
+        virtual_id = new_node_id()
+        self.virtual_partitions[virtual_id] = (original_id, partitioner, exchange_mode)
+        return virtual_id
+
+    def add_virtual_side_output(self, original_id: int, tag: OutputTag) -> int:
+        """Add a side output of a node; returns its id.
+
+        Raises: ConfigError when the node has a side output of that name and another type.
+        """
+        for known_id, known in self.virtual_side_outputs.values():
+            is_same = known_id == original_id and known.id == tag.id
+            if is_same and known.output_type != tag.output_type:
+                raise ConfigError(
+                    f"{self.nodes[original_id].operator_name}: two side outputs are called"
+                    f" {tag.id!r} and are of different types; give one of them another name"
+                )
+        virtual_id = new_node_id()
+        self.virtual_side_outputs[virtual_id] = (original_id, tag)
+        return virtual_id
+
+    def add_edge(self, up_id: int, down_id: int, type_number: int) -> None:
+        """Join two nodes, of which the first may be virtual.
+
+        Of several partitioners on the way the nearest to the target holds, of several exchange
+        modes the nearest to the source.
+
+        Raises: ConfigError when forward would join nodes of different parallelism.
+        """
+        partitioner: StreamPartitioner | None = None
+        tag: OutputTag | None = None
+        mode: StreamExchangeMode | None = None
+        while up_id not in self.nodes:
+            if up_id in self.virtual_side_outputs:
+                up_id, found_tag = self.virtual_side_outputs[up_id]
+                tag = tag or found_tag
+            else:
+                up_id, found, mode = self.virtual_partitions[up_id]
+                partitioner = partitioner or found
+        self._add_actual_edge(
+            self.nodes[up_id], self.nodes[down_id], type_number, partitioner, tag, mode
+        )
+
+    def _add_actual_edge(
+        self,
+        up: StreamNode,
+        down: StreamNode,
+        type_number: int,
+        partitioner: StreamPartitioner | None,
+        tag: OutputTag | None,
+        mode: StreamExchangeMode | None,
+    ) -> None:
+        is_equal = up.parallelism == down.parallelism
+        if partitioner is None:
+            partitioner = FORWARD if is_equal else REBALANCE
+        if partitioner.is_forward and not is_equal:
+            raise ConfigError(
+                f"forward does not allow a change of parallelism: {up.operator_name} has"
+                f" {up.parallelism}, {down.operator_name} has {down.parallelism}; use rebalance,"
+                " rescale, shuffle, broadcast or global, or make them equal"
+            )
+        unique_id = sum(edge.target is down for edge in up.out_edges)
+        edge = StreamEdge(
+            up,
+            down,
+            type_number,
+            partitioner,
+            tag,
+            mode or StreamExchangeMode.UNDEFINED,
+            unique_id,
+            up.buffer_timeout_ns,
+            partitioner.supports_unaligned_checkpoint,
+        )
+        up.out_edges.append(edge)
+        down.in_edges.append(edge)
+
+    def __str__(self) -> str:
+        from .tree import stream_tree
+
+        return stream_tree(self)

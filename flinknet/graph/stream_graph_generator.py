@@ -1,0 +1,252 @@
+"""From transformations to a StreamGraph (Flink: StreamGraphGenerator).
+
+Each kind of transformation has a translator of its own; streaming and batch differ in a few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
+from flinknet.errors import ConfigError
+
+from .operators import BatchGroupedReduce, OperatorFactory, StreamGroupedReduce, factory
+from .stream_graph import (
+    DEFAULT_SLOT_SHARING_GROUP,
+    GlobalStreamExchangeMode,
+    StreamGraph,
+    StreamNode,
+)
+from .transformations import (
+    LegacySourceTransformation,
+    MultipleInputTransformation,
+    OneInputTransformation,
+    PartitionTransformation,
+    PhysicalTransformation,
+    ReduceTransformation,
+    SideOutputTransformation,
+    SinkTransformation,
+    SourceTransformation,
+    Transformation,
+    TwoInputTransformation,
+    UnionTransformation,
+)
+
+if TYPE_CHECKING:
+    from .environment import StreamExecutionEnvironment
+
+DEFAULT_STREAMING_JOB_NAME = "Flink Streaming Job"
+DEFAULT_BATCH_JOB_NAME = "Flink Batch Job"
+
+_EXCHANGE_MODES = {
+    "ALL_EXCHANGES_PIPELINED": GlobalStreamExchangeMode.ALL_EDGES_PIPELINED,
+    "ALL_EXCHANGES_BLOCKING": GlobalStreamExchangeMode.ALL_EDGES_BLOCKING,
+}
+
+
+class StreamGraphGenerator:
+    """Translates the program of an environment, once."""
+
+    def __init__(self, environment: StreamExecutionEnvironment) -> None:
+        self._transformations = environment.transformations
+        self._config = environment.config
+        is_batch = self._is_batch()
+        default_name = DEFAULT_BATCH_JOB_NAME if is_batch else DEFAULT_STREAMING_JOB_NAME
+        self.graph = StreamGraph(
+            environment.job_name or default_name, self._config, is_batch=is_batch
+        )
+        self.graph.artifacts = dict(environment.artifacts)
+        if is_batch:
+            self.graph.exchange_mode = self._batch_exchange_mode()
+        self._translated: dict[int, tuple[int, ...]] = {}
+
+    def generate(self) -> StreamGraph:
+        """The graph. Raises: ConfigError for a program that makes none."""
+        if not self._transformations:
+            raise ConfigError("the program is empty; give it a source and a sink")
+        for transformation in self._transformations:
+            self._transform(transformation)
+        if not self.graph.sink_ids and not any(not n.out_edges for n in self.graph.nodes.values()):
+            raise ConfigError("the program has no end")
+        for node in self.graph.nodes.values():
+            if not all(edge.supports_unaligned_checkpoints for edge in node.in_edges):
+                for edge in node.in_edges:
+                    edge.supports_unaligned_checkpoints = False
+        return self.graph
+
+    def _is_batch(self) -> bool:
+        mode = self._config.runtime_mode
+        unbounded = [
+            each
+            for each in self._transformations
+            if isinstance(each, SourceTransformation) and not each.is_bounded
+        ]
+        if mode == "BATCH" and unbounded:
+            raise ConfigError(
+                f"{unbounded[0].name} never ends, which batch cannot have; set"
+                " execution.runtime-mode to STREAMING or AUTOMATIC, or take a source that ends"
+            )
+        return mode == "BATCH" or (mode == "AUTOMATIC" and not unbounded)
+
+    def _batch_exchange_mode(self) -> GlobalStreamExchangeMode:
+        mode = self._config.batch_shuffle_mode
+        if mode not in _EXCHANGE_MODES:
+            raise ConfigError(
+                f"execution.batch-shuffle-mode: flinknet has no {mode}; use"
+                f" {' or '.join(_EXCHANGE_MODES)}"
+            )
+        return _EXCHANGE_MODES[mode]
+
+    def _transform(self, transformation: Transformation) -> tuple[int, ...]:
+        """Translate a transformation, its inputs first; returns the ids that stand for it."""
+        if transformation.id in self._translated:
+            return self._translated[transformation.id]
+        if transformation.max_parallelism is None:
+            transformation.max_parallelism = self._config.max_parallelism
+        if not isinstance(transformation, SinkTransformation):
+            _ = transformation.output_type  # the error of a missing type, at the latest now
+        input_ids = [self._transform(each) for each in transformation.inputs]
+        translate = _TRANSLATORS[type(transformation)]
+        ids = translate(self, transformation, input_ids)
+        self._translated[transformation.id] = ids
+        return ids
+
+    def _union(
+        self, transformation: Transformation, input_ids: list[tuple[int, ...]]
+    ) -> tuple[int, ...]:
+        return tuple(node_id for ids in input_ids for node_id in ids)
+
+    def _partition(
+        self, transformation: Transformation, input_ids: list[tuple[int, ...]]
+    ) -> tuple[int, ...]:
+        assert isinstance(transformation, PartitionTransformation)
+        return tuple(
+            self.graph.add_virtual_partition(
+                node_id, transformation.partitioner, transformation.exchange_mode
+            )
+            for node_id in input_ids[0]
+        )
+
+    def _side_output(
+        self, transformation: Transformation, input_ids: list[tuple[int, ...]]
+    ) -> tuple[int, ...]:
+        assert isinstance(transformation, SideOutputTransformation)
+        return tuple(
+            self.graph.add_virtual_side_output(node_id, transformation.tag)
+            for node_id in input_ids[0]
+        )
+
+    def _source(
+        self, transformation: Transformation, input_ids: list[tuple[int, ...]]
+    ) -> tuple[int, ...]:
+        node = self._add_node(transformation, input_ids)
+        self.graph.source_ids.append(node.id)
+        return (node.id,)
+
+    def _sink(
+        self, transformation: Transformation, input_ids: list[tuple[int, ...]]
+    ) -> tuple[int, ...]:
+        node = self._add_node(transformation, input_ids)
+        self.graph.sink_ids.append(node.id)
+        return (node.id,)
+
+    def _operator(
+        self, transformation: Transformation, input_ids: list[tuple[int, ...]]
+    ) -> tuple[int, ...]:
+        node = self._add_node(transformation, input_ids)
+        self._sort_inputs_of_keyed(node)
+        return (node.id,)
+
+    def _reduce(
+        self, transformation: Transformation, input_ids: list[tuple[int, ...]]
+    ) -> tuple[int, ...]:
+        assert isinstance(transformation, ReduceTransformation)
+        kind = BatchGroupedReduce if self.graph.is_batch else StreamGroupedReduce
+        made = factory(kind, transformation.reduce, transformation.key_selector)
+        node = self._add_node(transformation, input_ids, made)
+        self._sort_inputs_of_keyed(node)
+        return (node.id,)
+
+    def _sort_inputs_of_keyed(self, node: StreamNode) -> None:
+        """In batch, an operator with keys gets its records key by key."""
+        node.has_sorted_inputs = self.graph.is_batch and node.key_selector is not None
+
+    def _add_node(
+        self,
+        transformation: Transformation,
+        input_ids: list[tuple[int, ...]],
+        operator_factory: OperatorFactory | None = None,
+    ) -> StreamNode:
+        assert isinstance(transformation, PhysicalTransformation)
+        if not self._config.generates_uids and not (transformation.uid or transformation.uid_hash):
+            raise ConfigError(
+                f"{transformation.name} has no uid, and pipeline.auto-generate-uids is false; give"
+                " it one with uid()"
+            )
+        timeout_ns = transformation.buffer_timeout_ns
+        if timeout_ns is None:
+            is_batch = self.graph.is_batch
+            timeout_ns = BUFFER_TIMEOUT_NEVER_NS if is_batch else self._config.buffer_timeout_ns
+        name = transformation.name_prefix + transformation.name
+        node = StreamNode(
+            transformation.id,
+            name,
+            operator_factory or transformation.operator_factory,
+            transformation.parallelism or self._config.parallelism,
+            transformation.max_parallelism,
+            self._slot_sharing_group(transformation.slot_sharing_group, input_ids),
+            transformation.invokable,
+            timeout_ns,
+            tuple(each.output_type for each in transformation.inputs),
+            None if isinstance(transformation, SinkTransformation) else transformation.output_type,
+            transformation.chaining_strategy,
+            transformation.co_location_group_key,
+            transformation.uid,
+            transformation.uid_hash,
+            transformation.key_selector,
+            transformation.min_resources,
+            transformation.preferred_resources,
+            transformation.managed_memory_weight,
+            transformation.description or name,
+            transformation.delay_ns_per_record,
+            transformation.emits_only_at_end,
+        )
+        self.graph.add_node(node)
+        is_single = isinstance(transformation, OneInputTransformation | SinkTransformation)
+        for number, ids in enumerate(input_ids, start=1):
+            for up_id in ids:
+                self.graph.add_edge(up_id, node.id, 0 if is_single else number)
+        return node
+
+    def _slot_sharing_group(self, own: str | None, input_ids: list[tuple[int, ...]]) -> str:
+        """Its own group, that which all inputs have, or the default one."""
+        if own is not None:
+            return own
+        groups = {self._node_behind(up_id).slot_sharing_group for ids in input_ids for up_id in ids}
+        return groups.pop() if len(groups) == 1 else DEFAULT_SLOT_SHARING_GROUP
+
+    def _node_behind(self, node_id: int) -> StreamNode:
+        while node_id not in self.graph.nodes:
+            virtual = self.graph.virtual_partitions.get(node_id)
+            node_id = virtual[0] if virtual else self.graph.virtual_side_outputs[node_id][0]
+        return self.graph.nodes[node_id]
+
+
+_Translate = Callable[
+    [StreamGraphGenerator, Transformation, list[tuple[int, ...]]], tuple[int, ...]
+]
+
+_generator = StreamGraphGenerator
+_TRANSLATORS: Mapping[type[Transformation], _Translate] = {
+    UnionTransformation: _generator._union,
+    PartitionTransformation: _generator._partition,
+    SideOutputTransformation: _generator._side_output,
+    SourceTransformation: _generator._source,
+    LegacySourceTransformation: _generator._source,
+    SinkTransformation: _generator._sink,
+    ReduceTransformation: _generator._reduce,
+    OneInputTransformation: _generator._operator,
+    TwoInputTransformation: _generator._operator,
+    MultipleInputTransformation: _generator._operator,
+}

@@ -1,0 +1,236 @@
+"""Every layer as plain text, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from flinknet.units import format_duration_ns, format_size_bytes
+
+from .execution_graph import ConnectedEdge, ExecutionGraph
+from .job_graph import JobGraph
+from .physical_plan import PhysicalPlan
+from .stream_graph import StreamEdge, StreamGraph
+
+LINES_MAX = 16
+"""Subtasks, slots or TaskManagers that are told one by one; of more only the first."""
+
+CHANNELS_MAX = 64
+"""Channels that are told one by one; more are told by TaskManagers only."""
+
+
+def stream_tree(graph: StreamGraph) -> str:
+    """Nodes with the edges that leave them."""
+    kind = "batch" if graph.is_batch else "streaming"
+    lines = [
+        f'StreamGraph "{graph.job_name}" ({kind}): {_count(len(graph.nodes), "node")},'
+        f" {_count(len(graph.edges), 'edge')}"
+    ]
+    for node in graph.nodes.values():
+        maximum = "" if node.max_parallelism is None else f" of {node.max_parallelism}"
+        lines.append(
+            f"  {node.id} {node.operator_name}  parallelism {node.parallelism}{maximum}, slot"
+            f" sharing group {node.slot_sharing_group}, buffer timeout"
+            f" {format_duration_ns(node.buffer_timeout_ns)}"
+        )
+        lines += [f"    -> {_stream_edge(edge)}" for edge in node.out_edges]
+    return "\n".join(lines)
+
+
+def job_tree(job: JobGraph) -> str:
+    """Vertices with what leaves them."""
+    vertices = job.sorted_vertices()
+    kind = "batch" if job.is_batch else "streaming"
+    lines = [
+        f'JobGraph "{job.name}" ({kind}, scheduled {job.schedule}):'
+        f" {_count(len(vertices), 'vertex', 'vertices')}, {_count(len(job.edges), 'edge')}"
+    ]
+    for vertex in vertices:
+        group = vertex.slot_sharing_group.name if vertex.slot_sharing_group else "none"
+        lines.append(f"  {vertex.id} {vertex.name}")
+        lines.append(f"    parallelism {vertex.parallelism}, slot sharing group {group}")
+        for data_set in vertex.results:
+            lines += [
+                f"    -> {edge.target.name}  {edge.ship_strategy}, {edge.pattern.value},"
+                f" {data_set.partition_type.name}, data set {data_set.id}"
+                for edge in data_set.consumers
+            ]
+    if job.checkpoints:
+        interval = format_duration_ns(job.checkpoints["interval_ns"])
+        how = ", unaligned" if job.checkpoints["is_unaligned"] else ""
+        lines.append(f"  checkpoints every {interval}, {job.checkpoints['mode']}{how}")
+    lines += [f"  artifact {name}: {path}" for name, path in job.artifacts.items()]
+    return "\n".join(lines)
+
+
+def execution_tree(graph: ExecutionGraph) -> str:
+    """Vertices with their subtasks, and what each subtask reads."""
+    lines = [
+        f'ExecutionGraph "{graph.job.name}":'
+        f" {_count(graph.total_vertices, 'execution vertex', 'execution vertices')},"
+        f" {_count(graph.channels, 'execution edge')}"
+    ]
+    for vertex in graph.vertices.values():
+        lines.append(
+            f"  {vertex.name}  {_count(vertex.parallelism, 'subtask')},"
+            f" {vertex.max_parallelism} key groups, {vertex.state.name}"
+        )
+        for edge in vertex.inputs:
+            wiring = edge.wiring
+            lines.append(
+                f"    reads {edge.result.producer.name}  {wiring.pattern.value}"
+                f" {wiring.producers} to {wiring.consumers}: {_count(wiring.channels, 'channel')},"
+                f" {edge.result.partition_type.name}"
+            )
+            lines += _shortened(
+                (f"      {_reads(edge, consumer)}" for consumer in range(wiring.consumers)),
+                wiring.consumers,
+                "      ",
+                "subtasks",
+            )
+    return "\n".join(lines)
+
+
+def physical_tree(plan: PhysicalPlan, channels_max: int = CHANNELS_MAX) -> str:
+    """TaskManagers with their slots, the channels, the sockets, the buffers, and a verdict."""
+    total, local = plan.channels_total, plan.local_channels
+    connections = plan.connections()
+    lines = [
+        f'PhysicalPlan "{plan.graph.job.name}" on {_count(plan.task_managers, "TaskManager")} with'
+        f" {_count(plan.slots_per_task_manager, 'slot')} each: {_count(plan.tasks_total, 'task')},"
+        f" {_count(total, 'channel')} ({local} local, {total - local} remote),"
+        f" {_count(len(connections), 'TCP connection')}"
+    ]
+    if plan.stages > 1:
+        lines.append(f"  {plan.stages} stages, one after the other")
+    lines += ["", "slots", *_slot_lines(plan)]
+    lines += ["", "channels", *_table(_TRAFFIC_COLUMNS, _traffic_rows(plan))]
+    if 0 < total <= channels_max:
+        lines += ["", *_table(_CHANNEL_COLUMNS, _channel_rows(plan))]
+    elif total:
+        lines.append(f"  ({total} channels; one by one with --channels {total})")
+    lines += ["", "sockets"]
+    lines += [
+        f"  {connection}  {_count(sum(counts.values()), 'channel')}, opened by"
+        f" tm-{connection.consumer}"
+        for connection, counts in connections.items()
+    ] or ["  none: every channel is local"]
+    size = format_size_bytes(plan.network.segment_size_bytes)
+    lines += ["", f"buffers of {size}", *_table(_BUFFER_COLUMNS, _buffer_rows(plan)), ""]
+    shortage = plan.shortage()
+    lines.append(f"the job would not start: {shortage}" if shortage else "the job would start")
+    return "\n".join(lines)
+
+
+_TRAFFIC_COLUMNS = (
+    *("producers", "consumers", "partitioner", "type"),
+    *("from", "to", "channels", "over"),
+)
+_CHANNEL_COLUMNS = ("channel", "producer", "on", "consumer", "on", "subpartition", "over")
+_BUFFER_COLUMNS = (
+    *("TaskManager", "total", "exclusive", "required", "optional", "overdraft", "left"),
+)
+
+
+def _stream_edge(edge: StreamEdge) -> str:
+    side = f", side output {edge.output_tag}" if edge.output_tag else ""
+    number = f", input {edge.type_number}" if edge.type_number else ""
+    return f"{edge.target_id} {edge.target.operator_name}  {edge.partitioner}{number}{side}"
+
+
+def _reads(edge: ConnectedEdge, consumer: int) -> str:
+    wiring = edge.wiring
+    partitions = wiring.partitions_of(consumer)
+    if wiring.is_all_to_all:
+        return f"{consumer}: p0..p{len(partitions) - 1}/{consumer}"
+    read = [f"p{each}/{wiring.subpartition(each, consumer)}" for each in partitions[:LINES_MAX]]
+    more = " …" if len(partitions) > LINES_MAX else ""
+    return f"{consumer}: {' '.join(read)}{more}"
+
+
+def _slot_lines(plan: PhysicalPlan) -> list[str]:
+    names = {vertex.vertex.id: vertex.vertex for vertex in plan.vertices}
+    by_place: dict[tuple[int, int, int], list[str]] = {}
+    for placed in plan.slots:
+        place = (placed.task_manager, placed.shared.stage, placed.slot)
+        by_place[place] = [
+            names[vertex_id].task_vertices[subtask.subtask_index].name
+            for vertex_id, subtask in placed.shared.subtasks.items()
+        ]
+    lines = []
+    for task_manager, stage, slot in sorted(by_place):
+        held = ", ".join(by_place[task_manager, stage, slot])
+        when = f" stage {stage}" if plan.stages > 1 else ""
+        lines.append(f"  tm-{task_manager} slot {slot}{when}: {held}")
+    return _shortened(lines, len(lines), "  ", "slots")
+
+
+def _traffic_rows(plan: PhysicalPlan) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for edge in plan.edges:
+        source, target = plan.vertices[edge.source].name, plan.vertices[edge.target].name
+        head = (source, target, edge.partitioner.upper(), edge.partition_type.name)
+        for (producer, consumer), count in plan.traffic(edge).items():
+            over = "local" if producer == consumer else f"tm-{producer}->tm-{consumer}"
+            rows.append((*head, f"tm-{producer}", f"tm-{consumer}", str(count), over))
+    if len(rows) > CHANNELS_MAX:
+        hidden = len(rows) - CHANNELS_MAX
+        rest = (f"… and {hidden} more pairs of TaskManagers", *[""] * 7)
+        return [*rows[:CHANNELS_MAX], rest]
+    return rows
+
+
+def _channel_rows(plan: PhysicalPlan) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for number, each in enumerate(plan.channels()):
+        edge = plan.edges[each.edge]
+        rows.append(
+            (
+                str(number),
+                f"{plan.vertices[edge.source].name}.{each.producer}",
+                f"tm-{each.producer_task_manager}",
+                f"{plan.vertices[edge.target].name}.{each.consumer}",
+                f"tm-{each.consumer_task_manager}",
+                str(each.subpartition),
+                str(each.connection or "local"),
+            )
+        )
+    return rows
+
+
+def _buffer_rows(plan: PhysicalPlan) -> list[tuple[str, ...]]:
+    return [
+        (
+            f"tm-{each.task_manager}",
+            *map(
+                str,
+                (
+                    *(each.total_buffers, each.exclusive_buffers, each.required_buffers),
+                    *(each.optional_buffers, each.overdraft_buffers, each.spare_buffers),
+                ),
+            ),
+        )
+        for each in plan.buffers()
+    ]
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns of text, two spaces apart."""
+    everything = [columns, *rows]
+    widths = [max(len(row[at]) for row in everything) for at in range(len(columns))]
+    return [
+        (
+            "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        ).rstrip()
+        for row in everything
+    ]
+
+
+def _shortened(lines: Iterable[str], count: int, indent: str, what: str) -> list[str]:
+    if count <= LINES_MAX:
+        return list(lines)
+    shown = [line for line, _ in zip(lines, range(LINES_MAX), strict=False)]
+    return [*shown, f"{indent}… and {count - LINES_MAX} more {what}"]
+
+
+def _count(count: int, singular: str, plural: str = "") -> str:
+    return f"{count} {singular if count == 1 else plural or singular + 's'}"

@@ -1,0 +1,85 @@
+"""Which type of records an operator makes, as far as its function tells (Flink: TypeExtractor).
+
+A function that says nothing is no error yet: the type is missing, and whoever needs it first, which
+is the next transformation, is told so.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from flinknet.errors import ConfigError
+
+UserFunction = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MissingType:
+    """Stands where a type should be, with why it is not known (Flink: MissingTypeInfo)."""
+
+    operator: str
+    why: str
+
+
+def type_of_results(
+    function: UserFunction, operator: str, explicit: Any = None, *, are_elements: bool = False
+) -> Any:
+    """The type of what a function returns, or of the elements of what it returns.
+
+    Args:
+        function: of the user; its return annotation is read. A class makes instances of itself.
+        operator: named in the error that may follow.
+        explicit: the type, where the user gave it; it wins.
+        are_elements: the function returns an iterable of records.
+
+    Returns: a type, or MissingType.
+    """
+    if explicit is not None:
+        return explicit
+    if isinstance(function, type) and not are_elements:
+        return function
+    hint = _return_hint(function)
+    name = getattr(function, "__name__", type(function).__name__)
+    if hint is None:
+        return MissingType(operator, f"{name} has no return annotation")
+    if not are_elements:
+        return hint
+    arguments = typing.get_args(hint)
+    if not arguments:
+        return MissingType(operator, f"{name} does not say of what its results are")
+    return arguments[0]
+
+
+def known_type(output_type: Any) -> Any:
+    """A type that is needed now.
+
+    Raises: ConfigError when it is missing, with what would do (Flink: InvalidTypesException).
+    """
+    if isinstance(output_type, MissingType):
+        raise ConfigError(
+            f"{output_type.operator}: the type of its records is not known, because"
+            f" {output_type.why}; annotate the function, or give output_type=… (object for"
+            " anything)"
+        )
+    return output_type
+
+
+def type_name(output_type: Any) -> str:
+    """A type in words."""
+    if isinstance(output_type, MissingType):
+        return "missing"
+    if output_type is None:
+        return "none"
+    is_plain = isinstance(output_type, type) and not typing.get_args(output_type)
+    return output_type.__name__ if is_plain else str(output_type)
+
+
+def _return_hint(function: UserFunction) -> Any:
+    holder = function if hasattr(function, "__annotations__") else type(function).__call__
+    try:
+        return typing.get_type_hints(holder).get("return")
+    except (NameError, TypeError, AttributeError):
+        return None
