@@ -60,9 +60,11 @@ def channels_document(placed: Sequence[PlacedChannels]) -> dict[str, Any]:
 def print_placed_channels(console: Console, placed: Sequence[PlacedChannels]) -> None:
     """A table for each configuration: one row a channel."""
     for each in placed:
-        table = Table(box=box.SIMPLE, title=each.name or None, title_justify="left")
+        table = Table(
+            box=box.SIMPLE, title=each.name or None, title_justify="left", padding=(0, 1, 0, 0)
+        )
         for name in ("channel", "edge", "producer", "on", "consumer", "on", "subpartition", "over"):
-            table.add_column(name, no_wrap=True)
+            table.add_column(name, overflow="fold")
         for channel in each.channels:
             table.add_row(
                 str(channel.channel),
@@ -77,4 +79,4 @@ def print_placed_channels(console: Console, placed: Sequence[PlacedChannels]) ->
         console.print(table)
         console.print(Text(wiring_line(each.wiring)))
         for connection, count in each.wiring.connections.items():
-            console.print(Text(f"  {connection}: {count} channels"))
+            console.print(Text(f"  {connection}: {count} channel{'s' if count != 1 else ''}"))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import IO
+from typing import IO, Generic, TypeVar
 
 from rich import box
 from rich.console import Console
@@ -39,6 +39,8 @@ WIDTH_FOR_ALL = 125
 
 CHANNELS_SHOWN = 16
 
+_T = TypeVar("_T")
+
 _NUMBER = re.compile(r"\d+(\.\d+)?( [kMG])?")
 
 _VERDICT_STYLES = {Verdict.BETTER: "green", Verdict.WORSE: "red"}
@@ -67,7 +69,7 @@ def print_bench(console: Console, settings: Sequence[Setting]) -> None:
     """The result table, the channels of a single run, and one sentence for each setting."""
     console.print(bench_table(settings, console.width))
     if not settings[0].name and 1 < len(settings[0].results[-1].channels) <= CHANNELS_SHOWN:
-        console.print(channel_table(settings[0].results[-1].channels))
+        console.print(channel_table(settings[0].results[-1].channels, console.width))
     lines = (_told_wiring(result) for setting in settings for result in setting.results)
     for line in dict.fromkeys(line for line in lines if line):
         console.print(Text(line))
@@ -76,7 +78,7 @@ def print_bench(console: Console, settings: Sequence[Setting]) -> None:
         for setting in settings
     ]
     if any(found for _, found in checkpoints):
-        console.print(checkpoint_table(checkpoints))
+        console.print(checkpoint_table(checkpoints, console.width))
     for setting in settings:
         where = f"{setting.name}: limited by " if setting.name else "Limited by "
         for sentence in dict.fromkeys(result.limited_by for result in setting.results[-1:]):
@@ -123,23 +125,20 @@ def bench_table(settings: Sequence[Setting], width: int = WIDTH_OFF_TERMINAL) ->
     return table
 
 
-def channel_table(channels: Iterable[ChannelMeasured]) -> Table:
-    """One row for each channel: who is slow stands out."""
+def channel_table(channels: Iterable[ChannelMeasured], width: int = WIDTH_OFF_TERMINAL) -> Table:
+    """One row for each channel: who is slow stands out. A narrow terminal gets rates alone, no
+    totals.
+    """
+    columns = [each for each in _CHANNEL_COLUMNS if each.is_essential or width >= WIDTH_FOR_ALL]
     table = Table(box=box.SIMPLE)
-    table.add_column("channel")
-    for name in ("records", "records/s", "latency p50", "p99", "backlog", "max"):
-        table.add_column(name, justify="right")
+    table.add_column("\nchannel", no_wrap=True)
+    for column in columns:
+        table.add_column(column.name, justify="right", no_wrap=True)
     shown = list(channels)
+    has_edges = any(each.edge for each in shown)
     for each in shown:
-        table.add_row(
-            _channel_name(each, has_edges=any(other.edge for other in shown)),
-            human_count(each.records),
-            human_count(each.throughput_records_per_s),
-            human_duration(each.latency_ns.p50),
-            human_duration(each.latency_ns.p99),
-            human_count(each.backlog_buffers.mean),
-            human_count(each.backlog_buffers.max),
-        )
+        cells = [column.show(column.read(each)) for column in columns]
+        table.add_row(_channel_name(each, has_edges=has_edges), *cells)
     return table
 
 
@@ -227,16 +226,16 @@ def _typical(values: Iterable[float | None]) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
-    """A number of a run, and how it is told."""
+class _Column(Generic[_T]):
+    """A number of a run or a channel, and how it is told."""
 
     name: str
-    read: Callable[[Measured], float | None]
+    read: Callable[[_T], float | None]
     show: Callable[[float | None], str]
     is_essential: bool = True
 
 
-_COLUMNS = (
+_COLUMNS: Sequence[_Column[Measured]] = (
     _Column("\nrecords/s", lambda m: m.throughput_records_per_s, human_count),
     _Column("\nbytes/s", lambda m: m.throughput_bytes_per_s, human_bytes, is_essential=False),
     _Column(
@@ -249,6 +248,16 @@ _COLUMNS = (
     _Column("\np99", lambda m: m.latency_uncorrected_ns.p99, human_duration),
     _Column("backlog\nmean", lambda m: m.backlog_buffers.mean, human_count, is_essential=False),
     _Column("\nmax", lambda m: m.backlog_buffers.max, human_count, is_essential=False),
+)
+
+
+_CHANNEL_COLUMNS: Sequence[_Column[ChannelMeasured]] = (
+    _Column("\nrecords", lambda c: c.records, human_count, is_essential=False),
+    _Column("\nrecords/s", lambda c: c.throughput_records_per_s, human_count),
+    _Column("latency\np50", lambda c: c.latency_ns.p50, human_duration),
+    _Column("\np99", lambda c: c.latency_ns.p99, human_duration),
+    _Column("backlog\nmean", lambda c: c.backlog_buffers.mean, human_count),
+    _Column("\nmax", lambda c: c.backlog_buffers.max, human_count),
 )
 
 

@@ -257,14 +257,16 @@ def _limited_by(
     )
     remote = sum(not deployment.is_local(each) for each in deployment.channels)
     starved = (measured.credits.starved_ns or 0) / (starved_within_ns * max(1, remote))
+    slow = ", ".join(str(each.index) for each in workload.slow_consumers)
     if measured.throughput_records_per_s is None:
-        return "no record was measured; the run was shorter than its latency."
+        if slow:
+            return f"the slow consumer ({slow}): no record was measured; nothing came through."
+        return "its length: no record was measured; the run was shorter than its latency."
     copies = workload.consumers if workload.partitioner == "broadcast" else 1
     offered = workload.rate_per_s * workload.producers * copies
     if offered and measured.throughput_records_per_s >= 0.95 * offered:
         return f"the rate asked for, which was kept; {busy}."
-    if workload.slow_consumers:
-        slow = ", ".join(str(each.index) for each in workload.slow_consumers)
+    if slow:
         if not remote:
             return f"the slow consumer ({slow}): producers waited for buffers; {busy}."
         if scenario.flow_control == TCP:

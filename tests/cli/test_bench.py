@@ -288,3 +288,14 @@ def test_the_channel_table_of_the_worked_example(flinknet: Flinknet, run: Any) -
     assert deployment["connections"] == {"tm-0->tm-1": 4, "tm-1->tm-0": 4}
     assert [each["connection"] is None for each in deployment["channels"][:4]] == [True, False] * 2
     assert run.scenarios == []
+
+
+def test_the_channel_table_fits_a_narrow_terminal(
+    flinknet: Flinknet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flinknet.report.console.WIDTH_OFF_TERMINAL", 80)
+    spread = ["--placement", "spread", "--relays", "1", "--producers", "2", "--consumers", "2"]
+    stdout = flinknet("bench", "--print-channels", *spread).stdout
+    assert "…" not in stdout
+    assert "tm-0->tm-1: 1 channel\n" in stdout
+    assert max(map(len, stdout.splitlines())) <= 80

@@ -72,7 +72,8 @@ def lines(stream: io.StringIO) -> list[str]:
 def test_one_setting_shows_its_numbers_its_channels_and_its_limit() -> None:
     out, stream = console()
     tables.print_bench(out, [tables.Setting("", [result()])])
-    groups, header, _, row, channel_header, _, first, second, limit = lines(stream)
+    told = lines(stream)
+    (groups, header, _, row), (_, channel_header, _, first, second, limit) = told[:4], told[4:]
     assert groups.split() == ["latency", "uncorrected", "backlog"]
     assert header.split() == [
         *("setting", "records/s", "bytes/s", "buffers/s", "p50", "p99", "max", "p50", "p99"),
@@ -96,6 +97,19 @@ def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers() -> None:
     _, header, _, row = lines(stream)
     assert header.split() == ["setting", "records/s", "p50", "p99", "p50", "p99"]
     assert row.split()[:5] == [name, "2.00", "k", "5.00", "ms"]
+
+
+def test_channels_fit_a_narrow_terminal_whole() -> None:
+    stream = io.StringIO()
+    narrow = Console(file=stream, width=80)
+    wide = BacklogSummary(59_000.0, 118_000)
+    shown = [replace(channel(0, 0), is_local=True), replace(channel(1, 1), edge=1, is_local=True)]
+    shown = [replace(each, backlog_buffers=wide) for each in shown]
+    narrow.print(tables.channel_table(shown, narrow.width))
+    _, header, _, first, second = lines(stream)
+    assert header.split() == ["channel", "records/s", "p50", "p99", "mean", "max"]
+    assert first.startswith("edge 0: 0 → 0 local")
+    assert second.split()[-6:] == ["9.50", "ms", "59.0", "k", "118", "k"]
 
 
 def test_several_runs_show_their_median() -> None:

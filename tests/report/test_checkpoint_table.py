@@ -18,9 +18,9 @@ def summary(completed: int, travel_ms: int) -> CheckpointSummary:
     return CheckpointSummary(9, completed, 2, 1, NONE, NONE, NONE, travel, 4096.0, 5000, 0.0)
 
 
-def text_of(*settings: tuple[str, list[CheckpointSummary]]) -> list[str]:
-    console = Console(file=io.StringIO(), width=140)
-    console.print(checkpoint_table(settings))
+def text_of(*settings: tuple[str, list[CheckpointSummary]], width: int = 140) -> list[str]:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(checkpoint_table(settings, width))
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
 
 
@@ -39,3 +39,12 @@ def test_several_runs_show_as_their_median_and_a_setting_without_checkpoints_not
     (row,) = [line for line in lines if line.strip().startswith("a ")]
     assert row.split()[2] == "5"
     assert not [line for line in lines if line.strip().startswith("b")]
+
+
+def test_a_narrow_terminal_gets_fewer_columns_and_nothing_cut() -> None:
+    lines = text_of(("unaligned.enabled=false", [summary(6, 20)]), width=80)
+    groups, header, _, *rows = (line.split() for line in lines if line.strip())
+    assert groups == ["alignment", "barrier", "travel", "overtaken"]
+    assert header == ["checkpoints", "completed", "max", "p50", "max", "mean"]
+    assert rows[0][1:] == ["6", MISSING, "20.0", "ms", "60.0", "ms", "4.00", "KiB"]
+    assert "".join(row[0] for row in rows) == "unaligned.enabled=false"

@@ -109,6 +109,9 @@ def test_a_run_without_records_has_no_figures() -> None:
     assert result.measured.backlog_buffers.mean is None
     assert "no record was measured" in result.limited_by
     assert [warning.code for warning in result.warnings] == ["few-samples"]
+    paused = (SlowConsumer(0, 1_000_000),)
+    stopped = result_of(silent, nothing, slow_consumers=paused)
+    assert stopped.limited_by.startswith("the slow consumer (0): no record was measured")
 
 
 def test_starved_time_is_a_share_of_the_measured_part_without_its_drain() -> None:
