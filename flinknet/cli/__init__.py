@@ -23,6 +23,7 @@ _COMMANDS = {
     "bench": ("bench", "Measure an exchange between tasks over real sockets."),
     "trace": ("trace", "Look into recorded runs, and replay them for other settings."),
     "compare-configs": ("compare_configs", "Say which configuration is better, and how surely."),
+    "plan": ("plan", "What becomes of a job: its graphs, channels, connections and buffers."),
     "certificates": ("certificates", "Make a test set of certificates for TLS."),
     "doctor": ("doctor", "Is this machine ready: Python, Java, Spark, ports, clock?"),
 }
@@ -112,7 +113,7 @@ def _say(text: str, exit_code: int) -> int:
 @click.group(
     cls=_CommandLine,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="flinknet")
 @click.pass_context

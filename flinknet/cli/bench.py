@@ -10,6 +10,7 @@ import click
 from flinknet.errors import ConfigError, TraceError
 
 from .options import collect, load_options, output_options
+from .sections import SectionedCommand
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +30,8 @@ Examples:
       the settings of a cluster, with two sizes of buffers
   flinknet bench --partition-type blocking -D taskmanager.network.compression.codec=NONE,LZ4,ZSTD
       an exchange that is written to files before it is read, and what compression does to it
+  flinknet bench --checkpoint-interval 50ms -D execution.checkpointing.unaligned.enabled=false,true
+      how checkpoint barriers travel, aligned and unaligned
   flinknet bench --demo head-of-line
       one paused consumer and its neighbour on the same connection, without credit and with it
   flinknet bench --flink-conf conf/config.yaml --print-config
@@ -42,7 +45,7 @@ beside it.
 """
 
 
-@click.command(epilog=_EPILOG)
+@click.command(cls=SectionedCommand, epilog=_EPILOG)
 @load_options
 @output_options
 @click.option("--runs", type=click.IntRange(1), default=1, help="Runs of each setting, in turns.")

@@ -17,6 +17,7 @@ from flinknet.units import parse_percent
 
 from .configs import plan_configs
 from .options import collect, load_options, output_options
+from .sections import SectionedCommand
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,7 +79,7 @@ METRICS: Mapping[str, _Metric] = {
 _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 
 
-@click.command("compare-configs", epilog=_EPILOG)
+@click.command("compare-configs", cls=SectionedCommand, epilog=_EPILOG)
 @click.argument("configs", metavar="CONFIG CONFIG...", nargs=-1)
 @click.option(
     "--runs", type=click.IntRange(2), default=5, show_default=True, help="Runs of each config."

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from flinknet import __version__
 from flinknet.cli import main
+from flinknet.cli.sections import SECTIONS
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
@@ -49,3 +50,13 @@ def test_help_loads_nothing_heavy(command: list[str]) -> None:
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("command", ["bench", "compare-configs"])
+def test_every_option_of_a_long_help_stands_in_a_section(command: str) -> None:
+    text = CliRunner().invoke(main, [command, "--help"]).stdout
+    headings = [line[:-1] for line in text.splitlines() if line.endswith(":") and line[0] != " "]
+    assert headings == [*(each for each in SECTIONS if each in headings), "Other options"]
+    assert len(headings) >= 6
+    others = text.partition("Other options:")[2].partition("Examples:")[0]
+    assert [line.split()[0] for line in others.splitlines() if line.strip()] == ["-h,"]
