@@ -141,7 +141,7 @@ class StreamMap(UserFunctionOperator):
 
 
 class StreamFilter(UserFunctionOperator):
-    """The records that a function holds true, batched: an array of booleans (Flink: StreamFilter)."""
+    """The records that a function holds true (Flink: StreamFilter); batched it returns booleans."""
 
     def _process_one(self, value: Any, output: Output) -> None:
         if self.function(value):

@@ -1,0 +1,164 @@
+"""`flinknet plan`: what becomes of a job, layer by layer, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flinknet import options as flink
+from flinknet.errors import ConfigError
+
+if TYPE_CHECKING:
+    from flinknet.graph import ExecutionGraph, JobGraph, PhysicalPlan, StreamGraph
+
+    Layer = StreamGraph | JobGraph | ExecutionGraph | PhysicalPlan
+
+LAYERS = ("stream", "job", "execution", "physical")
+FORMATS = ("tree", "json", "dot", "svg")
+EXIT_WOULD_NOT_START = 1
+
+
+@click.command()
+@click.argument("job", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1)
+@click.option(
+    "--layer", type=click.Choice(LAYERS), help="One layer. [default: all; of pictures: physical]"
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="tree",
+    show_default=True,
+    help="Text, JSON, or a picture: Graphviz's language, or SVG.",
+)
+@click.option(
+    "--task-managers",
+    type=click.IntRange(1),
+    metavar="N",
+    help="TaskManagers. [default: as many as the job needs]",
+)
+@click.option(
+    "--slots",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Slots of each. [default: taskmanager.numberOfTaskSlots]",
+)
+@click.option(
+    "--channels",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Tell channels one by one if there are no more than these. [default: 64]",
+)
+@click.option(
+    "-D",
+    "define",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Any of Flink's keys, such as parallelism.default=4. May be repeated; wins over"
+    " --flink-conf; what the program sets wins over both.",
+)
+@click.option("--flink-conf", metavar="FILE", help="Read keys from Flink's config.yaml first.")
+def plan(
+    job: Path,
+    arguments: tuple[str, ...],
+    layer: str | None,
+    form: str,
+    task_managers: int | None,
+    slots: int | None,
+    channels: int | None,
+    define: tuple[str, ...],
+    flink_conf: str | None,
+) -> int:
+    """Show what becomes of the program in the file JOB: what it says (StreamGraph), what is
+    submitted (JobGraph), its parallel form (ExecutionGraph), and what would run where: slots,
+    channels, TCP connections, buffers.
+
+    JOB defines main(env), which gets ARGUMENTS after the environment. Nothing runs. The exit code
+    is 1 if the job would not start with the network memory there is.
+
+    \b
+    flinknet plan bench/jobs/shuffle.py --task-managers 2 --slots 2
+    flinknet plan job.py --layer physical --format svg > plan.svg
+    flinknet plan job.py -D taskmanager.memory.network.max=1mb -D taskmanager.memory.network.min=1mb
+    """
+    from flinknet.graph import (
+        PhysicalPlan,
+        execution_graph_of,
+        job_graph_of,
+        load_program,
+        physical_plan_of,
+    )
+    from flinknet.graph.tree import CHANNELS_MAX
+
+    environment = load_program(job, _settings(define, flink_conf), arguments)
+    for warning in environment.warnings:
+        click.echo(f"flinknet: {warning.text}", err=True)
+    stream_graph = environment.get_stream_graph()
+    wanted = (layer,) if layer else LAYERS if form in ("tree", "json") else ("physical",)
+    layers: dict[str, Layer] = {"stream": stream_graph}
+    if set(wanted) - {"stream"}:
+        job_graph = layers["job"] = job_graph_of(stream_graph)
+        if set(wanted) & {"execution", "physical"}:
+            graph = layers["execution"] = execution_graph_of(job_graph)
+            if "physical" in wanted:
+                layers["physical"] = physical_plan_of(
+                    graph, task_managers=task_managers, slots_per_task_manager=slots
+                )
+    shown = {name: layers[name] for name in wanted}
+    click.echo(_rendered(shown, form, CHANNELS_MAX if channels is None else channels))
+    physical = layers.get("physical")
+    if isinstance(physical, PhysicalPlan) and physical.shortage():
+        return EXIT_WOULD_NOT_START
+    return 0
+
+
+def _settings(define: tuple[str, ...], flink_conf: str | None) -> dict[str, str]:
+    conf: dict[str, str] = {}
+    if flink_conf is not None:
+        conf, warnings = flink.read_flink_conf(Path(flink_conf))
+        for warning in warnings:
+            click.echo(f"flinknet: {warning.text}", err=True)
+    defined = dict(flink.parse_assignment(text) for text in define)
+    for warning in flink.deprecated_keys(defined):
+        click.echo(f"flinknet: {warning.text}", err=True)
+    settings = flink.merge(conf, defined)
+    if swept := flink.swept_keys(settings):
+        raise ConfigError(f"{swept[0]} has several values; a plan has one of each")
+    return settings
+
+
+def _rendered(layers: Mapping[str, Layer], form: str, channels_max: int) -> str:
+    if form == "json":
+        from flinknet.graph import documents
+        from flinknet.report.export import dump
+
+        write: dict[str, Callable[[Any], dict[str, Any]]] = {
+            "stream": documents.stream_document,
+            "job": documents.job_document,
+            "execution": documents.execution_document,
+            "physical": documents.physical_document,
+        }
+        told = {name: write[name](layer) for name, layer in layers.items()}
+        return dump({"schema_version": documents.SCHEMA_VERSION, **told}).rstrip("\n")
+    if form == "tree":
+        from flinknet.graph.tree import physical_tree
+
+        return "\n\n".join(
+            physical_tree(layer, channels_max) if name == "physical" else str(layer)  # type: ignore[arg-type]
+            for name, layer in layers.items()
+        )
+    from flinknet.graph import dot, picture, svg
+
+    ((name, layer),) = layers.items()
+    draw: dict[str, Callable[[Any], picture.Picture]] = {
+        "stream": picture.stream_picture,
+        "job": picture.job_picture,
+        "execution": picture.execution_picture,
+        "physical": picture.physical_picture,
+    }
+    drawn = draw[name](layer)
+    return dot.dot_of(drawn) if form == "dot" else svg.svg_of(drawn)

@@ -1,0 +1,134 @@
+"""A picture as SVG, with a layout of its own: a column for each step away from the sources, a band
+for each group.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+from .picture import Arrow, Box, Picture
+
+BOX_WIDTH, LINE_HEIGHT, PADDING = 210, 16, 8
+COLUMN_GAP, ROW_GAP, BAND_GAP, MARGIN = 150, 14, 34, 24
+LETTERS_MAX = 32
+"""Of a line in a box; the rest is in its tool tip."""
+
+STYLE = (
+    "text{font:12px Helvetica,Arial,sans-serif;fill:#1b1f24}"
+    ".title{font-size:16px;font-weight:bold}.group{fill:#57606a}.label{font-size:10px;fill:#57606a}"
+    ".box{fill:#fff;stroke:#57606a;rx:5}.band{fill:#f6f8fa;stroke:#d0d7de;rx:8}"
+    ".arrow{fill:none;stroke:#8c959f}.strong{fill:none;stroke:#cf222e}"
+)
+
+
+def svg_of(picture: Picture) -> str:
+    """The picture as a document that needs nothing else."""
+    columns = _columns(picture)
+    places, bands = _places(picture, columns)
+    right = max((x + BOX_WIDTH for x, _, _ in places.values()), default=0)
+    arcs = 60 if any(columns[a.source] >= columns[a.target] for a in picture.arrows) else 0
+    width = max(right, 9 * len(picture.title)) + arcs + 2 * MARGIN
+    height = max((y + tall for _, y, tall in places.values()), default=0) + 2 * MARGIN
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
+        f' viewBox="0 0 {width} {height}">',
+        f"<style>{STYLE}</style>",
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7"'
+        ' markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" fill="#57606a"/></marker></defs>',
+        f'<text class="title" x="{MARGIN}" y="{MARGIN}">{escape(picture.title)}</text>',
+    ]
+    for name, top, bottom in bands:
+        parts.append(
+            f'<rect class="band" x="{MARGIN // 2}" y="{top}" width="{right - MARGIN // 2 + 12}"'
+            f' height="{bottom - top}"/><text class="group" x="{MARGIN}" y="{top + 15}">'
+            f"{escape(name)}</text>"
+        )
+    parts += [_arrow(arrow, columns, places) for arrow in picture.arrows]
+    parts += [_box(box, *places[box.id]) for box in picture.boxes]
+    return "\n".join([*parts, "</svg>"])
+
+
+def _columns(picture: Picture) -> dict[str, int]:
+    """Longest way to each box from one without arrows to it; 0 where arrows go round in circles."""
+    incoming: dict[str, set[str]] = {box.id: set() for box in picture.boxes}
+    outgoing: dict[str, set[str]] = {box.id: set() for box in picture.boxes}
+    for arrow in picture.arrows:
+        incoming[arrow.target].add(arrow.source)
+        outgoing[arrow.source].add(arrow.target)
+    column = dict.fromkeys(incoming, 0)
+    left = {box: len(sources) for box, sources in incoming.items()}
+    ready = [box for box, count in left.items() if not count]
+    for box in ready:
+        for target in sorted(outgoing[box]):
+            column[target] = max(column[target], column[box] + 1)
+            left[target] -= 1
+            if not left[target]:
+                ready.append(target)
+    return column
+
+
+def _places(
+    picture: Picture, columns: dict[str, int]
+) -> tuple[dict[str, tuple[int, int, int]], list[tuple[str, int, int]]]:
+    """Left, top and height of each box; name, top and bottom of each band. Groups whose boxes are
+    in one column need no bands: their column tells them.
+    """
+    per_group: dict[str | None, set[int]] = {}
+    for box in picture.boxes:
+        per_group.setdefault(box.group, set()).add(columns[box.id])
+    has_bands = any(group is not None and len(found) > 1 for group, found in per_group.items())
+    places: dict[str, tuple[int, int, int]] = {}
+    bands: list[tuple[str, int, int]] = []
+    top = MARGIN + 2 * PADDING
+    for group in per_group if has_bands else [None]:
+        first = top + (22 if has_bands else 0)
+        next_y: dict[int, int] = {}
+        for box in picture.boxes:
+            if has_bands and box.group != group:
+                continue
+            column, tall = columns[box.id], len(box.lines) * LINE_HEIGHT + PADDING
+            y = next_y.get(column, first)
+            places[box.id] = (MARGIN + column * (BOX_WIDTH + COLUMN_GAP), y, tall)
+            next_y[column] = y + tall + ROW_GAP
+        bottom = max(next_y.values(), default=first)
+        if has_bands:
+            bands.append((group or "", top, bottom))
+        top = bottom + (BAND_GAP - ROW_GAP)
+    return places, bands
+
+
+def _box(box: Box, x: int, y: int, tall: int) -> str:
+    full = "\n".join(box.lines)
+    texts = "".join(
+        f'<text x="{x + PADDING}" y="{y + number * LINE_HEIGHT}">{escape(_short(line))}</text>'
+        for number, line in enumerate(box.lines, start=1)
+    )
+    return (
+        f'<g><title>{escape(full)}</title><rect class="box" x="{x}" y="{y}" width="{BOX_WIDTH}"'
+        f' height="{tall}"/>{texts}</g>'
+    )
+
+
+def _arrow(arrow: Arrow, columns: dict[str, int], places: dict[str, tuple[int, int, int]]) -> str:
+    sx, sy, s_tall = places[arrow.source]
+    tx, ty, t_tall = places[arrow.target]
+    start, end = (sx + BOX_WIDTH, sy + s_tall // 2), (tx, ty + t_tall // 2)
+    bend = COLUMN_GAP // 2
+    if columns[arrow.source] >= columns[arrow.target]:
+        # back, or within a column: around the right side; the way there and the way back apart
+        shift = 4 if sy < ty else -4
+        start, end = (start[0], start[1] + shift), (tx + BOX_WIDTH, end[1] + shift)
+        path = f"M{start[0]} {start[1]}C{start[0] + bend} {start[1]} {end[0] + bend} {end[1]}"
+    else:
+        path = f"M{start[0]} {start[1]}C{start[0] + bend} {start[1]} {end[0] - bend} {end[1]}"
+    path += f" {end[0]} {end[1]}"
+    kind = "strong" if arrow.is_strong else "arrow"
+    drawn = f'<path class="{kind}" d="{path}" marker-end="url(#tip)"/>'
+    if not arrow.label:
+        return drawn
+    x, y = start[0] + 6, (start[1] * 2 + end[1]) // 3 - 4
+    return f'{drawn}<text class="label" x="{x}" y="{y}">{escape(arrow.label)}</text>'
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= LETTERS_MAX else line[: LETTERS_MAX - 1] + "…"
