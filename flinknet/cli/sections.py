@@ -34,7 +34,7 @@ class SectionedCommand(click.Command):
         records = {
             (parameter.name or "").replace("_", "-"): record
             for parameter in self.get_params(ctx)
-            if (record := parameter.get_help_record(ctx)) is not None
+            if isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx))
         }
         for heading, names in SECTIONS.items():
             own = [records.pop(name) for name in names if name in records]
