@@ -36,18 +36,21 @@ A Flink cluster takes the same keys and stores.
 def certificates(out: str, password: str | None, hosts: tuple[str, ...], days: int) -> None:
     """Make an authority, a node's certificate and key, and the stores Flink wants them in.
 
-    Prints the Flink keys that turn TLS on with them; they are in DIR/config.yaml, too. The same key
-    and certificate lie there as PEM.
+    DIR/config.yaml has the Flink keys that turn TLS on with them, and the password, which is shown
+    nowhere else. The same key and certificate lie there as PEM.
     """
     import secrets
 
     from flinknet.certificates.generate import AUTHORITY_PEM, CONFIG, NODE_PEM, generate
+    from flinknet.config import HIDDEN
+    from flinknet.options import find_option
 
     directory = Path(out)
     settings = generate(directory, password or secrets.token_urlsafe(12), hosts=hosts, days=days)
     for key, value in settings.items():
-        click.echo(f"{key}: {value}")
+        click.echo(f"{key}: {HIDDEN if find_option(key).is_secret else value}")
     config = shlex.quote(str(directory / CONFIG))
+    click.echo(f"keys: {config}, with the password", err=True)
     click.echo(f"PEM:  {directory / NODE_PEM} and {directory / AUTHORITY_PEM}", err=True)
     click.echo(
         f"next: flinknet bench --flink-conf {config} -D security.ssl.internal.enabled=false,true",

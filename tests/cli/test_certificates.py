@@ -1,4 +1,4 @@
-"""`flinknet certificates`: files, the keys it prints, and what it refuses."""
+"""`flinknet certificates`: files, what it prints, and what it refuses."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from click.testing import CliRunner
 from flinknet.certificates.generate import settings_for
 from flinknet.cli import main
 from flinknet.cli.certificates import certificates
-from flinknet.options import network_config
+from flinknet.config import HIDDEN
+from flinknet.options import network_config, read_flink_conf
 from flinknet.runtime.tls import create_tls
 
 
-def test_the_keys_it_prints_turn_tls_on(tmp_path: Path) -> None:
+def test_its_config_turns_tls_on_and_it_prints_all_of_it_but_the_password(tmp_path: Path) -> None:
     result = CliRunner().invoke(certificates, ["--out", str(tmp_path / "set")])
     assert result.exit_code == 0
+    config = tmp_path / "set" / "config.yaml"
+    settings, warnings = read_flink_conf(config)
+    password = settings["security.ssl.internal.keystore-password"]
+    assert (settings, warnings) == (settings_for(tmp_path / "set", password), ())
+    assert create_tls(network_config(settings)[0]).fingerprints == frozenset()
+    assert password not in result.output
     printed = dict(line.split(": ", 1) for line in result.stdout.splitlines())
-    assert printed == settings_for(
-        tmp_path / "set", printed["security.ssl.internal.keystore-password"]
-    )
-    network, warnings = network_config(printed)
-    assert warnings == ()
-    assert create_tls(network).fingerprints == frozenset()
-    assert f"--flink-conf {tmp_path / 'set' / 'config.yaml'}" in result.stderr
+    assert {key: value.replace(password, HIDDEN) for key, value in settings.items()} == printed
+    assert f"--flink-conf {config}" in result.stderr
 
 
 def test_each_set_has_a_password_of_its_own(tmp_path: Path) -> None:
-    printed = [
-        CliRunner().invoke(certificates, ["--out", str(tmp_path / name)]).stdout
-        for name in ("a", "b")
-    ]
-    key = "security.ssl.internal.key-password: "
-    passwords = {text.split(key)[1].splitlines()[0] for text in printed}
+    passwords = set()
+    for name in ("a", "b"):
+        CliRunner().invoke(certificates, ["--out", str(tmp_path / name)])
+        settings, _ = read_flink_conf(tmp_path / name / "config.yaml")
+        passwords.add(settings["security.ssl.internal.key-password"])
     assert len(passwords) == 2
     assert all(len(password) >= 16 for password in passwords)
 
