@@ -3,7 +3,7 @@
 key | type and limits | default in 1.20 | default in 2.3 | older spellings | what replaced it in 2.x
 
 Types: I int, L long, B boolean, F float, S text, E one of the words that follow, P ports,
-D duration, T seconds, M memory size; `>=n` and `<n` bound a number.
+D duration, T seconds, N milliseconds, M memory size; `>=n` and `<n` bound a number.
 Defaults: `unset`: none; `-`: not in that release; `fixed n`: no longer an option, always n.
 Older spellings are deprecated, except with `~`: a broader key that Flink falls back to.
 """
@@ -60,8 +60,8 @@ taskmanager.network.hybrid-shuffle.remote.path | S | unset | unset |  |
 taskmanager.network.hybrid-shuffle.external-remote-tier-factory.class | S | unset | unset |  |
 taskmanager.network.adaptive-partitioner.enabled | B | - | false |  |
 taskmanager.network.adaptive-partitioner.max-traverse-size | I >=2 | - | 4 |  |
-taskmanager.network.request-backoff.initial | I >=0 | 100 | 100 | taskmanager.net.request-backoff.initial |
-taskmanager.network.request-backoff.max | I >=0 | 10000 | 10000 | taskmanager.net.request-backoff.max |
+taskmanager.network.request-backoff.initial | N >=0 | 100 | 100 | taskmanager.net.request-backoff.initial |
+taskmanager.network.request-backoff.max | N >=0 | 10000 | 10000 | taskmanager.net.request-backoff.max |
 taskmanager.network.partition-request-timeout | D | 10 s | 10 s |  |
 taskmanager.network.credit-model.enabled | B | fixed true | fixed true |  |
 taskmanager.network.detailed-metrics | B | false | false |  |
@@ -98,9 +98,9 @@ security.ssl.internal.keystore-type | S | pkcs12 | pkcs12 |  |
 security.ssl.internal.truststore-type | S | pkcs12 | pkcs12 |  |
 security.ssl.internal.cert.fingerprint | S | unset | unset |  |
 security.ssl.internal.session-cache-size | I | -1 | -1 | security.ssl.session-cache-size |
-security.ssl.internal.session-timeout | I | -1 | -1 | security.ssl.session-timeout |
-security.ssl.internal.handshake-timeout | I | -1 | -1 | security.ssl.handshake-timeout |
-security.ssl.internal.close-notify-flush-timeout | I | -1 | -1 | security.ssl.close-notify-flush-timeout |
+security.ssl.internal.session-timeout | N | -1 | -1 | security.ssl.session-timeout |
+security.ssl.internal.handshake-timeout | N | -1 | -1 | security.ssl.handshake-timeout |
+security.ssl.internal.close-notify-flush-timeout | N | -1 | -1 | security.ssl.close-notify-flush-timeout |
 security.ssl.protocol | S | TLSv1.2 | TLSv1.2 |  |
 security.ssl.algorithms | S | TLS_RSA_WITH_AES_128_CBC_SHA | TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 |  |
 security.ssl.provider | E JDK OPENSSL | JDK | JDK |  |

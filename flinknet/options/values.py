@@ -23,10 +23,14 @@ UNLIMITED_BYTES = (1 << 63) - 1
 TYPE_NAMES = {
     **{"I": "integer", "L": "integer", "B": "boolean", "F": "number", "S": "text"},
     **{"E": "choice", "P": "ports", "D": "duration", "T": "seconds", "M": "size"},
+    "N": "milliseconds",
 }
 """Letter of a type -> its name."""
 
-_EXPECTED = {"I": "an integer", "L": "an integer", "T": "a number of seconds", "F": "a number"}
+_EXPECTED = {
+    **{"I": "an integer", "L": "an integer", "F": "a number"},
+    **{"T": "a number of seconds", "N": "a number of milliseconds"},
+}
 
 
 def parse_value(option: Option, text: str) -> Any:

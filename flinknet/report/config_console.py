@@ -47,6 +47,9 @@ def print_configs(console: Console, configs: Sequence[EffectiveConfig]) -> None:
         derived = [each for each in config.keys if each.how]
         for number, each in enumerate(derived, start=1):
             console.print(Text(f"[{number}] {each.key}: {each.how}"), soft_wrap=True)
+        console.print(
+            Text("acts: whether flinknet acts on the key; the others are Flink's alone.\n")
+        )
         console.print(_memory_table(config.memory))
         for warning in config.warnings:
             console.print(Text(f"! {warning.text}", style="yellow"), soft_wrap=True)

@@ -166,3 +166,11 @@ def test_memory_that_does_not_hold_the_run_is_refused_before_anything_starts(
         *("-D", "taskmanager.memory.network.min=643200kb"),
     )
     assert enough.exit_code == 0, enough.output
+
+
+def test_a_bare_number_of_milliseconds_says_so(flinknet: Flinknet) -> None:
+    keys = flinknet("bench", "--print-config", "--json", "-")
+    types = {each["key"]: each["type"] for each in json.loads(keys.stdout)["configs"][0]["keys"]}
+    assert types["taskmanager.network.request-backoff.initial"] == "milliseconds"
+    refused = flinknet("bench", "-D", "taskmanager.network.request-backoff.max=1s")
+    assert "'1s' is not a number of milliseconds" in refused.stderr
