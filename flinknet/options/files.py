@@ -27,7 +27,9 @@ def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[Warning, ...]]:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; give the path of Flink's config.yaml") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: cannot be read as Flink's config.yaml: {error}") from None
     read, strange_lines = _read_lines(text) if path.name == LEGACY_NAME else _read_yaml(path, text)
     known = {key: v for key, v in read.items() if key in current_keys() or key.startswith(FAMILIES)}

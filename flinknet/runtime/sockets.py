@@ -53,8 +53,9 @@ def listen(network: NetworkConfig) -> socket.socket:
                     f"cannot listen on {host}:{port}: {error.strerror};"
                     f" check taskmanager.bind-host and {key}"
                 ) from error
+    taken = f"port {ports}" if ports.strip().isdecimal() else f"every port of {ports}"
     raise LocalTransportError(
-        f"cannot listen on {host}: every port of {ports} is in use; give {key} a"
+        f"cannot listen on {host}: {taken} is in use; give {key} a"
         " range such as 50100-50200 (one port for each task manager), or 0 for any free one"
     )
 
