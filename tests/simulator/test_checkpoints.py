@@ -12,7 +12,9 @@ from flinknet.config import Scenario, SlowConsumer
 from flinknet.results import CheckpointSummary
 from flinknet.simulator.checkers import ProtocolChecker, check_records, run_checked
 from flinknet.simulator.cluster import START_NS, Cluster
+from flinknet.simulator.source_plan import plan_sources
 from flinknet.tasks.checkpoints import AT_LEAST_ONCE
+from flinknet.tasks.deployment import DeployedEdge, DeployedVertex, wire
 from tests.simulation import MS, US, disturbed_scenario, finished, scenario
 
 MODES = {
@@ -133,6 +135,34 @@ def test_barriers_go_through_relays_and_local_channels(mode: str, placement: str
     _, summary = run(with_checkpoints(chain, mode))
     assert summary.completed >= 5
     assert summary.aborted == 0
+
+
+@pytest.mark.parametrize("mode", ["unaligned", "timeout"])
+def test_a_relay_that_cannot_write_reads_barriers_all_the_same(mode: str) -> None:
+    """Its records wait for the slow consumer behind it; what overtakes them does not."""
+    loaded = scenario(
+        records=15_000,
+        producers=2,
+        consumers=2,
+        slow_consumers=(SlowConsumer(0, 100 * US), SlowConsumer(1, 100 * US)),
+    )
+    loaded = with_checkpoints(loaded, mode, 100 * MS)
+    vertices = [
+        DeployedVertex("producers", (0, 0)),
+        DeployedVertex("relay", (1, 1)),
+        DeployedVertex("consumers", (2, 2)),
+    ]
+    edges = [DeployedEdge(0, 0, 1, "rebalance"), DeployedEdge(1, 1, 2, "rebalance")]
+    deployment = wire(loaded, vertices, edges)
+    checker = ProtocolChecker(loaded.seed)
+    plans = plan_sources(deployment, start_ns=START_NS)
+    cluster = Cluster(deployment, plans, probes=(checker,) * 3)
+    run_checked(cluster, checker)
+    assert cluster.checkpoints is not None
+    summary = cluster.checkpoints.summary()
+    assert summary.unaligned == summary.completed >= 5
+    assert summary.travel_ns.max is not None
+    assert summary.travel_ns.max < 5 * MS  # a buffer takes a consumer 31 ms
 
 
 @pytest.mark.parametrize("partitioner", ["forward", "broadcast"])

@@ -14,10 +14,12 @@ from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.producer import ForwardSelector, RecordWriter
 from flinknet.core.wire.events import (
     NO_ALIGNMENT_TIMEOUT_MS,
+    AlignmentType,
     CancelCheckpointMarker,
     CheckpointBarrier,
     EndOfData,
     EndOfOutputChannelStateEvent,
+    EndOfPartitionEvent,
     WatermarkEvent,
     decode_event,
 )
@@ -30,11 +32,12 @@ from flinknet.tasks.checkpoint_coordinator import (
 )
 from flinknet.tasks.checkpoints import (
     AT_LEAST_ONCE,
+    ForwardingCheckpoints,
     InputCheckpoints,
     OutputCheckpoints,
     barrier_of,
 )
-from tests.pair import Pair, records_of
+from tests.pair import Pair, partition_of, records_of
 
 MS = 1_000_000
 TIMEOUT_MS = 10
@@ -387,6 +390,59 @@ verbs = st.lists(
     ),
     max_size=60,
 )
+
+
+class Forwarding(CheckpointedPair):
+    """A pair whose consumer writes to a partition of its own."""
+
+    def __init__(self, network: NetworkConfig, partitioner: str) -> None:
+        super().__init__(network)
+        self.output, _ = partition_of(1)
+        self.forwarding = ForwardingCheckpoints(
+            ("relay input", "relay output"),
+            self.gate,
+            RecordWriter(self.output, ForwardSelector(), buffer_timeout_ns=-1),
+            range(1),
+            partitioner,
+            network,
+            self.answers.append,
+        )
+
+    def forwarded(self) -> list[tuple[object, int]]:
+        """Events that the output has, with their data types."""
+        found = []
+        while (piece := self.output.subpartitions[0].poll()) is not None:
+            found.append((decode_event(piece.view), piece.data_type))
+        return found
+
+
+@pytest.mark.parametrize(
+    ("partitioner", "alignment", "data_type"),
+    [
+        ("rebalance", AlignmentType.UNALIGNED, DataType.PRIORITIZED_EVENT_BUFFER),
+        ("broadcast", AlignmentType.FORCED_ALIGNED, DataType.ALIGNED_CHECKPOINT_BARRIER),
+    ],
+)
+def test_a_barrier_that_came_unaligned_goes_on_so_where_the_edge_allows_it(
+    partitioner: str, alignment: AlignmentType, data_type: DataType
+) -> None:
+    pair = Forwarding(TIMEOUTABLE, partitioner)
+    barrier = barrier_of(TIMEOUTABLE, "rebalance", 4, 0).as_unaligned()
+    pair.forwarding.trigger_checkpoint(barrier, now_ns=0)
+    ((forwarded, forwarded_as),) = pair.forwarded()
+    assert isinstance(forwarded, CheckpointBarrier)
+    assert (forwarded.checkpoint_id, forwarded.alignment) == (4, alignment)
+    assert forwarded_as == data_type
+
+
+def test_a_checkpoint_that_an_input_gives_up_is_cancelled_downstream() -> None:
+    pair = Forwarding(replace(ALIGNED, checkpoints_after_tasks_finish=False), "rebalance")
+    first, second = pair.channels
+    pair.forwarding.handle(barrier_of(ALIGNED, "rebalance", 4, 0), 4, first, 1, now_ns=0)
+    assert pair.forwarded() == []
+    pair.forwarding.handle(EndOfPartitionEvent(), 10, second, 1, now_ns=0)
+    assert [event for event, _ in pair.forwarded()] == [CancelCheckpointMarker(4)]
+    assert pair.declined() == {4}
 
 
 @pytest.mark.parametrize("network", MODES, ids=NAMES)

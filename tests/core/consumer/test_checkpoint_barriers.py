@@ -282,6 +282,13 @@ def test_a_barrier_that_comes_too_late_times_out_by_itself() -> None:
     assert made.taken() == ["started 1", "trigger unaligned 1"]
 
 
+def test_the_last_barrier_ends_the_alignment_however_late_it_is() -> None:
+    handler, decisions = handler_of(2, can_be_unaligned=True)
+    handler.receive_barrier(timeoutable(1), 0, now_ns=MS)
+    handler.receive_barrier(timeoutable(1), 1, now_ns=TIMEOUT_MS * MS + 1)
+    assert decisions.taken() == ["trigger 1", "resume 0", "resume 1", "complete 1"]
+
+
 def test_an_input_that_ends_may_be_the_first_that_an_unaligned_checkpoint_hears_of() -> None:
     handler, decisions = handler_of(2, can_be_unaligned=True)
     handler.receive_announcement(timeoutable(1), 5, 1, now_ns=MS)
@@ -331,6 +338,13 @@ def test_at_least_once_counts_and_nobody_waits() -> None:
     tracker.receive_barrier(at_least_once(2), 1, now_ns=9)
     assert decisions.taken() == ["trigger 2", "complete 2"]
     assert not tracker.is_pending
+
+
+def test_at_least_once_the_start_delay_counts_from_the_timestamp_on_the_clock_of_the_run() -> None:
+    decisions = Decisions()
+    tracker = CheckpointBarrierTracker(1, decisions, epoch_ns=-7 * MS)
+    tracker.receive_barrier(replace(at_least_once(1), timestamp_ms=10), 0, now_ns=5 * MS)
+    assert decisions.alignments == [Alignment(1, 2 * MS, 5 * MS, 5 * MS, False)]
 
 
 def test_at_least_once_a_complete_checkpoint_makes_the_older_ones_forgotten() -> None:
