@@ -317,6 +317,8 @@ class ChannelProgress:
     throughput_records_per_s: float
     backlog_buffers: int | None
     credits_available: int | None
+    edge: int = 0
+    is_local: bool = False
 
 
 @dataclass(frozen=True, slots=True)

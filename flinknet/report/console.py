@@ -30,6 +30,7 @@ from flinknet.units import (
     human_duration,
 )
 
+from .channel_name import channel_name
 from .checkpoint_table import checkpoint_table
 from .debloating_lines import debloating_lines
 
@@ -138,13 +139,8 @@ def channel_table(channels: Iterable[ChannelMeasured], width: int = WIDTH_OFF_TE
     has_edges = any(each.edge for each in shown)
     for each in shown:
         cells = [column.show(column.read(each)) for column in columns]
-        table.add_row(_channel_name(each, has_edges=has_edges), *cells)
+        table.add_row(channel_name(each, has_edges=has_edges), *cells)
     return table
-
-
-def _channel_name(channel: ChannelMeasured, *, has_edges: bool) -> str:
-    edge = f"edge {channel.edge}: " if has_edges else ""
-    return f"{edge}{channel.producer} → {channel.consumer}{' local' if channel.is_local else ''}"
 
 
 def _told_wiring(result: RunResult) -> str | None:

@@ -14,6 +14,8 @@ from rich.text import Text
 from flinknet.results import Progress, RunResult, TaskProgress
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
+from .channel_name import channel_name
+
 LINE_EVERY_NS = 5_000_000_000
 CHANNELS_SHOWN = 12
 TASKS_SHOWN = 8
@@ -124,7 +126,7 @@ def panel(title: str, progress: Progress) -> RenderableType:
     busiest = sorted(progress.channels, key=lambda each: -(each.backlog_buffers or 0))
     for channel in sorted(busiest[:CHANNELS_SHOWN], key=lambda each: each.channel):
         table.add_row(
-            f"{channel.producer} → {channel.consumer}",
+            channel_name(channel, has_edges=any(each.edge for each in progress.channels)),
             human_count(channel.throughput_records_per_s),
             _level(channel.backlog_buffers),
             _level(channel.credits_available),

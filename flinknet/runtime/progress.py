@@ -11,6 +11,9 @@ from flinknet.tasks.deployment import Deployment
 
 from .messages import Sample, Start
 
+RATE_INTERVAL_MIN_NS = 100_000_000
+"""Samples that come closer together say nothing of a rate."""
+
 
 @dataclass(slots=True)
 class _Channel:
@@ -21,6 +24,27 @@ class _Channel:
     credits_available: int | None = None
 
 
+@dataclass(slots=True)
+class _Taken:
+    """What the last tasks on one TaskManager have taken, and how fast lately."""
+
+    records: int = 0
+    size_bytes: int = 0
+    at_ns: int = 0
+    records_per_s: float = 0.0
+    bytes_per_s: float = 0.0
+
+    def count(self, sample: Sample, now_ns: int) -> None:
+        """Take a sample; rates are over the time since the one before."""
+        elapsed_ns = now_ns - self.at_ns
+        if self.at_ns and elapsed_ns < RATE_INTERVAL_MIN_NS:
+            return
+        if self.at_ns:
+            self.records_per_s = (sample.records - self.records) / elapsed_ns * 1e9
+            self.bytes_per_s = (sample.size_bytes - self.size_bytes) / elapsed_ns * 1e9
+        self.records, self.size_bytes, self.at_ns = sample.records, sample.size_bytes, now_ns
+
+
 class ProgressMeter:
     """Keeps the last sample of each process; rates are over the last interval."""
 
@@ -29,9 +53,7 @@ class ProgressMeter:
         self._samples: dict[int, Sample] = {}
         self._tasks: dict[int, Mapping[str, Mapping[str, float]]] = {}
         self._channels = [_Channel() for _ in deployment.channels]
-        self._records = self._bytes = 0
-        self._rate_per_s = self._bytes_per_s = 0.0
-        self._counted_at_ns = 0
+        self._taken: dict[int, _Taken] = {}
         self.start: Start | None = None
 
     def add(self, index: int, sample: Sample, now_ns: int) -> None:
@@ -50,7 +72,7 @@ class ProgressMeter:
                 channel.backlog_buffers = each.backlog_buffers
                 credits = each.credits_available
                 channel.credits_available = credits if credits >= 0 else None
-        self._count(now_ns)
+        self._taken.setdefault(index, _Taken()).count(sample, now_ns)
 
     def progress(self, phase: str | None, now_ns: int) -> Progress:
         """Where the run stands; `phase` None derives it from the instants of the run."""
@@ -63,8 +85,8 @@ class ProgressMeter:
             elapsed_ns=max(0, now_ns - self.start.start_ns) if self.start else 0,
             fraction=1.0 if phase == "finished" else self._fraction(now_ns),
             records=self._records,
-            throughput_records_per_s=self._rate_per_s,
-            throughput_bytes_per_s=self._bytes_per_s,
+            throughput_records_per_s=sum(each.records_per_s for each in self._taken.values()),
+            throughput_bytes_per_s=sum(each.bytes_per_s for each in self._taken.values()),
             latency_ns_p50=latency.percentile(0.5),
             latency_ns_p99=latency.percentile(0.99),
             channels=tuple(
@@ -75,6 +97,8 @@ class ProgressMeter:
                     throughput_records_per_s=channel.rate_per_s,
                     backlog_buffers=channel.backlog_buffers,
                     credits_available=channel.credits_available,
+                    edge=deployed.edge,
+                    is_local=self._deployment.is_local(deployed),
                 )
                 for deployed, channel in zip(self._deployment.channels, self._channels, strict=True)
             ),
@@ -85,16 +109,9 @@ class ProgressMeter:
             ),
         )
 
-    def _count(self, now_ns: int) -> None:
-        records = sum(sample.records for sample in self._samples.values())
-        size = sum(sample.size_bytes for sample in self._samples.values())
-        elapsed_ns = now_ns - self._counted_at_ns
-        if elapsed_ns < 100_000_000:
-            return
-        if self._counted_at_ns:
-            self._rate_per_s = (records - self._records) / elapsed_ns * 1e9
-            self._bytes_per_s = (size - self._bytes) / elapsed_ns * 1e9
-        self._records, self._bytes, self._counted_at_ns = records, size, now_ns
+    @property
+    def _records(self) -> int:
+        return sum(each.records for each in self._taken.values())
 
     def _phase(self, now_ns: int) -> str:
         assert self.start is not None

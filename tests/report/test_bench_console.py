@@ -180,6 +180,17 @@ def test_on_a_terminal_a_panel_shows_channels_with_backlog_and_credit() -> None:
     assert "run 1/1: 2.00 k records/s" in stream.getvalue()
 
 
+def test_a_panel_tells_channels_of_several_edges_apart() -> None:
+    channels = (
+        ChannelProgress(0, 0, 0, 1.0, None, None, is_local=True),
+        ChannelProgress(1, 0, 0, 1.0, 1, 1, edge=1),
+    )
+    out, plain = console()
+    out.print(live.panel("run", replace(progress(1), channels=channels)))
+    names = [line.partition("  ")[0] for line in lines(plain) if "→" in line]
+    assert names == ["edge 0: 0 → 0 local", "edge 1: 0 → 0"]
+
+
 def test_a_panel_of_many_channels_keeps_those_under_pressure() -> None:
     channels = tuple(ChannelProgress(i, 0, i, 1.0, 9 if i == 39 else 0, 0) for i in range(40))
     out, stream = console()

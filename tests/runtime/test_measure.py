@@ -207,7 +207,7 @@ def test_progress_tells_rates_of_the_last_interval_and_the_state_of_channels() -
     assert progress.phase == "measuring"
     assert progress.fraction == 0.75
     assert (progress.records, progress.elapsed_ns) == (1500, S + S // 2)
-    assert progress.throughput_records_per_s == 3000  # none was counted before the first sample
+    assert (progress.throughput_records_per_s, progress.throughput_bytes_per_s) == (1000, 10_000)
     first, second = progress.channels
     assert (first.throughput_records_per_s, second.throughput_records_per_s) == (1000, 0)
     assert (first.backlog_buffers, first.credits_available) == (4, 2)
@@ -215,6 +215,16 @@ def test_progress_tells_rates_of_the_last_interval_and_the_state_of_channels() -
     assert meter.progress(None, S).phase == "warming up"
     assert meter.progress(None, 4 * S).phase == "draining"
     assert meter.progress("finished", 9 * S).fraction == 1.0
+
+
+def test_the_total_rate_does_not_depend_on_when_other_task_managers_speak() -> None:
+    meter = ProgressMeter(deployment_of(producers=1, consumers=1, duration_ns=S))
+    meter.start = START
+    for tenth in range(0, 10, 2):
+        meter.add(1, Sample(1000 * tenth, 100, None, ()), 2 * S + tenth * S // 10)
+        meter.add(0, Sample(0, 0, None, ()), 2 * S + tenth * S // 10 + S // 8)
+        if tenth:
+            assert meter.progress(None, 3 * S).throughput_records_per_s == 10_000
 
 
 def test_progress_by_records_counts_the_copies_of_a_broadcast() -> None:
