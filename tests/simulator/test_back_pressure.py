@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from flinknet.config import Scenario, SlowConsumer
+from flinknet.errors import RemoteTransportError
 from flinknet.simulator.checkers import check_memory, check_records
 from flinknet.simulator.cluster import START_NS, Cluster
+from flinknet.tasks.source import SourceState
 from flinknet.workload.recorded import CostModel
 from tests.simulation import MS, US, S, finished, scenario
 
@@ -126,6 +128,21 @@ def test_a_task_that_cannot_write_keeps_the_buffer_it_has_read_from() -> None:
     filled = channel.initial_credit + buffers.pool.used_buffers - buffers.available_buffers
     assert filled == buffers.pool.max_buffers + channel.initial_credit
     assert filled == channel.queued_elements + 1
+    cluster.cancel(RemoteTransportError("the job ends early"))
+    check_memory(cluster)
+
+
+def test_a_task_ends_when_all_that_it_has_written_was_read() -> None:
+    cluster = Cluster.of_scenario(chain(records=10), COSTS)
+    cluster.run_until(START_NS)
+    cluster.set_delay(0, S)
+    (relay,) = cluster.relays
+    cluster.run_until(START_NS + 5 * S)
+    assert relay.emitted_records == 10
+    assert relay.state is SourceState.AWAITING_ACKNOWLEDGEMENT
+    assert not cluster.partition_of[relay.output_edge, 0].is_finished
+    finished(cluster)
+    assert relay.is_finished
 
 
 @pytest.mark.row("S103")

@@ -78,6 +78,22 @@ def test_a_gate_with_a_priority_event_goes_first() -> None:
     assert not inputs.union.has_priority_events
 
 
+def test_gates_with_priority_events_keep_their_order() -> None:
+    inputs = Inputs()
+    inputs.deliver(0, 0)
+    for gate, channel in ((1, 0), (0, 1)):
+        inputs.deliver(gate, channel, data_type=DataType.PRIORITIZED_EVENT_BUFFER)
+    assert inputs.turns() == [2, 1, 0]
+
+
+def test_a_gate_stays_in_front_while_it_has_priority_events() -> None:
+    inputs = Inputs()
+    inputs.deliver(1, 0, 2)
+    for channel in (0, 1):
+        inputs.deliver(0, channel, data_type=DataType.PRIORITIZED_EVENT_BUFFER)
+    assert inputs.turns() == [0, 1, 2, 2]
+
+
 def test_what_was_there_before_the_union_is_read() -> None:
     consumers = [Consumer(), Consumer()]
     consumers[1].gate.index = 1

@@ -74,6 +74,16 @@ def test_a_new_reader_skips_the_rest_of_a_record_that_the_old_one_had_begun() ->
     assert old.poll() is None
 
 
+def test_who_reads_several_buffers_at_once_skips_it_too() -> None:
+    partition = filled([60, 250, 40])
+    subpartition = partition.subpartitions[0]
+    pieces(subpartition.create_read_view(Ignores()), limit=1)
+    new = subpartition.create_read_view(Ignores())
+    (piece,) = new.poll_run(10, 1000)
+    assert (piece.sequence_number, bytes(piece.view)) == (0, b"\2" * 40)
+    assert new.poll_run(10, 1000) == []
+
+
 def test_a_record_that_ends_with_its_buffer_is_skipped_with_it() -> None:
     partition = filled([50, 150, 30])
     old = partition.subpartitions[0].create_read_view(Ignores())
