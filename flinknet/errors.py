@@ -24,8 +24,9 @@ FlinknetError                     exit code 4
 ├── TraceError
 │   ├── TraceFormatError
 │   └── TraceTruncatedError
-├── RunFailedError                a run ended, but not well (a process died, records were lost);
-exit code 1 └── SimulationError
+├── RunFailedError                exit code 1: a run ended, but not well (a process died, records
+│                                 were lost)
+└── SimulationError
     ├── InvariantViolatedError
     └── StalledError
 
