@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.simulator.what_if import deployment_of, simulate
-from flinknet.workload.recorded import CostModel, RecordedChannel, RecordedExchange
+from flinknet.workload.recorded import CostModel, Ramps, RecordedChannel, RecordedExchange
 from tests.simulation import MS, NEVER, US, S
 
 FROM_NS = 5 * S
@@ -32,7 +32,7 @@ def exchange_of(
             producer=producer,
             consumer=consumer,
             connection=(connection or {}).get((producer, consumer), 0),
-            arrivals_ns=FROM_NS + np.arange(count, dtype=np.int64) * int(S / rate_per_s),
+            arrivals=Ramps.of(FROM_NS + np.arange(count, dtype=np.int64) * int(S / rate_per_s)),
             record_wire_bytes=WIRE_BYTES,
         )
         for number, ((producer, consumer), count) in enumerate(routes.items())
@@ -75,6 +75,7 @@ def test_shorter_timeouts_buy_latency_with_messages() -> None:
         assert outcome.messages == pytest.approx(2 * S / timeout_ns + 2 * S / fill_ns, rel=0.03)
 
 
+@pytest.mark.row("S030")
 def test_an_unsaturated_run_keeps_its_rate_whatever_the_timeout() -> None:
     exchange = exchange_of({(0, 0): 10_000})
     for timeout_ns in (0, 100 * MS, NEVER):

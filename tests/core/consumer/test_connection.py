@@ -352,11 +352,14 @@ def test_an_error_for_a_receiver_fails_that_channel_alone() -> None:
     assert "gone" in str(failure(consumer, 0))
 
 
-def test_a_fatal_error_fails_every_channel() -> None:
-    consumer = consumer_of(2)
+@pytest.mark.row("S091")
+def test_a_fatal_error_fails_every_channel_of_its_connection() -> None:
+    consumer, other = consumer_of(2), consumer_of()
     consumer.receive(ErrorResponse(JavaThrowable(ILLEGAL_STATE_EXCEPTION, "No reader"), None))
     assert isinstance(consumer.connection.error, RemoteTransportError)
-    assert "No reader" in str(failure(consumer, 1))
+    for channel in (0, 1):
+        assert "No reader" in str(failure(consumer, channel))
+    assert other.channels[0].error is None
 
 
 def test_a_frame_too_large_to_be_believed_breaks_the_connection() -> None:
