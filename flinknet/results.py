@@ -339,7 +339,7 @@ class TaskProgress:
 class Progress:
     """Where a run stands, for whoever watches it; latencies are of all records measured so far."""
 
-    phase: str  # "starting", "warming up", "measuring", "draining", "finished"
+    phase: str  # "starting", "warming up", "measuring", "draining" ("reading"), "finished"
     elapsed_ns: int
     fraction: float | None
     records: int

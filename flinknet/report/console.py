@@ -40,6 +40,12 @@ WIDTH_FOR_ALL = 125
 
 CHANNELS_SHOWN = 16
 
+MEDIAN_WIDTH = 8
+"""Of a number with its unit; the names of configurations above are folded."""
+
+VERDICT_WIDTH = 10
+"""Of the longest word of a verdict."""
+
 _T = TypeVar("_T")
 
 _NUMBER = re.compile(r"\d+(\.\d+)?( [kMG])?")
@@ -187,19 +193,27 @@ def print_comparison(
     units: Mapping[str, str],
     confidence: float,
 ) -> None:
-    """One row for each metric: both medians, the change with its interval, the verdict."""
-    table = Table(box=box.SIMPLE, title=f"{candidate} against {base}", title_justify="left")
+    """One row for each metric: both medians, the change with its interval, the verdict.
+
+    On a narrow terminal intervals take two lines; numbers are never cut.
+    """
+    is_narrow = console.width < WIDTH_FOR_ALL
+    separator = "\n" if is_narrow else " "
+    title = f"{candidate} against {base}"
+    table = Table(box=box.SIMPLE, title=title, title_justify="left", pad_edge=not is_narrow)
     table.add_column("metric", no_wrap=True)
-    for name in (base, candidate, "change", f"{confidence * 100:g} % interval"):
-        table.add_column(name, justify="right")
-    table.add_column("verdict", no_wrap=True)
+    for name in (base, candidate):
+        table.add_column(name, justify="right", overflow="fold", min_width=MEDIAN_WIDTH)
+    for name in ("change", f"{confidence * 100:g} %{separator}interval"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=not is_narrow, min_width=VERDICT_WIDTH)
     for metric, each in differences.items():
         table.add_row(
             metric,
             _amount(each.base_median, units[metric]),
             _amount(each.candidate_median, units[metric]),
             MISSING if each.change is None else format_percent(each.change),
-            _interval(each),
+            _interval(each, separator),
             Text(each.verdict.value, style=_VERDICT_STYLES.get(each.verdict, "")),
         )
     console.print(table)
@@ -257,10 +271,10 @@ _CHANNEL_COLUMNS: Sequence[_Column[ChannelMeasured]] = (
 )
 
 
-def _interval(difference: Difference) -> str:
+def _interval(difference: Difference, separator: str) -> str:
     if difference.low is None or difference.high is None:
         return MISSING
-    return f"{format_percent(difference.low)} … {format_percent(difference.high)}"
+    return f"{format_percent(difference.low)} …{separator}{format_percent(difference.high)}"
 
 
 def _amount(value: float | None, unit: str) -> str:

@@ -118,7 +118,9 @@ class ProgressMeter:
         if now_ns < self.start.measured_from_ns:
             return "warming up"
         to_ns = self.start.measured_to_ns
-        return "measuring" if to_ns is None or now_ns < to_ns else "draining"
+        if to_ns is None or now_ns < to_ns:
+            return "measuring"
+        return "reading" if self._deployment.scenario.workload.is_blocking else "draining"
 
     def _fraction(self, now_ns: int) -> float | None:
         if self.start is None:

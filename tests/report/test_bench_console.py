@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from flinknet.comparison import Difference, Verdict
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.report import console as tables
 from flinknet.report import live
@@ -285,3 +286,21 @@ def test_a_document_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         write_json(path, {"a": float("nan")})
     assert json.loads(path.read_text()) == {"a": 1}
     assert [each.name for each in path.parent.iterdir()] == ["result.json"]
+
+
+def test_a_comparison_on_a_narrow_terminal_has_nothing_cut() -> None:
+    large = Difference(0.5e6, 9.99 * 1024, 10.96, -9.778, 12.274, 4, Verdict.NONE)
+    stream = io.StringIO()
+    tables.print_comparison(
+        Console(file=stream, width=80),
+        "base",
+        "execution.buffer-timeout.interval=5ms",
+        {"throughput_bytes": large, "p99": large},
+        {"throughput_bytes": "bytes", "p99": "ns"},
+        0.95,
+    )
+    text = stream.getvalue()
+    assert max(map(len, text.splitlines())) <= 80
+    for whole in ("9.99 KiB", "+1096.0 %", "-977.8 % …", "+1227.4 %", "difference", "95 %"):
+        assert whole in text
+    assert text.count("…") == 2

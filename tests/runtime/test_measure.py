@@ -214,6 +214,9 @@ def test_progress_tells_rates_of_the_last_interval_and_the_state_of_channels() -
     assert second.backlog_buffers is None
     assert meter.progress(None, S).phase == "warming up"
     assert meter.progress(None, 4 * S).phase == "draining"
+    stored = ProgressMeter(deployment_of(partition_type="blocking", duration_ns=S))
+    stored.start = START
+    assert stored.progress(None, 4 * S).phase == "reading"
     assert meter.progress("finished", 9 * S).fraction == 1.0
 
 
