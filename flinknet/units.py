@@ -14,6 +14,7 @@ from decimal import Decimal
 
 from flinknet.errors import ConfigError
 
+NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
 
 MISSING = "–"  # noqa: RUF001 - the dash that stands for an absent sample in every table
@@ -24,7 +25,7 @@ _DURATION_UNITS_NS: Mapping[str, int] = {
     for ns, labels in (
         (1, "ns nano nanos nanosecond nanoseconds"),
         (1_000, "µs μs us micro micros microsecond microseconds"),
-        (1_000_000, "ms milli millis millisecond milliseconds"),
+        (NS_PER_MS, "ms milli millis millisecond milliseconds"),
         (NS_PER_S, "s sec secs second seconds"),
         (60 * NS_PER_S, "min m minute minutes"),
         (3_600 * NS_PER_S, "h hour hours"),
@@ -37,7 +38,7 @@ _DURATION_SHORT = (
     ("h", 3_600 * NS_PER_S),
     ("min", 60 * NS_PER_S),
     ("s", NS_PER_S),
-    ("ms", 1_000_000),
+    ("ms", NS_PER_MS),
     ("us", 1_000),
     ("ns", 1),
 )
@@ -161,7 +162,7 @@ def human_duration(duration_ns: float | None) -> str:
     if duration_ns is None:
         return MISSING
     size = abs(duration_ns)
-    for unit, unit_ns in (("s", NS_PER_S), ("ms", 1_000_000), ("us", 1_000)):
+    for unit, unit_ns in (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", 1_000)):
         if size >= unit_ns * 0.9995:
             return f"{_three_digits(duration_ns / unit_ns)} {unit}"
     return f"{duration_ns:.0f} ns"

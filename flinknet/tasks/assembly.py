@@ -37,6 +37,7 @@ from flinknet.core.producer.result_partition_factory import in_memory
 from flinknet.core.producer.subpartition import UNLIMITED_BYTES
 from flinknet.core.wire.compression import CompressionCodec
 from flinknet.core.wire.ids import ResultPartitionID
+from flinknet.units import NS_PER_MS
 from flinknet.workload.forward import RecordForwarder
 from flinknet.workload.sink import LatencySink
 
@@ -164,8 +165,8 @@ def create_gate(
 def request_backoff_of(network: NetworkConfig) -> RequestBackoffPolicy:
     """How patiently partitions are asked for that are not there."""
     return RequestBackoffPolicy(
-        network.request_backoff_initial_ms * 1_000_000,
-        network.request_backoff_max_ms * 1_000_000,
+        network.request_backoff_initial_ms * NS_PER_MS,
+        network.request_backoff_max_ms * NS_PER_MS,
         network.partition_request_timeout_ns,
     )
 

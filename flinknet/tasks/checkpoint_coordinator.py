@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import CheckpointSummary
-
-NS_PER_MS = 1_000_000
+from flinknet.units import NS_PER_MS
 
 
 @dataclass(frozen=True, slots=True)

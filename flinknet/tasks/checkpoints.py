@@ -26,8 +26,9 @@ from flinknet.core.wire.events import (
     CheckpointBarrier,
     Event,
 )
+from flinknet.units import NS_PER_MS
 
-from .checkpoint_coordinator import NS_PER_MS, AcknowledgeCheckpoint, Answer, DeclineCheckpoint
+from .checkpoint_coordinator import AcknowledgeCheckpoint, Answer, DeclineCheckpoint
 from .deployment import Deployment
 
 AT_LEAST_ONCE, EXACTLY_ONCE = "AT_LEAST_ONCE", "EXACTLY_ONCE"

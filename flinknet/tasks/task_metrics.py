@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.consumer import SingleInputGate
+from flinknet.units import NS_PER_MS
 
 from .debloating import GateDebloating
 from .metrics import input_metrics, memory_metrics, output_metrics, queue_metrics
@@ -135,7 +136,7 @@ class TaskMetrics:
         slowest = max(self._debloating, key=lambda each: each.consume_ns)
         return {
             "debloatedBufferSize": slowest.announced_bytes,
-            "estimatedTimeToConsumeBuffersMs": slowest.consume_ns // 1_000_000,
+            "estimatedTimeToConsumeBuffersMs": slowest.consume_ns // NS_PER_MS,
         }
 
     def _queue_metrics(self) -> Metrics:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections import deque
 
+from flinknet.units import NS_PER_MS
+
 UPDATE_INTERVAL_NS = 5_000_000_000
 """Flink's view updater looks at every meter and timer this often."""
 
 WINDOW_INTERVALS = 12
 """Intervals that rates and times are taken over: the last minute."""
-
-NS_PER_MS = 1_000_000
 
 
 class TimerGauge:

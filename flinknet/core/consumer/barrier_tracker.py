@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import deque
 
 from flinknet.core.wire.events import CheckpointBarrier
+from flinknet.units import NS_PER_MS
 
 from .checkpoint_barriers import (
-    NS_PER_MS,
     AbortReason,
     Alignment,
     CheckpointableTask,

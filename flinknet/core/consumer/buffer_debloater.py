@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-NS_PER_MS = 1_000_000
+from flinknet.units import NS_PER_MS
 
 
 @dataclass(frozen=True, slots=True)

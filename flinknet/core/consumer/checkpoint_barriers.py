@@ -19,8 +19,7 @@ from enum import Enum
 from typing import Protocol
 
 from flinknet.core.wire.events import CheckpointBarrier
-
-NS_PER_MS = 1_000_000
+from flinknet.units import NS_PER_MS
 
 
 class AbortReason(Enum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_MS = 1_000_000
+from flinknet.units import NS_PER_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +18,9 @@ class RequestBackoffPolicy:
             where they refuse at once.
     """
 
-    initial_ns: int = 100 * _MS
-    max_ns: int = 10_000 * _MS
-    listener_timeout_ns: int = 10_000 * _MS
+    initial_ns: int = 100 * NS_PER_MS
+    max_ns: int = 10_000 * NS_PER_MS
+    listener_timeout_ns: int = 10_000 * NS_PER_MS
 
 
 class RequestBackoff:
