@@ -10,7 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flinknet import errors
-from flinknet.errors import FlinknetError, RemoteTransportError, RunFailedError
+from flinknet.errors import (
+    FlinknetError,
+    ProducerFailedError,
+    RemoteTransportError,
+    RunFailedError,
+)
 
 from .messages import Failed
 
@@ -39,7 +44,9 @@ class Ending:
     @property
     def is_consequence(self) -> bool:
         """Whether it ended because another one was gone."""
-        return self.failed is not None and issubclass(_kind_of(self.failed), RemoteTransportError)
+        return self.failed is not None and issubclass(
+            _kind_of(self.failed), (RemoteTransportError, ProducerFailedError)
+        )
 
 
 def error_of(endings: Sequence[Ending], trace_dir: object | None) -> Exception:

@@ -168,6 +168,15 @@ class TaskManager:
     def _producer_connections(self) -> list[ProducerConnection]:
         return [each.connection for each in self._connections.accepted]
 
+    def fail(self, error: FlinknetError) -> None:
+        """A task of this process cannot go on: whoever reads its partitions is told why, as far as
+        the sockets take it now.
+        """
+        for partition in self._own_partitions.values():
+            partition.fail(str(error))
+        for transport in self._loop.transports:
+            transport.pump()
+
     def close_trace(self) -> None:
         """Save what was recorded; for the way out after an error."""
         self._recorder.close()
@@ -690,6 +699,8 @@ def main(pipe: Pipe, spec: say.TaskManagerSpec) -> None:
         if spec.spill_dir is not None:
             shutil.rmtree(spec.spill_dir, ignore_errors=True)  # it may not have been able to
     except FlinknetError as error:
+        if manager is not None:
+            manager.fail(error)
         _save_trace(manager)
         _tell(pipe, say.Failed(str(error), type(error).__name__))
     except Exception:  # a bug; the launcher shows the traceback

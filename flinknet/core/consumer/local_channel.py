@@ -15,7 +15,12 @@ from flinknet.core.buffers import BufferSlice, NetworkBuffer
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, Probe, TracePoint
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
-from flinknet.errors import FlinknetError, PartitionError, PartitionNotFoundError
+from flinknet.errors import (
+    FlinknetError,
+    PartitionError,
+    PartitionNotFoundError,
+    ProducerFailedError,
+)
 
 from .request_backoff import RequestBackoff, RequestBackoffPolicy
 
@@ -25,6 +30,10 @@ _BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
 
 class SubpartitionView(Protocol):
     """The subpartition that is read (core.producer.PipelinedSubpartitionView)."""
+
+    @property
+    def failure_cause(self) -> str | None:
+        """Why its producer failed; None if it did not."""
 
     @property
     def is_released(self) -> bool:
@@ -200,7 +209,8 @@ class LocalInputChannel:
     def poll_view(self, now_ns: int) -> BufferSlice | None:
         """The next buffer or event of the subpartition; the caller recycles it.
 
-        Raises: PartitionError when the producer has dropped the partition.
+        Raises: ProducerFailedError; PartitionError when the partition was dropped for another
+            reason.
         """
         view = self._view
         if view is None:
@@ -208,6 +218,10 @@ class LocalInputChannel:
         while (piece := view.poll()) is not None and not piece.size_bytes:
             piece.recycle()  # empty buffers carry a backlog, and here nobody wants it
         if piece is None:
+            if view.failure_cause is not None:
+                raise ProducerFailedError(
+                    f"the producer of {self.partition_id} failed: {view.failure_cause}"
+                )
             if view.is_released:
                 raise PartitionError(f"Consumed partition {self.partition_id} has been released.")
             return None

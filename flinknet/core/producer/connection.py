@@ -14,7 +14,13 @@ from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
-from flinknet.core.wire.java_errors import JavaThrowable
+from flinknet.core.wire.java_errors import (
+    ILLEGAL_ARGUMENT_EXCEPTION,
+    ILLEGAL_STATE_EXCEPTION,
+    PARTITION_NOT_FOUND_EXCEPTION,
+    PRODUCER_FAILED_EXCEPTION,
+    JavaThrowable,
+)
 from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import (
     BUFFER_RESPONSE_HEADER_BYTES,
@@ -44,10 +50,6 @@ SEND_BATCH_BYTES = 256 * 1024
 """How much is handed to the driver in one go. Flink hands over one buffer at a time up to a water
 mark of 64 KiB; larger gathers cost nothing in truth, for credit bounds what may leave, and save
 system calls."""
-
-PARTITION_NOT_FOUND = "org.apache.flink.runtime.io.network.partition.PartitionNotFoundException"
-_ILLEGAL_STATE = "java.lang.IllegalStateException"
-_ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
 
 _CREDIT_MAX = 0x7FFFFFFF
 _SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
@@ -127,7 +129,7 @@ class ProducerConnection:
             for message in self._decoder.messages(data):
                 self._handlers[type(message)](message)
         except RemoteProtocolError as error:
-            self._send_error(_ILLEGAL_STATE, str(error), None)
+            self._send_error(ILLEGAL_STATE_EXCEPTION, str(error), None)
             self._lose(TransportError(f"was closed for what came over it: {error}"))
             self.is_closing = True
             raise
@@ -245,7 +247,11 @@ class ProducerConnection:
     def _enqueue_notified(self, now_ns: int) -> None:
         notified, self._notified = self._notified, []
         for reader in notified:
-            if not self.queue.enqueue(reader):
+            cause = reader.failure_cause
+            if cause is not None:
+                self._release(reader)
+                self._send_error(PRODUCER_FAILED_EXCEPTION, cause, reader.receiver_id)
+            elif not self.queue.enqueue(reader):
                 self._announce_backlog(reader)
                 if reader.subpartition is not None and reader.subpartition.is_data_available:
                     reader.note_starved(now_ns=now_ns)
@@ -266,7 +272,7 @@ class ProducerConnection:
         reader = self.queue.readers.get(receiver_id)
         if reader is None:
             self._send_error(
-                _ILLEGAL_STATE,
+                ILLEGAL_STATE_EXCEPTION,
                 f"No reader for receiverId = {receiver_id.hex()} exists.",
                 None,
             )
@@ -282,7 +288,7 @@ class ProducerConnection:
         before = reader.credits_available
         if before + credit > _CREDIT_MAX:
             self._send_error(
-                _ILLEGAL_STATE, f"credit {before} + {credit} is no 32-bit number", None
+                ILLEGAL_STATE_EXCEPTION, f"credit {before} + {credit} is no 32-bit number", None
             )
             return
         reader.add_credit(credit, now_ns=self._now_ns)
@@ -320,14 +326,16 @@ class ProducerConnection:
         indices = message.queue_index_set
         if indices.start_index != indices.end_index:
             # Flink serves several with a union of views; streaming exchanges ask for one each.
-            self._send_error(_ILLEGAL_ARGUMENT, f"subpartitions {indices} in one request", None)
+            self._send_error(
+                ILLEGAL_ARGUMENT_EXCEPTION, f"subpartitions {indices} in one request", None
+            )
             return
         if message.receiver_id in self.queue.readers or message.receiver_id in self._waiting:
             text = f"receiver {message.receiver_id.hex()} has requested a subpartition already"
-            self._send_error(_ILLEGAL_STATE, text, None)
+            self._send_error(ILLEGAL_STATE_EXCEPTION, text, None)
             return
         if message.credit < 0:
-            self._send_error(_ILLEGAL_ARGUMENT, f"negative credit {message.credit}", None)
+            self._send_error(ILLEGAL_ARGUMENT_EXCEPTION, f"negative credit {message.credit}", None)
             return
         reader = self._reader_class(message.receiver_id, channel, message.credit, self._notify)
         index = indices.start_index
@@ -337,7 +345,8 @@ class ProducerConnection:
             try:
                 reader.attach(partition, index)
             except (IndexError, RuntimeError) as error:
-                kind = _ILLEGAL_STATE if isinstance(error, RuntimeError) else _ILLEGAL_ARGUMENT
+                is_state = isinstance(error, RuntimeError)
+                kind = ILLEGAL_STATE_EXCEPTION if is_state else ILLEGAL_ARGUMENT_EXCEPTION
                 self._send_error(kind, str(error), None)
             else:
                 self.queue.add(reader)
@@ -357,7 +366,9 @@ class ProducerConnection:
     def _refuse(self, receiver_id: bytes) -> None:
         """The partition that a request waited for has not come."""
         _, partition_id = self._waiting.pop(receiver_id)
-        self._send_error(PARTITION_NOT_FOUND, f"Partition {partition_id} not found.", receiver_id)
+        self._send_error(
+            PARTITION_NOT_FOUND_EXCEPTION, f"Partition {partition_id} not found.", receiver_id
+        )
 
     def _notify(self, reader: CreditBasedSequenceNumberingViewReader) -> None:
         self._notified.append(reader)
@@ -370,7 +381,7 @@ class ProducerConnection:
         try:
             reader.resume_consumption()
         except RuntimeError as error:
-            self._send_error(_ILLEGAL_STATE, str(error), None)
+            self._send_error(ILLEGAL_STATE_EXCEPTION, str(error), None)
             return
         self._notified.append(reader)
 
@@ -412,7 +423,9 @@ class ProducerConnection:
         """Hybrid shuffle only; a pipelined producer ignores it for receivers it does not know."""
 
     def _refuse_task_event(self, message: TaskEventRequest) -> None:
-        self._send_error(_ILLEGAL_ARGUMENT, "Task event receiver not found.", message.receiver_id)
+        self._send_error(
+            ILLEGAL_ARGUMENT_EXCEPTION, "Task event receiver not found.", message.receiver_id
+        )
 
     def _release(self, reader: CreditBasedSequenceNumberingViewReader) -> None:
         self.queue.remove(reader.receiver_id)

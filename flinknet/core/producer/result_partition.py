@@ -75,6 +75,9 @@ class PartitionManager(Protocol):
     def handle_consumed(self, partition: BufferWritingResultPartition) -> None:
         """Every consumer has read the partition and its producer is done with it."""
 
+    def release(self, partition: BufferWritingResultPartition) -> None:
+        """Forget the partition and let it drop everything."""
+
 
 class BufferWritingResultPartition:
     """Lays records into buffers and buffers into subpartitions (Flink:
@@ -102,6 +105,7 @@ class BufferWritingResultPartition:
         self.is_finished = False
         self.is_closed = False
         self.is_released = False
+        self.failure_cause: str | None = None
         self._builders: list[BufferBuilder | None] = [None] * len(subpartitions)
         self._broadcast_builder: BufferBuilder | None = None
         self._segment_bytes = 0  # until `setup`
@@ -123,8 +127,7 @@ class BufferWritingResultPartition:
         (BROADCAST).
 
         Returns: the position reached; less than len(batch.data) when no buffer may be had now. The
-            rest must be emitted
-        before anything else on this channel.
+            rest must be emitted before anything else on this channel.
         """
         if self.is_finished:
             raise RuntimeError("emit on a finished partition")
@@ -311,6 +314,22 @@ class BufferWritingResultPartition:
         self.close()
         for subpartition in self.subpartitions:
             subpartition.release()
+
+    def fail(self, cause: str) -> None:
+        """The producer failed: drop everything and tell who reads (ProducerFailedException).
+
+        Differs from Flink, where only a reader that stands in the queue of its connection at that
+        moment hears of it, and the JobManager cancels the others: here every reader is told.
+        """
+        if self.is_released:
+            return
+        self.failure_cause = cause
+        if self.manager is not None:
+            self.manager.release(self)
+        else:
+            self.release()
+        for subpartition in self._pipelined:
+            subpartition.notify_released()
 
     @property
     def _pipelined(self) -> list[PipelinedSubpartition]:

@@ -3,8 +3,8 @@ backlog.
 
 What is announced, and when, follows Flink to the letter: the reader is told when the queue gets its
 first *finished* buffer (as a rule when the second one is opened) or when a flush finds bytes in the
-only, still open, one. Never for later
-ones: a reader that was told keeps reading until there is nothing.
+only, still open, one. Never for later ones: a reader that was told keeps reading until there is
+nothing.
 
 Invariants: `buffers_in_backlog` is the number of data consumers in the queue; sequence numbers are
     contiguous from 0.
@@ -128,9 +128,11 @@ class PipelinedSubpartition:
         if self.is_finished or self.is_released:
             consumer.close()
             return -1
+        is_first_priority = False
         if consumer.data_type == _PRIORITIZED_EVENT:
             self._queue.insert(self._priority_elements, consumer)
             self._priority_elements += 1
+            is_first_priority = self._priority_elements == 1
         else:
             self._queue.append(consumer)
         if consumer.is_buffer:
@@ -139,7 +141,7 @@ class PipelinedSubpartition:
             not self._flush_requested and not self.is_blocked and self._finished_buffers() == 1
         )
         self.is_finished = self.is_finished or is_last
-        if self._listener is not None and (notify or self._priority_elements == 1):
+        if self._listener is not None and (notify or is_first_priority):
             self._listener.notify_data_available()
         return self.buffer_size_bytes
 
@@ -336,6 +338,11 @@ class PipelinedSubpartition:
         self.buffers_in_backlog = 0
         self._priority_elements = 0
         self.on_consumed(self.index)
+
+    def notify_released(self) -> None:
+        """Tell the reader, if there is one, that nothing will come any more."""
+        if self._listener is not None:
+            self._listener.notify_data_available()
 
     def _finished_buffers(self) -> int:
         queue = self._queue

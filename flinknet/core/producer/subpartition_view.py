@@ -30,6 +30,11 @@ class PipelinedSubpartitionView:
         self._subpartition = partition.subpartitions[index].create_read_view(listener)
 
     @property
+    def failure_cause(self) -> str | None:
+        """Why its producer failed; None if it did not."""
+        return self.partition.failure_cause
+
+    @property
     def is_released(self) -> bool:
         """Whether nothing will ever come any more, because the queue was dropped."""
         return self._subpartition.is_released

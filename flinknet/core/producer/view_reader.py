@@ -67,6 +67,11 @@ class CreditBasedSequenceNumberingViewReader:
         self._notify(self)
 
     @property
+    def failure_cause(self) -> str | None:
+        """Why its producer failed; None if it did not."""
+        return None if self.partition is None else self.partition.failure_cause
+
+    @property
     def is_available(self) -> bool:
         """Whether a buffer may leave: data and credit, or an event next."""
         subpartition = self.subpartition

@@ -11,7 +11,7 @@ from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
 from flinknet.core.probe import NullProbe, Probe, TracePoint
 from flinknet.core.producer import PipelinedResultPartition, ResultPartitionManager
 from flinknet.core.wire.events import EndOfData, EndOfOutputChannelStateEvent
-from flinknet.errors import PartitionError, PartitionNotFoundError
+from flinknet.errors import PartitionError, PartitionNotFoundError, ProducerFailedError
 from tests.pair import Pair, partition_id, partition_of, receiver_ids, records_of
 from tests.simulation import MS, Rows
 
@@ -234,6 +234,15 @@ def test_a_partition_that_is_dropped_under_its_reader_is_an_error() -> None:
     fill(pair.partition, 2)
     pair.partition.release()
     with pytest.raises(PartitionError, match="has been released"):
+        pair.gate.poll()
+
+
+@pytest.mark.row("S091")
+def test_the_cause_of_a_producers_failure_is_told() -> None:
+    pair = LocalPair()
+    fill(pair.partition, 2)
+    pair.partition.fail("disk full")
+    with pytest.raises(ProducerFailedError, match="disk full"):
         pair.gate.poll()
 
 

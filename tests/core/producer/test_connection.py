@@ -341,6 +341,37 @@ def test_a_cancelled_receiver_gets_nothing_more_and_others_go_on() -> None:
     assert memory.available_buffers == memory.total_buffers
 
 
+@pytest.mark.row("S091")
+def test_who_reads_a_failed_producer_is_told_the_cause_and_others_live() -> None:
+    failing, failing_memory = partition_of(2, identity=partition_id(0))
+    living, _ = partition_of(identity=partition_id(1))
+    connection, manager = producer_of(failing, living)
+    neighbour = InputChannelID(bytes(range(20, 36)))
+    receive(
+        connection,
+        request(RECEIVER, 0, of=partition_id(0)),
+        request(OTHER_RECEIVER, 2, subpartition=1, of=partition_id(0)),
+        request(neighbour, 2, of=partition_id(1)),
+    )
+    fill(failing, "ddd", 0)
+    fill(failing, "d", 1)
+    fill(living, "d")
+    failing.fail("NullPointerException in map")
+    failing.fail("a second cause")
+    messages = sent(connection)
+    errors = [each for each in messages if isinstance(each, ErrorResponse)]
+    assert {each.receiver_id for each in errors} == {RECEIVER, OTHER_RECEIVER}
+    assert {(each.cause.class_name.rsplit(".")[-1], each.cause.message) for each in errors} == {
+        ("ProducerFailedException", "NullPointerException in map")
+    }
+    assert [m.receiver_id for m in messages if isinstance(m, BufferResponse)] == [neighbour]
+    assert set(connection.queue.readers) == {neighbour}
+    assert manager.find(failing.partition_id) is None
+    assert failing_memory.available_buffers == failing_memory.total_buffers
+    fill(living, "d")
+    assert types(sent(connection)) == "d"
+
+
 def test_a_request_for_several_subpartitions_is_refused() -> None:
     partition, _ = partition_of(2)
     connection, _ = producer_of(partition)
