@@ -58,7 +58,7 @@ def create_selector(partitioner: str, channels: int, seed: int) -> ChannelSelect
 
 
 def find_custom(partitioner: str) -> Partition:
-    """The callable that `custom:MODULE:FUNCTION` names.
+    """The callable that `custom:MODULE:FUNCTION` names; what it raises comes as a ConfigError.
 
     Raises: ConfigError when there is none.
     """
@@ -78,7 +78,18 @@ def find_custom(partitioner: str) -> Partition:
         raise ConfigError(
             f"partitioner {partitioner!r}: module {module_name} has no function {function_name}"
         )
-    return cast(Partition, found)
+    function = cast(Partition, found)
+
+    def partition(key: int, channels: int) -> int:
+        try:
+            return function(key, channels)
+        except Exception as error:
+            raise ConfigError(
+                f"partitioner {partitioner!r} failed for key {key} and {channels} channels:"
+                f" {type(error).__name__}: {error}"
+            ) from error
+
+    return partition
 
 
 def _uniform(channels: int, seed: int) -> Callable[[int], NDArray[np.int64]]:

@@ -79,6 +79,16 @@ def test_a_users_function_that_is_not_there_is_told(name: str, words: str) -> No
         find_custom(name)
 
 
+def test_what_a_users_function_raises_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(_key: int, _channels: int) -> int:
+        raise KeyError("colour")
+
+    monkeypatch.setattr("tests.tasks.test_partitioners.broken", failing, raising=False)
+    partition = find_custom("custom:tests.tasks.test_partitioners:broken")
+    with pytest.raises(ConfigError, match="broken' failed for key 7 and 2 channels: KeyError"):
+        partition(7, 2)
+
+
 class CountingBatcher(RecordBatcher):
     """Counts the records it serialises."""
 
