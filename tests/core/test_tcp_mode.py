@@ -6,17 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flinknet.core.buffers import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.wire.events import EndOfData, EndOfPartitionEvent, decode_event
 from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.ids import InputChannelID
 from flinknet.core.wire.messages import (
     AddCredit,
     BacklogAnnouncement,
+    BufferResponse,
     CancelPartitionRequest,
     ErrorResponse,
     PartitionRequest,
 )
-from flinknet.errors import RemoteTransportError
+from flinknet.errors import FrameCorruptedError, RemoteTransportError
 from tests.pair import record_bytes, sent_bytes
 from tests.simulation import Rows
 from tests.tcp_pair import RECORD_BYTES, TcpPair
@@ -176,6 +179,25 @@ def test_a_connection_that_ends_drops_what_is_staged() -> None:
     pair.carry()
     pair.take(1)  # the head has its buffer now, and no turn any more
     pair.consumer.receive_eof(now_ns=0)
+    pair.close()
+    assert pair.memory.available_buffers == pair.memory.total_buffers
+
+
+@pytest.mark.parametrize("staged", [0, 1])
+@pytest.mark.parametrize("cut_bytes", [0, 2])
+def test_a_payload_larger_than_a_segment_breaks_the_connection(staged: int, cut_bytes: int) -> None:
+    pair = TcpPair(1, gate_buffers=2)
+    pair.write(0, 2 + staged)
+    pair.carry()
+    assert pair.consumer.staged_messages == staged
+    receiver = InputChannelID(pair.receivers[0])
+    large = BufferResponse(receiver, 0, 2 + staged, 0, DataType.DATA_BUFFER, False, b"x" * 101)
+    data = large.encode()
+    if not staged:
+        assert pair.take(0)
+    with pytest.raises(FrameCorruptedError, match="101 bytes does not fit a buffer of 100 bytes"):
+        pair.consumer.receive_data(memoryview(data[: len(data) - cut_bytes]), now_ns=0)
+    assert isinstance(pair.channels[0].error, FrameCorruptedError)
     pair.close()
     assert pair.memory.available_buffers == pair.memory.total_buffers
 

@@ -117,6 +117,7 @@ class ConsumerConnection:
         try:
             self._decoder.receive(data)
         except RemoteProtocolError as error:
+            self._drop_buffer()
             self._fail_all(error)
             raise
 
@@ -127,9 +128,7 @@ class ConsumerConnection:
         A buffer that has come in part goes back (Flink: BufferResponseDecoder.onChannelInactive).
         """
         self._now_ns = now_ns
-        if self._buffer is not None:
-            self._buffer.recycle()
-            self._buffer = None
+        self._drop_buffer()
         loss = error or RemoteTransportError("was closed by it")
         self._is_disposed = True
         for channel in self._unsent_requests:
@@ -276,11 +275,6 @@ class ConsumerConnection:
             if buffer is None:
                 self._fail_channel(channel, CreditExceededError(receiver_id.hex(), 0))
                 return None
-            if size > len(buffer.view):
-                buffer.recycle()
-                raise FrameCorruptedError(
-                    f"a payload of {size} bytes does not fit a buffer of {len(buffer.view)} bytes"
-                )
             buffer.data_type = data_type
         else:
             if size > LARGEST_FRAME_BYTES:
@@ -410,6 +404,12 @@ class ConsumerConnection:
             self._repetitions[channel.receiver_id] = self._now_ns + delay_ns
         else:
             self._send_request(channel)
+
+    def _drop_buffer(self) -> None:
+        """Give back the buffer whose payload has not come, or not all of it."""
+        if self._buffer is not None:
+            self._buffer.recycle()
+            self._buffer = None
 
     def _fail_channel(self, channel: RemoteInputChannel, error: FlinknetError) -> None:
         self._channel = None

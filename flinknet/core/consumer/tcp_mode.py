@@ -104,8 +104,8 @@ class TcpConsumerConnection(ConsumerConnection):
     # What the decoder tells (wire.response_decoder.ResponseSink)
 
     def take_buffer(self, header: Header) -> memoryview | None:
-        """Memory for a payload: a buffer of the gate's pool for data, plain memory if there is none
-        or something is staged.
+        """Memory for a payload: a buffer of the gate's pool for data, plain memory, no larger than
+        one, if there is none or something is staged.
         """
         receiver_id, data_type, size = header[0], header[5], header[7]
         channel = self._channels.get(receiver_id)
@@ -113,15 +113,11 @@ class TcpConsumerConnection(ConsumerConnection):
         if data_type not in IS_BUFFER or channel is None or channel.error is not None:
             return super().take_buffer(header)
         pool = channel.buffers.pool
-        memory_bytes = pool.segment_size_bytes
-        if size > memory_bytes:
-            raise FrameCorruptedError(
-                f"a payload of {size} bytes does not fit a buffer of {memory_bytes} bytes"
-            )
         buffer = None if self._staged or not size else pool.try_request()
         if buffer is None:
             self._needs_memory = size > 0
-            buffer = NetworkBuffer(MemorySegment(memoryview(bytearray(size))), free_memory)
+            memory = bytearray(min(size, pool.segment_size_bytes))
+            buffer = NetworkBuffer(MemorySegment(memoryview(memory)), free_memory)
         buffer.data_type = data_type
         buffer.size_bytes = size
         buffer.is_compressed = header[6]

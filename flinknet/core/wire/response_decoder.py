@@ -29,7 +29,9 @@ class ResponseSink(Protocol):
     """Who owns the receivers."""
 
     def take_buffer(self, header: Header) -> memoryview | None:
-        """Where the payload of this BufferResponse goes, at least `size` bytes; None to skip it."""
+        """Where the payload of this BufferResponse goes; None to skip it. The stream is corrupt if
+        the payload does not fit.
+        """
 
     def receive_payload(self, header: Header) -> None:
         """The payload is complete."""
@@ -90,16 +92,18 @@ class ResponseDecoder:
             else:
                 target = take_buffer(header)
                 if target is not None:
-                    _check_fits(header, target)
-                    target[: header[7]] = data[start:stop]
+                    try:
+                        target[: header[7]] = data[start:stop]
+                    except ValueError:  # of what is too large for it
+                        raise _does_not_fit(header, target) from None
                 receive_payload(header)
                 position = stop
 
     def _begin(self, header: Header) -> None:
         """Take a header whose payload is still to come."""
         self._target = self._sink.take_buffer(header)
-        if self._target is not None:
-            _check_fits(header, self._target)
+        if self._target is not None and len(self._target) < header[7]:
+            raise _does_not_fit(header, self._target)
         self._header = header
         self._filled = 0
         self._missing = header[7]
@@ -161,11 +165,10 @@ class ResponseDecoder:
         self._whole_frame_bytes = frame_bytes
 
 
-def _check_fits(header: Header, target: memoryview) -> None:
-    if len(target) < header[7]:
-        raise FrameCorruptedError(
-            f"a payload of {header[7]} bytes does not fit a buffer of {len(target)} bytes"
-        )
+def _does_not_fit(header: Header, target: memoryview) -> FrameCorruptedError:
+    return FrameCorruptedError(
+        f"a payload of {header[7]} bytes does not fit a buffer of {len(target)} bytes"
+    )
 
 
 def _decode_frame(frame: bytearray) -> Message:

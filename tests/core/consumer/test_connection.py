@@ -304,8 +304,10 @@ def test_pieces_out_of_sequence_or_without_credit_fail_their_channel() -> None:
 
 def test_a_payload_larger_than_a_segment_breaks_the_connection_and_loses_no_buffer() -> None:
     consumer = consumer_of()
-    with pytest.raises(FrameCorruptedError, match="101 bytes"):
+    free = consumer.channels[0].buffers.available_buffers
+    with pytest.raises(FrameCorruptedError, match="101 bytes does not fit a buffer of 100 bytes"):
         consumer.receive(response(consumer.channels[0].receiver_id, payload=b"x" * 101))
+    assert consumer.channels[0].buffers.available_buffers == free
     consumer.close()
     assert consumer.memory.available_buffers == consumer.memory.total_buffers
 
