@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -39,5 +40,6 @@ class MetricsLog:
 
     def close(self) -> None:
         """The run is over."""
-        if self._file is not None and self.error is None:
-            self._file.close()
+        if self._file is not None:
+            with suppress(OSError):  # of a full disk, which `error` has told
+                self._file.close()
