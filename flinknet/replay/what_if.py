@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 Simulate = Callable[[RecordedExchange, NetworkConfig], SimulatedOutcome]
 
-DEFAULT_MAX_RECORDS = 50_000
+DEFAULT_MAX_RECORDS = 500_000
 """Records of a run that are simulated for each candidate at most, unless told otherwise: with
-timeout 0 each may be a message of its own, and a message costs the simulator 50 µs."""
+timeout 0 each may be a message of its own, and what the kernel does not cover costs 50 µs a
+message."""
 
 DEFAULT_MAX_RECORDS_AT_MAX_RATE = 1_000_000
 """The same at the highest rate, where buffers are full at any timeout."""

@@ -1,5 +1,8 @@
 """What-if: recorded arrivals under other network settings, in virtual time.
 
+What runs smoothly is computed by the compiled kernel (`fast_path`), the rest is simulated with the
+real core; both give the same numbers.
+
 The simulation starts with empty queues at the start of the window and ends its data a beat of the
 buffer timeout after the window: records in half-filled buffers leave as they would have. Without a
 timeout they leave at the end of the window.
@@ -24,9 +27,13 @@ from flinknet.workload.payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
 from flinknet.workload.recorded import RecordedChannel, RecordedExchange, SimulatedOutcome
 
 from .cluster import Cluster
+from .fast_path import FastOutcome, is_covered, run_fast
 from .source_plan import SourcePlan
 
 _SENT, _BUFFER_RESPONSE = int(TracePoint.SENT), int(MessageKind.BUFFER_RESPONSE)
+FAST_FROM_MESSAGES = 5_000
+"""With fewer the simulator is done before the kernel is loaded."""
+
 _ADD_CREDIT = int(MessageKind.ADD_CREDIT)
 
 
@@ -74,6 +81,24 @@ class BacklogProbe:
 
 
 def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOutcome:
+    """Predict a recorded exchange under other settings, in the faster of two ways.
+
+    Records all have the mean length of the recorded ones, at least what the stamp needs.
+
+    Raises: as `simulate_in_full`.
+    """
+    exchange = without_idle_tasks(exchange)
+    if _messages_of(exchange, network) >= FAST_FROM_MESSAGES:
+        deployment = deployment_of(exchange, network)
+        check_memory(deployment)
+        if is_covered(exchange, network, deployment):
+            fast = run_fast(exchange, network, deployment)
+            if fast is not None:
+                return _outcome_of(fast, exchange, network, deployment)
+    return simulate_in_full(exchange, network)
+
+
+def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOutcome:
     """Drive a recorded exchange through the stack under other settings.
 
     Records all have the mean length of the recorded ones, at least what the stamp needs.
@@ -111,10 +136,7 @@ def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOut
         raise InvariantViolatedError(
             f"{records} records arrived of {exchange.records}", exchange.seed
         )
-    duration_ns = last_ns - start_ns
-    if not exchange.is_max_rate:
-        # What the last records waited for the beat is latency, not want of throughput.
-        duration_ns = max(duration_ns - max(network.buffer_timeout_ns, 0), exchange.duration_ns)
+    duration_ns = _duration_ns(last_ns, exchange, network)
     return SimulatedOutcome(
         latency=latency,
         records=records,
@@ -127,6 +149,46 @@ def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOut
     )
 
 
+def _messages_of(exchange: RecordedExchange, network: NetworkConfig) -> float:
+    """How many messages there will be, roughly and at most."""
+    timeout_ns, records = network.buffer_timeout_ns, exchange.records
+    if timeout_ns == 0:
+        return records
+    sizes = sum(each.records * each.record_wire_bytes for each in exchange.channels)
+    messages = sizes / network.segment_size_bytes + len(exchange.channels)
+    if timeout_ns > 0:
+        messages += len(exchange.channels) * exchange.duration_ns / timeout_ns
+    return min(messages, records)
+
+
+def _duration_ns(last_ns: int, exchange: RecordedExchange, network: NetworkConfig) -> int:
+    duration_ns = last_ns - exchange.measured_from_ns
+    if exchange.is_max_rate:
+        return duration_ns
+    # What the last records waited for the beat is latency, not want of throughput.
+    return max(duration_ns - max(network.buffer_timeout_ns, 0), exchange.duration_ns)
+
+
+def _outcome_of(
+    fast: FastOutcome, exchange: RecordedExchange, network: NetworkConfig, deployment: Deployment
+) -> SimulatedOutcome:
+    if fast.records != exchange.records:
+        raise InvariantViolatedError(
+            f"{fast.records} records arrived of {exchange.records}", exchange.seed
+        )
+    return SimulatedOutcome(
+        latency=fast.latency,
+        records=fast.records,
+        messages=fast.messages,
+        duration_ns=_duration_ns(fast.last_ns, exchange, network),
+        backlog_buffers=BacklogSummary(fast.backlog_total / fast.messages, fast.backlog_max),
+        memory_bytes=memory_bytes(deployment),
+        credits=fast.credits,
+        credit_messages=fast.credit_messages,
+        method="kernel",
+    )
+
+
 def memory_bytes(deployment: Deployment) -> int:
     """Most that the pools of all TaskManagers can take."""
     buffers = sum(most_buffers(deployment, each) for each in range(deployment.task_managers))
@@ -135,7 +197,7 @@ def memory_bytes(deployment: Deployment) -> int:
 
 def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
     """The same exchange without the channels and tasks that no record went through."""
-    channels = [channel for channel in exchange.channels if channel.arrivals_ns.size]
+    channels = [channel for channel in exchange.channels if channel.records]
     producers = sorted({channel.producer for channel in channels})
     consumers = sorted({channel.consumer for channel in channels})
     costs = exchange.costs
@@ -170,7 +232,7 @@ def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
 def deployment_of(exchange: RecordedExchange, network: NetworkConfig) -> Deployment:
     """Who runs where: as it was, or tasks whose channels share a connection share TaskManagers."""
     lengths = [channel.record_wire_bytes for channel in exchange.channels]
-    weights = [channel.arrivals_ns.size for channel in exchange.channels]
+    weights = [channel.records for channel in exchange.channels]
     value_bytes = round(float(np.average(lengths, weights=weights))) - OVERHEAD_BYTES
     value_bytes = max(value_bytes, SMALLEST_VALUE_BYTES)
     subpartitions = [0] * exchange.producers
@@ -222,7 +284,7 @@ def plans_of(exchange: RecordedExchange, network: NetworkConfig) -> list[SourceP
 
 
 def _plan_of(channels: list[RecordedChannel], end_ns: int, *, is_max_rate: bool) -> SourcePlan:
-    counts = [channel.arrivals_ns.size for channel in channels]
+    counts = [channel.records for channel in channels]
     instants_ns = np.concatenate([channel.arrivals_ns for channel in channels])
     subpartitions = np.repeat(np.arange(len(channels), dtype=np.int32), counts)
     order = np.argsort(instants_ns, kind="stable")

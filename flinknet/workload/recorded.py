@@ -62,6 +62,67 @@ class CostModel:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Ramps:
+    """Instants of records, so many to each stretch of time, evenly spaced in it; int64 columns,
+    ascending.
+
+    Record j of n came at first + (last - first) * j // (n - 1).
+    """
+
+    records: IntArray
+    first_ns: IntArray
+    last_ns: IntArray
+
+    @classmethod
+    def of(cls, instants_ns: IntArray) -> Ramps:
+        """Records that each have an instant of their own."""
+        return cls(np.ones(len(instants_ns), np.int64), instants_ns, instants_ns)
+
+    @property
+    def total_records(self) -> int:
+        """Number of records."""
+        return int(self.records.sum())
+
+    def instants(self) -> tuple[IntArray, IntArray]:
+        """For each record the index of its stretch, and its instant."""
+        records = self.records
+        ramp = np.repeat(np.arange(len(records)), records)
+        position = np.arange(len(ramp)) - np.repeat(np.cumsum(records) - records, records)
+        steps = np.maximum(records - 1, 1)[ramp]
+        length_ns = (self.last_ns - self.first_ns)[ramp]
+        return ramp, self.first_ns[ramp] + length_ns * position // steps
+
+    def within(self, from_ns: int, to_ns: int) -> Ramps:
+        """Those that came in [from_ns, to_ns); a stretch at the edge is cut."""
+        is_in = (self.first_ns < to_ns) & (self.last_ns >= from_ns)
+        own = self._where(is_in)
+        is_cut = (own.first_ns < from_ns) | (own.last_ns >= to_ns)
+        if not is_cut.any():
+            return own
+        ramp, instants_ns = own._where(is_cut).instants()
+        keep = (instants_ns >= from_ns) & (instants_ns < to_ns)
+        cut, starts, counts = np.unique(ramp[keep], return_index=True, return_counts=True)
+        places = np.flatnonzero(is_cut)[cut]
+        records = own.records * ~is_cut
+        first_ns, last_ns = own.first_ns.copy(), own.last_ns.copy()
+        records[places] = counts
+        first_ns[places] = instants_ns[keep][starts]
+        last_ns[places] = instants_ns[keep][starts + counts - 1]
+        return Ramps(records, first_ns, last_ns)._where(records > 0)
+
+    def faster(self, factor: float, from_ns: int) -> Ramps:
+        """The same records, so many times as many in each stretch of time from an instant on."""
+
+        def scaled(instants_ns: IntArray) -> IntArray:
+            return from_ns + np.round((instants_ns - from_ns) / factor).astype(np.int64)
+
+        return Ramps(self.records, scaled(self.first_ns), scaled(self.last_ns))
+
+    def _where(self, keep: npt.NDArray[np.bool_]) -> Ramps:
+        return Ramps(self.records[keep], self.first_ns[keep], self.last_ns[keep])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class RecordedChannel:
     """What went through one channel.
 
@@ -71,7 +132,7 @@ class RecordedChannel:
         consumer: index of the consuming subtask.
         connection: channels with equal numbers shared one TCP connection; -1 if producer and
             consumer share a process.
-        arrivals_ns: intended instants of the records used, ascending.
+        arrivals: intended instants of the records used.
         record_wire_bytes: mean bytes of a record in a buffer, with its length prefix and tag.
     """
 
@@ -79,8 +140,18 @@ class RecordedChannel:
     producer: int
     consumer: int
     connection: int
-    arrivals_ns: IntArray
+    arrivals: Ramps
     record_wire_bytes: float
+
+    @property
+    def records(self) -> int:
+        """Number of records."""
+        return self.arrivals.total_records
+
+    @property
+    def arrivals_ns(self) -> IntArray:
+        """The instant of each record."""
+        return self.arrivals.instants()[1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,11 +207,7 @@ class RecordedExchange:
         return replace(
             changed,
             channels=tuple(
-                replace(
-                    each,
-                    arrivals_ns=from_ns
-                    + np.round((each.arrivals_ns - from_ns) / factor).astype(np.int64),
-                )
+                replace(each, arrivals=each.arrivals.faster(factor, from_ns))
                 for each in self.channels
             ),
             measured_to_ns=from_ns + round(self.duration_ns / factor),
@@ -149,7 +216,7 @@ class RecordedExchange:
     @property
     def records(self) -> int:
         """Records over all channels."""
-        return sum(channel.arrivals_ns.size for channel in self.channels)
+        return sum(channel.records for channel in self.channels)
 
     @property
     def duration_ns(self) -> int:

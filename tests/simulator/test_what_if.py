@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.simulator.what_if import deployment_of, simulate
-from flinknet.workload.recorded import CostModel, RecordedChannel, RecordedExchange
+from flinknet.workload.recorded import CostModel, Ramps, RecordedChannel, RecordedExchange
 from tests.simulation import MS, NEVER, US, S
 
 FROM_NS = 5 * S
@@ -32,7 +32,7 @@ def exchange_of(
             producer=producer,
             consumer=consumer,
             connection=(connection or {}).get((producer, consumer), 0),
-            arrivals_ns=FROM_NS + np.arange(count, dtype=np.int64) * int(S / rate_per_s),
+            arrivals=Ramps.of(FROM_NS + np.arange(count, dtype=np.int64) * int(S / rate_per_s)),
             record_wire_bytes=WIRE_BYTES,
         )
         for number, ((producer, consumer), count) in enumerate(routes.items())
