@@ -74,6 +74,11 @@ def find_custom(partitioner: str) -> Partition:
         raise ConfigError(
             f"partitioner {partitioner!r}: {error}; is it in this directory?"
         ) from None
+    except Exception as error:  # the module is the user's, whatever it does
+        raise ConfigError(
+            f"partitioner {partitioner!r}: module {module_name} cannot be imported:"
+            f" {type(error).__name__}: {error}"
+        ) from error
     if not callable(found):
         raise ConfigError(
             f"partitioner {partitioner!r}: module {module_name} has no function {function_name}"

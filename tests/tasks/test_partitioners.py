@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -132,3 +133,15 @@ def test_each_record_is_serialised_once_and_lies_in_order_behind_its_length(
             assert record[:5] == b"\0\0\0\x11\x01"
             assert (stamp >> 44, stamp & (1 << 44) - 1) == (number, 5)
     assert total == (4000 if partitioner == "broadcast" else 1000)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"), [("def f(:", "SyntaxError: "), ("1 / 0", "ZeroDivisionError: division by")]
+)
+def test_a_module_that_fails_when_it_is_imported_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, why: str
+) -> None:
+    (tmp_path / "broken_partitioners.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match=f"broken_partitioners cannot be imported: {why}"):
+        find_custom("custom:broken_partitioners:f")
