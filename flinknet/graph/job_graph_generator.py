@@ -82,6 +82,7 @@ class JobGraphGenerator:
         self._graph = graph
         self._config = graph.config
         self._job = JobGraph(graph.job_name, graph.config, is_batch=graph.is_batch)
+        self._chains: dict[int, _Chain] = {}
         self._hashes: dict[int, bytes] = {}
         self._user_hashes: dict[int, bytes] = {}
         self._configs: dict[int, StreamConfig] = {}
@@ -133,13 +134,14 @@ class JobGraphGenerator:
         self._user_hashes = user_hashes(self._graph)
 
     def _make_chains(self) -> None:
-        for chain in self._entry_points():
-            self._create_chain(chain.start_id, 1, chain)
+        self._chains = self._entry_points()
+        for start_id in sorted(self._chains):
+            self._create_chain(start_id, 1, self._chains[start_id])
 
     def _is_chainable(self, edge: StreamEdge) -> bool:
         return is_chainable(edge, self._graph)
 
-    def _entry_points(self) -> list[_Chain]:
+    def _entry_points(self) -> dict[int, _Chain]:
         """A chain for each source; sources that are taken in begin that of their consumer."""
         chains: dict[int, _Chain] = {}
         for source_id in sorted(self._graph.source_ids):
@@ -154,7 +156,7 @@ class JobGraphGenerator:
             config = self._new_config(node, 0)
             config.chained_outputs = [self._chained_output(edge)]
             self._head_of[source_id] = edge.target_id
-        return [chains[start_id] for start_id in sorted(chains)]
+        return chains
 
     def _create_chain(self, node_id: int, index: int, chain: _Chain) -> list[StreamEdge]:
         """Take a node and what is chained behind it into a chain, and begin those behind.
@@ -171,7 +173,8 @@ class JobGraphGenerator:
             transitive += self._create_chain(edge.target_id, index + 1, chain)
         for edge in leaving:
             transitive.append(edge)
-            self._create_chain(edge.target_id, 1, _Chain(edge.target_id))
+            begun = self._chains.get(edge.target_id) or _Chain(edge.target_id)
+            self._create_chain(edge.target_id, 1, begun)
         sources = chain.source_ids if node_id == chain.start_id else []
         self._names[node_id] = self._chained_name(node, sources, chained)
         self._descriptions[node_id] = self._chained_description(node, sources, chained)

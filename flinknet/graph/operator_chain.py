@@ -72,13 +72,15 @@ class OperatorChain:
         chosen = operator_id or self.config.operator_id
         self.operators[chosen].process_batch(values, self._outputs[chosen], input_number)
 
-    def emit(self, value: Any) -> None:
-        """Let a record leave the head as if it had made it: what a source does."""
-        self._outputs[self.config.operator_id].collect(value)
+    def emit(self, value: Any, operator_id: str | None = None) -> None:
+        """Let a record leave an operator, by default the head, as if it had made it: what a source
+        does.
+        """
+        self._outputs[operator_id or self.config.operator_id].collect(value)
 
-    def emit_batch(self, values: Sequence[Any]) -> None:
-        """Let several records leave the head."""
-        self._outputs[self.config.operator_id].collect_batch(values)
+    def emit_batch(self, values: Sequence[Any], operator_id: str | None = None) -> None:
+        """Let several records leave an operator, by default the head."""
+        self._outputs[operator_id or self.config.operator_id].collect_batch(values)
 
     def finish(self) -> None:
         """Let every operator tell what it kept, the first one first."""
@@ -86,9 +88,9 @@ class OperatorChain:
             operator.finish(self._outputs[operator_id])
 
     def close(self) -> None:
-        """Close every operator, whatever the others do."""
-        with ExitStack() as closing:
-            for operator in reversed(self.operators.values()):
+        """Close every operator, the last one first, whatever the others do."""
+        with ExitStack() as closing:  # which calls back in reverse
+            for operator in self.operators.values():
                 closing.callback(operator.close)
 
     def _in_order(self) -> Iterator[StreamConfig]:

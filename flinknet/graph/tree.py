@@ -140,7 +140,7 @@ def _stream_edge(edge: StreamEdge) -> str:
 def _reads(edge: ConnectedEdge, consumer: int) -> str:
     wiring = edge.wiring
     partitions = wiring.partitions_of(consumer)
-    if wiring.is_all_to_all:
+    if wiring.is_all_to_all and len(partitions) > 1:
         return f"{consumer}: p0..p{len(partitions) - 1}/{consumer}"
     read = [f"p{each}/{wiring.subpartition(each, consumer)}" for each in partitions[:LINES_MAX]]
     more = " …" if len(partitions) > LINES_MAX else ""

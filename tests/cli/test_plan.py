@@ -1,0 +1,191 @@
+"""flinknet plan: layers and formats, the verdict, and what is wrong in one line."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+Flinknet = Callable[..., Result]
+
+JOBS = Path(__file__).parents[2] / "bench" / "jobs"
+MEMORY = ("taskmanager.memory.network.min=512kb", "taskmanager.memory.network.max=512kb")
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Callable[[str], Path]:
+    """Write the body of a program."""
+
+    def write(body: str) -> Path:
+        path = tmp_path / "job.py"
+        path.write_text(f"def main(env):\n    {body}\n")
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in JOBS.glob("*.py")))
+def test_every_job_that_ships_has_a_plan(flinknet: Flinknet, name: str) -> None:
+    result = flinknet("plan", JOBS / name)
+    assert result.exit_code == 0, result.output
+    for layer in ("StreamGraph", "JobGraph", "ExecutionGraph", "PhysicalPlan"):
+        assert f'{layer} "' in result.stdout
+    assert result.stdout.endswith("the job would start\n")
+
+
+def test_the_shuffle_example_on_two_task_managers(flinknet: Flinknet) -> None:
+    result = flinknet(
+        *("plan", JOBS / "shuffle.py", "--task-managers", 2, "--slots", 2),
+        *("--layer", "physical", "--format", "json"),
+    )
+    assert result.exit_code == 0, result.output
+    plan = json.loads(result.stdout)["physical"]
+    assert (plan["local_channels"], plan["remote_channels"]) == (8, 8)
+    assert [(c["connection"], c["channels"], c["opened_by"]) for c in plan["connections"]] == [
+        ("tm-0->tm-1", 4, 1),
+        ("tm-1->tm-0", 4, 0),
+    ]
+    assert plan["would_start"] is True
+
+
+def test_json_of_all_layers(flinknet: Flinknet) -> None:
+    result = flinknet("plan", JOBS / "socket_word_count.py", "--format", "json")
+    document = json.loads(result.stdout)
+    assert list(document) == ["schema_version", "stream", "job", "execution", "physical"]
+    assert len(document["stream"]["nodes"]) == 4
+    assert len(document["job"]["vertices"]) == 3
+    assert document["execution"]["execution_vertices"] == 5
+    assert len(document["physical"]["tasks"]) == 5
+
+
+@pytest.mark.parametrize("layer", ["stream", "job", "execution", "physical"])
+def test_one_layer_in_every_format(flinknet: Flinknet, layer: str) -> None:
+    call = ("plan", JOBS / "shuffle.py", "--layer", layer)
+    tree = flinknet(*call).stdout
+    assert sum(each in tree for each in ("StreamGraph", "JobGraph", "ExecutionGraph")) == (
+        layer != "physical"
+    )
+    assert list(json.loads(flinknet(*call, "--format", "json").stdout)) == ["schema_version", layer]
+    assert flinknet(*call, "--format", "dot").stdout.startswith("digraph ")
+    assert ET.fromstring(flinknet(*call, "--format", "svg").stdout).tag.endswith("svg")
+
+
+def test_without_enough_memory_the_job_would_not_start(flinknet: Flinknet) -> None:
+    call = ("plan", JOBS / "shuffle.py", "--task-managers", 2, "--slots", 2)
+    low = [part for key in MEMORY for part in ("-D", key)]
+    result = flinknet(*call, *low)
+    assert result.exit_code == 1
+    assert "the job would not start: insufficient number of network buffers" in result.stdout
+    assert "taskmanager.memory.network.min to 640kb" in result.stdout
+    as_told = [text.replace("512kb", "640kb") for text in low]
+    assert flinknet(*call, *as_told).exit_code == 0
+    # other layers do not ask
+    assert flinknet(*call, *low, "--layer", "job").exit_code == 0
+
+
+def test_keys_act_and_the_program_wins(flinknet: Flinknet, job: Callable[[str], Path]) -> None:
+    path = job("env.from_sequence(1, 9).print().set_parallelism(2); env.execute()")
+    call = ("plan", path, "--layer", "stream", "-D", "parallelism.default=3")
+    result = flinknet(*call)
+    assert "Source: Sequence Source  parallelism 3," in result.stdout
+    assert "Sink: Print to Std. Out  parallelism 2," in result.stdout
+    assert result.stderr == ""  # no word about keys that do nothing
+    (Path("config.yaml")).write_text("parallelism.default: 7\n")
+    assert (
+        "parallelism 7,"
+        in flinknet(*("plan", path, "--layer", "stream", "--flink-conf", "config.yaml")).stdout
+    )
+    chained = ("-D", "pipeline.operator-chaining.enabled=false", "-D", "parallelism.default=2")
+    assert "2 vertices" in flinknet("plan", path, "--layer", "job", *chained).stdout
+
+
+def test_batch_has_stages(flinknet: Flinknet, job: Callable[[str], Path]) -> None:
+    path = job("env.from_sequence(1, 9).rebalance().print(); env.execute()")
+    result = flinknet("plan", path, "--layer", "physical", "-D", "execution.runtime-mode=BATCH")
+    assert "2 stages, one after the other" in result.stdout
+    assert "BLOCKING" in result.stdout
+
+
+def test_channels_one_by_one_or_not(flinknet: Flinknet) -> None:
+    call = ("plan", JOBS / "shuffle.py", "--layer", "physical")
+    for limit, is_listed in ((15, False), (16, True)):
+        result = flinknet(*call, "--channels", limit)
+        assert ("subpartition" in result.stdout) is is_listed
+    wide = flinknet("plan", JOBS / "shuffle.py", "10", "--layer", "physical")
+    assert "(100 channels; one by one with --channels 100)" in wide.stdout
+
+
+def test_arguments_reach_the_program(flinknet: Flinknet) -> None:
+    result = flinknet("plan", JOBS / "shuffle.py", "1000", "--layer", "physical", "--slots", 100)
+    assert result.exit_code == 1  # a million channels need more than the default memory
+    assert "1000000 channels" in result.stdout
+
+
+def test_deprecated_and_idle_keys_are_told(flinknet: Flinknet) -> None:
+    result = flinknet(
+        *("plan", JOBS / "shuffle.py", "-D", "pipeline.operator-chaining=false"),
+        *("-D", "heartbeat.interval=1s"),
+    )
+    assert "pipeline.operator-chaining: this key is deprecated" in result.stderr
+    assert "heartbeat.interval: Flink knows this key" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("pass", "ends without a job; call env.execute()"),
+        ("env.execute()", "job.py:2: the program is empty"),
+        ("1 / 0", "job.py:2: ZeroDivisionError: division by zero"),
+        ("env.from_sequence(1, 2).map(lambda x: x).print()", "job.py:2: Map: the type of its"),
+        ("env.frobnicate()", "job.py:2: AttributeError"),
+        ("return (", "job.py:2: SyntaxError"),
+        (
+            "env.from_sequence(1, 2).set_parallelism(2).forward().print(); env.execute()",
+            "job.py:2: forward does not allow a change of parallelism: Source: Sequence Source has"
+            " 2, Sink: Print to Std. Out has 1",
+        ),
+    ],
+)
+def test_a_program_that_fails_is_told_in_one_line(
+    flinknet: Flinknet, job: Callable[[str], Path], body: str, message: str
+) -> None:
+    result = flinknet("plan", job(body))
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nowhere.py",), "nowhere.py: no such file"),
+        ((JOBS / "shuffle.py", "1", "2"), "cannot be called with env and 2 argument(s)"),
+        ((JOBS / "shuffle.py", "many"), "ValueError: invalid literal for int()"),
+        ((JOBS / "shuffle.py", "--task-managers", "1"), "needs 4 slots, but 1 TaskManager(s)"),
+        ((JOBS / "shuffle.py", "--layer", "mental"), "'mental' is not one of"),
+        ((JOBS / "shuffle.py", "-D", "no.such.key=1"), "Flink has no such key"),
+        ((JOBS / "shuffle.py", "-D", "parallelism.default=x"), "'x' is not an integer"),
+        ((JOBS / "shuffle.py", "-D", "execution.buffer-timeout=1ms,2ms"), "has several values"),
+        ((), "Missing argument 'JOB'"),
+    ],
+)
+def test_a_wrong_call_is_told_in_one_line(
+    flinknet: Flinknet, arguments: tuple[Any, ...], message: str
+) -> None:
+    result = flinknet("plan", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len([line for line in result.stderr.splitlines() if "deprecated" not in line]) == 1
+
+
+def test_a_file_that_is_no_program(flinknet: Flinknet, tmp_path: Path) -> None:
+    (tmp_path / "empty.py").write_text("")
+    assert "has no function main(env)" in flinknet("plan", "empty.py").stderr
+    (tmp_path / "text.txt").write_text("")
+    assert "its name must end in .py" in flinknet("plan", "text.txt").stderr

@@ -1,0 +1,306 @@
+"""What would run where: the classic figure, counts, buffers, large jobs."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flinknet.config import Scenario
+from flinknet.graph import (
+    ExecutionGraph,
+    JobGraph,
+    PhysicalPlan,
+    StreamGraph,
+    execution_graph_of,
+    job_graph_of,
+    physical_plan_of,
+)
+from flinknet.graph.documents import (
+    execution_document,
+    job_document,
+    physical_document,
+    stream_document,
+)
+from flinknet.graph.dot import dot_of
+from flinknet.graph.physical_plan import Connection
+from flinknet.graph.picture import (
+    execution_picture,
+    job_picture,
+    physical_picture,
+    stream_picture,
+)
+from flinknet.graph.svg import svg_of
+from flinknet.tasks.deployment import DeployedEdge, DeployedVertex, wire
+from flinknet.tasks.memory import memory_needs
+from tests.graph.programs import (
+    all_to_all,
+    environment,
+    execution_of,
+    plan_of,
+    same,
+    word_count,
+)
+
+
+def figure() -> PhysicalPlan:
+    """A and B with four subtasks each on two TaskManagers of two slots."""
+    return plan_of(all_to_all(4), 2, 2)
+
+
+@pytest.mark.row("S116")
+def test_one_program_has_4_3_5_5_nodes_in_its_layers() -> None:
+    stream = word_count()
+    job = job_graph_of(stream)
+    execution = execution_of(word_count())
+    plan = plan_of(word_count(), 2, 1)
+    assert [type(each) for each in (stream, job, execution, plan)] == [
+        *(StreamGraph, JobGraph, ExecutionGraph, PhysicalPlan)
+    ]
+    assert len(stream_document(stream)["nodes"]) == 4
+    assert len(job_document(job)["vertices"]) == 3
+    assert execution_document(execution)["execution_vertices"] == 5
+    assert len(physical_document(plan)["tasks"]) == 5
+    for layer in (stream, job, execution, plan):  # each prints alone
+        assert str(layer).startswith(type(layer).__name__)
+
+
+def test_the_classic_figure() -> None:
+    plan = figure()
+    assert [vertex.task_managers for vertex in plan.vertices] == [(0, 0, 1, 1), (0, 0, 1, 1)]
+    table = {(c.producer, c.consumer): c.connection for c in plan.channels()}
+    for producer in range(4):
+        for consumer in range(4):
+            here, there = producer // 2, consumer // 2
+            expected = None if here == there else Connection(here, there)
+            assert table[producer, consumer] == expected
+    assert (plan.channels_total, plan.local_channels) == (16, 8)
+    told = {str(connection): sum(n.values()) for connection, n in plan.connections().items()}
+    assert told == {"tm-0->tm-1": 4, "tm-1->tm-0": 4}
+    for task in plan.tasks():
+        for gate in task.gates:
+            assert (gate.channels, gate.remote_channels) == (4, 2)
+            assert gate.buffers.exclusive_per_channel == 2
+            pool = gate.buffers.pool
+            assert (pool.required_buffers, pool.max_buffers) == (1, 8)
+        for partition in task.partitions:
+            assert partition.subpartitions == 4
+            pool = partition.pool
+            assert (pool.required_buffers, pool.max_buffers) == (5, 16)
+    for each in plan.buffers():
+        assert each.exclusive_buffers == 2 * 4
+        assert each.required_buffers == 2 * (1 + 5)
+        assert each.optional_buffers == 2 * (7 + 11)
+        assert each.overdraft_buffers == 2 * 20
+        assert each.total_buffers == 2048
+
+
+def test_slow_receiver_variant_shares_one_connection() -> None:
+    """A.1, A.2 on one TaskManager, B on the other: all channels remote, one connection."""
+    env = environment()
+    env.set_parallelism(2)
+    source = env.from_sequence(1, 9).slot_sharing_group("producers")
+    source.shuffle().print().slot_sharing_group("consumers")
+    plan = plan_of(env.execute(), 2, 2)
+    assert (plan.channels_total, plan.local_channels) == (4, 0)
+    assert {str(c): sum(n.values()) for c, n in plan.connections().items()} == {"tm-0->tm-1": 4}
+
+
+@pytest.mark.row("S147")
+@pytest.mark.parametrize("partition", ["rebalance", "rescale"])
+def test_objects_of_the_plan_stand_for_those_of_the_graph(partition: str) -> None:
+    env = environment()
+    one = env.from_sequence(1, 9).set_parallelism(3)
+    other = env.from_sequence(1, 9).set_parallelism(2)
+    both = getattr(one, partition)().union(other.shuffle()).map(same).set_parallelism(5)
+    both.rebalance().print().set_parallelism(2)
+    plan = plan_of(env.execute(), 3, 2)
+    document = physical_document(plan)
+    graph = plan.graph
+    assert len(document["tasks"]) == graph.total_vertices
+    tasks = list(plan.tasks())
+    for task in tasks:
+        vertex = plan.vertices[task.vertex].vertex
+        # gates are the job edges that a subtask reads, partitions the results that it writes
+        assert [gate.data_set_id for gate in task.gates] == [e.result.id for e in vertex.inputs]
+        assert [p.id for p in task.partitions] == [
+            result.partitions[task.subtask].result_partition_id for result in vertex.results
+        ]
+        assert task.attempt_id == vertex.task_vertices[task.subtask].current.attempt_id
+        # subpartitions are consumers
+        for partition_, result in zip(task.partitions, vertex.results, strict=True):
+            readers = [
+                e
+                for e in result.edges[0].execution_edges()
+                if e.source.producer.subtask_index == task.subtask
+            ]
+            assert partition_.subpartitions == len(readers)
+    # channels are execution edges
+    channels = sum(gate.channels for task in tasks for gate in task.gates)
+    assert channels == graph.channels == sum(len(list(e.execution_edges())) for e in graph.edges)
+    assert channels == len(list(plan.channels()))
+    remote = sum(gate.remote_channels for task in tasks for gate in task.gates)
+    assert remote == sum(c.connection is not None for c in plan.channels())
+
+
+parallelisms = st.integers(1, 7)
+
+
+@given(parallelisms, parallelisms, st.integers(1, 3), st.sampled_from(["rebalance", "rescale"]))
+def test_numbers_by_arithmetic_are_those_of_the_channels(
+    producers: int, consumers: int, slots: int, partition: str
+) -> None:
+    env = environment()
+    source = env.from_sequence(1, 9).set_parallelism(producers)
+    getattr(source, partition)().print().set_parallelism(consumers)
+    plan = plan_of(env.execute(), None, slots)
+    channels = list(plan.channels())
+    (edge,) = plan.edges
+    counted = Counter((c.producer_task_manager, c.consumer_task_manager) for c in channels)
+    assert plan.traffic(edge) == dict(counted)
+    assert plan.channels_total == len(channels)
+    assert plan.local_channels == sum(c.connection is None for c in channels)
+    shared = Counter(c.connection for c in channels if c.connection is not None)
+    assert {c: sum(n.values()) for c, n in plan.connections().items()} == dict(shared)
+
+
+@given(parallelisms, parallelisms, st.integers(1, 3))
+def test_a_deployment_made_of_the_plan_needs_the_same_buffers(
+    producers: int, consumers: int, slots: int
+) -> None:
+    env = environment()
+    env.from_sequence(1, 9).set_parallelism(producers).rebalance().print().set_parallelism(
+        consumers
+    )
+    plan = plan_of(env.execute(), None, slots)
+    deployment = wire(
+        Scenario(task_managers=plan.task_managers),
+        [DeployedVertex(each.name, each.task_managers) for each in plan.vertices],
+        [DeployedEdge(e.index, e.source, e.target, e.partitioner) for e in plan.edges],
+    )
+    needs = memory_needs(deployment)
+    assert [(n.exclusive_buffers, n.required_buffers) for n in needs] == [
+        (each.exclusive_buffers, each.required_buffers) for each in plan.buffers()
+    ]
+    assert deployment.connections() == {
+        str(connection): sum(counts.values()) for connection, counts in plan.connections().items()
+    }
+
+
+def test_a_blocking_result_sorts_in_its_own_buffers_and_stages_do_not_add_up() -> None:
+    env = environment({"execution.runtime-mode": "BATCH"})
+    env.from_sequence(1, 9).rebalance().map(same).rebalance().discard()
+    plan = plan_of(env.execute(), 1, 1)
+    (need,) = plan.buffers()
+    # the middle stage reads one channel and writes; nothing crosses a connection
+    assert (need.stage, need.exclusive_buffers, need.required_buffers) == (1, 0, 512 + 1)
+    env.config.sort_shuffle_min_buffers = 4096
+    assert "requires 4097" in str(plan_of(env.execute(), 1, 1).shortage())
+
+
+def test_two_readers_of_one_blocking_result_share_its_partition() -> None:
+    env = environment({"execution.runtime-mode": "BATCH"})
+    dealt = env.from_sequence(1, 9).rebalance()
+    dealt.print()
+    dealt.discard()
+    plan = plan_of(env.execute(), 1, 2)
+    assert [len(task.partitions) for task in plan.tasks()] == [1, 0, 0]
+
+
+def test_several_connections_for_a_pair_before_2_0() -> None:
+    env = environment({"taskmanager.network.max-num-tcp-connections": "2"})
+    env.set_parallelism(2)
+    env.from_sequence(1, 9).rebalance().map(same).rebalance().print()
+    plan = plan_of(env.execute(), 2, 1)
+    assert [str(each) for each in plan.connections()] == [
+        *("tm-0->tm-1", "tm-0->tm-1#1", "tm-1->tm-0", "tm-1->tm-0#1")
+    ]
+
+
+def test_too_little_memory_is_told_with_what_would_do() -> None:
+    plan = plan_of(
+        all_to_all(
+            4,
+            {
+                "taskmanager.memory.network.min": "512kb",
+                "taskmanager.memory.network.max": "512kb",
+            },
+        ),
+        *(2, 2),
+    )
+    shortage = plan.shortage()
+    assert shortage is not None
+    assert "TaskManager 0 requires 20 (8 exclusive ones of channels and 12 of pools)" in shortage
+    assert "has 16 of 32kb; set taskmanager.memory.network.min to 640kb" in shortage
+    assert str(plan).endswith(f"the job would not start: {shortage}")
+
+
+def test_a_million_channels_are_planned_without_making_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(self: object) -> None:
+        raise AssertionError("channels were made one by one")
+
+    monkeypatch.setattr("flinknet.graph.wiring.Wiring.__iter__", refuse)
+    plan = plan_of(all_to_all(1000), None, 100)
+    assert (plan.task_managers, plan.channels_total) == (10, 1_000_000)
+    assert plan.local_channels == 10 * 100 * 100
+    assert len(plan.connections()) == 90
+    text = str(plan)
+    assert "1000000 channels (100000 local, 900000 remote), 90 TCP connections" in text
+    assert len(json.dumps(physical_document(plan))) > 1000
+    assert len(str(plan.graph).splitlines()) < 50
+    for picture in (physical_picture(plan), execution_picture(plan.graph)):
+        assert len(picture.boxes) <= 10
+
+
+def test_pictures_are_whole() -> None:
+    plan = figure()
+    job = plan.graph.job
+    for picture in (
+        stream_picture(all_to_all()),
+        job_picture(job),
+        execution_picture(plan.graph),
+        physical_picture(plan),
+    ):
+        known = {box.id for box in picture.boxes}
+        assert all({arrow.source, arrow.target} <= known for arrow in picture.arrows)
+        drawing = ET.fromstring(svg_of(picture))
+        names = {element.tag.partition("}")[2] for element in drawing.iter()}
+        assert {"rect", "text", "path"} <= names
+        arrows = [
+            element for element in drawing.iter() if element.get("class") in ("arrow", "strong")
+        ]
+        assert len(arrows) == len(picture.arrows)
+        assert dot_of(picture).count(" -> ") >= len(picture.arrows)
+    strong = [arrow for arrow in physical_picture(plan).arrows if arrow.is_strong]
+    assert len(strong) == 8
+
+
+def test_dot_of_the_figure() -> None:
+    lines = dot_of(physical_picture(figure())).splitlines()
+    assert lines[0] == 'digraph "PhysicalPlan: Figure" {'
+    assert '  subgraph cluster_0 { label="tm-0";' in lines
+    assert '  "0.0" [label="Source: A (1/4)"];' in lines
+    assert '  "0.0" -> "1.0" [color=gray40];' in lines
+    assert '  "0.0" -> "1.3" [color=firebrick];' in lines
+    assert lines[-1] == "}"
+
+
+EXPECTED = Path(__file__).parent / "expected"
+
+
+def test_dumps_of_the_word_count_are_the_expected_ones() -> None:
+    stream = word_count()
+    job = job_graph_of(stream)
+    execution = execution_graph_of(job)
+    plan = physical_plan_of(execution, task_managers=2, slots_per_task_manager=1)
+    layers = {"stream": stream, "job": job, "execution": execution, "physical": plan}
+    for name, layer in layers.items():
+        expected = (EXPECTED / f"word_count_{name}.txt").read_text(encoding="utf-8")
+        assert f"{layer}\n" == expected

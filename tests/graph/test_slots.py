@@ -1,0 +1,134 @@
+"""Who shares a slot, and where the slots are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flinknet.errors import ConfigError
+from flinknet.graph import PhysicalPlan
+from flinknet.graph.stream_graph import StreamGraph
+from tests.graph.programs import all_to_all, environment, plan_of, same
+
+
+def program(*parallelisms: int, partition: str = "rebalance") -> StreamGraph:
+    """A line of vertices of these parallelisms."""
+    env = environment()
+    stream: Any = env.from_sequence(1, 9).name("v0").set_parallelism(parallelisms[0])
+    for number, parallelism in enumerate(parallelisms[1:], start=1):
+        dealt = getattr(stream, partition)()
+        stream = dealt.map(same).name(f"v{number}").set_parallelism(parallelism).disable_chaining()
+    stream.discard().set_parallelism(parallelisms[-1]).name("end")
+    return env.execute()
+
+
+def slots_of(plan: PhysicalPlan) -> list[list[str]]:
+    """What each slot holds, as vertex.subtask."""
+    names = {vertex.vertex.id: f"v{vertex.index}" for vertex in plan.vertices}
+    return [
+        [f"{names[v]}.{subtask.subtask_index}" for v, subtask in placed.shared.subtasks.items()]
+        for placed in plan.slots
+    ]
+
+
+def test_with_equal_parallelism_subtask_i_of_every_vertex_shares_slot_i() -> None:
+    plan = plan_of(program(3, 3, 3), 1, 3)
+    assert slots_of(plan)[:3] == [[f"v{v}.{i}" for v in range(4)] for i in range(3)]
+
+
+def test_a_group_needs_as_many_slots_as_its_widest_vertex() -> None:
+    plan = plan_of(program(1, 5, 2), None, 2)
+    assert len(plan.slots) == 5
+    assert plan.task_managers == 3  # as many as are needed
+
+
+def test_groups_add_up() -> None:
+    env = environment()
+    env.set_parallelism(3)
+    stream = env.from_sequence(1, 9).rebalance().map(same).slot_sharing_group("other")
+    stream.rebalance().discard()
+    plan = plan_of(env.execute(), 1, 6)
+    assert [placed.shared.group for placed in plan.slots] == ["default"] * 3 + ["other"] * 3
+
+
+def test_pointwise_consumers_sit_with_their_producers() -> None:
+    plan = plan_of(program(2, 4, partition="rescale"), 2, 2)
+    consumers = {name: slot for slot, held in enumerate(slots_of(plan)) for name in held}
+    # p0 feeds v1.0 and v1.1, p1 feeds v1.2 and v1.3: one of each sits with it
+    assert consumers["v0.0"] == consumers["v1.0"]
+    assert consumers["v0.1"] == consumers["v1.2"]
+
+
+def test_co_located_subtasks_share_a_slot() -> None:
+    env = environment()
+    env.set_parallelism(3)
+    one = env.from_sequence(1, 9).name("one")
+    other = env.from_sequence(1, 9).name("other")
+    last = one.rebalance().union(other.rebalance()).map(same).disable_chaining()
+    last.rebalance().discard()
+    for each in (other, last):
+        each.transformation.co_location_group_key = "pair"
+    plan = plan_of(env.execute(), 1, 3)
+    by_name = {vertex.name: vertex for vertex in plan.vertices}
+    assert by_name["Source: other"].slots == by_name["Map"].slots
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("NONE", [0, 0, 0, 1, 1]),
+        ("MIN_RESOURCES", [0, 0, 0, 1, 1]),
+        ("SLOTS", [0, 1, 0, 1, 0]),
+    ],
+)
+def test_load_balance_modes(mode: str, expected: list[int]) -> None:
+    env = environment({"taskmanager.load-balance.mode": mode})
+    env.set_parallelism(5)
+    env.from_sequence(1, 9).rebalance().discard()
+    plan = plan_of(env.execute(), 2, 3)
+    assert list(plan.vertices[0].task_managers) == expected
+
+
+def test_tasks_mode_balances_tasks_and_not_slots() -> None:
+    env = environment({"taskmanager.load-balance.mode": "TASKS"})
+    stream = env.from_sequence(1, 9).set_parallelism(1).rebalance()
+    stream.map(same).set_parallelism(4).rebalance().discard().set_parallelism(4)
+    plan = plan_of(env.execute(), 2, 4)
+    tasks = Counter(task.task_manager for task in plan.tasks())
+    assert sorted(tasks.values()) == [4, 5]
+
+
+def test_too_few_slots_is_an_error_that_says_what_would_do() -> None:
+    with pytest.raises(ConfigError, match=r"needs 4 slots, but 1 TaskManager\(s\) with 2 each"):
+        plan_of(all_to_all(4), 1, 2)
+
+
+def test_stages_of_a_batch_use_the_same_slots() -> None:
+    env = environment({"execution.runtime-mode": "BATCH"})
+    env.set_parallelism(2)
+    env.from_sequence(1, 9).rebalance().map(same).rebalance().discard()
+    plan = plan_of(env.execute(), None, 1)
+    assert (plan.task_managers, plan.stages) == (2, 3)
+    assert [vertex.task_managers for vertex in plan.vertices] == [(0, 1)] * 3
+    assert [vertex.stage for vertex in plan.vertices] == [0, 1, 2]
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(1, 4), st.booleans())
+def test_every_subtask_has_one_slot_and_no_slot_two_of_a_vertex(
+    parallelisms: list[int], slots: int, is_pointwise: bool
+) -> None:
+    partition = "rescale" if is_pointwise else "rebalance"
+    plan = plan_of(program(*parallelisms, partition=partition), None, slots)
+    held = [name for slot in slots_of(plan) for name in slot]
+    assert len(held) == len(set(held)) == plan.tasks_total
+    for slot in slots_of(plan):
+        vertices = [name.partition(".")[0] for name in slot]
+        assert len(vertices) == len(set(vertices))
+    assert len(plan.slots) == max(parallelisms)
+    places = [(placed.task_manager, placed.slot) for placed in plan.slots]
+    assert len(places) == len(set(places))
+    assert all(slot < slots for _, slot in places)
