@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,10 +96,12 @@ def plan(
     )
     from flinknet.graph.tree import CHANNELS_MAX
 
-    environment = load_program(job, _settings(define, flink_conf), arguments)
-    for warning in environment.warnings:
+    settings = _settings(define, flink_conf)
+    with redirect_stdout(sys.stderr):  # what the program prints is no part of the plan
+        program = load_program(job, settings, arguments)
+    for warning in program.warnings:
         click.echo(f"flinknet: {warning.text}", err=True)
-    stream_graph = environment.get_stream_graph()
+    stream_graph = program.stream_graph
     wanted = (layer,) if layer else LAYERS if form in ("tree", "json") else ("physical",)
     layers: dict[str, Layer] = {"stream": stream_graph}
     if set(wanted) - {"stream"}:

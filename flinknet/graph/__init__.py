@@ -30,7 +30,7 @@ from .job_graph_generator import job_graph_of
 from .operator_chain import OperatorChain
 from .operators import Output, OutputTag
 from .physical_plan import PhysicalPlan, physical_plan_of
-from .program import load_program
+from .program import Program, load_program
 from .resources import ResourceSpec
 from .stream_config import StreamConfig
 from .stream_graph import StreamGraph
@@ -50,6 +50,7 @@ __all__ = [
     "OutputTag",
     "PhysicalPlan",
     "PrintSink",
+    "Program",
     "ResourceSpec",
     "SequenceSource",
     "SocketTextSource",

@@ -23,7 +23,7 @@ from .endpoints import (
     SocketTextSource,
     Source,
 )
-from .job_config import job_config
+from .job_config import MAX_PARALLELISM, job_config
 from .operators import (
     ChainingStrategy,
     MultipleInputOperator,
@@ -33,7 +33,6 @@ from .operators import (
     factory,
 )
 from .transformations import (
-    MAX_PARALLELISM,
     LegacySourceTransformation,
     MultipleInputTransformation,
     PhysicalTransformation,
@@ -54,6 +53,7 @@ class StreamExecutionEnvironment:
         config: settings of the job; those of the program win over Flink's keys.
         transformations: those with an operator, in the order of their calls.
         artifacts: files that the job needs beside its program.
+        executed: the jobs that were handed over.
     """
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
@@ -61,7 +61,7 @@ class StreamExecutionEnvironment:
         self.transformations: list[PhysicalTransformation] = []
         self.artifacts: dict[str, str] = {}
         self.job_name: str | None = None
-        self.is_executed = False
+        self.executed: list[StreamGraph] = []
 
     def set_parallelism(self, parallelism: int) -> None:
         """Set the number of subtasks of operators that have none of their own."""
@@ -214,7 +214,7 @@ class StreamExecutionEnvironment:
         """
         self.job_name = job_name
         graph = self.get_stream_graph()
-        self.is_executed = True
+        self.executed.append(graph)
         return graph
 
     def get_stream_graph(self) -> StreamGraph:

@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from flinknet.config import NetworkConfig
-from flinknet.options import find_option, network_config
+from flinknet.config import CREDIT, NetworkConfig
+from flinknet.errors import ConfigError
+from flinknet.options import find_option, flow_control_of, network_config
 from flinknet.options.values import parse_value
 from flinknet.results import Warning
+
+MAX_PARALLELISM = 1 << 15
+"""Upper bound of key groups."""
 
 ACTED_ON_KEYS = {
     "parallelism.default": "parallelism",
@@ -59,6 +63,7 @@ class JobConfig:
     checkpoint_mode: str = "EXACTLY_ONCE"
     has_unaligned_checkpoints: bool = False
     forces_unaligned_checkpoints: bool = False
+    flow_control: str = CREDIT
     network: NetworkConfig = field(default_factory=NetworkConfig)
 
 
@@ -70,6 +75,7 @@ def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[Warning, .
     network, warnings = network_config(settings)
     values: dict[str, Any] = {
         "network": network,
+        "flow_control": flow_control_of(settings),
         "buffer_timeout_ns": network.buffer_timeout_ns,
         "checkpoint_interval_ns": network.checkpoint_interval_ns,
         "checkpoint_mode": network.checkpoint_mode,
@@ -81,6 +87,7 @@ def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[Warning, .
             values[name] = parse_value(find_option(key), settings[key])
     if values.get("max_parallelism") == -1:
         values["max_parallelism"] = None
+    _check(values)
     acted_on = tuple(f"{key}:" for key in ACTED_ON_KEYS)
     doubts = tuple(
         each
@@ -88,3 +95,15 @@ def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[Warning, .
         if not (each.code == "option-not-acted-on" and each.text.startswith(acted_on))
     )
     return JobConfig(**values), doubts
+
+
+def _check(values: Mapping[str, Any]) -> None:
+    parallelism = values.get("parallelism", 1)
+    if parallelism < 1:
+        raise ConfigError(f"parallelism.default: {parallelism} is too little; give 1 or more")
+    maximum = values.get("max_parallelism")
+    if maximum is not None and not 1 <= maximum <= MAX_PARALLELISM:
+        raise ConfigError(
+            f"pipeline.max-parallelism: {maximum} is not in 1 to {MAX_PARALLELISM}; leave it out or"
+            " give -1, to have it follow from the parallelism"
+        )

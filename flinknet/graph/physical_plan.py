@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from flinknet.config import NetworkConfig
+from flinknet.config import TCP, NetworkConfig
 from flinknet.core.buffers.pool_sizes import (
     GateBuffers,
     PoolSize,
+    classic_gate_buffers,
     gate_buffers,
     output_pool_size,
     sort_shuffle_pool_size,
@@ -393,13 +394,17 @@ class PhysicalPlan:
             edge.edge.result.id,
             partitions,
             len(partitions) - local,
-            gate_buffers(
-                len(partitions),
-                self.network.exclusive_buffers,
-                self.network.floating_buffers,
-                required_max=self.network.required_buffers_per_gate_max,
-                must_be_pipelined=edge.partition_type.must_be_pipelined_consumed,
-            ),
+            self._gate_buffers(len(partitions), edge.partition_type),
+        )
+
+    def _gate_buffers(self, channels: int, kind: ResultPartitionType) -> GateBuffers:
+        numbers = (channels, self.network.exclusive_buffers, self.network.floating_buffers)
+        if self.graph.job.config.flow_control == TCP:
+            return classic_gate_buffers(*numbers, has_credit=False, is_bounded=kind.is_bounded)
+        return gate_buffers(
+            *numbers,
+            required_max=self.network.required_buffers_per_gate_max,
+            must_be_pipelined=kind.must_be_pipelined_consumed,
         )
 
     def __str__(self) -> str:

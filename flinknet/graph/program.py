@@ -7,29 +7,40 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from flinknet.errors import ConfigError, FlinknetError
+from flinknet.results import Warning
 
 from .environment import StreamExecutionEnvironment
+from .stream_graph import StreamGraph
 
 MODULE_NAME = "flinknet_job"
 
 
-def load_program(
-    path: Path, settings: Mapping[str, str], arguments: Sequence[str] = ()
-) -> StreamExecutionEnvironment:
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The job of a program, and what to know about the keys it was given."""
+
+    stream_graph: StreamGraph
+    warnings: tuple[Warning, ...]
+
+
+def load_program(path: Path, settings: Mapping[str, str], arguments: Sequence[str] = ()) -> Program:
     """Run a program up to its `env.execute()`, which runs no job.
+
+    Modules beside the file can be imported, as in a script.
 
     Args:
         settings: Flink's keys; what the program sets wins.
         arguments: given to `main` after the environment.
 
-    Returns: the environment, with what the program built.
     Raises: ConfigError for a file that is no program, or that fails, with the line where it did.
     """
     module = _load(path)
@@ -45,9 +56,13 @@ def load_program(
             f" {len(arguments)} argument(s): {error}"
         ) from None
     _guarded(path, lambda: main(environment, *arguments))
-    if not environment.is_executed:
+    if not environment.executed:
         raise ConfigError(f"{path}: the program ends without a job; call env.execute() at its end")
-    return environment
+    if len(environment.executed) > 1:
+        raise ConfigError(
+            f"{path}: the program has {len(environment.executed)} jobs; call env.execute() once"
+        )
+    return Program(environment.executed[0], environment.warnings)
 
 
 def _load(path: Path) -> ModuleType:
@@ -57,6 +72,9 @@ def _load(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ConfigError(f"{path}: no Python file; its name must end in .py")
     module = importlib.util.module_from_spec(spec)
+    folder = os.path.dirname(os.path.abspath(path))
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     sys.modules[MODULE_NAME] = module  # annotations of its functions are looked up there
     loader = spec.loader
     _guarded(path, lambda: loader.exec_module(module))
@@ -67,13 +85,17 @@ def _guarded(path: Path, call: Callable[[], object]) -> None:
     """Call a part of the program; what goes wrong in it becomes one line."""
     try:
         call()
+    except SystemExit as error:
+        raise ConfigError(
+            f"{_place(path, error)}: the program ends itself; let it return"
+        ) from None
     except FlinknetError as error:
         raise ConfigError(f"{_place(path, error)}: {error}") from None
     except Exception as error:
         raise ConfigError(f"{_place(path, error)}: {type(error).__name__}: {error}") from error
 
 
-def _place(path: Path, error: Exception) -> str:
+def _place(path: Path, error: BaseException) -> str:
     """Where in the file it went wrong, as far as that is known."""
     if isinstance(error, SyntaxError) and error.lineno:
         return f"{path}:{error.lineno}"

@@ -18,6 +18,7 @@ from typing import Any
 
 from flinknet.errors import ConfigError
 
+from .job_config import MAX_PARALLELISM
 from .operators import ChainingStrategy, OperatorFactory, OutputTag
 from .partitioners import KeySelector, StreamPartitioner
 from .resources import UNKNOWN, ResourceSpec
@@ -27,8 +28,6 @@ _node_ids = itertools.count(1)
 """One count for the whole process, as Flink's: a program that is built twice gets other ids the
 second time. That is why operators have hashes.
 """
-
-MAX_PARALLELISM = 1 << 15
 
 
 class StreamExchangeMode(Enum):

@@ -139,6 +139,8 @@ def test_deprecated_and_idle_keys_are_told(flinknet: Flinknet) -> None:
     ("body", "message"),
     [
         ("pass", "ends without a job; call env.execute()"),
+        ("env.from_sequence(1, 2).print(); env.execute(); env.execute()", "has 2 jobs"),
+        ("raise SystemExit(0)", "job.py:2: the program ends itself"),
         ("env.execute()", "job.py:2: the program is empty"),
         ("1 / 0", "job.py:2: ZeroDivisionError: division by zero"),
         ("env.from_sequence(1, 2).map(lambda x: x).print()", "job.py:2: Map: the type of its"),
@@ -171,6 +173,8 @@ def test_a_program_that_fails_is_told_in_one_line(
         ((JOBS / "shuffle.py", "--layer", "mental"), "'mental' is not one of"),
         ((JOBS / "shuffle.py", "-D", "no.such.key=1"), "Flink has no such key"),
         ((JOBS / "shuffle.py", "-D", "parallelism.default=x"), "'x' is not an integer"),
+        ((JOBS / "shuffle.py", "-D", "parallelism.default=0"), "parallelism.default: 0 is too"),
+        ((JOBS / "shuffle.py", "-D", "pipeline.max-parallelism=0"), "is not in 1 to 32768"),
         ((JOBS / "shuffle.py", "-D", "execution.buffer-timeout=1ms,2ms"), "has several values"),
         ((), "Missing argument 'JOB'"),
     ],
@@ -189,3 +193,25 @@ def test_a_file_that_is_no_program(flinknet: Flinknet, tmp_path: Path) -> None:
     assert "has no function main(env)" in flinknet("plan", "empty.py").stderr
     (tmp_path / "text.txt").write_text("")
     assert "its name must end in .py" in flinknet("plan", "text.txt").stderr
+
+
+def test_what_a_program_prints_and_imports(flinknet: Flinknet, tmp_path: Path) -> None:
+    (tmp_path / "my_words.py").write_text("COUNT = 3\n")
+    (tmp_path / "job.py").write_text(
+        "from my_words import COUNT\n"
+        "def main(env):\n"
+        "    print('building')\n"
+        "    env.from_sequence(1, COUNT).print()\n"
+        "    env.execute()\n"
+        "    env.from_sequence(1, COUNT).discard()  # behind the end\n"
+    )
+    result = flinknet("plan", "job.py", "--format", "json")
+    assert len(json.loads(result.stdout)["stream"]["nodes"]) == 2
+    assert result.stderr == "building\n"
+
+
+def test_without_credit_gates_need_a_buffer_for_each_channel(flinknet: Flinknet) -> None:
+    call = ("plan", JOBS / "shuffle.py", "--task-managers", 2, "--slots", 2, "--format", "json")
+    result = flinknet(*call, "-D", "taskmanager.network.credit-model.enabled=false")
+    for each in json.loads(result.stdout)["physical"]["buffers"]:
+        assert (each["exclusive"], each["required"]) == (0, 2 * (4 + 5))

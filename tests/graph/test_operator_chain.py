@@ -32,7 +32,7 @@ OTHER_PROCESS = """
 import json, sys
 from pathlib import Path
 from flinknet.graph import OperatorChain, StreamConfig, job_graph_of, load_program
-factories = job_graph_of(load_program(Path(sys.argv[1]), {}).get_stream_graph()).factories
+factories = job_graph_of(load_program(Path(sys.argv[1]), {}).stream_graph).factories
 config = StreamConfig.from_json(sys.stdin.read())
 left = []
 chain = OperatorChain(config, factories, {each.edge_id: left.append for each in config.outputs})
@@ -50,7 +50,7 @@ def test_a_chain_is_built_again_in_another_process(tmp_path: Path) -> None:
     job_file.write_text(JOB)
     # ids of transformations go on counting here; the other process begins at 1
     for _ in range(2):
-        job = job_graph_of(load_program(job_file, {}).get_stream_graph())
+        job = job_graph_of(load_program(job_file, {}).stream_graph)
     config = job.sorted_vertices()[1].config
     assert config is not None
     assert [config.operator_name, *(c.operator_name for c in config.chained.values())] == [
