@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from flinknet.core.buffers.data_type import IS_BUFFER, DataType
+from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.consumer import (
     InputBuffer,
     InputChannel,
-    RecordReader,
     RecordRun,
     SingleInputGate,
     SpillStore,
@@ -21,29 +20,19 @@ from flinknet.core.consumer import (
 )
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
 from flinknet.core.producer import BROADCAST, OutputFlusher, RecordWriter, SerializedRecords
-from flinknet.core.wire.events import (
-    CheckpointBarrier,
-    EndOfData,
-    EndOfOutputChannelStateEvent,
-    EventAnnouncement,
-    decode_event,
-)
+from flinknet.core.wire.events import EndOfData, EndOfOutputChannelStateEvent
 from flinknet.workload.forward import RecordForwarder
 from flinknet.workload.sink import LatencySink
 
 from .checkpoints import ForwardingCheckpoints
+from .reading import ReadingTask
 from .source import SourceState
-from .times import TaskTimes
 
 PORTION_NS = 1_000_000
 """A relay that takes its time emits what it worked on for so long, not a whole buffer at once."""
 
-_PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
-_CONSUMED = int(TracePoint.CONSUMED)
-_BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
 
-
-class RelayTask:
+class RelayTask(ReadingTask):
     """One subtask that passes records on (Flink: OneInputStreamTask around an identity map).
 
     Args:
@@ -58,6 +47,8 @@ class RelayTask:
         start_ns: when it starts.
         name: by which it is told.
     """
+
+    _checkpoints: ForwardingCheckpoints
 
     def __init__(
         self,
@@ -77,11 +68,9 @@ class RelayTask:
         start_ns: int = 0,
         name: str = "",
     ) -> None:
-        self.index = index
+        super().__init__(index, gate, sinks, probe, checkpoints, spills=spills, start_ns=start_ns)
         self.name = name or f"relay {index}"
         self.input_edge, self.output_edge = edges
-        self.gate = gate
-        self.sinks = sinks
         self.state = SourceState.RUNNING
         self.emitted_records = 0
         self.waited_ns = 0
@@ -89,19 +78,13 @@ class RelayTask:
         self._partition = writer.partition
         self._forwarder = forwarder
         self._flusher = flusher
-        self._record = probe.record
         self._channels = channels
         self._delay_ns = delay_ns_per_record
         self._portion_records = max(1, PORTION_NS // max(1, delay_ns_per_record))
-        self._readers = tuple(RecordReader(spills) for _ in sinks)
         self._runs: deque[RecordRun] = deque()
-        self._held: InputBuffer | None = None
         self._busy_until_ns = 0
         self._working_on = 0  # records that are done at _busy_until_ns
         self._waiting_since_ns = -1
-        self._checkpoints = checkpoints
-        self._read_bytes = checkpoints.read_bytes
-        self.times = TaskTimes(start_ns=start_ns)
         if self._partition.partition_type.can_be_pipelined_consumed:  # others recover nothing
             self._partition.broadcast_event(EndOfOutputChannelStateEvent())
 
@@ -152,11 +135,7 @@ class RelayTask:
     def cancel(self) -> None:
         """The job ends early: give back the buffer that is held."""
         self._runs.clear()
-        if self._held is not None:
-            self._held.recycle()
-            self._held = None
-        for reader in self._readers:
-            reader.release()
+        super().cancel()
 
     def step(self, *, now_ns: int) -> int | None:
         """Do a bounded piece of work.
@@ -208,7 +187,9 @@ class RelayTask:
                 self.times.go_on(now_ns=now_ns)
             channel, buffer, sequence_number = polled
             if buffer.data_type in IS_BUFFER:
-                self._take_records(channel, buffer, sequence_number, now_ns)
+                _, runs = self._take_records(channel, buffer, sequence_number, now_ns)
+                self._runs.extend(runs)
+                self._held = buffer
             else:
                 self._handle_event(channel, buffer, sequence_number, now_ns)
         while self._runs:
@@ -266,58 +247,12 @@ class RelayTask:
             data, instants = forwarder.copy(memory, offset, count, record_bytes, channel, picked)
             self._writer.emit(channel, SerializedRecords(data, instants, record_bytes=record_bytes))
 
-    def _take_records(
-        self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
-    ) -> None:
-        index = channel.index_in_input
-        self._read_bytes[index] += buffer.size_bytes
-        runs = self._readers[index].read(buffer.view[: buffer.size_bytes])
-        first_ns = last_ns = -1
-        if runs:
-            sink = self.sinks[index]
-            sink.receive(runs, now_ns=now_ns)
-            first_ns, last_ns = sink.first_record_ns, sink.last_record_ns
-        self._runs.extend(runs)
-        self._held = buffer
-        self._record(
-            now_ns,
-            channel.index,
-            _CONSUMED,
-            _BUFFER_RESPONSE,
-            buffer.data_type,
-            0,
-            sequence_number,
-            buffer.size_bytes,
-            sum(run[2] for run in runs),
-            first_ns,
-            last_ns,
-            *(-1,) * 6,
-        )
-
     def _handle_event(
         self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
     ) -> None:
         """Ends and barriers go on when every channel has brought them; each is answered here."""
-        event = decode_event(buffer.payload)
-        data_type, size = buffer.data_type, buffer.size_bytes
-        buffer.recycle()
-        if data_type != _PRIORITIZED_EVENT:  # those may overtake parts of records
-            self._readers[channel.index_in_input].check_between_records(channel.index)
-        if not isinstance(event, EventAnnouncement):  # of which the network knows nothing
-            note(
-                self._record,
-                now_ns,
-                channel.index,
-                _CONSUMED,
-                _BUFFER_RESPONSE,
-                data_type=data_type,
-                sequence_number=sequence_number,
-                payload_bytes=size,
-                value=event.checkpoint_id if isinstance(event, CheckpointBarrier) else -1,
-            )
-        checkpoints = self._checkpoints
-        checkpoints.handle(event, data_type, channel, sequence_number, now_ns=now_ns)
-        has_ended = checkpoints.ended_data_channels == len(self.gate.channels)
+        event = self._take_event(channel, buffer, sequence_number, now_ns)
+        has_ended = self._checkpoints.ended_data_channels == len(self.gate.channels)
         if isinstance(event, EndOfData) and has_ended:
             self._partition.broadcast_event(event)
             self.state = SourceState.AWAITING_ACKNOWLEDGEMENT

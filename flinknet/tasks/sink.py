@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 from flinknet.config import NetworkConfig, SlowConsumer
-from flinknet.core.buffers.data_type import IS_BUFFER, DataType
+from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.consumer import (
     InputBuffer,
     InputChannel,
-    RecordReader,
     SingleInputGate,
     SpillStore,
     UnionInputGate,
 )
-from flinknet.core.probe import MessageKind, Probe, TracePoint, note
-from flinknet.core.wire.events import (
-    CheckpointBarrier,
-    EventAnnouncement,
-    decode_event,
-)
+from flinknet.core.probe import Probe
 from flinknet.workload.sink import LatencySink
 
 from .checkpoints import InputCheckpoints, sink_name
-from .times import TaskTimes
+from .reading import ReadingTask
 
 PAUSED_NS = -1
 """Delay of a consumer that takes nothing at all."""
 
-_PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
-_CONSUMED = int(TracePoint.CONSUMED)
-_BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
 
-
-class SinkTask:
+class SinkTask(ReadingTask):
     """One consuming subtask.
 
     A delay for each record makes the task busy until an instant; it keeps the buffer until then, as
@@ -58,22 +48,22 @@ class SinkTask:
         spills: SpillStore | None = None,
         start_ns: int = 0,
     ) -> None:
-        self.index = index
+        super().__init__(
+            index,
+            gate,
+            sinks,
+            probe,
+            checkpoints or InputCheckpoints(sink_name(index), gate, NetworkConfig()),
+            spills=spills,
+            start_ns=start_ns,
+        )
         self.name = sink_name(index)
-        self.gate = gate
-        self.sinks = sinks
         self.is_paused = delay_ns_per_record == PAUSED_NS
-        self._record = probe.record
-        self._readers = tuple(RecordReader(spills) for _ in sinks)
-        self._checkpoints = checkpoints or InputCheckpoints(sink_name(index), gate, NetworkConfig())
-        self._read_bytes = self._checkpoints.read_bytes
         self._delay_ns = max(delay_ns_per_record, 1)
         self._mail_ns: int | None = None
         self._timeout_ns: int | None = None  # of the alignment that goes on
         self._is_recovering = True  # until data comes or every channel has told its recovery
         self._busy_until_ns = 0
-        self._held: InputBuffer | None = None
-        self.times = TaskTimes(start_ns=start_ns)
 
     @property
     def ended_data_channels(self) -> int:
@@ -105,11 +95,6 @@ class SinkTask:
             and (self._is_recovering or not self.is_paused)
         )
 
-    @property
-    def checkpoints(self) -> InputCheckpoints:
-        """What it knows of checkpoints, and how much it has read."""
-        return self._checkpoints
-
     def rest(self, *, now_ns: int) -> None:
         """The driver has nothing to step it for at once: what it waits for is counted from now
         on. To be called while `times.is_busy`. A paused consumer is busy.
@@ -127,14 +112,6 @@ class SinkTask:
     def unpause(self) -> None:
         """Read from now on."""
         self.is_paused = False
-
-    def cancel(self) -> None:
-        """The job ends early: give back the buffer that is held."""
-        if self._held is not None:
-            self._held.recycle()
-            self._held = None
-        for reader in self._readers:
-            reader.release()
 
     def step(self, *, now_ns: int) -> int | None:
         """Take one buffer or event.
@@ -159,7 +136,7 @@ class SinkTask:
         channel, buffer, sequence_number = polled
         if buffer.data_type in IS_BUFFER:
             self._is_recovering = False
-            done_ns = self._take_records(channel, buffer, sequence_number, now_ns)
+            done_ns, _ = self._take_records(channel, buffer, sequence_number, now_ns)
             if done_ns > now_ns:
                 self._busy_until_ns = done_ns
                 self._held = buffer
@@ -198,64 +175,12 @@ class SinkTask:
         self._checkpoints.handle_deadline(now_ns=now_ns)
         self._timeout_ns = self._checkpoints.next_deadline_ns()
 
-    def _take_records(
-        self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
-    ) -> int:
-        index = channel.index_in_input
-        sink = self.sinks[index]
-        size = buffer.size_bytes
-        self._read_bytes[index] += size
-        runs = self._readers[index].read(buffer.view[:size])
-        records, first_ns, last_ns, done_ns = 0, -1, -1, now_ns
-        if runs:
-            done_ns = sink.receive(runs, now_ns=now_ns)
-            records = sink.received_records
-            first_ns, last_ns = sink.first_record_ns, sink.last_record_ns
-        self._record(
-            done_ns,
-            channel.index,
-            _CONSUMED,
-            _BUFFER_RESPONSE,
-            buffer.data_type,
-            0,
-            sequence_number,
-            size,
-            records,
-            first_ns,
-            last_ns,
-            -1,
-            -1,
-            -1,
-            -1,
-            -1,
-            -1,
-        )
-        return done_ns
-
     def _handle_event(
         self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
     ) -> None:
-        event = decode_event(buffer.payload)
-        data_type, size = buffer.data_type, buffer.size_bytes
-        buffer.recycle()
-        if data_type != _PRIORITIZED_EVENT:  # those may overtake parts of records
-            self._readers[channel.index_in_input].check_between_records(channel.index)
-        if not isinstance(event, EventAnnouncement):  # of which the network knows nothing
-            note(
-                self._record,
-                now_ns,
-                channel.index,
-                _CONSUMED,
-                _BUFFER_RESPONSE,
-                data_type=data_type,
-                sequence_number=sequence_number,
-                payload_bytes=size,
-                value=event.checkpoint_id if isinstance(event, CheckpointBarrier) else -1,
-            )
-        checkpoints = self._checkpoints
-        checkpoints.handle(event, data_type, channel, sequence_number, now_ns=now_ns)
-        self._timeout_ns = checkpoints.next_deadline_ns()
-        if checkpoints.is_recovered:
+        self._take_event(channel, buffer, sequence_number, now_ns)
+        self._timeout_ns = self._checkpoints.next_deadline_ns()
+        if self._checkpoints.is_recovered:
             self._is_recovering = False
 
 
