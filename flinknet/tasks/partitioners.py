@@ -1,4 +1,4 @@
-"""Partitioners: from a name to a selector.
+"""Partitioners: from a name to a selector, and what was sent to each channel.
 
 `custom:MODULE:FUNCTION` names a Python callable `partition(key, channels) -> channel`; a name, and
 not the callable itself, because a scenario travels to other processes and into the manifest.
@@ -7,7 +7,7 @@ not the callable itself, because a scenario travels to other processes and into 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from flinknet.config import CUSTOM_PARTITIONER
 from flinknet.core.producer import (
+    BROADCAST,
     BroadcastSelector,
     ChannelSelector,
     CustomSelector,
@@ -95,6 +96,15 @@ def find_custom(partitioner: str) -> Partition:
             ) from error
 
     return partition
+
+
+def sent_by_channel(numbers: Mapping[int, int], channels: int) -> dict[int, int]:
+    """Records sent to each channel of a partition; those that were numbered for BROADCAST went to
+    all of them.
+    """
+    if BROADCAST in numbers:
+        return dict.fromkeys(range(channels), numbers[BROADCAST])
+    return dict(numbers)
 
 
 def _uniform(channels: int, seed: int) -> Callable[[int], NDArray[np.int64]]:

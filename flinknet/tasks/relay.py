@@ -19,12 +19,13 @@ from flinknet.core.consumer import (
     UnionInputGate,
 )
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
-from flinknet.core.producer import BROADCAST, OutputFlusher, RecordWriter, SerializedRecords
+from flinknet.core.producer import OutputFlusher, RecordWriter, SerializedRecords
 from flinknet.core.wire.events import EndOfData, EndOfOutputChannelStateEvent
 from flinknet.workload.forward import RecordForwarder
 from flinknet.workload.sink import LatencySink
 
 from .checkpoints import ForwardingCheckpoints
+from .partitioners import sent_by_channel
 from .reading import ReadingTask
 from .source import SourceState
 
@@ -110,10 +111,7 @@ class RelayTask(ReadingTask):
     @property
     def sent_records(self) -> dict[int, int]:
         """Records emitted to each channel of the partition."""
-        numbers = self._forwarder.numbers
-        if BROADCAST in numbers:
-            return dict.fromkeys(range(len(self._channels)), numbers[BROADCAST])
-        return numbers
+        return sent_by_channel(self._forwarder.numbers, len(self._channels))
 
     @property
     def writer(self) -> RecordWriter:

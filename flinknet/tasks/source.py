@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from flinknet.config import WorkloadConfig
 from flinknet.core.probe import MessageKind, Probe, TracePoint
 from flinknet.core.producer import (
-    BROADCAST,
     OutputFlusher,
     RecordWriter,
     SerializedRecords,
@@ -24,6 +23,7 @@ from flinknet.workload.arrivals import Arrivals
 from flinknet.workload.payload import OVERHEAD_BYTES, MixedRecordFactory, RecordFactory
 
 from .checkpoints import OutputCheckpoints, source_name
+from .partitioners import sent_by_channel
 from .times import TaskTimes
 
 BATCH_BYTES = 128 * 1024
@@ -173,10 +173,7 @@ class SourceTask:
     @property
     def sent_records(self) -> dict[int, int]:
         """Records emitted to each channel of the partition."""
-        numbers = self._batcher.numbers
-        if BROADCAST in numbers:
-            return dict.fromkeys(range(len(self._channels)), numbers[BROADCAST])
-        return numbers
+        return sent_by_channel(self._batcher.numbers, len(self._channels))
 
     @property
     def writer(self) -> RecordWriter:
