@@ -9,7 +9,9 @@ ask for. The stores are PKCS12 that Java reads, too; the same is there as PEM.
 from __future__ import annotations
 
 import datetime
+import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +30,8 @@ NODE_STORE, TRUST_STORE = "node.p12", "truststore.p12"
 NODE_PEM, AUTHORITY_PEM = "node.pem", "ca.pem"
 CONFIG = "config.yaml"
 
+_HOST_NAME = re.compile(r"[A-Za-z0-9*][A-Za-z0-9.-]*")
+
 
 def generate(
     directory: Path, password: str, *, hosts: Sequence[str] = ("localhost",), days: int = 365
@@ -41,7 +45,7 @@ def generate(
 
     Returns: the Flink keys that turn TLS on with it; they are in `config.yaml`, too.
 
-    Raises: ConfigError when a file is in the way or the password is too short.
+    Raises: ConfigError when a file is in the way, the password is too short or a host is none.
     """
     from cryptography.hazmat.primitives.serialization import (
         BestAvailableEncryption,
@@ -67,7 +71,10 @@ def generate(
         TRUST_STORE: pkcs12.serialize_java_truststore(trusted, encryption),
         NODE_PEM: key_pem + node.public_bytes(Encoding.PEM) + authority_pem,
         AUTHORITY_PEM: authority_pem,
-        CONFIG: "".join(f'{key}: "{value}"\n' for key, value in settings.items()).encode(),
+        # JSON quotes a text as YAML does
+        CONFIG: "".join(
+            f"{key}: {json.dumps(value)}\n" for key, value in settings.items()
+        ).encode(),
     }
     directory.mkdir(parents=True, exist_ok=True)
     for name in files:
@@ -135,6 +142,7 @@ def _certificate(
 
 
 def _general_name(host: str) -> x509.GeneralName:
+    """Raises: ConfigError for text that is no name and no address."""
     import ipaddress
 
     from cryptography import x509
@@ -142,6 +150,11 @@ def _general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
+        if not _HOST_NAME.fullmatch(host):
+            raise ConfigError(
+                f"--host: {host!r} is no name or address; a name has letters, digits, dots and"
+                " hyphens (an international one is written xn--…)"
+            ) from None
         return x509.DNSName(host)
 
 

@@ -31,7 +31,11 @@ A Flink cluster takes the same keys and stores.
     help="Name or address in the certificate; may be repeated. [default: localhost]",
 )
 @click.option(
-    "--days", type=click.IntRange(1), default=365, show_default=True, help="How long it is valid."
+    "--days",
+    type=click.IntRange(1, 36_500),
+    default=365,
+    show_default=True,
+    help="How long it is valid.",
 )
 def certificates(out: str, password: str | None, hosts: tuple[str, ...], days: int) -> None:
     """Make an authority, a node's certificate and key, and the stores Flink wants them in.

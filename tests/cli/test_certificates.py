@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from flinknet.certificates.generate import settings_for
@@ -54,3 +55,25 @@ def test_a_short_password_is_refused_with_exit_code_2(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (2, "")
     assert "at least 6 characters" in result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("host", ["", "a b", "ü.example", "a/b"])
+def test_a_host_that_is_none_is_refused_with_exit_code_2(tmp_path: Path, host: str) -> None:
+    result = CliRunner().invoke(main, ["certificates", "--out", str(tmp_path), "--host", host])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"flinknet: --host: {host!r} is no name or address")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_validity_beyond_the_calendar_is_refused(tmp_path: Path) -> None:
+    arguments = ["certificates", "--out", str(tmp_path), "--days", "100000000"]
+    assert CliRunner().invoke(main, arguments).exit_code == 2
+
+
+def test_any_password_comes_back_from_the_configuration(tmp_path: Path) -> None:
+    password = 'a"b\\c#d: ü'
+    arguments = ["certificates", "--out", str(tmp_path), "--password", password]
+    assert CliRunner().invoke(main, arguments).exit_code == 0
+    settings, _ = read_flink_conf(tmp_path / "config.yaml")
+    assert settings["security.ssl.internal.key-password"] == password
+    create_tls(network_config(settings)[0])
