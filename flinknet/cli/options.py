@@ -39,6 +39,9 @@ DEFAULT_DURATION_NS = 3_000_000_000
 RECORD_SIZE_MIN_BYTES = 8
 """A record's value begins with the 8 bytes by which the consumer knows it."""
 
+RECORD_SIZE_MAX_BYTES = 1 << 30
+"""On the wire a length has 31 bits; half of that already takes seconds for each record."""
+
 PLACEMENTS = ("split", "spread")
 ARRIVALS = ("constant", "poisson", "bursts")
 
@@ -212,6 +215,8 @@ def _record_size(text: str) -> RecordSize:
             f"--record-size: {text!r} is too small; a record needs {RECORD_SIZE_MIN_BYTES}b at"
             " least, to be told from others"
         )
+    if high > RECORD_SIZE_MAX_BYTES:
+        raise ConfigError(f"--record-size: {text!r} is too large; a record can have 1gb at most")
     if low > high:
         raise ConfigError(f"--record-size: {text!r} runs backwards; write SMALLEST..LARGEST")
     return RecordSize(low, high)

@@ -174,6 +174,7 @@ def test_settings_that_need_a_word_are_warnings_of_the_result(flinknet: Flinknet
         ("--buffer-timeout soon", "not a duration"),
         ("--segment-size 5000", "power of two"),
         ("--record-size 4b", "too small"),
+        ("--record-size 100b..3gb", "1gb at most"),
         ("--record-size 1kb..100b", "runs backwards"),
         ("--producers 0", "not a number of 1 or more"),
         ("--partitioner keyed", "none of rebalance, rescale"),
