@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 COMPRESSED_SUFFIX = ".gz"
 
@@ -26,7 +26,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         with open(target, "wb") as file:
             if path.suffix == COMPRESSED_SUFFIX:
                 with gzip.GzipFile("", "wb", fileobj=file, mtime=0, compresslevel=6) as compressed:
-                    yield compressed
+                    yield cast(IO[bytes], compressed)
             else:
                 yield file
         if not is_special:

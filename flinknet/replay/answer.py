@@ -5,7 +5,7 @@ plain data.
 
 The names under `observed` are those of bench. Beside what is named above stand `messages` (by
 kind), `channels`, `regimes` (shares of the channels' time), `diagnosis` (verdicts), `over_time` and
-`simulated` (how much of the run the predictions used). Several
+`simulated` (how much of the run the predictions used); with details also `details`. Several
 runs give `{"schema_version": 1, "replays": [{…}]}`.
 """
 
@@ -22,6 +22,7 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.results import Measured, TradeOffPoint
 from flinknet.trace import TraceReader, find_runs
 
+from .details import run_details
 from .diagnose import diagnose
 from .exchange import is_blocking, is_max_rate, recorded_setting
 from .grid import Grid
@@ -71,6 +72,7 @@ def replay_runs(
     *,
     max_records: int | None = None,
     simulate: Simulate | None = None,
+    details: bool = False,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Replay:
     """Observe all runs, and predict them under each setting.
@@ -79,12 +81,14 @@ def replay_runs(
         grid: candidates; the recorded setting is always one more.
         max_records: of each run, to simulate for each candidate; None for as many as take seconds.
         simulate: the simulation; None for the one of `simulator.what_if`.
+        details: tell what a page shows beside the answer, too.
         on_progress: takes a line that says what is being done.
     """
     cores = spark.sparkContext.defaultParallelism
     units = work_units(runs, cores)
     on_progress(f"reading {_count(len(runs), 'run')} in {_count(len(units), 'work unit')}")
-    tables = observe(spark, units_frame(spark, units), runs)
+    frame = units_frame(spark, units)
+    tables = observe(spark, frame, runs)
     rows = collect(tables, runs)
     measured = [measured_of(run, own) for run, own in zip(runs, rows, strict=True)]
     candidates = [
@@ -138,6 +142,10 @@ def replay_runs(
                 "over_time": _over_time(own, run.duration_ns),
             }
         )
+    if details:
+        on_progress("looking closer")
+        for answer, more in zip(answers, run_details(frame, tables, runs), strict=True):
+            answer["details"] = more
     return Replay(answers, tables.named() | {"trade_offs": trade_offs})
 
 

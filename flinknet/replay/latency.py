@@ -43,7 +43,7 @@ _PART_SCHEMA = (
 _SUMMARY_SCHEMA = (
     "run bigint, channel bigint, payload_bytes double, consumed_to_ns bigint,"
     " count bigint, min bigint, mean double, p50 double, p75 double, p90 double, p95 double,"
-    " p99 double, p99_9 double, max bigint"
+    " p99 double, p99_9 double, max bigint, histogram binary"
 )
 _RECORDS_AT_ONCE = 1 << 20
 
@@ -62,7 +62,8 @@ def latency_percentiles(units: DataFrame) -> DataFrame:
 
     Returns: run, channel, payload_bytes (of the records that count), consumed_to_ns (when the last
     of them was), and the
-        fields of `results.LatencySummary`, whose count is the number of records.
+        fields of `results.LatencySummary`, whose count is the number of records; and histogram, for
+        `LogLinearHistogram.from_bytes`.
     """
     parts = ask(units, _measure, _COLUMNS, _PART_SCHEMA)
     return (
@@ -168,9 +169,10 @@ def _merge(parts: pa.Table) -> pa.Table:
         "payload_bytes": total.payload_bytes,
         "consumed_to_ns": total.consumed_to_ns,
         **asdict(total.histogram.summary()),
+        "histogram": total.histogram.to_bytes(),
     }
     fields = [("run", pa.int64()), ("channel", pa.int64()), ("payload_bytes", pa.float64())]
     fields += [("consumed_to_ns", pa.int64()), ("count", pa.int64()), ("min", pa.int64())]
     fields += [(name, pa.float64()) for name in ("mean", "p50", "p75", "p90", "p95", "p99")]
-    fields += [("p99_9", pa.float64()), ("max", pa.int64())]
+    fields += [("p99_9", pa.float64()), ("max", pa.int64()), ("histogram", pa.binary())]
     return pa.Table.from_pylist([row], schema=pa.schema(fields))

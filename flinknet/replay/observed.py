@@ -89,7 +89,7 @@ def collect(tables: ObservedTables, runs: Sequence[RecordedRun]) -> list[Observe
         "throughput": tables.throughput.groupBy(*windows).agg(*taken).orderBy(*windows),
         "backlog": tables.backlog.groupBy(*windows).agg(*samples).orderBy(*windows),
         "backlog_by_channel": tables.backlog.groupBy("run", "channel").agg(*samples),
-        "latency": tables.latency,
+        "latency": tables.latency.drop("histogram"),
         "credit_starved": tables.credit_starved,
         "regimes": tables.regimes.groupBy("run", "channel", "regime").agg(f.sum("ns").alias("ns")),
     }

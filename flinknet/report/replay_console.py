@@ -208,7 +208,7 @@ def _trade_off_table(answer: Answer) -> Table:
     shown = _nearest(points, SETTINGS_SHOWN)
     left_out = len(points) - len(shown)
     more = f" ({left_out} more in the JSON)" if left_out else ""
-    varied = _varied(points)
+    varied = what_varies(points)
     table = _table(f"predicted for each {varied[0] if len(varied) == 1 else 'setting'}{more}")
     for name in varied:
         table.add_column("timeout" if name == "buffer timeout" else name, justify="right")
@@ -249,7 +249,7 @@ def settings_of(point: Answer) -> dict[str, str]:
     }
 
 
-def _varied(points: Sequence[Answer]) -> list[str]:
+def what_varies(points: Sequence[Answer]) -> list[str]:
     """What differs between points; the buffer timeout if nothing does."""
     rows = [settings_of(point) for point in points]
     names = list(rows[0]) if rows else []
@@ -268,7 +268,7 @@ def _nearest(points: Sequence[Answer], limit: int) -> list[Answer]:
 def _notes(answer: Answer) -> list[str]:
     """Each note once, with the settings it belongs to unless it belongs to all."""
     points = answer["trade_offs"]
-    varied = _varied(points)
+    varied = what_varies(points)
     settings: dict[str, list[str]] = {}
     for point in points:
         names = settings_of(point)

@@ -1,0 +1,326 @@
+"""What a page shows beside the answer: the distribution of the latency, how full buffers were, and
+each channel over time in narrow windows.
+
+    {"latency": {"low_ns": […], "high_ns": […], "records": […], "percentiles": [[q, ns], …]},
+     "fill": {"bins": 20, "segment_size_bytes": …, "full": […], "timeout": […], "event": […]},
+     "environment": {"host": {…}, "versions": {…}, "workload": {…}},
+     "channels_left_out": 0,
+     "channels": [{"channel": 0, "window_ns": …, "windows": {"from_ns": […], …},
+                   "regimes": {"from_ns": […], "width_ns": […], "idle": […], …}}, …]}
+
+Lists of one object are of one length. Windows in which nothing happened are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flinknet.core.probe import FlushReason, MessageKind, TracePoint
+from flinknet.histogram import LogLinearHistogram, bucket_bounds_ns
+
+from .exchange import recorded_network
+from .observed import ObservedTables
+from .regimes import REGIMES
+from .throughput import window_width_ns
+from .units import (
+    ALL_CHANNELS,
+    Answer,
+    EventColumns,
+    IntArray,
+    RecordedRun,
+    WorkUnit,
+    ask,
+    group_rows,
+    is_data,
+    is_measured,
+    sum_by_group,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+CHANNELS_MAX = 16
+"""Channels that are told over time: those with the highest p99."""
+
+WINDOWS_PER_WIDE_ONE = 10
+"""Narrow windows in one of `throughput.window_width_ns`."""
+
+FILL_BINS = 20
+
+RANGES_PER_OCTAVE = 8
+"""Ranges of the latency's distribution in each power of two; equally wide on a logarithmic axis."""
+
+PERCENTILES = (
+    *(0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95),
+    *(0.975, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999, 0.99995, 0.99999),
+)
+
+_WINDOW_COLUMNS = (
+    *("at_ns", "channel", "point", "kind", "data_type"),
+    *("records", "backlog_buffers", "credit_after"),
+)
+_WINDOW_SCHEMA = (
+    "run bigint, channel bigint, from_ns bigint, records bigint, buffers bigint,"
+    " backlog_sum bigint, backlog_max bigint, credits bigint, credit_sum bigint, credit_min bigint"
+)
+_COUNTED = ("records", "buffers", "backlog_sum", "credits", "credit_sum")
+_FILL_COLUMNS = ("at_ns", "point", "kind", "data_type", "reason", "payload_bytes")
+_FILL_SCHEMA = "run bigint, reason bigint, bin bigint, buffers bigint"
+
+_REASONS = {
+    "full": (FlushReason.FULL,),
+    "timeout": (FlushReason.FLUSH,),
+    "event": (FlushReason.EVENT, FlushReason.END),
+}
+"""As in `results.FlushCounts`."""
+
+_NO_CREDIT_SEEN = np.iinfo(np.int64).max
+
+
+def run_details(
+    units: DataFrame, tables: ObservedTables, runs: Sequence[RecordedRun]
+) -> list[dict[str, Any]]:
+    """The details of each run, in their order. Reads the traces twice more."""
+    shown = _slowest(tables, runs)
+    windows = _collected(_windows_of(units, shown))
+    fills = _collected(fill_ratios(units, _segment_sizes(runs)))
+    regimes = _collected(_wanted(tables.regimes, shown))
+    histograms = {
+        row["run"]: LogLinearHistogram.from_bytes(row["histogram"])
+        for row in _collected(tables.latency.where(f"channel = {ALL_CHANNELS}"))
+    }
+    return [
+        {
+            "latency": _distribution(histograms.get(run.run, LogLinearHistogram())),
+            "fill": _fill(run, [row for row in fills if row["run"] == run.run]),
+            "environment": _environment(run),
+            "channels_left_out": max(len(run.manifest.channels) - CHANNELS_MAX, 0),
+            "channels": [
+                _channel(
+                    run,
+                    channel,
+                    [each for each in windows if _is_of(each, run, channel)],
+                    [each for each in regimes if _is_of(each, run, channel)],
+                )
+                for channel in sorted(shown[run.run])
+            ],
+        }
+        for run in runs
+    ]
+
+
+def channel_windows(units: DataFrame) -> DataFrame:
+    """Each channel in narrow windows of the measured part.
+
+    Returns: run, channel, from_ns (counted from the start of the measured part); records consumed;
+    buffers that told a backlog, its sum and maximum over them; changes of the producer's credit
+    (`credits`), its sum and minimum over them.
+    """
+    from pyspark.sql import functions as f
+
+    return (
+        ask(units, _look, _WINDOW_COLUMNS, _WINDOW_SCHEMA)
+        .groupBy("run", "channel", "from_ns")
+        .agg(
+            *(f.sum(name).alias(name) for name in _COUNTED),
+            f.max("backlog_max").alias("backlog_max"),
+            f.min("credit_min").alias("credit_min"),
+        )
+        .orderBy("run", "channel", "from_ns")
+    )
+
+
+def fill_ratios(units: DataFrame, segment_sizes: Mapping[int, int]) -> DataFrame:
+    """How full data buffers were when they left: payload by segment size, in FILL_BINS bins.
+
+    Args:
+        segment_sizes: of each run, in bytes.
+
+    Returns: run, reason (ordinal), bin, buffers.
+    """
+    from pyspark.sql import functions as f
+
+    question = partial(_measure_fill, segment_sizes=dict(segment_sizes))
+    return (
+        ask(units, question, _FILL_COLUMNS, _FILL_SCHEMA)
+        .groupBy("run", "reason", "bin")
+        .agg(f.sum("buffers").alias("buffers"))
+        .orderBy("run", "reason", "bin")
+    )
+
+
+def narrow_width_ns(duration_ns: int) -> int:
+    """The width of a narrow window."""
+    return max(window_width_ns(duration_ns) // WINDOWS_PER_WIDE_ONE, 1)
+
+
+def _look(unit: WorkUnit, blocks: Iterator[EventColumns]) -> Iterator[Answer]:
+    width_ns = narrow_width_ns(unit.to_ns - unit.from_ns)
+    for block in blocks:
+        tells_backlog = is_data(block, TracePoint.SENT) & (block["backlog_buffers"] >= 0)
+        is_credit = (block["kind"] == MessageKind.ADD_CREDIT) & (
+            block["point"] == TracePoint.RECEIVED
+        )
+        tells_credit = (is_data(block, TracePoint.SENT) | is_credit) & (block["credit_after"] >= 0)
+        is_taken = is_data(block, TracePoint.CONSUMED)
+        keep = (tells_backlog | tells_credit | is_taken) & is_measured(unit, block["at_ns"])
+        keep &= block["channel"] >= 0
+        (channel, window), group = group_rows(
+            block["channel"][keep], (block["at_ns"][keep] - unit.from_ns) // width_ns
+        )
+        groups = len(channel)
+        backlog = np.where(tells_backlog, block["backlog_buffers"], 0)[keep].astype(np.int64)
+        credit = np.where(tells_credit, block["credit_after"], 0)[keep].astype(np.int64)
+        backlog_max = np.zeros(groups, np.int64)
+        np.maximum.at(backlog_max, group, backlog)
+        credit_min = np.full(groups, _NO_CREDIT_SEEN)
+        np.minimum.at(credit_min, group[tells_credit[keep]], credit[tells_credit[keep]])
+        records = np.where(is_taken, np.maximum(block["records"], 0), 0)[keep]
+        yield {
+            "run": np.full(groups, unit.run),
+            "channel": channel,
+            "from_ns": window * width_ns,
+            "records": sum_by_group(group, records, groups),
+            "buffers": sum_by_group(group, tells_backlog[keep], groups),
+            "backlog_sum": sum_by_group(group, backlog, groups),
+            "backlog_max": backlog_max,
+            "credits": sum_by_group(group, tells_credit[keep], groups),
+            "credit_sum": sum_by_group(group, credit, groups),
+            "credit_min": credit_min,
+        }
+
+
+def _measure_fill(
+    unit: WorkUnit, blocks: Iterator[EventColumns], *, segment_sizes: Mapping[int, int]
+) -> Iterator[Answer]:
+    size_bytes = segment_sizes[unit.run]
+    for block in blocks:
+        keep = is_data(block, TracePoint.SENT) & is_measured(unit, block["at_ns"])
+        (reason, number), group = group_rows(
+            block["reason"][keep],
+            fill_bin(block["payload_bytes"][keep].astype(np.int64), size_bytes),
+        )
+        yield {
+            "run": np.full(len(reason), unit.run),
+            "reason": reason,
+            "bin": number,
+            "buffers": np.bincount(group, minlength=len(reason)),
+        }
+
+
+def fill_bin(payload_bytes: IntArray, size_bytes: int) -> IntArray:
+    """Bin i holds ratios above i / FILL_BINS, up to (i + 1) / FILL_BINS: a full buffer is in the
+    last one."""
+    number: IntArray = -(-payload_bytes * FILL_BINS // size_bytes) - 1
+    return np.clip(number, 0, FILL_BINS - 1)
+
+
+def _segment_sizes(runs: Sequence[RecordedRun]) -> dict[int, int]:
+    return {run.run: recorded_network(run.manifest).segment_size_bytes for run in runs}
+
+
+def _slowest(tables: ObservedTables, runs: Sequence[RecordedRun]) -> dict[int, list[int]]:
+    """The channels that are told over time, by run."""
+    rows = _collected(tables.latency.drop("histogram"))
+    rows.sort(key=lambda row: (-(row["p99"] or 0), -(row["count"] or 0), row["channel"]))
+    return {
+        run.run: [row["channel"] for row in rows if row["run"] == run.run and row["channel"] >= 0][
+            :CHANNELS_MAX
+        ]
+        for run in runs
+    }
+
+
+def _windows_of(units: DataFrame, shown: Mapping[int, Sequence[int]]) -> DataFrame:
+    return _wanted(channel_windows(units), shown)
+
+
+def _wanted(table: DataFrame, shown: Mapping[int, Sequence[int]]) -> DataFrame:
+    """The rows of the channels shown."""
+    from pyspark.sql import functions as f
+
+    condition = f.lit(False)
+    for run, channels in shown.items():
+        condition = condition | ((f.col("run") == run) & f.col("channel").isin(list(channels)))
+    return table.where(condition)
+
+
+def _collected(table: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict() for row in table.collect()]
+
+
+def _is_of(row: Mapping[str, Any], run: RecordedRun, channel: int) -> bool:
+    return bool(row["run"] == run.run and row["channel"] == channel)
+
+
+def _distribution(histogram: LogLinearHistogram) -> dict[str, Any]:
+    """Ranges that hold something, and the percentiles that enough samples support."""
+    bounds = np.array(
+        [bucket_bounds_ns(index) for index in np.flatnonzero(histogram.counts).tolist()]
+    )
+    middles_ns = np.maximum((bounds.reshape(-1, 2).sum(axis=1) - 1) / 2, 1)
+    number, inverse = np.unique(
+        np.floor(np.log2(middles_ns) * RANGES_PER_OCTAVE), return_inverse=True
+    )
+    counts = histogram.counts[histogram.counts > 0]
+    return {
+        "low_ns": np.exp2(number / RANGES_PER_OCTAVE).round(1).tolist(),
+        "high_ns": np.exp2((number + 1) / RANGES_PER_OCTAVE).round(1).tolist(),
+        "records": sum_by_group(inverse, counts, len(number)).tolist(),
+        "percentiles": [
+            [q, value]
+            for q in PERCENTILES
+            if (value := histogram.supported_percentile(q)) is not None
+        ],
+    }
+
+
+def _fill(run: RecordedRun, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    counts = {name: [0] * FILL_BINS for name in _REASONS}
+    for row in rows:
+        for name, reasons in _REASONS.items():
+            if row["reason"] in reasons:
+                counts[name][row["bin"]] += row["buffers"]
+    size_bytes = recorded_network(run.manifest).segment_size_bytes
+    return {"bins": FILL_BINS, "segment_size_bytes": size_bytes, **counts}
+
+
+def _environment(run: RecordedRun) -> dict[str, Any]:
+    manifest = run.manifest
+    workload = manifest.scenario.get("workload", {})
+    return {"host": manifest.host, "versions": manifest.versions, "workload": workload}
+
+
+def _channel(
+    run: RecordedRun,
+    channel: int,
+    windows: Sequence[Mapping[str, Any]],
+    regimes: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """One channel over time; in columns, for there are many windows."""
+    width_ns = narrow_width_ns(run.duration_ns)
+    by_start: dict[int, dict[str, int]] = {}
+    widths: dict[int, int] = {}
+    for row in regimes:
+        by_start.setdefault(row["from_ns"], {})[row["regime"]] = row["ns"]
+        widths[row["from_ns"]] = row["width_ns"]
+    starts = sorted(by_start)
+    return {
+        "channel": channel,
+        "window_ns": width_ns,
+        "windows": {
+            "from_ns": [row["from_ns"] for row in windows],
+            **{name: [row[name] for row in windows] for name in _COUNTED},
+            "backlog_max": [row["backlog_max"] if row["buffers"] else None for row in windows],
+            "credit_min": [row["credit_min"] if row["credits"] else None for row in windows],
+        },
+        "regimes": {
+            "from_ns": starts,
+            "width_ns": [widths[start] for start in starts],
+            **{name: [by_start[start].get(name, 0) for start in starts] for name in REGIMES},
+        },
+    }

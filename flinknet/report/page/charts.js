@@ -1,0 +1,288 @@
+// Charts: each takes a place and what to draw, and draws again when its width changes.
+
+// draw(width) gives an <svg>.
+function responsive(draw) {
+  const place = h("div", {class: "chart"});
+  let last = 0;
+  const update = () => {
+    const width = Math.floor(place.clientWidth);
+    if (width > 0 && width !== last) {
+      last = width;
+      place.replaceChildren(draw(width));
+    }
+  };
+  place.redraw = () => { last = 0; update(); };
+  new ResizeObserver(update).observe(place);
+  return place;
+}
+
+function chart(title, subtitle, legendItems, draw) {
+  return h("figure", {}, h("figcaption", {}, h("h3", {}, term(title, subtitle)), legendItems ? legend(legendItems) : null),
+    responsive(draw));
+}
+
+// A cursor that follows the pointer or the arrow keys from item to item.
+// items: [{x, y, tip}], places in the drawing; onMove(item | null) marks one.
+function withCursor(svg, items, label, onMove) {
+  if (!items.length) return svg;
+  let current = -1;
+  const go = (index, clientX, clientY) => {
+    current = Math.max(0, Math.min(items.length - 1, index));
+    const item = items[current];
+    onMove(item);
+    const box = svg.getBoundingClientRect(), factor = box.width / svg.viewBox.baseVal.width;
+    tip.show(item.tip(), clientX ?? box.left + item.x * factor, clientY ?? box.top + item.y * factor);
+  };
+  const leave = () => { onMove(null); tip.hide(); };
+  const nearest = (event) => {
+    const box = svg.getBoundingClientRect(), factor = svg.viewBox.baseVal.width / box.width;
+    const x = (event.clientX - box.left) * factor, y = (event.clientY - box.top) * factor;
+    let best = 0, least = Infinity;
+    items.forEach((item, index) => {
+      const distance = Math.abs(item.x - x) + (item.isFree ? Math.abs(item.y - y) : 0);
+      if (distance < least) [best, least] = [index, distance];
+    });
+    return best;
+  };
+  svg.setAttribute("tabindex", 0);
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", `${label}; arrow keys go from value to value`);
+  svg.addEventListener("pointermove", (event) => go(nearest(event), event.clientX, event.clientY));
+  svg.addEventListener("pointerleave", leave);
+  svg.addEventListener("focus", () => { if (svg.matches(":focus-visible")) go(Math.max(current, 0)); });
+  svg.addEventListener("blur", leave);
+  svg.addEventListener("keydown", (event) => {
+    const rows = items[0].columns || 1;
+    const step = {ArrowRight: 1, ArrowLeft: -1, ArrowDown: rows, ArrowUp: -rows, Home: -items.length, End: items.length}[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    go(current + step);
+  });
+  return svg;
+}
+
+function canvas(width, height, extra) {
+  return s("svg", {viewBox: `0 0 ${width} ${height}`, width, height, ...extra});
+}
+
+function path(points) {
+  let text = "", isOpen = false;
+  for (const point of points) {
+    if (point === null) { isOpen = false; continue; }
+    text += `${isOpen ? "L" : "M"}${point[0].toFixed(1)} ${point[1].toFixed(1)}`;
+    isOpen = true;
+  }
+  return text;
+}
+
+// Curves over settings.
+// spec: {labels, recorded: index, isLog, format, series: [{name, color, values, error}], tip(index)}
+function curves(spec, width, height = 250) {
+  const values = spec.series.flatMap((one) => one.values.flatMap((value) =>
+    value === null ? [] : one.error ? [value / (1 + one.error), value * (1 + one.error)] : [value]));
+  const left = 58, right = width - 10, top = 20;
+  const step = (right - left) / spec.labels.length;
+  const bottom = height - bandRoom(spec.labels, step);
+  const svg = canvas(width, height);
+  if (!values.length) return empty(svg, width, height);
+  const domain = spec.isLog ? roundLog(Math.max(Math.min(...values), 1), Math.max(...values)) : [0, Math.max(...values) * 1.12 || 1];
+  const y = (spec.isLog ? logScale : linearScale)(domain, [bottom, top]);
+  yAxis(svg, y, y.ticks(spec.isLog ? 7 : 5), spec.format, left, right);
+  const centers = spec.labels.map((_, index) => left + (index + 0.5) * step);
+  bandAxis(svg, spec.labels, centers, bottom);
+  svg.append(s("line", {class: "axis", x1: left, x2: right, y1: bottom, y2: bottom}));
+  if (spec.recorded >= 0) {
+    const x = centers[spec.recorded];
+    const anchor = x - left < 40 ? "start" : right - x < 40 ? "end" : "middle";
+    svg.append(s("line", {class: "recorded", x1: x, x2: x, y1: top, y2: bottom}),
+      s("text", {x, y: top - 7, "text-anchor": anchor}, "recorded"));
+  }
+  for (const one of spec.series) {
+    const at = one.values.map((value, index) => value === null ? null : [centers[index], y(value)]);
+    if (one.error) {
+      const bound = (factor) => one.values.map((value, index) => value === null ? null : [centers[index], y(value * factor)]).filter(Boolean);
+      const outline = [...bound(1 + one.error), ...bound(1 / (1 + one.error)).reverse()];
+      svg.append(s("path", {d: `${path(outline)}Z`, fill: one.color, opacity: 0.15}));
+    }
+    svg.append(s("path", {d: path(at), fill: "none", stroke: one.color, "stroke-width": 2}));
+    at.forEach((point, index) => {
+      if (point) svg.append(s("circle", {cx: point[0], cy: point[1], r: index === spec.recorded ? 5.5 : 3.5, fill: one.color,
+        stroke: "var(--card)", "stroke-width": index === spec.recorded ? 2 : 1}));
+    });
+  }
+  const cursor = s("line", {class: "cursor", y1: top, y2: bottom, visibility: "hidden"});
+  svg.append(s("rect", {class: "hit", x: left, y: top, width: right - left, height: bottom - top}), cursor);
+  const items = centers.map((x, index) => ({x, y: (top + bottom) / 2, tip: () => spec.tip(index)}));
+  return withCursor(svg, items, spec.label, (item) => {
+    cursor.setAttribute("visibility", item ? "visible" : "hidden");
+    if (item) { cursor.setAttribute("x1", item.x); cursor.setAttribute("x2", item.x); }
+  });
+}
+
+function empty(svg, width, height) {
+  svg.append(s("text", {x: width / 2, y: height / 2, "text-anchor": "middle"}, "no values"));
+  return svg;
+}
+
+// Bars over a scale of edges, stacked.
+// spec: {edges: [[low, high], …], isLog, xFormat, yFormat, series: [{name, color, values}], marks: [[value, name]], tip(index)}
+function histogram(spec, width, height = 230) {
+  const left = 58, right = width - 12, top = (spec.marks || []).length ? 38 : 12, bottom = height - 26;
+  const svg = canvas(width, height);
+  const totals = spec.edges.map((_, index) => spec.series.reduce((sum, one) => sum + one.values[index], 0));
+  const most = Math.max(...totals, 0);
+  if (!most) return empty(svg, width, height);
+  const low = Math.min(...spec.edges.map(([from]) => from)), high = Math.max(...spec.edges.map(([, to]) => to));
+  const x = (spec.isLog ? logScale : linearScale)(spec.isLog ? [Math.max(low, 1), high] : [low, high], [left, right]);
+  const y = linearScale([0, most * 1.05], [bottom, top]);
+  yAxis(svg, y, y.ticks(4), spec.yFormat, left, right);
+  [x.left, x.right] = [left, right];
+  const items = spec.edges.map(([from, to], index) => {
+    const x0 = x(Math.max(from, spec.isLog ? 1 : from)), x1 = x(to);
+    const gap = x1 - x0 > 4 ? 1 : 0;
+    let under = 0;
+    for (const one of spec.series) {
+      if (!one.values[index]) continue;
+      const y0 = y(under), y1 = y(under += one.values[index]);
+      svg.append(s("rect", {x: x0 + gap / 2, width: Math.max(x1 - x0 - gap, 1), y: y1, height: Math.max(y0 - y1, 0.5), fill: one.color}));
+    }
+    return {x: (x0 + x1) / 2, y: y(totals[index]), left: x0, right: x1, tip: () => spec.tip(index)};
+  });
+  xAxis(svg, x, x.ticks(Math.floor((right - left) / 75)), spec.xFormat, top, bottom, width);
+  let taken = -Infinity;
+  (spec.marks || []).filter(([value]) => value !== null).forEach(([value, name]) => {
+    const at = x(value), half = name.length * CHAR_PX / 2;
+    const middle = Math.min(Math.max(at, left + half), right - half);
+    const isFree = middle - half > taken;
+    svg.append(s("line", {class: "recorded", x1: at, x2: at, y1: top - (isFree ? 4 : 18), y2: bottom}),
+      s("text", {class: "strong", x: middle, y: top - (isFree ? 8 : 22), "text-anchor": "middle"}, name));
+    taken = middle + half + 4;
+  });
+  const focus = s("rect", {class: "focus", y: top, height: bottom - top, visibility: "hidden"});
+  svg.append(s("rect", {class: "hit", x: left, y: top, width: right - left, height: bottom - top}), focus);
+  return withCursor(svg, items, spec.label, (item) => {
+    focus.setAttribute("visibility", item ? "visible" : "hidden");
+    if (item) { focus.setAttribute("x", item.left - 1); focus.setAttribute("width", item.right - item.left + 2); }
+  });
+}
+
+// A line over percentiles, spread so that each nine has the same room.
+// spec: {points: [[q, value], …], others: [{name, color, points}], color, format, label}
+function percentiles(spec, width, height = 230) {
+  const left = 58, right = width - 14, top = 14, bottom = height - 26;
+  const svg = canvas(width, height);
+  const all = [spec.points, ...spec.others.map((one) => one.points)].flat();
+  if (!all.length) return empty(svg, width, height);
+  const place = (q) => -Math.log10(1 - q);
+  const most = Math.max(...all.map(([q]) => place(q)), 1);
+  const x = linearScale([0, most], [left, right]);
+  const values = all.map(([, value]) => Math.max(value, 1));
+  const y = logScale(roundLog(Math.min(...values), Math.max(...values)), [bottom, top]);
+  yAxis(svg, y, y.ticks(6), spec.format, left, right);
+  const named = [[0, "0"], [0.5, "50"], [0.9, "90"], [0.99, "99"], [0.999, "99.9"], [0.9999, "99.99"], [0.99999, "99.999"]];
+  let taken = -Infinity;
+  for (const [q, name] of named) {
+    if (place(q) > most + 1e-9) continue;
+    const at = x(place(q)), half = (name.length + 2) * CHAR_PX / 2, middle = Math.min(at, width - half);
+    svg.append(s("line", {class: "grid", x1: at, x2: at, y1: top, y2: bottom}));
+    if (middle - half < taken) continue;
+    svg.append(s("text", {x: middle, y: bottom + 17, "text-anchor": "middle"}, `${name} %`));
+    taken = middle + half;
+  }
+  svg.append(s("line", {class: "axis", x1: left, x2: right, y1: bottom, y2: bottom}));
+  for (const one of [...spec.others, {points: spec.points, color: spec.color}]) {
+    svg.append(s("path", {d: path(one.points.map(([q, value]) => [x(place(q)), y(Math.max(value, 1))])), fill: "none",
+      stroke: one.color, "stroke-width": 2, "stroke-dasharray": one.name ? "5 4" : null}));
+    if (one.name) one.points.forEach(([q, value]) => svg.append(s("circle", {cx: x(place(q)), cy: y(Math.max(value, 1)), r: 3, fill: one.color})));
+  }
+  const cursor = s("line", {class: "cursor", y1: top, y2: bottom, visibility: "hidden"});
+  svg.append(s("rect", {class: "hit", x: left, y: top, width: right - left, height: bottom - top}), cursor);
+  const items = spec.points.map(([q, value]) => ({x: x(place(q)), y: y(Math.max(value, 1)), tip: () => spec.tip(q, value)}));
+  return withCursor(svg, items, spec.label, (item) => {
+    cursor.setAttribute("visibility", item ? "visible" : "hidden");
+    if (item) { cursor.setAttribute("x1", item.x); cursor.setAttribute("x2", item.x); }
+  });
+}
+
+// One bar a row, split; shares sum to 1.
+// spec: {rows: [{name, shares: {part: share}}], parts: [[part, name, color, color of text on it]], tip(row, part), label}
+function stackedBars(spec, width) {
+  const rowPx = 24, top = 4;
+  const widest = Math.max(...spec.rows.map((row) => row.name.length));
+  const left = Math.min(widest * CHAR_PX + 10, width * 0.36), right = width - 14;
+  const height = top + spec.rows.length * rowPx + 26;
+  const bottom = top + spec.rows.length * rowPx;
+  const svg = canvas(width, height);
+  const x = linearScale([0, 1], [left, right]);
+  [x.left, x.right] = [left, right];
+  const items = [];
+  spec.rows.forEach((row, index) => {
+    const y = top + index * rowPx;
+    svg.append(s("text", {x: left - 6, y: y + 15, "text-anchor": "end"}, row.name));
+    let from = 0;
+    for (const [part, , color, ink] of spec.parts) {
+      const share = row.shares[part] || 0;
+      const x0 = x(from), x1 = x(from += share);
+      if (share) svg.append(s("rect", {x: x0, y: y + 3, width: Math.max(x1 - x0, 0.3), height: rowPx - 6, fill: color}));
+      if (share > 0.005) {
+        items.push({x: (x0 + x1) / 2, y: y + rowPx / 2, left: x0, right: x1, top: y + 2, isFree: true,
+          tip: () => spec.tip(row, part)});
+        if (x1 - x0 > 44) {
+          svg.append(s("text", {class: "bar", x: (x0 + x1) / 2, y: y + 16, "text-anchor": "middle",
+            style: `fill: ${ink}; pointer-events: none; font-weight: 600`}, percent(share, 0)));
+        }
+      }
+    }
+  });
+  xAxis(svg, x, [0, 0.25, 0.5, 0.75, 1], (value) => percent(value, 0), top, bottom, width);
+  const focus = s("rect", {class: "focus", height: rowPx - 4, visibility: "hidden"});
+  svg.append(s("rect", {class: "hit", x: left, y: top, width: right - left, height: bottom - top}), focus);
+  return withCursor(svg, items, spec.label, (item) => {
+    focus.setAttribute("visibility", item ? "visible" : "hidden");
+    if (!item) return;
+    focus.setAttribute("x", item.left);
+    focus.setAttribute("y", item.top);
+    focus.setAttribute("width", Math.max(item.right - item.left, 2));
+  });
+}
+
+// A cell for each pair of settings, the darker the more.
+// spec: {columns, rows, values: [[…]], format, isLog, recorded: [row, column], tip(row, column), label}
+function heatMap(spec, width) {
+  const widest = Math.max(...spec.rows.map((row) => row.length));
+  const left = Math.min(widest * CHAR_PX + 12, width * 0.3), right = width - 2, top = 2, rowPx = 34;
+  const step = (right - left) / spec.columns.length;
+  const bottom = top + spec.rows.length * rowPx;
+  const svg = canvas(width, bottom + bandRoom(spec.columns, step));
+  const known = spec.values.flat().filter((value) => value !== null && value > 0);
+  const [low, high] = [Math.min(...known), Math.max(...known)];
+  const strength = (value) => {
+    if (value === null || value <= 0 || high === low) return 0;
+    return spec.isLog ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
+  };
+  const items = [];
+  spec.rows.forEach((row, i) => {
+    const y = top + i * rowPx;
+    svg.append(s("text", {x: left - 6, y: y + rowPx / 2 + 4, "text-anchor": "end"}, row));
+    spec.columns.forEach((_, j) => {
+      const value = spec.values[i][j], x = left + j * step, share = strength(value);
+      const isRecorded = spec.recorded && spec.recorded[0] === i && spec.recorded[1] === j;
+      svg.append(s("rect", {x: x + 1, y: y + 1, width: step - 2, height: rowPx - 2, rx: 3,
+        fill: `rgba(var(--heat), ${(0.06 + 0.74 * share).toFixed(3)})`,
+        stroke: isRecorded ? "var(--ink)" : null, "stroke-width": isRecorded ? 2 : null}));
+      const text = spec.format(value);
+      if (text.length * CHAR_PX < step - 4) {
+        svg.append(s("text", {x: x + step / 2, y: y + rowPx / 2 + 4, "text-anchor": "middle", style: "fill: var(--ink)"}, text));
+      }
+      items.push({x: x + step / 2, y: y + rowPx / 2, left: x + 1, top: y + 1, isFree: true, columns: spec.columns.length,
+        tip: () => spec.tip(i, j)});
+    });
+  });
+  bandAxis(svg, spec.columns, spec.columns.map((_, j) => left + (j + 0.5) * step), bottom);
+  const focus = s("rect", {class: "focus", width: Math.max(step - 2, 2), height: rowPx - 2, rx: 3, visibility: "hidden"});
+  svg.append(s("rect", {class: "hit", x: left, y: top, width: right - left, height: bottom - top}), focus);
+  return withCursor(svg, items, spec.label, (item) => {
+    focus.setAttribute("visibility", item ? "visible" : "hidden");
+    if (item) { focus.setAttribute("x", item.left); focus.setAttribute("y", item.top); }
+  });
+}

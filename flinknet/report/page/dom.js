@@ -1,0 +1,76 @@
+// Elements, and the one tooltip: shown for what the pointer is over and for what has the focus.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value);
+  }
+  element.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+const s = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+
+// A word with its meaning on hover and focus.
+function term(text, meaning) {
+  return meaning ? h("span", {"data-tip": meaning, tabindex: 0}, text) : document.createTextNode(text);
+}
+
+const tip = {
+  get box() { return document.getElementById("tip"); },
+  // content: a text, or {title, rows: [[name, value], …], text}
+  show(content, x, y) {
+    const parts = typeof content === "string" ? {text: content} : content;
+    this.box.replaceChildren(
+      ...[parts.title && h("b", {}, parts.title),
+        parts.rows && h("table", {}, parts.rows.map(([name, value]) => h("tr", {}, h("td", {}, name), h("td", {}, value)))),
+        parts.text && h("div", {}, parts.text)].filter(Boolean));
+    this.box.hidden = false;
+    const {width, height} = this.box.getBoundingClientRect();
+    const left = x + 14 + width > innerWidth - 6 ? x - width - 14 : x + 14;
+    const top = y + 14 + height > innerHeight - 6 ? y - height - 14 : y + 14;
+    this.box.style.left = `${Math.max(6, Math.min(left, innerWidth - width - 6))}px`;
+    this.box.style.top = `${Math.max(6, top)}px`;
+  },
+  hide() { this.box.hidden = true; },
+};
+
+function explained(event) {
+  return event.target instanceof Element ? event.target.closest("[data-tip]") : null;
+}
+
+document.addEventListener("pointerover", (event) => {
+  const element = explained(event);
+  if (element) tip.show(element.dataset.tip, event.clientX, event.clientY);
+});
+document.addEventListener("pointerout", (event) => { if (explained(event)) tip.hide(); });
+document.addEventListener("focusin", (event) => {
+  const element = explained(event);
+  if (!element || !element.matches(":focus-visible")) return;
+  const place = element.getBoundingClientRect();
+  tip.show(element.dataset.tip, place.left, place.bottom);
+});
+document.addEventListener("focusout", () => tip.hide());
+document.addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hide(); });
+addEventListener("scroll", () => tip.hide(), {passive: true});
+
+function table(heads, rows) {
+  return h("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": "table"}, h("table", {},
+    h("thead", {}, h("tr", {}, heads.map(([name, meaning]) => h("th", {scope: "col"}, term(name, meaning))))),
+    h("tbody", {}, rows.map((row) => h("tr", {class: row.recorded ? "recorded" : null},
+      row.cells.map((cell) => cell instanceof Element ? cell : h("td", {}, String(cell))))))));
+}
+
+function legend(items) {
+  return h("div", {class: "legend"}, items.map(([name, color, meaning, thin]) => h("span", meaning ? {"data-tip": meaning, tabindex: 0} : {},
+    h("i", {style: `background: ${color}`, class: thin ? "thin" : null}), name)));
+}
+
+function select(label, options, value, onChange) {
+  return h("label", {}, `${label} `, h("select", {onchange: (event) => onChange(event.target.value)},
+    options.map(([key, text]) => h("option", {value: key, selected: String(key) === String(value) ? "" : null}, text))));
+}

@@ -1,0 +1,41 @@
+// Puts the page together: one run at a time, and all of them beside each other if there are several.
+
+const {replays} = JSON.parse(document.getElementById("data").textContent);
+
+const runName = (answer) => answer.trace.path.replace(/\/+$/, "").split("/").pop();
+
+function showRun(answer) {
+  document.getElementById("page").replaceChildren(...[
+    h("h1", {"data-tip": answer.trace.path, tabindex: 0}, runName(answer)), modelError(answer), facts(answer), tradeOffs(answer),
+    latencySection(answer), overTime(answer), regimesSection(answer), fillSection(answer), channelsSection(answer), environment(answer),
+  ].filter(Boolean));
+  document.title = `${runName(answer)} – flinknet replay`;
+}
+
+function showAll() {
+  const timeout = (answer) => (answer.trade_offs.find((point) => point.is_recorded) || {setting: {}}).setting["buffer timeout"] || MISSING;
+  const heads = [["run"], ["timeout"], ["records/s", MEANING.throughput], ["p50", MEANING.p50], ["p99", MEANING.p99], ["backlog", MEANING.backlog],
+    ["error throughput", "Of the model, on the recorded setting."], ["error p50"], ["error p99"]];
+  const error = (value) => change(value);
+  document.getElementById("page").replaceChildren(h("h1", {}, "All runs, as observed"), h("section", {}, table(heads, replays.map((answer) => ({cells: [
+    runName(answer), timeout(answer), count(answer.observed.throughput_records_per_s), duration(answer.observed.latency_ns.p50),
+    duration(answer.observed.latency_ns.p99), fixed(answer.observed.backlog_buffers.mean),
+    error(answer.model_error.throughput), error(answer.model_error.p50), error(answer.model_error.p99)]})))));
+  document.title = "flinknet replay";
+}
+
+function start() {
+  if (replays.length === 1) { showRun(replays[0]); return; }
+  const views = [["all runs", showAll], ...replays.map((answer) => [runName(answer), () => showRun(answer)])];
+  const buttons = views.map(([name, show]) => h("button", {type: "button", onclick: (event) => {
+    buttons.forEach((button) => button.setAttribute("aria-pressed", String(button === event.currentTarget)));
+    tip.hide();
+    show();
+  }}, name));
+  document.getElementById("runs").append(...buttons);
+  buttons[0].click();
+}
+
+addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
+
+start();

@@ -1,0 +1,184 @@
+// One channel over time: three plots and a strip of regimes above one axis. Drag to zoom, double
+// click to reset; plus and minus and 0 do the same from the keyboard.
+
+const REGIMES = [
+  ["waiting_for_flush", "waiting for flush", "var(--blue)", "The oldest record lay in a buffer that was neither full nor flushed, or that waited for its producer's turn."],
+  ["waiting_for_credit", "waiting for credit", "var(--orange)", "Records were ready to leave, but the receiver had no free buffer."],
+  ["blocked_by_alignment", "blocked by alignment", "var(--purple)", "Records waited behind a checkpoint barrier whose alignment went on."],
+  ["in_socket", "in the socket", "var(--green)", "The oldest record was handed to the transport and not decoded yet."],
+  ["in_receiver_queue", "in the receiver's queue", "var(--gold)", "The oldest record was received, and its consumer was not done with it."],
+  ["idle", "idle", "var(--grey)", "No record was on its way."],
+];
+
+const PANELS = [
+  {title: "records/s", key: "rate", color: "var(--blue)", format: count,
+    meaning: "Records that the consumer took, per second."},
+  {title: "backlog", key: "backlog", extreme: "backlogMax", color: "var(--orange)", format: count,
+    meaning: "Data buffers still queued at the producer when one left: mean of each window, and its maximum (thin)."},
+  {title: "credit", key: "credit", extreme: "creditMin", color: "var(--green)", format: count,
+    meaning: "Buffers the producer may still send after a message changed it: mean of each window, and its minimum (thin)."},
+];
+
+function timeline(channel, durationNs, zoom, onZoom) {
+  return responsive((width) => drawTimeline(channel, durationNs, zoom, onZoom, width));
+}
+
+const POINT_PX = 7;
+
+// The windows of a channel between two instants, joined until a point has room, as
+// [{from, width, rate, backlog, backlogMax, credit, creditMin}]; null where nothing was sampled.
+function joined(channel, fromNs, toNs, durationNs, points) {
+  const {windows, window_ns: windowNs} = channel;
+  const many = Math.max(1, Math.ceil((toNs - fromNs) / windowNs / points));
+  const size = windowNs * many;
+  const first = Math.floor(fromNs / size), last = Math.ceil(toNs / size) - 1;
+  const found = Array.from({length: last - first + 1}, (_, index) => ({
+    from: (first + index) * size, records: 0, buffers: 0, backlogSum: 0, credits: 0, creditSum: 0, backlogMax: null, creditMin: null,
+  }));
+  windows.from_ns.forEach((ns, index) => {
+    const one = found[Math.floor(ns / size) - first];
+    if (!one) return;
+    one.records += windows.records[index];
+    one.buffers += windows.buffers[index];
+    one.backlogSum += windows.backlog_sum[index];
+    one.credits += windows.credits[index];
+    one.creditSum += windows.credit_sum[index];
+    const [backlog, credit] = [windows.backlog_max[index], windows.credit_min[index]];
+    if (backlog !== null) one.backlogMax = Math.max(one.backlogMax ?? 0, backlog);
+    if (credit !== null) one.creditMin = Math.min(one.creditMin ?? Infinity, credit);
+  });
+  return found.map((one) => {
+    const width = Math.min(size, durationNs - one.from);
+    return {...one, width, rate: one.records * 1e9 / width, backlog: one.buffers ? one.backlogSum / one.buffers : null,
+      credit: one.credits ? one.creditSum / one.credits : null};
+  });
+}
+
+function drawTimeline(channel, durationNs, zoom, onZoom, width) {
+  const left = 58, right = width - 14, panelPx = 92, gapPx = 26, stripPx = 18;
+  const stripTop = PANELS.length * (panelPx + gapPx) + 14;
+  const bottom = stripTop + stripPx + 6, height = bottom + 24;
+  const svg = canvas(width, height, {class: "zoomable"});
+  const [fromNs, toNs] = zoom.range || [0, durationNs];
+  const x = linearScale([fromNs, toNs], [left, right]);
+  [x.left, x.right] = [left, right];
+  const {regimes} = channel;
+  const shown = joined(channel, fromNs, toNs, durationNs, (right - left) / POINT_PX);
+  const clip = `clip-${channel.channel}`;
+  svg.append(s("clipPath", {id: clip}, s("rect", {x: left, y: 0, width: Math.max(right - left, 1), height: bottom})));
+
+  PANELS.forEach((panel, number) => {
+    const top = 18 + number * (panelPx + gapPx), low = top + panelPx;
+    const keys = [panel.key, panel.extreme].filter(Boolean);
+    const most = Math.max(0, ...shown.flatMap((one) => keys.map((key) => one[key] ?? 0)));
+    const y = linearScale([0, most * 1.08 || 1], [low, top]);
+    yAxis(svg, y, y.ticks(3), panel.format, left, right);
+    svg.append(s("text", {class: "strong", x: left, y: top - 6}, panel.title),
+      s("g", {"clip-path": `url(#${clip})`}, keys.reverse().map((key) => curve(key, key === panel.key))));
+
+    function curve(key, isMain) {
+      const points = shown.map((one) => one[key] === null ? null : [x(one.from + one.width / 2), y(one[key])]);
+      const alone = points.filter((point, index) => point && !points[index - 1] && !points[index + 1]);
+      return s("g", {opacity: isMain ? 1 : 0.6},
+        s("path", {d: path(points.filter(Boolean)), fill: "none", stroke: panel.color, opacity: 0.35}),
+        s("path", {d: path(points), fill: "none", stroke: panel.color, "stroke-width": isMain ? 2 : 1, "stroke-linejoin": "round"}),
+        alone.map(([cx, cy]) => s("circle", {cx, cy, r: isMain ? 2 : 1.2, fill: panel.color})));
+    }
+  });
+
+  const strip = s("g", {"clip-path": `url(#${clip})`});
+  svg.append(s("text", {class: "strong", x: left, y: stripTop - 6}, "where the time went"), strip);
+  regimes.from_ns.forEach((start, index) => {
+    const wide = regimes.width_ns[index];
+    let at = start;
+    for (const [name, , color] of REGIMES) {
+      const ns = regimes[name][index];
+      if (ns) strip.append(s("rect", {x: x(at), y: stripTop, width: Math.max(x(at + ns) - x(at), 0.2), height: stripPx, fill: color}));
+      at += ns;
+    }
+    if (x(start + wide) - x(start) > 6) strip.append(s("line", {x1: x(start), x2: x(start), y1: stripTop, y2: stripTop + stripPx, stroke: "var(--card)"}));
+  });
+  xAxis(svg, x, x.ticks(Math.floor((right - left) / 80)), timeFormat(toNs - fromNs), 0, bottom, width);
+
+  const brush = s("rect", {class: "brush", y: 18, height: bottom - 18, visibility: "hidden"});
+  const cursor = s("line", {class: "cursor", y1: 18, y2: bottom, visibility: "hidden"});
+  svg.append(brush, cursor, s("rect", {class: "hit", x: left, y: 0, width: Math.max(right - left, 1), height: bottom}));
+
+  const items = shown.map((one) => ({
+    x: Math.min(Math.max(x(one.from + one.width / 2), left), right), y: 60, tip: () => timelineTip(channel, one),
+  }));
+  withCursor(svg, items, `channel ${channel.channel} over time`, (item) => {
+    cursor.setAttribute("visibility", item ? "visible" : "hidden");
+    if (item) { cursor.setAttribute("x1", item.x); cursor.setAttribute("x2", item.x); }
+  });
+  addZoom(svg, x, brush, [left, right], [fromNs, toNs], durationNs, channel.window_ns, onZoom);
+  return svg;
+}
+
+function addZoom(svg, x, brush, [left, right], [fromNs, toNs], durationNs, leastNs, onZoom) {
+  let startPx = null;
+  const place = (event) => {
+    const box = svg.getBoundingClientRect();
+    return Math.min(Math.max((event.clientX - box.left) * svg.viewBox.baseVal.width / box.width, left), right);
+  };
+  const zoomTo = (low, high) => {
+    const spanNs = Math.max(high - low, leastNs * 4);
+    const from = Math.max(0, Math.min((low + high - spanNs) / 2, durationNs - spanNs));
+    const to = Math.min(durationNs, from + spanNs);
+    onZoom(from <= 0 && to >= durationNs ? null : [from, to]);
+  };
+  svg.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    startPx = place(event);
+    svg.setPointerCapture(event.pointerId);
+  });
+  svg.addEventListener("pointermove", (event) => {
+    if (startPx === null) return;
+    const at = place(event);
+    brush.setAttribute("visibility", "visible");
+    brush.setAttribute("x", Math.min(at, startPx));
+    brush.setAttribute("width", Math.abs(at - startPx));
+  });
+  svg.addEventListener("pointercancel", () => { startPx = null; brush.setAttribute("visibility", "hidden"); });
+  svg.addEventListener("pointerup", (event) => {
+    if (startPx === null) return;
+    const edges = [startPx, place(event)].sort((a, b) => a - b);
+    startPx = null;
+    brush.setAttribute("visibility", "hidden");
+    if (edges[1] - edges[0] > 5) { tip.hide(); zoomTo(...edges.map(x.invert)); }
+  });
+  svg.addEventListener("dblclick", () => { tip.hide(); onZoom(null); });
+  svg.addEventListener("keydown", (event) => {
+    const quarter = (toNs - fromNs) / 4;
+    if (event.key === "+") zoomTo(fromNs + quarter, toNs - quarter);
+    else if (event.key === "-") zoomTo(fromNs - 2 * quarter, toNs + 2 * quarter);
+    else if (event.key === "0") onZoom(null);
+  });
+}
+
+function timeFormat(spanNs) {
+  const [unit, size] = [["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]].find(([, ns]) => spanNs >= ns) || ["ns", 1];
+  return (ns) => `${+(ns / size).toPrecision(6)} ${unit}`;
+}
+
+function timelineTip(channel, one) {
+  const number = (value) => value === null ? MISSING : count(value);
+  return {
+    title: `from ${timeFormat(1e9)(one.from)}, for ${duration(one.width)}`,
+    rows: [
+      ["records/s", count(one.rate)],
+      ["backlog, mean", number(one.backlog)],
+      ["backlog, max", number(one.backlogMax)],
+      ["credit, mean", number(one.credit)],
+      ["credit, min", number(one.creditMin)],
+      ...regimesAt(channel.regimes, one.from),
+    ],
+  };
+}
+
+function regimesAt(regimes, ns) {
+  const index = regimes.from_ns.findLastIndex((start) => start <= ns);
+  if (index < 0) return [];
+  return REGIMES.map(([name, text]) => [text, regimes[name][index] / regimes.width_ns[index]])
+    .filter(([, share]) => share >= 0.005).map(([text, share]) => [text, percent(share, 0)]);
+}

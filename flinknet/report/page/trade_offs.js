@@ -1,0 +1,138 @@
+// What other settings would do: curves along one setting, a heat map over two, a table of all.
+
+const METRICS = {
+  p99: {name: "p99", value: (point) => point.latency_ns.p99, format: duration, isLog: true},
+  p50: {name: "p50", value: (point) => point.latency_ns.p50, format: duration, isLog: true},
+  throughput: {name: "records/s", value: (point) => point.throughput_records_per_s, format: count},
+  buffers: {name: "buffers/s", value: (point) => point.buffers_per_s, format: count, isLog: true},
+  memory: {name: "memory", value: (point) => point.memory_bytes ?? null, format: bytes},
+};
+
+const MEANING = {
+  throughput: "Records per second that the consumers took.",
+  p50: "Half of the records were consumed this soon after the instant at which they were meant to leave.",
+  p99: "99 of 100 records were consumed this soon after the instant at which they were meant to leave.",
+  backlog: "Data buffers still queued at the producer when one left, averaged over the buffers.",
+  backlogMax: "The longest queue of data buffers that a producer told.",
+  buffers: "Data buffers per second over all channels: each costs processor time on both sides.",
+  memory: "The most that all buffer pools of producers and consumers can take.",
+};
+
+function pointTip(answer, point) {
+  const rows = answer.varies.map((name) => [name, point.setting[name]]);
+  for (const metric of Object.values(METRICS)) {
+    const value = metric.value(point);
+    if (value !== null) rows.push([metric.name, metric.format(value)]);
+  }
+  rows.push(["backlog, mean", count(point.backlog_buffers.mean)], ["backlog, max", count(point.backlog_buffers.max)]);
+  return {title: point.is_recorded ? "predicted for the recorded setting" : "predicted", rows};
+}
+
+function tradeOffs(answer) {
+  const points = answer.trade_offs, dimensions = answer.varies;
+  const choices = Object.fromEntries(dimensions.map((name) => [name, [...new Set(points.map((point) => point.setting[name]))]]));
+  const byLength = [...dimensions].sort((a, b) => choices[b].length - choices[a].length);
+  const recorded = points.find((point) => point.is_recorded) || points[0];
+  const state = {x: byLength[0], y: byLength[1], metric: "p99", fixed: {...recorded.setting}};
+  const place = h("div");
+
+  const at = (setting) => points.find((point) => dimensions.every((name) => point.setting[name] === setting[name]));
+  function along() {
+    return choices[state.x].map((value) => at({...state.fixed, [state.x]: value}) || null);
+  }
+  function draw() {
+    const label = document.activeElement.closest("label"), name = label && label.firstChild.textContent;
+    place.replaceChildren(...[controls(), ...plots(), dimensions.length > 1 ? heat() : null].filter(Boolean));
+    const again = [...place.querySelectorAll("label")].find((each) => each.firstChild.textContent === name);
+    if (again) again.querySelector("select").focus();
+  }
+  function controls() {
+    if (dimensions.length < 2) return null;
+    const set = (change) => { Object.assign(state, change); draw(); };
+    return h("div", {class: "controls"},
+      select("Curves along", dimensions.map((name) => [name, name]), state.x, (x) => set({x, y: x === state.y ? state.x : state.y})),
+      dimensions.filter((name) => name !== state.x).map((name) => select(`at ${name}`, choices[name].map((value) =>
+        [value, value + (value === recorded.setting[name] ? " (recorded)" : "")]), state.fixed[name],
+      (value) => { state.fixed[name] = value; draw(); })));
+  }
+  function plots() {
+    const line = along(), labels = choices[state.x];
+    const isRecordedLine = dimensions.every((name) => name === state.x || state.fixed[name] === recorded.setting[name]);
+    const common = {
+      labels, recorded: isRecordedLine ? labels.indexOf(recorded.setting[state.x]) : -1,
+      tip: (index) => line[index] ? pointTip(answer, line[index]) : `${labels[index]}: not among the settings`,
+    };
+    const series = (metric, color, error) => ({
+      name: METRICS[metric].name, color, error: error ? Math.abs(error) : 0,
+      values: line.map((point) => point ? METRICS[metric].value(point) : null),
+    });
+    const error = answer.model_error;
+    const memory = new Set(line.map((point) => point && METRICS.memory.value(point)));
+    return [h("div", {class: memory.size > 1 ? "pair" : "pair trio"},
+      chart(`Latency by ${state.x}`, "The band is as wide as the model's error on the recorded setting.",
+        [["p50", "var(--blue)", MEANING.p50, true], ["p99", "var(--orange)", MEANING.p99, true]],
+        (width) => curves({...common, isLog: true, format: duration, label: "predicted latency",
+          series: [series("p99", "var(--orange)", error.p99), series("p50", "var(--blue)", error.p50)]}, width)),
+      chart(`Throughput by ${state.x}`, "The band is as wide as the model's error on the recorded setting.",
+        [["records/s", "var(--green)", MEANING.throughput, true]],
+        (width) => curves({...common, format: count, label: "predicted throughput",
+          series: [series("throughput", "var(--green)", error.throughput)]}, width)),
+      chart(`Buffers per second by ${state.x}`, MEANING.buffers, null,
+        (width) => curves({...common, isLog: true, format: count, label: "predicted buffers per second",
+          series: [series("buffers", "var(--purple)")]}, width)),
+      memory.size > 1
+        ? chart(`Memory by ${state.x}`, MEANING.memory, null,
+          (width) => curves({...common, format: bytes, label: "memory needed", series: [series("memory", "var(--gold)")]}, width))
+        : null)];
+  }
+  function heat() {
+    const metric = METRICS[state.metric], columns = choices[state.x];
+    if (state.y === state.x || !state.y) state.y = byLength.find((name) => name !== state.x);
+    const rows = choices[state.y];
+    const found = rows.map((row) => columns.map((column) => at({...state.fixed, [state.y]: row, [state.x]: column}) || null));
+    const place = found.flatMap((row, i) => row.map((point, j) => point && point.is_recorded ? [i, j] : null)).find(Boolean);
+    const figure = chart(`${metric.name} by ${state.y} (down) and ${state.x} (across)`,
+      "The darker, the more. The recorded setting is framed.", null, (width) => heatMap({
+        columns, rows, recorded: place, isLog: metric.isLog, format: metric.format, label: `heat map of ${metric.name}`,
+        values: found.map((row) => row.map((point) => point ? metric.value(point) : null)),
+        tip: (i, j) => found[i][j] ? pointTip(answer, found[i][j]) : "not among the settings",
+      }, width));
+    figure.classList.add("heat");
+    return h("div", {}, h("div", {class: "controls"},
+      select("Heat map of", Object.entries(METRICS).map(([key, {name}]) => [key, name]), state.metric, (key) => { state.metric = key; draw(); }),
+      dimensions.length > 2 ? select("down", dimensions.filter((name) => name !== state.x).map((name) => [name, name]), state.y,
+        (y) => { state.y = y; draw(); }) : null), figure);
+  }
+  draw();
+  return h("section", {id: "trade-offs"}, h("h2", {}, "What other settings would do"),
+    h("p", {class: "lead"}, "Predicted from the recorded arrivals and service times; the recorded setting is predicted, too."),
+    place, settingsTable(answer), notes(answer));
+}
+
+function settingsTable(answer) {
+  const heads = [...answer.varies.map((name) => [name]), ["records/s", MEANING.throughput], ["p50", MEANING.p50], ["p99", MEANING.p99],
+    ["backlog", MEANING.backlog], ["max", MEANING.backlogMax], ["buffers/s", MEANING.buffers], ["memory", MEANING.memory], [""]];
+  const rows = answer.trade_offs.map((point) => ({recorded: point.is_recorded, cells: [
+    ...answer.varies.map((name) => point.setting[name]),
+    count(point.throughput_records_per_s), duration(point.latency_ns.p50), duration(point.latency_ns.p99),
+    fixed(point.backlog_buffers.mean), count(point.backlog_buffers.max), count(point.buffers_per_s),
+    bytes(point.memory_bytes), point.is_recorded ? "← recorded" : ""]}));
+  return h("details", {open: rows.length <= 12 ? "" : null}, h("summary", {}, `All ${rows.length} settings`), table(heads, rows));
+}
+
+const fixed = (value) => value === null || value === undefined ? MISSING : value.toFixed(2);
+
+// Each note once, with the settings it belongs to unless it belongs to all.
+function notes(answer) {
+  const of = new Map();
+  for (const point of answer.trade_offs) {
+    const label = answer.varies.map((name) => answer.varies.length > 1 ? `${name} ${point.setting[name]}` : point.setting[name]).join(" ");
+    for (const note of point.notes) of.set(note, [...of.get(note) || [], label]);
+  }
+  if (!of.size) return null;
+  return h("ul", {class: "notes"}, [...of].map(([note, labels]) => {
+    if (labels.length === answer.trade_offs.length) return h("li", {}, note);
+    const some = labels.length > 5 ? `${labels.slice(0, 4).join(", ")} and ${labels.length - 4} more` : labels.join(", ");
+    return h("li", {}, `${some}: ${note}`);
+  }));
+}

@@ -1,0 +1,311 @@
+"""The page of a replay: what is in it, and what a browser makes of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinknet.report.page import page_of
+from tests.chromium import PROGRAM, WHY_NOT, Chromium
+from tests.page_answer import answer
+
+
+def browser_test(test: Any) -> Any:
+    """Marks a test that needs Chromium."""
+    return pytest.mark.browser(pytest.mark.skipif(PROGRAM is None, reason=WHY_NOT)(test))
+
+
+SECTIONS = ("trade-offs", "latency", "over-time", "regimes", "fill", "channels", "environment")
+
+
+def embedded(page: str) -> Any:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_the_page_holds_the_answer_and_the_settings_in_words() -> None:
+    given = answer((0, 10, -1), (2, 8))
+    (held,) = embedded(page_of([given]))["replays"]
+    assert held["varies"] == ["buffer timeout", "floating"]
+    assert [each["setting"]["buffer timeout"] for each in held["trade_offs"]] == [
+        "0",
+        "10ms",
+        "-1",
+    ] * 2
+    for name in given.keys() - {"trade_offs"}:
+        assert held[name] == given[name]
+
+
+def test_the_page_refers_to_nothing_outside() -> None:
+    page = page_of([answer()])
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)
+    assert policy is not None
+    assert policy[1].startswith("default-src 'none'")
+    without_names = page.replace("http://www.w3.org/2000/svg", "")
+    assert not re.findall(r"https?://|src=|@import|url\((?!#)", without_names)
+
+
+def test_a_name_with_markup_stays_a_name() -> None:
+    page = page_of([answer()])
+    assert page.count("</script>") == 2
+    assert embedded(page)["replays"][0]["trace"]["path"] == "runs/<one> & </script>"
+
+
+def test_the_same_answer_gives_the_same_page() -> None:
+    assert page_of([answer()]) == page_of([answer()])
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    with Chromium(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def show(chromium: Chromium, tmp_path: Path) -> Iterator[Callable[..., Chromium]]:
+    """Open the page of some answers; at the end nothing may have been complained of."""
+
+    def open_page(*answers: dict[str, Any], width: int = 1280, **options: Any) -> Chromium:
+        path = tmp_path / "page.html"
+        path.write_text(page_of(answers), encoding="utf-8")
+        chromium.open(path, width, **options)
+        return chromium
+
+    chromium.complaints.clear()
+    yield open_page
+    assert chromium.complaints == []
+    assert chromium.requested == []
+
+
+def text_of(browser: Chromium, selector: str) -> str:
+    return str(browser.run(f"document.querySelector({selector!r}).innerText"))
+
+
+def place_of(
+    browser: Chromium, selector: str, x: float = 0.5, y: float = 0.5
+) -> tuple[float, float]:
+    """A point of an element that is brought into view, as a share of its width and height."""
+    left, top, width, height = browser.run(
+        f"(() => {{ const e = document.querySelector({selector!r});"
+        " e.scrollIntoView({block: 'center', behavior: 'instant'});"
+        " const r = e.getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; })()"
+    )
+    return left + x * width, top + y * height
+
+
+@browser_test
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("floating", [(8,), (2, 8, 32)])
+def test_every_section_has_its_plot_and_nothing_runs_over(
+    show: Callable[..., Chromium], width: int, scheme: str, floating: tuple[int, ...]
+) -> None:
+    browser = show(answer(floating=floating), width=width, scheme=scheme)
+    shown = browser.run("[...document.querySelectorAll('section')].map((each) => each.id)")
+    assert tuple(shown) == SECTIONS
+    plots = browser.run(
+        "Object.fromEntries([...document.querySelectorAll('section')].map((each) => [each.id,"
+        " [...each.querySelectorAll('svg')].map((svg) =>"
+        "  svg.querySelectorAll('path, rect, circle').length)]))"
+    )
+    charts = 3 if floating == (8,) else 4  # throughput, latency, buffers; the heat map
+    assert [len(plots[name]) for name in SECTIONS] == [charts, 2, 1, 1, 1, 0, 0]
+    assert all(count > 3 for counts in plots.values() for count in counts), plots
+    assert browser.run("document.documentElement.scrollWidth") == width
+    cut = browser.run(
+        "[...document.querySelectorAll('svg text')].filter((text) => {"
+        " const own = text.getBoundingClientRect();"
+        " const room = text.closest('section').getBoundingClientRect();"
+        " return own.left < room.left || own.right > room.right; })"
+        ".map((text) => text.textContent)"
+    )
+    assert cut == []
+    paper = browser.run("getComputedStyle(document.body).backgroundColor")
+    assert (paper == "rgb(251, 251, 250)") == (scheme == "light")
+
+
+@browser_test
+@pytest.mark.parametrize("width", [1280, 390])
+def test_labels_of_a_plot_do_not_lie_on_each_other(
+    show: Callable[..., Chromium], width: int
+) -> None:
+    browser = show(answer((0, 1, 2, 5, 10, 20, 50, 100, 1_000, 10_000, -1), (2, 8)), width=width)
+    overlapping = browser.run(
+        "[...document.querySelectorAll('svg')].flatMap((svg) => {"
+        " const texts = [...svg.querySelectorAll('text:not([transform])')]"
+        "  .map((text) => [text.textContent, text.getBoundingClientRect()]);"
+        " return texts.flatMap(([a, p], i) => texts.slice(i + 1).filter(([, q]) =>"
+        "  p.left < q.right - 1 && q.left < p.right - 1"
+        "  && p.top < q.bottom - 3 && q.top < p.bottom - 3).map(([b]) => [a, b])); })"
+    )
+    assert overlapping == []
+
+
+@browser_test
+def test_the_error_of_the_model_comes_first(show: Callable[..., Chromium]) -> None:
+    browser = show(answer())
+    first = browser.run("document.querySelector('main').children[1].innerText")
+    assert first.startswith(
+        "Model error on the recorded setting: throughput +1.0 %, p50 −5.2 %, p99 +20.0 %"  # noqa: RUF001
+    )
+    off = show(answer(model_error={"throughput": 2.8, "p50": None, "p99": None}))
+    assert "Do not bet on the predictions below" in text_of(off, "#model-error.doubt")
+    unknown = show(answer(model_error=dict.fromkeys(("throughput", "p50", "p99"))))
+    assert "unknown" in text_of(unknown, "#model-error.doubt")
+
+
+@browser_test
+def test_a_number_is_explained_on_hover_and_on_focus(show: Callable[..., Chromium]) -> None:
+    browser = show(answer())
+    assert browser.run("document.getElementById('tip').hidden")
+    browser.mouse("mouseMoved", *place_of(browser, ".facts .fact:nth-child(5) [data-tip]"))
+    assert "99 of 100 records" in text_of(browser, "#tip")
+    browser.mouse("mouseMoved", 1, 1)
+    assert browser.run("document.getElementById('tip').hidden")
+    browser.run("document.activeElement.blur(), window.scrollTo(0, 0)")
+    seen = []
+    for _ in range(6):
+        browser.key("Tab")
+        seen.append(
+            "" if browser.run("document.getElementById('tip').hidden") else text_of(browser, "#tip")
+        )
+    assert any("the one prediction that can be checked" in text for text in seen)
+    assert any("Records meant to leave" in text for text in seen)
+
+
+@browser_test
+def test_a_plot_tells_its_values_to_the_mouse_and_to_the_keyboard(
+    show: Callable[..., Chromium],
+) -> None:
+    browser = show(answer((0, 10, 100, -1)))
+    browser.mouse("mouseMoved", *place_of(browser, "#trade-offs svg", 0.42))
+    assert "predicted for the recorded setting" in text_of(browser, "#tip")
+    assert "10ms" in text_of(browser, "#tip")
+    browser.mouse("mouseMoved", 1, 1)
+    browser.key("Tab")
+    browser.run("document.querySelector('#trade-offs svg').focus({focusVisible: true})")
+    browser.key("ArrowRight")
+    assert "100ms" in text_of(browser, "#tip")
+    browser.key("ArrowLeft")
+    assert "predicted for the recorded setting" in text_of(browser, "#tip")
+
+
+@browser_test
+def test_time_is_zoomed_by_dragging_and_reset_by_a_double_click(
+    show: Callable[..., Chromium],
+) -> None:
+    browser = show(answer())
+    ticks = "[...document.querySelectorAll('#over-time svg text')].map((each) => each.textContent)"
+    whole = browser.run(ticks)
+    assert "3 s" in whole
+    start = place_of(browser, "#over-time svg", 0.4)
+    end = place_of(browser, "#over-time svg", 0.6)
+    browser.mouse("mouseMoved", *start)
+    browser.mouse("mousePressed", *start, clicks=1)
+    browser.mouse("mouseMoved", *end)
+    assert browser.run("document.querySelector('.brush').getAttribute('width') > 50")
+    browser.mouse("mouseReleased", *end, clicks=1)
+    zoomed = browser.run(ticks)
+    assert "3 s" not in zoomed
+    assert "500 ms" not in zoomed
+    told = text_of(browser, "#over-time .controls")
+    low_s, high_s = map(float, re.findall(r"([\d.]+) s\b", told))
+    assert 1.0 < low_s < 1.2 < 1.6 < high_s < 1.8  # 40 and 60 % of the width, less the axis' labels
+    assert not browser.run("document.querySelector('#over-time button').disabled")
+    place = place_of(browser, "#over-time svg")
+    for clicks in (1, 2):
+        browser.mouse("mousePressed", *place, clicks=clicks)
+        browser.mouse("mouseReleased", *place, clicks=clicks)
+    assert browser.run(ticks) == whole
+    assert browser.run("document.querySelector('#over-time button').disabled")
+
+
+@browser_test
+def test_joined_windows_add_up(show: Callable[..., Chromium]) -> None:
+    browser = show(answer())
+    sums = browser.run(
+        "[30, 100, 1000].map((points) => {"
+        " const channel = replays[0].details.channels[0];"
+        " const found = joined(channel, 0, 3e9, 3e9, points);"
+        " return [found.length <= points,"
+        "  Math.round(found.reduce((sum, one) => sum + one.rate * one.width / 1e9, 0)),"
+        "  Math.max(...found.map((one) => one.backlogMax)),"
+        "  Math.min(...found.map((one) => one.creditMin ?? 9))]; })"
+    )
+    assert sums == [[True, 270 * 50, 5, 1]] * 3
+
+
+@browser_test
+def test_a_grid_is_a_heat_map_with_the_recorded_setting_framed(
+    show: Callable[..., Chromium],
+) -> None:
+    browser = show(answer((0, 10, 100), (2, 8, 32)))
+    cells = "[...document.querySelectorAll('.heat svg rect[rx]')]"
+    assert browser.run(f"{cells}.length") == 9 + 1  # and the frame of the cursor
+    assert browser.run(f"{cells}.findIndex((each) => each.getAttribute('stroke'))") == 4
+    browser.mouse("mouseMoved", *place_of(browser, ".heat svg", 0.9, 0.15))
+    assert "100ms" in text_of(browser, "#tip")
+    browser.run(
+        "(() => { const metric = [...document.querySelectorAll('#trade-offs select')].pop();"
+        " metric.value = 'memory'; metric.dispatchEvent(new Event('change'));"
+        " return new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50))); })()"
+    )
+    assert "memory by floating" in text_of(browser, ".heat figcaption")
+    texts = browser.run(
+        "[...document.querySelectorAll('.heat svg text')].map((each) => each.textContent)"
+    )
+    assert "128 KiB" in texts
+    assert "2.00 MiB" in texts
+
+
+@browser_test
+def test_several_runs_are_beside_each_other_and_one_by_one(show: Callable[..., Chromium]) -> None:
+    second = answer(channels=1)
+    second["trace"] = second["trace"] | {"path": "runs/two/"}
+    browser = show(answer(), second)
+    assert browser.run("document.querySelectorAll('main tbody tr').length") == 2
+    browser.run("document.querySelectorAll('#runs button')[2].click()")
+    assert text_of(browser, "h1") == "two"
+    assert browser.run("document.querySelectorAll('#runs button')[2].ariaPressed") == "true"
+
+
+@browser_test
+def test_what_is_not_known_leaves_gaps_and_no_complaint(show: Callable[..., Chromium]) -> None:
+    given = answer((0, 10))
+    nothing = dict.fromkeys(given["observed"]["latency_ns"])
+    for each in given["trade_offs"]:
+        each |= {"latency_ns": nothing, "throughput_records_per_s": None, "buffers_per_s": None}
+        each |= {"memory_bytes": None, "backlog_buffers": {"mean": None, "max": None}}
+    given["observed"] |= {"latency_ns": nothing, "throughput_records_per_s": None}
+    given["details"] |= {"channels": []}
+    given["details"]["latency"] = {name: [] for name in given["details"]["latency"]}
+    given["details"]["fill"] |= {name: [0] * 20 for name in ("full", "timeout", "event")}
+    browser = show(given, width=390)
+    shown = browser.run("[...document.querySelectorAll('section')].map((each) => each.id)")
+    assert shown == [name for name in SECTIONS if name != "over-time"]
+    told = browser.run("[...document.querySelectorAll('svg text')].map((each) => each.textContent)")
+    assert told.count("no values") == 6  # three curves, two of the latency, the fill ratio
+
+
+@browser_test
+def test_many_channels_and_settings_are_named_as_left_out(show: Callable[..., Chromium]) -> None:
+    given = answer(channels=100)
+    given["details"]["channels_left_out"] = 84
+    browser = show(given, width=390)
+    assert "84 more are not" in text_of(browser, "#over-time .lead")
+    assert "76 more are not" in text_of(browser, "#regimes .lead")
+    assert browser.run("document.documentElement.scrollWidth") == 390
+
+
+@browser_test
+def test_on_paper_it_is_light_and_shows_what_is_folded(show: Callable[..., Chromium]) -> None:
+    browser = show(answer(), width=800, scheme="dark", media="print")
+    assert browser.run("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert browser.run("[...document.querySelectorAll('details')].every((each) => each.open)")
