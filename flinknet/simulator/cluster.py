@@ -9,50 +9,38 @@ from functools import partial
 from flinknet.config import TCP, Scenario
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.connection import Connection
-from flinknet.core.consumer import ConsumerConnection, SingleInputGate, UnionInputGate
+from flinknet.core.consumer import ConsumerConnection, SingleInputGate
 from flinknet.core.probe import NullProbe, Probe
 from flinknet.core.producer import (
     BufferWritingResultPartition,
-    OutputFlusher,
     ProducerConnection,
-    RecordWriter,
     ResultPartitionManager,
 )
 from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.errors import FlinknetError, SimulationError, StalledError
-from flinknet.tasks import RecordBatcher, RelayTask, SinkTask, SourceTask
+from flinknet.tasks import RelayTask, SinkTask, SourceTask
 from flinknet.tasks.assembly import (
     create_gate,
     create_partition,
-    create_relay,
-    input_of,
     request_backoff_of,
 )
-from flinknet.tasks.checkpoint_coordinator import AbortCheckpoint, Answer, CheckpointCoordinator
-from flinknet.tasks.checkpoints import (
-    InputCheckpoints,
-    OutputCheckpoints,
-    barrier_of,
-    sink_name,
-    source_name,
-    task_names,
-)
+from flinknet.tasks.checkpoints import ignore
 from flinknet.tasks.debloating import BufferDebloating, GateDebloating, debloated_gates
 from flinknet.tasks.deployment import DeployedChannel, Deployment, deploy
 from flinknet.tasks.flow_control import create_consumer_connection, create_producer_connection
 from flinknet.tasks.memory import most_buffers, segments_of
 from flinknet.tasks.scheduling import SchedulingType, StartCondition, scheduling_of
-from flinknet.tasks.sink import PAUSED_NS, delay_of
 from flinknet.workload.recorded import CostModel
-from flinknet.workload.sink import LatencySink
 
+from .checkpoints import SimulatedCheckpoints
 from .disturbances import schedule_faults
 from .faults import NO_FAULTS, FaultPlan, LinkFaults
 from .link import LinkEnd, LinkSettings, SendCosts, SimulatedLink
 from .scheduler import Scheduler
-from .source_plan import PlannedArrivals, PlannedSelector, SourcePlan, beat_phase_ns, plan_sources
+from .source_plan import SourcePlan, plan_sources
 from .stages import Stages
-from .task_manager import SimulatedRelay, SimulatedSink, SimulatedSource, SimulatedTaskManager
+from .task_manager import SimulatedTaskManager
+from .tasks import SimulatedTasks
 
 TYPICAL_COSTS = CostModel(
     send_ns_per_message=12_000.0,
@@ -104,11 +92,8 @@ class Cluster:
         self.seed = deployment.scenario.seed
         self.scheduler = Scheduler(start_ns=start_ns - OPENING_NS)
         self.error: FlinknetError | None = None
-        self._plans = plans
-        self._costs = costs
         self._start_ns = start_ns
         self.faults = faults
-        self._flush_overhead_ns = flush_overhead_ns
         self._send_costs = SendCosts(costs.send_ns_per_message, costs.send_ns_per_byte)
         latency_ns = max(0, int(costs.transit_ns - costs.send_ns_per_message))
         self.link_settings = replace(link, latency_ns=latency_ns)
@@ -144,8 +129,21 @@ class Cluster:
         is_asked_for = deployment.scenario.workload.scheduling is not None
         if is_asked_for or scheduling is not SchedulingType.ALL_AT_ONCE:
             self.stages = Stages(self, scheduling, start_condition)
-        self.checkpoints = self._create_coordinator()
-        self._planned_checkpoints: int | None = None
+        interval_ns = network.checkpoint_interval_ns
+        self.checkpoints: SimulatedCheckpoints | None = None
+        if interval_ns is not None:
+            self.checkpoints = SimulatedCheckpoints(
+                self, interval_ns=interval_ns, start_ns=start_ns
+            )
+        self._tasks = SimulatedTasks(
+            self,
+            plans,
+            costs,
+            self._probes,
+            ignore if self.checkpoints is None else self.checkpoints.receive,
+            start_ns=start_ns,
+            flush_overhead_ns=flush_overhead_ns,
+        )
         self._open_channels()
         self.scheduler.at(start_ns, self._start_tasks)
 
@@ -247,6 +245,11 @@ class Cluster:
             for channel in gate.channels:
                 channel.release()
 
+    def set_delay(self, consumer: int, delay_ns_per_record: int) -> None:
+        """How long a consumer takes for each record from now on."""
+        self.sinks[consumer].set_delay(delay_ns_per_record)
+        self.task_managers[self.deployment.consumer_task_managers[consumer]].wake(self.now_ns)
+
     def _open_channels(self) -> None:
         deployment = self.deployment
         for edge in deployment.edges:
@@ -327,15 +330,15 @@ class Cluster:
         deployment = self.deployment
         for index, task_manager in enumerate(self.task_managers):
             task_manager.sources = [
-                self._create_source(producer) for producer in deployment.producers_on(index)
+                self._tasks.create_source(producer) for producer in deployment.producers_on(index)
             ]
             task_manager.relays = [
-                self._create_relay(vertex, subtask)
+                self._tasks.create_relay(vertex, subtask)
                 for vertex in range(1, len(deployment.vertices) - 1)
                 for subtask in deployment.vertices[vertex].subtasks_on(index)
             ]
             task_manager.sinks = [
-                self._create_sink(consumer) for consumer in deployment.consumers_on(index)
+                self._tasks.create_sink(consumer) for consumer in deployment.consumers_on(index)
             ]
             task_manager.has_local_channels = any(
                 deployment.is_local(each) and deployment.consumer_task_manager(each) == index
@@ -355,7 +358,8 @@ class Cluster:
                 self.scheduler.at(self._start_ns + slow.slow_ns, free)
         self._start_debloating()
         schedule_faults(self, self.faults, start_ns=self._start_ns)
-        self._advance_checkpoints()
+        if self.checkpoints is not None:
+            self.checkpoints.advance()
 
     def _start_debloating(self) -> None:
         network = self.deployment.scenario.network
@@ -379,170 +383,3 @@ class Cluster:
         due_ns = debloating.next_deadline_ns()
         if due_ns is not None and not self.is_finished and self.error is None:
             self.scheduler.at(due_ns, partial(self._debloat, debloating, task_manager))
-
-    def _create_coordinator(self) -> CheckpointCoordinator | None:
-        """Timestamps of barriers are milliseconds of virtual time."""
-        network = self.deployment.scenario.network
-        if network.checkpoint_interval_ns is None:
-            return None
-        return CheckpointCoordinator(
-            task_names(self.deployment),
-            interval_ns=network.checkpoint_interval_ns,
-            timeout_ns=network.checkpoint_timeout_ns,
-            start_ns=self._start_ns,
-        )
-
-    def _advance_checkpoints(self) -> None:
-        """Tell the sources what the coordinator has to say, in no time."""
-        coordinator, now_ns = self.checkpoints, self.now_ns
-        self._planned_checkpoints = None
-        if coordinator is None or self.is_finished or self.error is not None:
-            return
-        if all(source.is_finished for source in self.sources):
-            coordinator.stop()
-        for command in coordinator.advance(now_ns=now_ns):
-            for source in self.sources:
-                if isinstance(command, AbortCheckpoint):
-                    source.abort_checkpoint(command.checkpoint_id)
-                else:
-                    partitioner = self.deployment.edges[0].partitioner
-                    network = self.deployment.scenario.network
-                    barrier = barrier_of(
-                        network, partitioner, command.checkpoint_id, command.timestamp_ms
-                    )
-                    source.trigger_checkpoint(barrier, now_ns=now_ns)
-            for task_manager in self.task_managers:
-                task_manager.wake(now_ns)
-        self._plan_checkpoints(coordinator)
-
-    def _plan_checkpoints(self, coordinator: CheckpointCoordinator) -> None:
-        """Come back when the coordinator next has something to say, and not when it once had."""
-        if self._planned_checkpoints is not None:
-            self.scheduler.cancel(self._planned_checkpoints)
-            self._planned_checkpoints = None
-        due_ns = coordinator.next_deadline_ns()
-        if due_ns is not None:
-            self._planned_checkpoints = self.scheduler.at(due_ns, self._advance_checkpoints)
-
-    def _respond(self, answer: Answer) -> None:
-        """A task's answer reaches the coordinator at once; it may begin what it had put off."""
-        coordinator = self.checkpoints
-        if coordinator is not None:
-            was_pending = coordinator.pending_id is not None
-            coordinator.receive(answer, now_ns=self.now_ns)
-            if was_pending and coordinator.pending_id is None:
-                self._plan_checkpoints(coordinator)
-
-    def _create_source(self, producer: int) -> SimulatedSource:
-        scenario, plan = self.deployment.scenario, self._plans[producer]
-        network, workload = scenario.network, scenario.workload
-        channels = self.deployment.channels_of_producer(producer)
-        timeout_ns, start_ns = network.buffer_timeout_ns, self._start_ns
-        period_ns = timeout_ns + self._flush_overhead_ns if timeout_ns > 0 else timeout_ns
-        flusher = OutputFlusher(
-            period_ns, start_ns=start_ns - beat_phase_ns(self.seed, producer, period_ns)
-        )
-        writer = RecordWriter(
-            self.partition_of[0, producer], PlannedSelector(plan), buffer_timeout_ns=timeout_ns
-        )
-        arrivals = None
-        if plan.instants_ns is not None:
-            arrivals = PlannedArrivals(plan.instants_ns, plan.end_ns)
-        stops = None
-        if timeout_ns != 0 and not network.debloating_enabled:  # its buffers end anywhere
-            stops = plan.segment_instants(workload.record_size, network.segment_size_bytes)
-        task = SourceTask(
-            producer,
-            writer,
-            RecordBatcher(
-                workload,
-                (plan.only,) if plan.only < 0 else tuple(range(len(channels))),
-                epoch_ns=start_ns,
-                seed=scenario.seed * 7_368_787 + producer,
-            ),
-            flusher,
-            self._probes[self.deployment.producer_task_managers[producer]],
-            tuple(each.index for each in channels),
-            arrivals=arrivals,
-            records=plan.records,
-            start_ns=start_ns,
-            measured_from_ns=start_ns,
-            end_ns=None,
-            seed=scenario.seed,
-            checkpoints=OutputCheckpoints(
-                source_name(producer), writer, [each.index for each in channels], self._respond
-            ),
-        )
-        return SimulatedSource(
-            task,
-            writer,
-            flusher,
-            arrivals,
-            stops,
-            plan.end_ns,
-            emit_ns_per_record=self._costs.emit_ns_per_record,
-        )
-
-    def _create_relay(self, vertex: int, subtask: int) -> SimulatedRelay:
-        deployment = self.deployment
-        gate = self._input_of(vertex, subtask)
-        edge = deployment.outputs_of(vertex)[0].index
-        timeout_ns = deployment.scenario.network.buffer_timeout_ns
-        period_ns = timeout_ns + self._flush_overhead_ns if timeout_ns > 0 else timeout_ns
-        # a number of its own, behind those of the sources, for the phase of its flusher
-        number = vertex * len(deployment.vertices[vertex].task_managers) + subtask
-        task = create_relay(
-            deployment,
-            vertex,
-            subtask,
-            gate,
-            self.partition_of[edge, subtask],
-            tuple(LatencySink(epoch_ns=self._start_ns, is_open_loop=False) for _ in gate.channels),
-            OutputFlusher(
-                period_ns, start_ns=self._start_ns - beat_phase_ns(self.seed, number, period_ns)
-            ),
-            self._probes[deployment.vertices[vertex].task_managers[subtask]],
-            self._respond,
-            epoch_ns=self._start_ns,
-        )
-        return SimulatedRelay(
-            task,
-            receive_ns_per_message=self._costs.receive_ns_per_message,
-            emit_ns_per_record=self._costs.emit_ns_per_record,
-        )
-
-    def _input_of(self, vertex: int, subtask: int) -> SingleInputGate | UnionInputGate:
-        return input_of(
-            [self.gate_of[edge.index, subtask] for edge in self.deployment.inputs_of(vertex)]
-        )
-
-    def set_delay(self, consumer: int, delay_ns_per_record: int) -> None:
-        """How long a consumer takes for each record from now on."""
-        self.sinks[consumer].set_delay(delay_ns_per_record)
-        self.task_managers[self.deployment.consumer_task_managers[consumer]].wake(self.now_ns)
-
-    def _create_sink(self, consumer: int) -> SimulatedSink:
-        scenario = self.deployment.scenario
-        delay_ns = delay_of(consumer, scenario.workload.slow_consumers)
-        consume_ns = self._costs.consume_ns_per_record
-        if delay_ns != PAUSED_NS and consumer < len(consume_ns):
-            delay_ns += round(consume_ns[consumer])
-        gate = self._input_of(len(self.deployment.vertices) - 1, consumer)
-        sinks = tuple(
-            LatencySink(
-                epoch_ns=self._start_ns, delay_ns_per_record=max(delay_ns, 0), is_open_loop=False
-            )
-            for _ in gate.channels
-        )
-        task = SinkTask(
-            consumer,
-            gate,
-            sinks,
-            self._probes[self.deployment.consumer_task_managers[consumer]],
-            delay_ns_per_record=delay_ns,
-            start_ns=self._start_ns,
-            checkpoints=InputCheckpoints(
-                sink_name(consumer), gate, scenario.network, self._respond
-            ),
-        )
-        return SimulatedSink(task, receive_ns_per_message=self._costs.receive_ns_per_message)

@@ -1,0 +1,173 @@
+"""SimulatedTasks: the tasks of a cluster, made from its deployment, plans and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from flinknet.core.consumer import SingleInputGate, UnionInputGate
+from flinknet.core.probe import Probe
+from flinknet.core.producer import OutputFlusher, RecordWriter
+from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
+from flinknet.tasks.assembly import create_relay, input_of
+from flinknet.tasks.checkpoints import (
+    CheckpointResponder,
+    InputCheckpoints,
+    OutputCheckpoints,
+    sink_name,
+    source_name,
+)
+from flinknet.tasks.sink import PAUSED_NS, delay_of
+from flinknet.workload.recorded import CostModel
+from flinknet.workload.sink import LatencySink
+
+from .source_plan import PlannedArrivals, PlannedSelector, SourcePlan, beat_phase_ns
+from .task_manager import SimulatedRelay, SimulatedSink, SimulatedSource
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+
+
+class SimulatedTasks:
+    """Makes the tasks of a cluster whose channels are open.
+
+    Args:
+        plans, costs, probes, start_ns, flush_overhead_ns: see Cluster.
+        respond: takes the tasks' answers about checkpoints.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        plans: Sequence[SourcePlan],
+        costs: CostModel,
+        probes: Sequence[Probe],
+        respond: CheckpointResponder,
+        *,
+        start_ns: int,
+        flush_overhead_ns: int,
+    ) -> None:
+        self._cluster = cluster
+        self._deployment = cluster.deployment
+        self._plans = plans
+        self._costs = costs
+        self._probes = probes
+        self._respond = respond
+        self._start_ns = start_ns
+        self._flush_overhead_ns = flush_overhead_ns
+
+    def create_source(self, producer: int) -> SimulatedSource:
+        """The source that writes the partition of a producer."""
+        scenario, plan = self._deployment.scenario, self._plans[producer]
+        network, workload = scenario.network, scenario.workload
+        channels = self._deployment.channels_of_producer(producer)
+        timeout_ns, start_ns = network.buffer_timeout_ns, self._start_ns
+        flusher = self._create_flusher(producer)
+        writer = RecordWriter(
+            self._cluster.partition_of[0, producer],
+            PlannedSelector(plan),
+            buffer_timeout_ns=timeout_ns,
+        )
+        arrivals = None
+        if plan.instants_ns is not None:
+            arrivals = PlannedArrivals(plan.instants_ns, plan.end_ns)
+        stops = None
+        if timeout_ns != 0 and not network.debloating_enabled:  # its buffers end anywhere
+            stops = plan.segment_instants(workload.record_size, network.segment_size_bytes)
+        task = SourceTask(
+            producer,
+            writer,
+            RecordBatcher(
+                workload,
+                (plan.only,) if plan.only < 0 else tuple(range(len(channels))),
+                epoch_ns=start_ns,
+                seed=scenario.seed * 7_368_787 + producer,
+            ),
+            flusher,
+            self._probes[self._deployment.producer_task_managers[producer]],
+            tuple(each.index for each in channels),
+            arrivals=arrivals,
+            records=plan.records,
+            start_ns=start_ns,
+            measured_from_ns=start_ns,
+            end_ns=None,
+            seed=scenario.seed,
+            checkpoints=OutputCheckpoints(
+                source_name(producer), writer, [each.index for each in channels], self._respond
+            ),
+        )
+        return SimulatedSource(
+            task,
+            writer,
+            flusher,
+            arrivals,
+            stops,
+            plan.end_ns,
+            emit_ns_per_record=self._costs.emit_ns_per_record,
+        )
+
+    def create_relay(self, vertex: int, subtask: int) -> SimulatedRelay:
+        """A subtask of a vertex between the first and the last."""
+        deployment = self._deployment
+        gate = self._input_of(vertex, subtask)
+        edge = deployment.outputs_of(vertex)[0].index
+        # a number of its own, behind those of the sources, for the phase of its flusher
+        number = vertex * len(deployment.vertices[vertex].task_managers) + subtask
+        task = create_relay(
+            deployment,
+            vertex,
+            subtask,
+            gate,
+            self._cluster.partition_of[edge, subtask],
+            tuple(LatencySink(epoch_ns=self._start_ns, is_open_loop=False) for _ in gate.channels),
+            self._create_flusher(number),
+            self._probes[deployment.vertices[vertex].task_managers[subtask]],
+            self._respond,
+            epoch_ns=self._start_ns,
+        )
+        return SimulatedRelay(
+            task,
+            receive_ns_per_message=self._costs.receive_ns_per_message,
+            emit_ns_per_record=self._costs.emit_ns_per_record,
+        )
+
+    def create_sink(self, consumer: int) -> SimulatedSink:
+        """The sink of a consumer, as slow as the scenario and the costs have it."""
+        scenario = self._deployment.scenario
+        delay_ns = delay_of(consumer, scenario.workload.slow_consumers)
+        consume_ns = self._costs.consume_ns_per_record
+        if delay_ns != PAUSED_NS and consumer < len(consume_ns):
+            delay_ns += round(consume_ns[consumer])
+        gate = self._input_of(len(self._deployment.vertices) - 1, consumer)
+        sinks = tuple(
+            LatencySink(
+                epoch_ns=self._start_ns, delay_ns_per_record=max(delay_ns, 0), is_open_loop=False
+            )
+            for _ in gate.channels
+        )
+        task = SinkTask(
+            consumer,
+            gate,
+            sinks,
+            self._probes[self._deployment.consumer_task_managers[consumer]],
+            delay_ns_per_record=delay_ns,
+            start_ns=self._start_ns,
+            checkpoints=InputCheckpoints(
+                sink_name(consumer), gate, scenario.network, self._respond
+            ),
+        )
+        return SimulatedSink(task, receive_ns_per_message=self._costs.receive_ns_per_message)
+
+    def _create_flusher(self, number: int) -> OutputFlusher:
+        timeout_ns = self._deployment.scenario.network.buffer_timeout_ns
+        period_ns = timeout_ns + self._flush_overhead_ns if timeout_ns > 0 else timeout_ns
+        phase_ns = beat_phase_ns(self._cluster.seed, number, period_ns)
+        return OutputFlusher(period_ns, start_ns=self._start_ns - phase_ns)
+
+    def _input_of(self, vertex: int, subtask: int) -> SingleInputGate | UnionInputGate:
+        return input_of(
+            [
+                self._cluster.gate_of[edge.index, subtask]
+                for edge in self._deployment.inputs_of(vertex)
+            ]
+        )
