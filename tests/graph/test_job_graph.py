@@ -125,7 +125,7 @@ def _yields_behind_legacy_source(graph: StreamGraph) -> None:
 
 
 def _second_input(graph: StreamGraph) -> None:
-    graph.add_edge(1, 2, 0)
+    graph.add_edge(1, 2, 1)  # of another number: nothing but the count is against it
 
 
 def _batch_edge(graph: StreamGraph) -> None:
@@ -213,6 +213,19 @@ def test_10_a_source_is_not_taken_in_where_its_input_is_a_union(united: bool, na
     made = env.multiple_inputs("M", inputs, same, output_type=int, chains_sources=True)
     made.rebalance().print()
     assert name in names_of(env.execute())
+
+
+@pytest.mark.row("S133")
+def test_a_source_that_others_read_too_is_not_taken_in() -> None:
+    env = environment()
+    one, two = env.from_sequence(1, 9).name("A"), env.from_sequence(1, 9).name("B")
+    env.multiple_inputs("M", [one, two], same, output_type=int, chains_sources=True).discard()
+    one.rebalance().discard()
+    assert names_of(env.execute()) == [
+        "Source: A",
+        "M [Source: B] -> Sink: Discard",
+        "Sink: Discard",
+    ]
 
 
 @pytest.mark.row("S133")
@@ -357,6 +370,21 @@ def test_each_physical_edge_is_a_data_set_with_a_producer_and_a_consumer() -> No
         assert (edge.pattern, edge.ship_strategy) == (DistributionPattern.ALL_TO_ALL, strategy)
         assert data_set.partition_type is ResultPartitionType.PIPELINED_BOUNDED
     assert len(job.edges) == 2
+
+
+@pytest.mark.row("S138")
+def test_inputs_of_a_vertex_are_in_the_order_of_what_writes_them() -> None:
+    env = environment()
+    streams = [env.from_sequence(1, 9).name(name).rebalance() for name in ("A", "B", "C")]
+    streams[0].union(*streams[1:]).print()
+    sink = vertex_named(job_graph_of(env.execute()), "Sink: Print to Std. Out")
+    assert [edge.source.producer.name for edge in sink.inputs] == [
+        *("Source: A", "Source: B", "Source: C")
+    ]
+    assert sink.config is not None
+    assert [each.data_set_id for each in sink.config.inputs] == [
+        str(edge.source.id) for edge in sink.inputs
+    ]
 
 
 @pytest.mark.row("S138")

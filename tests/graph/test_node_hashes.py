@@ -100,6 +100,16 @@ def test_another_node_changes_the_ids_behind_it() -> None:
     assert hashes["Sink: Print to Std. Out"] != SHUFFLE_HASHES[3]
 
 
+@pytest.mark.row("S131")
+def test_a_node_on_paths_of_different_length_is_hashed_when_all_its_inputs_are() -> None:
+    env = environment()
+    source = env.from_sequence(1, 9)
+    far = source.rebalance().map(same).name("1").rebalance().map(same).name("2")
+    source.rebalance().union(far.rebalance()).print()
+    hashes = hashes_of(job_graph_of(env.execute()))
+    assert len(hashes) == len(set(hashes.values())) == 4
+
+
 @pytest.mark.row("S132")
 def test_ids_of_nodes_count_over_the_process_and_hashes_do_not() -> None:
     graphs = []

@@ -63,18 +63,22 @@ def test_pointwise_consumers_sit_with_their_producers() -> None:
     assert consumers["v0.1"] == consumers["v1.2"]
 
 
-def test_co_located_subtasks_share_a_slot() -> None:
+@pytest.mark.parametrize(("is_co_located", "slots"), [(False, (0, 2, 4)), (True, (0, 1, 2))])
+def test_co_located_subtasks_share_a_slot(is_co_located: bool, slots: tuple[int, ...]) -> None:
+    """Without it a subtask sits with the first of the two producers that it reads."""
     env = environment()
-    env.set_parallelism(3)
-    one = env.from_sequence(1, 9).name("one")
-    other = env.from_sequence(1, 9).name("other")
-    last = one.rebalance().union(other.rebalance()).map(same).disable_chaining()
-    last.rebalance().discard()
-    for each in (other, last):
-        each.transformation.co_location_group_key = "pair"
-    plan = plan_of(env.execute(), 1, 3)
-    by_name = {vertex.name: vertex for vertex in plan.vertices}
-    assert by_name["Source: other"].slots == by_name["Map"].slots
+    partner = env.from_sequence(1, 9).name("partner").set_parallelism(3)
+    partner.discard().set_parallelism(3)
+    wide = env.from_sequence(1, 9).set_parallelism(6)
+    narrow = wide.rescale().map(same).set_parallelism(3)
+    narrow.rebalance().discard().set_parallelism(3)
+    if is_co_located:
+        for each in (partner, narrow):
+            each.transformation.co_location_group_key = "pair"
+    plan = plan_of(env.execute(), 1, 6)
+    by_name = {vertex.name.partition(" -> ")[0]: vertex for vertex in plan.vertices}
+    assert by_name["Source: partner"].slots == (0, 1, 2)
+    assert by_name["Map"].slots == slots
 
 
 @pytest.mark.parametrize(
@@ -93,13 +97,14 @@ def test_load_balance_modes(mode: str, expected: list[int]) -> None:
     assert list(plan.vertices[0].task_managers) == expected
 
 
-def test_tasks_mode_balances_tasks_and_not_slots() -> None:
+def test_tasks_mode_balances_tasks_beginning_with_the_fullest_slots() -> None:
     env = environment({"taskmanager.load-balance.mode": "TASKS"})
-    stream = env.from_sequence(1, 9).set_parallelism(1).rebalance()
-    stream.map(same).set_parallelism(4).rebalance().discard().set_parallelism(4)
-    plan = plan_of(env.execute(), 2, 4)
+    env.from_sequence(1, 9).set_parallelism(2).discard().set_parallelism(2)
+    pair = env.from_sequence(1, 9).slot_sharing_group("other").set_parallelism(1)
+    pair.rebalance().discard().set_parallelism(1)
+    plan = plan_of(env.execute(), 2, 2)
     tasks = Counter(task.task_manager for task in plan.tasks())
-    assert sorted(tasks.values()) == [4, 5]
+    assert tasks == {0: 2, 1: 2}
 
 
 def test_too_few_slots_is_an_error_that_says_what_would_do() -> None:
