@@ -152,6 +152,7 @@ def answer(
             },
             "fill": {
                 "bins": 20,
+                "mean": 0.071,
                 "segment_size_bytes": 32_768,
                 "full": [0] * 19 + [10],
                 "timeout": [1_264] + [0] * 19,

@@ -2,7 +2,8 @@
 each channel over time in narrow windows.
 
     {"latency": {"low_ns": […], "high_ns": […], "records": […], "percentiles": [[q, ns], …]},
-     "fill": {"bins": 20, "segment_size_bytes": …, "full": […], "timeout": […], "event": […]},
+     "fill": {"bins": 20, "mean": …, "segment_size_bytes": …, "full": […], "timeout": […],
+              "event": […]},
      "environment": {"host": {…}, "versions": {…}, "workload": {…}},
      "channels_left_out": 0,
      "channels": [{"channel": 0, "window_ns": …, "windows": {"from_ns": […], …},
@@ -69,7 +70,7 @@ _WINDOW_SCHEMA = (
 )
 _COUNTED = ("records", "buffers", "backlog_sum", "credits", "credit_sum")
 _FILL_COLUMNS = ("at_ns", "point", "kind", "data_type", "reason", "payload_bytes")
-_FILL_SCHEMA = "run bigint, reason bigint, bin bigint, buffers bigint"
+_FILL_SCHEMA = "run bigint, reason bigint, bin bigint, buffers bigint, payload_bytes bigint"
 
 _REASONS = {
     "full": (FlushReason.FULL,),
@@ -140,7 +141,7 @@ def fill_ratios(units: DataFrame, segment_sizes: Mapping[int, int]) -> DataFrame
     Args:
         segment_sizes: of each run, in bytes.
 
-    Returns: run, reason (ordinal), bin, buffers.
+    Returns: run, reason (ordinal), bin, buffers, payload_bytes.
     """
     from pyspark.sql import functions as f
 
@@ -148,7 +149,7 @@ def fill_ratios(units: DataFrame, segment_sizes: Mapping[int, int]) -> DataFrame
     return (
         ask(units, question, _FILL_COLUMNS, _FILL_SCHEMA)
         .groupBy("run", "reason", "bin")
-        .agg(f.sum("buffers").alias("buffers"))
+        .agg(*(f.sum(name).alias(name) for name in ("buffers", "payload_bytes")))
         .orderBy("run", "reason", "bin")
     )
 
@@ -200,15 +201,16 @@ def _measure_fill(
     size_bytes = segment_sizes[unit.run]
     for block in blocks:
         keep = is_data(block, TracePoint.SENT) & is_measured(unit, block["at_ns"])
+        payload_bytes = block["payload_bytes"][keep].astype(np.int64)
         (reason, number), group = group_rows(
-            block["reason"][keep],
-            fill_bin(block["payload_bytes"][keep].astype(np.int64), size_bytes),
+            block["reason"][keep], fill_bin(payload_bytes, size_bytes)
         )
         yield {
             "run": np.full(len(reason), unit.run),
             "reason": reason,
             "bin": number,
             "buffers": np.bincount(group, minlength=len(reason)),
+            "payload_bytes": sum_by_group(group, payload_bytes, len(reason)),
         }
 
 
@@ -286,7 +288,9 @@ def _fill(run: RecordedRun, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]
             if row["reason"] in reasons:
                 counts[name][row["bin"]] += row["buffers"]
     size_bytes = recorded_network(run.manifest).segment_size_bytes
-    return {"bins": FILL_BINS, "segment_size_bytes": size_bytes, **counts}
+    buffers = sum(row["buffers"] for row in rows)
+    mean = sum(row["payload_bytes"] for row in rows) / (buffers * size_bytes) if buffers else None
+    return {"bins": FILL_BINS, "mean": mean, "segment_size_bytes": size_bytes, **counts}
 
 
 def _environment(run: RecordedRun) -> dict[str, Any]:

@@ -148,6 +148,21 @@ def test_labels_of_a_plot_do_not_lie_on_each_other(
 
 
 @browser_test
+def test_a_value_below_one_is_within_its_plot(show: Callable[..., Chromium]) -> None:
+    given = answer((0, 10, 100))
+    given["trade_offs"][2]["buffers_per_s"] = 0.02
+    given["trade_offs"][0]["buffers_per_s"] = 0
+    browser = show(given)
+    places = browser.run(
+        "(() => { const svg = document.querySelectorAll('#trade-offs svg')[2];"
+        " return [svg.querySelector('.axis').y1.baseVal.value,"
+        "  [...svg.querySelectorAll('circle')].map((each) => each.cy.baseVal.value)]; })()"
+    )
+    bottom, points = places
+    assert points[1] < points[2] <= points[0] <= bottom
+
+
+@browser_test
 def test_the_error_of_the_model_comes_first(show: Callable[..., Chromium]) -> None:
     browser = show(answer())
     first = browser.run("document.querySelector('main').children[1].innerText")
@@ -286,6 +301,7 @@ def test_what_is_not_known_leaves_gaps_and_no_complaint(show: Callable[..., Chro
     given["details"] |= {"channels": []}
     given["details"]["latency"] = {name: [] for name in given["details"]["latency"]}
     given["details"]["fill"] |= {name: [0] * 20 for name in ("full", "timeout", "event")}
+    given["details"]["fill"]["mean"] = None
     browser = show(given, width=390)
     shown = browser.run("[...document.querySelectorAll('section')].map((each) => each.id)")
     assert shown == [name for name in SECTIONS if name != "over-time"]

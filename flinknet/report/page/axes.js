@@ -41,7 +41,7 @@ function linearScale(domain, range) {
 function logScale(domain, range) {
   const [low, high] = domain.map(Math.log10);
   const span = high - low || 1;
-  const scale = (value) => range[0] + (Math.log10(Math.max(value, 1e-12)) - low) / span * (range[1] - range[0]);
+  const scale = (value) => range[0] + (Math.log10(Math.max(value, domain[0])) - low) / span * (range[1] - range[0]);
   scale.invert = (px) => 10 ** (low + (px - range[0]) / (range[1] - range[0]) * span);
   scale.ticks = (wanted) => logTicks(domain[0], domain[1], wanted);
   return scale;

@@ -78,14 +78,14 @@ function path(points) {
 // Curves over settings.
 // spec: {labels, recorded: index, isLog, format, series: [{name, color, values, error}], tip(index)}
 function curves(spec, width, height = 250) {
-  const values = spec.series.flatMap((one) => one.values.flatMap((value) =>
-    value === null ? [] : one.error ? [value / (1 + one.error), value * (1 + one.error)] : [value]));
+  const values = spec.series.flatMap((one) => one.values.flatMap((value) => value === null || spec.isLog && value <= 0 ? []
+    : one.error ? [value / (1 + one.error), value * (1 + one.error)] : [value]));
   const left = 58, right = width - 10, top = 20;
   const step = (right - left) / spec.labels.length;
   const bottom = height - bandRoom(spec.labels, step);
   const svg = canvas(width, height);
   if (!values.length) return empty(svg, width, height);
-  const domain = spec.isLog ? roundLog(Math.max(Math.min(...values), 1), Math.max(...values)) : [0, Math.max(...values) * 1.12 || 1];
+  const domain = spec.isLog ? roundLog(Math.min(...values), Math.max(...values)) : [0, Math.max(...values) * 1.12 || 1];
   const y = (spec.isLog ? logScale : linearScale)(domain, [bottom, top]);
   yAxis(svg, y, y.ticks(spec.isLog ? 7 : 5), spec.format, left, right);
   const centers = spec.labels.map((_, index) => left + (index + 0.5) * step);

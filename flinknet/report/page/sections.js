@@ -136,10 +136,9 @@ function fillSection(answer) {
   const {fill} = answer.details;
   const totals = fill.full.map((_, index) => LEFT_BECAUSE.reduce((sum, [key]) => sum + fill[key][index], 0));
   const all = totals.reduce((sum, each) => sum + each, 0);
-  const mean = all ? totals.reduce((sum, each, index) => sum + each * (index + 0.5) / fill.bins, 0) / all : null;
   return h("section", {id: "fill"}, h("h2", {}, "How full the buffers were"),
     h("p", {class: "lead"}, `Payload of each data buffer by the segment size of ${bytes(fill.segment_size_bytes)}`,
-      mean === null ? "." : `: ${percent(mean, 0)} on average. Emptier buffers mean more messages for the same records.`),
+      fill.mean === null ? "." : `: ${percent(fill.mean)} on average. Emptier buffers mean more messages for the same records.`),
     legend(LEFT_BECAUSE.map(([, text, color, meaning]) => [text, color, meaning])),
     responsive((width) => histogram({
       edges: totals.map((_, index) => [index / fill.bins, (index + 1) / fill.bins]), xFormat: (share) => percent(share, 0), yFormat: count,
