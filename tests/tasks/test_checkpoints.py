@@ -20,6 +20,7 @@ from flinknet.core.wire.events import (
     EndOfData,
     EndOfOutputChannelStateEvent,
     EndOfPartitionEvent,
+    Event,
     WatermarkEvent,
     decode_event,
 )
@@ -156,6 +157,49 @@ def test_recovery_and_aligned_watermarks_let_all_channels_go_on_when_they_have_c
         pair.drive()
         assert [each.is_blocked for each in pair.partition.subpartitions] == [False, False]
         assert pair.inputs.is_recovered == is_recovered
+
+
+@pytest.mark.parametrize("end_first", [False, True])
+@pytest.mark.parametrize(
+    "event", [WatermarkEvent("progress", 7, is_aligned=True), EndOfOutputChannelStateEvent()]
+)
+def test_a_channel_that_has_ended_is_not_waited_for(event: Event, end_first: bool) -> None:
+    pair = CheckpointedPair(ALIGNED, channels=3)
+    data_type = DataType.ALIGNED_WATERMARK_EVENT
+    if isinstance(event, EndOfOutputChannelStateEvent):
+        data_type = DataType.RECOVERY_COMPLETION
+    steps: list[tuple[Event, int, int]] = [
+        (event, data_type, 0),
+        (EndOfPartitionEvent(), DataType.EVENT_BUFFER, 1),
+    ]
+    if end_first:
+        steps.reverse()
+    steps.append((event, data_type, 2))
+    pair.partition.broadcast_event(event)
+    pair.drive()
+    resumed = []
+    for told, told_type, index in steps:
+        pair.inputs.handle(told, told_type, pair.gate.channels[index], 1, now_ns=0)
+        pair.drive()
+        resumed.append([not each.is_blocked for each in pair.partition.subpartitions])
+    assert resumed == [[False] * 3, [False] * 3, [True, False, True]]
+    assert pair.inputs.is_recovered == isinstance(event, EndOfOutputChannelStateEvent)
+
+
+def test_the_end_of_the_last_channel_that_is_waited_for_lets_the_others_go_on() -> None:
+    pair = CheckpointedPair(ALIGNED, channels=3)
+    event = WatermarkEvent("progress", 7, is_aligned=True)
+    pair.partition.broadcast_event(event)
+    pair.drive()
+    for index in (0, 2):
+        channel = pair.gate.channels[index]
+        pair.inputs.handle(event, DataType.ALIGNED_WATERMARK_EVENT, channel, 1, now_ns=0)
+    pair.drive()
+    assert all(each.is_blocked for each in pair.partition.subpartitions)
+    end = EndOfPartitionEvent()
+    pair.inputs.handle(end, DataType.EVENT_BUFFER, pair.gate.channels[1], 1, now_ns=0)
+    pair.drive()
+    assert [each.is_blocked for each in pair.partition.subpartitions] == [False, True, False]
 
 
 def types_of(pair: CheckpointedPair, channel: int) -> list[int]:

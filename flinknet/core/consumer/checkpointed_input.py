@@ -100,6 +100,7 @@ class CheckpointedInput:
         self._in_flight = InFlightData(gate.channels, read_bytes)
         self._reading: tuple[int, int] = (-1, -1)
         self._waiting: dict[int, list[InputChannel]] = {}
+        self._ended_channels = 0
         self.ended_data_channels = 0
         self.is_recovered = False
         self.overtaken_bytes = 0
@@ -121,10 +122,14 @@ class CheckpointedInput:
             channel.acknowledge_all_records_processed()
         elif isinstance(event, EndOfPartitionEvent):
             self._gate.end_channel(channel)
+            self._ended_channels += 1
+            for waited_for in list(self._waiting):
+                self._resume_if_all_wait(waited_for)
             self._in_flight.receive_barrier(place, None)
             handler.receive_end_of_partition(place, now_ns=now_ns)
         elif data_type in _ALIGNS_BY_ITSELF:
-            self._wait_for_all(data_type, channel)
+            self._waiting.setdefault(data_type, []).append(channel)
+            self._resume_if_all_wait(data_type)
         elif isinstance(event, CheckpointBarrier):
             self._handle_barrier(event, channel, sequence_number, now_ns)
         elif isinstance(event, EventAnnouncement):
@@ -178,11 +183,10 @@ class CheckpointedInput:
         self._handler.receive_barrier(barrier, place, now_ns=now_ns)
         self._reading = (-1, -1)
 
-    def _wait_for_all(self, data_type: int, channel: InputChannel) -> None:
-        """Let all channels go on when the event has come on each of them."""
-        waiting = self._waiting.setdefault(data_type, [])
-        waiting.append(channel)
-        if len(waiting) == len(self._gate.channels):
+    def _resume_if_all_wait(self, data_type: int) -> None:
+        """Let all channels go on when the event has come on each of them, or it has ended."""
+        waiting = self._waiting[data_type]
+        if len(waiting) + self._ended_channels == len(self._gate.channels):
             del self._waiting[data_type]
             for each in waiting:
                 each.resume_consumption()
