@@ -23,7 +23,7 @@ _COMMANDS = {
     "bench": ("bench", "Measure an exchange between tasks over real sockets."),
     "trace": ("trace", "Look into recorded runs, and replay them for other settings."),
     "compare-configs": ("compare_configs", "Say which configuration is better, and how surely."),
-    "plan": ("plan", "What becomes of a job: its graphs, channels, connections and buffers."),
+    "plan": ("plan", "What becomes of a job: graphs, channels, sockets, buffers."),
     "certificates": ("certificates", "Make a test set of certificates for TLS."),
     "doctor": ("doctor", "Is this machine ready: Python, Java, Spark, ports, clock?"),
 }

@@ -134,6 +134,9 @@ def _connections_picture(plan: PhysicalPlan, title: str) -> Picture:
         Box(f"tm-{index}", (f"tm-{index}", f"{count} tasks")) for index, count in enumerate(tasks)
     ]
     connections = plan.connections()
+    channels = {sum(counts.values()) for counts in connections.values()}
+    if len(channels) == 1:
+        title = f"{title} ({channels.pop()} channels on each connection)"
     if len(connections) > ARROWS_MAX:
         return Picture(f"{title} ({len(connections)} connections, not drawn)", tuple(boxes), ())
     arrows = [

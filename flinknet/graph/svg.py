@@ -8,9 +8,12 @@ from html import escape
 
 from .picture import Arrow, Box, Picture
 
-BOX_WIDTH, LINE_HEIGHT, PADDING = 210, 16, 8
-COLUMN_GAP, ROW_GAP, BAND_GAP, MARGIN = 150, 14, 34, 24
-LETTERS_MAX = 32
+BOX_WIDTH, LINE_HEIGHT, PADDING = 260, 16, 8
+COLUMN_GAP, ROW_GAP, BAND_GAP, MARGIN = 170, 14, 34, 24
+ARC_MAX = 200
+"""How far arrows that go back bend out to the right."""
+
+LETTERS_MAX = 34
 """Of a line in a box; the rest is in its tool tip."""
 
 STYLE = (
@@ -26,7 +29,7 @@ def svg_of(picture: Picture) -> str:
     columns = _columns(picture)
     places, bands = _places(picture, columns)
     right = max((x + BOX_WIDTH for x, _, _ in places.values()), default=0)
-    arcs = 60 if any(columns[a.source] >= columns[a.target] for a in picture.arrows) else 0
+    arcs = ARC_MAX if any(_is_arc(arrow, columns) for arrow in picture.arrows) else 0
     width = max(right, 9 * len(picture.title)) + arcs + 2 * MARGIN
     height = max((y + tall for _, y, tall in places.values()), default=0) + 2 * MARGIN
     parts = [
@@ -112,22 +115,31 @@ def _box(box: Box, x: int, y: int, tall: int) -> str:
 def _arrow(arrow: Arrow, columns: dict[str, int], places: dict[str, tuple[int, int, int]]) -> str:
     sx, sy, s_tall = places[arrow.source]
     tx, ty, t_tall = places[arrow.target]
-    start, end = (sx + BOX_WIDTH, sy + s_tall // 2), (tx, ty + t_tall // 2)
-    bend = COLUMN_GAP // 2
-    if columns[arrow.source] >= columns[arrow.target]:
-        # back, or within a column: around the right side; the way there and the way back apart
+    is_arc = _is_arc(arrow, columns)
+    if is_arc:
+        # around the right side, the farther the wider; the way there and the way back apart
         shift = 4 if sy < ty else -4
-        start, end = (start[0], start[1] + shift), (tx + BOX_WIDTH, end[1] + shift)
-        path = f"M{start[0]} {start[1]}C{start[0] + bend} {start[1]} {end[0] + bend} {end[1]}"
+        bend = min(ARC_MAX, 30 + abs(ty - sy) // 2)
+        x1, y1 = sx + BOX_WIDTH, sy + s_tall // 2 + shift
+        x2, y2 = tx + BOX_WIDTH, ty + t_tall // 2 + shift
+        path = f"M{x1} {y1}C{x1 + bend} {y1} {x2 + bend} {y2} {x2} {y2}"
     else:
-        path = f"M{start[0]} {start[1]}C{start[0] + bend} {start[1]} {end[0] - bend} {end[1]}"
-    path += f" {end[0]} {end[1]}"
+        bend = COLUMN_GAP // 2
+        x1, y1 = sx + BOX_WIDTH, sy + s_tall // 2
+        x2, y2 = tx, ty + t_tall // 2
+        path = f"M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"
     kind = "strong" if arrow.is_strong else "arrow"
-    drawn = f'<path class="{kind}" d="{path}" marker-end="url(#tip)"/>'
-    if not arrow.label:
+    tip = f"<title>{escape(arrow.label)}</title>" if arrow.label else ""
+    drawn = f'<path class="{kind}" d="{path}" marker-end="url(#tip)">{tip}</path>'
+    if is_arc or not arrow.label:
         return drawn
-    x, y = start[0] + 6, (start[1] * 2 + end[1]) // 3 - 4
+    x, y = x1 + 6, (y1 * 2 + y2) // 3 - 4
     return f'{drawn}<text class="label" x="{x}" y="{y}">{escape(arrow.label)}</text>'
+
+
+def _is_arc(arrow: Arrow, columns: dict[str, int]) -> bool:
+    """Whether an arrow does not lead on to the right."""
+    return columns[arrow.source] >= columns[arrow.target]
 
 
 def _short(line: str) -> str:
