@@ -87,13 +87,20 @@ def text_of(browser: Chromium, selector: str) -> str:
     return str(browser.run(f"document.querySelector({selector!r}).innerText"))
 
 
+def told(browser: Chromium) -> str:
+    """What the tooltip says; nothing if it does not show."""
+    is_hidden = browser.run("document.getElementById('tip').hidden")
+    return "" if is_hidden else text_of(browser, "#tip")
+
+
 def place_of(
     browser: Chromium, selector: str, x: float = 0.5, y: float = 0.5
 ) -> tuple[float, float]:
     """A point of an element that is brought into view, as a share of its width and height."""
     left, top, width, height = browser.run(
-        f"(() => {{ const e = document.querySelector({selector!r});"
+        f"(async () => {{ const e = document.querySelector({selector!r});"
         " e.scrollIntoView({block: 'center', behavior: 'instant'});"
+        " await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));"
         " const r = e.getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; })()"
     )
     return left + x * width, top + y * height
@@ -178,18 +185,16 @@ def test_the_error_of_the_model_comes_first(show: Callable[..., Chromium]) -> No
 @browser_test
 def test_a_number_is_explained_on_hover_and_on_focus(show: Callable[..., Chromium]) -> None:
     browser = show(answer())
-    assert browser.run("document.getElementById('tip').hidden")
+    assert told(browser) == ""
     browser.mouse("mouseMoved", *place_of(browser, ".facts .fact:nth-child(5) [data-tip]"))
-    assert "99 of 100 records" in text_of(browser, "#tip")
+    assert "99 of 100 records" in told(browser)
     browser.mouse("mouseMoved", 1, 1)
-    assert browser.run("document.getElementById('tip').hidden")
+    assert told(browser) == ""
     browser.run("document.activeElement.blur(), window.scrollTo(0, 0)")
     seen = []
     for _ in range(6):
         browser.key("Tab")
-        seen.append(
-            "" if browser.run("document.getElementById('tip').hidden") else text_of(browser, "#tip")
-        )
+        seen.append(told(browser))
     assert any("the one prediction that can be checked" in text for text in seen)
     assert any("Records meant to leave" in text for text in seen)
 
@@ -200,15 +205,15 @@ def test_a_plot_tells_its_values_to_the_mouse_and_to_the_keyboard(
 ) -> None:
     browser = show(answer((0, 10, 100, -1)))
     browser.mouse("mouseMoved", *place_of(browser, "#trade-offs svg", 0.42))
-    assert "predicted for the recorded setting" in text_of(browser, "#tip")
-    assert "10ms" in text_of(browser, "#tip")
+    assert "predicted for the recorded setting" in told(browser)
+    assert "10ms" in told(browser)
     browser.mouse("mouseMoved", 1, 1)
     browser.key("Tab")
     browser.run("document.querySelector('#trade-offs svg').focus({focusVisible: true})")
     browser.key("ArrowRight")
-    assert "100ms" in text_of(browser, "#tip")
+    assert "100ms" in told(browser)
     browser.key("ArrowLeft")
-    assert "predicted for the recorded setting" in text_of(browser, "#tip")
+    assert "predicted for the recorded setting" in told(browser)
 
 
 @browser_test
@@ -229,8 +234,8 @@ def test_time_is_zoomed_by_dragging_and_reset_by_a_double_click(
     zoomed = browser.run(ticks)
     assert "3 s" not in zoomed
     assert "500 ms" not in zoomed
-    told = text_of(browser, "#over-time .controls")
-    low_s, high_s = map(float, re.findall(r"([\d.]+) s\b", told))
+    range_shown = text_of(browser, "#over-time .controls")
+    low_s, high_s = map(float, re.findall(r"([\d.]+) s\b", range_shown))
     assert 1.0 < low_s < 1.2 < 1.6 < high_s < 1.8  # 40 and 60 % of the width, less the axis' labels
     assert not browser.run("document.querySelector('#over-time button').disabled")
     place = place_of(browser, "#over-time svg")
@@ -257,6 +262,20 @@ def test_joined_windows_add_up(show: Callable[..., Chromium]) -> None:
 
 
 @browser_test
+def test_regimes_of_a_joined_window_are_those_of_its_time(show: Callable[..., Chromium]) -> None:
+    given = answer()
+    regimes = given["details"]["channels"][0]["regimes"]
+    for name in regimes.keys() - {"from_ns", "width_ns"}:
+        regimes[name] = [0] * 30
+    regimes["idle"][0] = regimes["in_socket"][1] = 100_000_000
+    browser = show(given)
+    shares = browser.run(
+        "regimesWithin(replays[0].details.channels[0].regimes, 75_000_000, 175_000_000)"
+    )
+    assert shares == [["in the socket", "75 %"], ["idle", "25 %"]]
+
+
+@browser_test
 def test_a_grid_is_a_heat_map_with_the_recorded_setting_framed(
     show: Callable[..., Chromium],
 ) -> None:
@@ -265,7 +284,7 @@ def test_a_grid_is_a_heat_map_with_the_recorded_setting_framed(
     assert browser.run(f"{cells}.length") == 9 + 1  # and the frame of the cursor
     assert browser.run(f"{cells}.findIndex((each) => each.getAttribute('stroke'))") == 4
     browser.mouse("mouseMoved", *place_of(browser, ".heat svg", 0.9, 0.15))
-    assert "100ms" in text_of(browser, "#tip")
+    assert "100ms" in told(browser)
     browser.run(
         "(() => { const metric = [...document.querySelectorAll('#trade-offs select')].pop();"
         " metric.value = 'memory'; metric.dispatchEvent(new Event('change'));"
@@ -305,8 +324,10 @@ def test_what_is_not_known_leaves_gaps_and_no_complaint(show: Callable[..., Chro
     browser = show(given, width=390)
     shown = browser.run("[...document.querySelectorAll('section')].map((each) => each.id)")
     assert shown == [name for name in SECTIONS if name != "over-time"]
-    told = browser.run("[...document.querySelectorAll('svg text')].map((each) => each.textContent)")
-    assert told.count("no values") == 6  # three curves, two of the latency, the fill ratio
+    texts = browser.run(
+        "[...document.querySelectorAll('svg text')].map((each) => each.textContent)"
+    )
+    assert texts.count("no values") == 6  # three curves, two of the latency, the fill ratio
 
 
 @browser_test

@@ -96,7 +96,7 @@ function overTime(answer) {
   }
   draw();
   return h("section", {id: "over-time"}, h("h2", {}, "Over time"),
-    h("p", {class: "lead"}, "Drag to zoom, double click to reset; from the keyboard + and −, 0 to reset, arrows to read values.",
+    h("p", {class: "lead"}, "Drag to zoom, double click to reset; from the keyboard + and −, 0 to reset, arrows to read values. The strip splits each window by where its time went.",
       leftOut ? ` The ${channels.length} channels with the highest p99 are here, ${leftOut} more are not.` : ""),
     h("div", {class: "controls"}, picker, reset, where),
     legend([...PANELS.map((panel) => [panel.title, panel.color, panel.meaning, true]),

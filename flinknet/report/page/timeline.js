@@ -171,14 +171,18 @@ function timelineTip(channel, one) {
       ["backlog, max", number(one.backlogMax)],
       ["credit, mean", number(one.credit)],
       ["credit, min", number(one.creditMin)],
-      ...regimesAt(channel.regimes, one.from),
+      ...regimesWithin(channel.regimes, one.from, one.from + one.width),
     ],
   };
 }
 
-function regimesAt(regimes, ns) {
-  const index = regimes.from_ns.findLastIndex((start) => start <= ns);
-  if (index < 0) return [];
-  return REGIMES.map(([name, text]) => [text, regimes[name][index] / regimes.width_ns[index]])
+// The shares of the regimes between two instants, as if each window's were spread evenly over it.
+function regimesWithin(regimes, from, to) {
+  const spent = REGIMES.map(() => 0);
+  regimes.from_ns.forEach((start, index) => {
+    const wide = regimes.width_ns[index], both = Math.min(to, start + wide) - Math.max(from, start);
+    if (both > 0) REGIMES.forEach(([name], number) => { spent[number] += regimes[name][index] * both / wide; });
+  });
+  return REGIMES.map(([, text], number) => [text, spent[number] / (to - from)])
     .filter(([, share]) => share >= 0.005).map(([text, share]) => [text, percent(share, 0)]);
 }
