@@ -160,13 +160,11 @@ class Report:
     consumer_channels: tuple[ConsumerChannelReport, ...] = ()
     producer_channels: tuple[ProducerChannelReport, ...] = ()
     buffers: int = 0
-    buffer_bytes: int = 0
     events: int = 0
     reasons: tuple[int, ...] = ()
     credit_announced: int = 0
     credit_messages: int = 0
     late_ns_max: int = 0
-    writer_waited_ns: int = 0
     busy_share: float = 0.0
     stolen_share: float = 0.0
     trace_error: str | None = None
