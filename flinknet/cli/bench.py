@@ -128,10 +128,10 @@ def bench(executor: Executor | None, /, **values: Any) -> None:
                     write_json(path, document)
     finally:
         # What has been measured is told even if a later run failed.
-        if finished and values["json"] != "-":
+        if finished and values["json"] == "-":
+            click.echo(dump(document), nl=False)
+        elif finished:
             print_bench(console_for(sys.stdout), sweep.by_plan(plans, finished))
-    if values["json"] == "-":
-        click.echo(dump(document), nl=False)
     talk.print(f"seed {values['seed']}", style="dim")
     if out is not None:
         _tell_places(out, is_traced=values["trace"])

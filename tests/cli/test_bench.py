@@ -240,6 +240,16 @@ def test_a_failed_run_is_one_line_and_keeps_earlier_results(
     assert len(json.loads((tmp_path / "out/bench.json").read_text())["runs"]) == 1
 
 
+def test_json_on_stdout_keeps_earlier_results_of_a_failed_sweep(
+    flinknet: Flinknet, run: Any
+) -> None:
+    run.error, run.fail_at = KeyboardInterrupt(), 2
+    result = flinknet("bench", "--no-trace", "--buffer-timeout", "1ms,2ms", "--json", "-")
+    assert result.exit_code == 130
+    (kept,) = json.loads(result.stdout)["runs"]
+    assert kept["config"]["execution.buffer-timeout.interval"] == "1 ms"
+
+
 @pytest.mark.parametrize("command", ["bench", "compare-configs base buffer-timeout=1ms"])
 def test_runs_that_came_to_nothing_leave_no_empty_directory(
     flinknet: Flinknet, run: Any, tmp_path: Path, command: str
