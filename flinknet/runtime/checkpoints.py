@@ -60,9 +60,12 @@ class CheckpointLead:
             self._tell(command)
 
     def receive(self, message: object) -> None:
-        """Take what a TaskManager said, if it is about checkpoints."""
+        """Take what a TaskManager said, if it is about checkpoints; what one task declines is given
+        up by all.
+        """
         if isinstance(message, AcknowledgeCheckpoint | DeclineCheckpoint):
-            self._coordinator.receive(message, now_ns=monotonic_ns())
+            for command in self._coordinator.receive(message, now_ns=monotonic_ns()):
+                self._tell(command)
 
     def summary(self) -> CheckpointSummary:
         """What became of the checkpoints."""

@@ -202,8 +202,9 @@ class TaskManager:
             for source in self._sources:
                 source.trigger_checkpoint(self._barrier(message), now_ns=monotonic_ns())
         elif isinstance(message, AbortCheckpoint):
-            for source in self._sources:
-                source.abort_checkpoint(message.checkpoint_id)
+            writing: list[SourceTask | RelayTask] = [*self._sources, *self._relays]
+            for task in writing:
+                task.abort_checkpoint(message.checkpoint_id)
         else:
             self._inbox.append(message)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flinknet.results import CheckpointSummary
+from flinknet.tasks import RelayTask, SourceTask
 from flinknet.tasks.checkpoint_coordinator import (
     AbortCheckpoint,
     Answer,
@@ -51,7 +52,8 @@ class SimulatedCheckpoints:
     def receive(self, answer: Answer) -> None:
         """A task's answer reaches the coordinator; it may begin what it had put off."""
         was_pending = self._coordinator.pending_id is not None
-        self._coordinator.receive(answer, now_ns=self._cluster.now_ns)
+        for command in self._coordinator.receive(answer, now_ns=self._cluster.now_ns):
+            self._tell(command)
         if was_pending and self._coordinator.pending_id is None:
             self._plan()
 
@@ -61,16 +63,18 @@ class SimulatedCheckpoints:
 
     def _tell(self, command: Command) -> None:
         cluster = self._cluster
-        for source in cluster.sources:
-            if isinstance(command, AbortCheckpoint):
-                source.abort_checkpoint(command.checkpoint_id)
-            else:
-                barrier = barrier_of(
-                    self._network,
-                    cluster.deployment.edges[0].partitioner,
-                    command.checkpoint_id,
-                    command.timestamp_ms,
-                )
+        if isinstance(command, AbortCheckpoint):
+            tasks: list[SourceTask | RelayTask] = [*cluster.sources, *cluster.relays]
+            for task in tasks:
+                task.abort_checkpoint(command.checkpoint_id)
+        else:
+            barrier = barrier_of(
+                self._network,
+                cluster.deployment.edges[0].partitioner,
+                command.checkpoint_id,
+                command.timestamp_ms,
+            )
+            for source in cluster.sources:
                 source.trigger_checkpoint(barrier, now_ns=cluster.now_ns)
         for task_manager in cluster.task_managers:
             task_manager.wake(cluster.now_ns)

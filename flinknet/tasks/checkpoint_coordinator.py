@@ -29,7 +29,9 @@ class TriggerCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class AbortCheckpoint:
-    """To every task: the checkpoint took too long; who has not begun it never will."""
+    """To every task: the checkpoint was given up, for it took too long or a task has declined it;
+    who has not begun it never will (Flink: notifyCheckpointAborted).
+    """
 
     checkpoint_id: int
 
@@ -143,8 +145,7 @@ class CheckpointCoordinator:
         commands: list[Command] = []
         pending = self._pending
         if pending is not None and now_ns >= pending.began_ns + self._timeout_ns:
-            commands.append(AbortCheckpoint(pending.checkpoint_id))
-            self._abort(pending)
+            commands.append(self._abort(pending))
         if self._pending is None and self._next_ns is not None and now_ns >= self._next_ns:
             missed = (now_ns - self._next_ns) // self._interval_ns
             self._next_ns += (missed + 1) * self._interval_ns
@@ -159,19 +160,22 @@ class CheckpointCoordinator:
         """Begin no more checkpoints; the pending one may still complete."""
         self._next_ns = None
 
-    def receive(self, answer: Answer, *, now_ns: int) -> None:
-        """Take a task's answer; one about a checkpoint that is over changes nothing."""
+    def receive(self, answer: Answer, *, now_ns: int) -> list[Command]:
+        """Take a task's answer; one about a checkpoint that is over changes nothing.
+
+        Returns: what to tell every task now.
+        """
         pending = self._pending
         if pending is None or answer.checkpoint_id != pending.checkpoint_id:
-            return
+            return []
         if isinstance(answer, DeclineCheckpoint):
-            self._abort(pending)
-            return
+            return [self._abort(pending)]
         pending.acknowledged[answer.task] = answer
         if self._tasks <= pending.acknowledged.keys():
             self._pending = None
             if self._is_measured(pending.began_ns):
                 self._count(pending, now_ns)
+        return []
 
     def summary(self) -> CheckpointSummary:
         """What became of the checkpoints so far."""
@@ -194,9 +198,10 @@ class CheckpointCoordinator:
         to_ns = self._measured_to_ns
         return self._measured_from_ns <= at_ns and (to_ns is None or at_ns < to_ns)
 
-    def _abort(self, pending: _Pending) -> None:
+    def _abort(self, pending: _Pending) -> AbortCheckpoint:
         self._pending = None
         self._aborted += self._is_measured(pending.began_ns)
+        return AbortCheckpoint(pending.checkpoint_id)
 
     def _count(self, pending: _Pending, now_ns: int) -> None:
         answers = list(pending.acknowledged.values())

@@ -110,6 +110,8 @@ class OutputCheckpoints:
         self._epoch_ns = epoch_ns
         self._waiting: list[CheckpointBarrier | CancelCheckpointMarker] = []
         self._watched: CheckpointBarrier | None = None
+        self._written_id = -1
+        self._aborted: set[int] = set()
         self._written_ns = 0
         self._overtaken_bytes = 0
 
@@ -118,14 +120,14 @@ class OutputCheckpoints:
         self._waiting.append(event)
         self.advance(now_ns=now_ns)
 
-    def cancel(self, checkpoint_id: int) -> None:
-        """The checkpoint was aborted: a barrier that still waits becomes a cancellation."""
-        self._waiting = [
-            CancelCheckpointMarker(checkpoint_id)
-            if isinstance(each, CheckpointBarrier) and each.checkpoint_id == checkpoint_id
-            else each
-            for each in self._waiting
-        ]
+    def abort(self, checkpoint_id: int) -> None:
+        """The checkpoint was given up: a barrier that has not been written becomes a cancellation,
+        and one that was written times out no more.
+        """
+        if checkpoint_id > self._written_id:
+            self._aborted.add(checkpoint_id)
+        if self._watched is not None and self._watched.checkpoint_id == checkpoint_id:
+            self._watched = None
 
     def advance(self, *, now_ns: int) -> None:
         """Write what waits if no record is cut by it; let a barrier time out that is late."""
@@ -148,6 +150,12 @@ class OutputCheckpoints:
     def _write(self, event: CheckpointBarrier | CancelCheckpointMarker, now_ns: int) -> None:
         if isinstance(event, CancelCheckpointMarker):
             self._partition.broadcast_event(event)
+            return
+        self._written_id = event.checkpoint_id
+        is_aborted = event.checkpoint_id in self._aborted
+        self._aborted = {each for each in self._aborted if each > event.checkpoint_id}
+        if is_aborted:
+            self._partition.broadcast_event(CancelCheckpointMarker(event.checkpoint_id))
             return
         if self._watched is not None:
             self._acknowledge(self._watched)  # a later checkpoint takes its place

@@ -123,6 +123,12 @@ class RelayTask(ReadingTask):
         """What it knows of checkpoints, and how much it has read."""
         return self._checkpoints
 
+    def abort_checkpoint(self, checkpoint_id: int) -> None:
+        """A checkpoint was given up before its barrier came, or after (Flink:
+        notifyCheckpointAborted).
+        """
+        self._checkpoints.outputs.abort(checkpoint_id)
+
     def rest(self, *, now_ns: int) -> None:
         """The driver has nothing to step it for at once: what it waits for is counted from now
         on. To be called while `times.is_busy`.

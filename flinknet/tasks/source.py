@@ -198,8 +198,10 @@ class SourceTask:
             self._checkpoints.write(barrier, now_ns=now_ns)
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
-        """A checkpoint was aborted; its barrier may still wait (Flink: notifyCheckpointAborted)."""
-        self._checkpoints.cancel(checkpoint_id)
+        """A checkpoint was given up; its barrier may wait still (Flink:
+        notifyCheckpointAborted).
+        """
+        self._checkpoints.abort(checkpoint_id)
 
     def rest(self, *, now_ns: int) -> None:
         """The driver has nothing to step it for at once: what it waits for is counted from now

@@ -9,13 +9,15 @@ from functools import cache
 import pytest
 
 from flinknet.config import Scenario, SlowConsumer
+from flinknet.core.probe import TracePoint
 from flinknet.results import CheckpointSummary
 from flinknet.simulator.checkers import ProtocolChecker, check_records, run_checked
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.source_plan import plan_sources
+from flinknet.tasks.checkpoint_coordinator import DeclineCheckpoint
 from flinknet.tasks.checkpoints import AT_LEAST_ONCE
 from flinknet.tasks.deployment import DeployedEdge, DeployedVertex, wire
-from tests.simulation import MS, US, disturbed_scenario, finished, scenario
+from tests.simulation import MS, US, Rows, disturbed_scenario, finished, scenario
 
 MODES = {
     "aligned": {},
@@ -163,6 +165,30 @@ def test_a_relay_that_cannot_write_reads_barriers_all_the_same(mode: str) -> Non
     assert summary.unaligned == summary.completed >= 5
     assert summary.travel_ns.max is not None
     assert summary.travel_ns.max < 5 * MS  # a buffer takes a consumer 31 ms
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_checkpoint_that_one_task_declines_is_begun_by_no_other(mode: str) -> None:
+    """The relays are told before its barriers come to them; what they forward cancels it."""
+    chain = scenario(records=3000, rate_per_s=30_000.0, producers=2, consumers=2, relays=1)
+    chain = with_checkpoints(replace(chain, task_managers=3), mode)
+    rows = Rows()
+    checker = ProtocolChecker(chain.seed, rows)
+    cluster = Cluster.of_scenario(chain, probes=(checker,) * 3)
+    assert cluster.checkpoints is not None
+    cluster.run_until(START_NS + 10 * MS)  # the first barriers are written
+    cluster.checkpoints.receive(DeclineCheckpoint("sink 1", 1, "has no room for it"))
+    run_checked(cluster, checker)
+    edges = [each.edge for each in cluster.deployment.channels]
+    read = {
+        (edges[row.channel], row.value)
+        for row in rows.rows
+        if row.point == TracePoint.CONSUMED and row.value > 0
+    }
+    assert {(0, 1), (0, 2), (1, 2)} <= read
+    assert (1, 1) not in read
+    assert not any(each.is_blocked for part in cluster.partitions for each in part.subpartitions)
+    assert cluster.checkpoints.summary().aborted == 1
 
 
 @pytest.mark.parametrize("partitioner", ["forward", "broadcast"])

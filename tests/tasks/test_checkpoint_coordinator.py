@@ -70,11 +70,13 @@ def test_a_checkpoint_that_takes_too_long_is_aborted() -> None:
     assert (summary.triggered, summary.completed, summary.aborted) == (2, 1, 1)
 
 
-def test_one_task_that_declines_is_enough() -> None:
+def test_one_task_that_declines_is_enough_and_all_are_told_once() -> None:
     each = coordinator()
     each.advance(now_ns=1100 * MS)
-    each.receive(DeclineCheckpoint("sink 0", 1, "subsumed"), now_ns=1101 * MS)
-    each.receive(DeclineCheckpoint("sink 0", 1, "subsumed"), now_ns=1101 * MS)
+    decline = DeclineCheckpoint("sink 0", 1, "subsumed")
+    assert each.receive(AcknowledgeCheckpoint("source 0", 1), now_ns=1101 * MS) == []
+    assert each.receive(decline, now_ns=1101 * MS) == [AbortCheckpoint(1)]
+    assert each.receive(decline, now_ns=1101 * MS) == []
     assert each.pending_id is None
     assert each.summary().aborted == 1
 

@@ -390,13 +390,27 @@ def test_a_barrier_that_waits_when_its_checkpoint_is_aborted_becomes_a_cancellat
     pair = CheckpointedPair(ALIGNED)
     fill(pair)
     pair.trigger()
-    pair.outputs.cancel(1)
+    pair.outputs.abort(1)
     pair.settle()
     assert pair.declined() == {1}
     assert pair.acknowledged("sink") == {}
     pair.trigger()
     pair.settle()
     assert pair.acknowledged("sink").keys() == {2}
+
+
+def test_a_barrier_of_an_aborted_checkpoint_times_out_no_more() -> None:
+    pair = CheckpointedPair(TIMEOUTABLE)
+    for _ in range(4):
+        pair.emit(0, 30)
+    pair.trigger()
+    pair.outputs.abort(1)
+    pair.now_ns += 2 * TIMEOUT_MS * MS
+    assert pair.outputs.next_deadline_ns() is None
+    pair.outputs.advance(now_ns=pair.now_ns)
+    assert not pair.outputs.is_pending
+    assert not pair.partition.subpartitions[0].has_priority_events
+    assert pair.acknowledged("source") == {}
 
 
 def test_who_has_ended_acknowledges_without_a_barrier() -> None:
@@ -487,6 +501,20 @@ def test_a_checkpoint_that_an_input_gives_up_is_cancelled_downstream() -> None:
     pair.forwarding.handle(EndOfPartitionEvent(), 10, second, 1, now_ns=0)
     assert [event for event, _ in pair.forwarded()] == [CancelCheckpointMarker(4)]
     assert pair.declined() == {4}
+
+
+def test_what_was_aborted_before_its_barrier_came_is_cancelled_downstream() -> None:
+    pair = Forwarding(ALIGNED, "rebalance")
+    pair.forwarding.outputs.abort(4)
+    for checkpoint_id in (4, 5):
+        barrier = barrier_of(ALIGNED, "rebalance", checkpoint_id, 0)
+        pair.forwarding.trigger_checkpoint(barrier, now_ns=0)
+    pair.forwarding.outputs.abort(5)  # its barrier has been written
+    cancellation, forwarded = (event for event, _ in pair.forwarded())
+    assert cancellation == CancelCheckpointMarker(4)
+    assert isinstance(forwarded, CheckpointBarrier)
+    assert forwarded.checkpoint_id == 5
+    assert pair.acknowledged("relay output").keys() == {5}
 
 
 @pytest.mark.parametrize("network", MODES, ids=NAMES)

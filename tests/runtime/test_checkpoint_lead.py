@@ -1,0 +1,30 @@
+"""CheckpointLead: what the launcher hears of checkpoints, and what it tells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flinknet.runtime.checkpoints import create_lead
+from flinknet.runtime.messages import Start
+from flinknet.tasks.checkpoint_coordinator import (
+    AbortCheckpoint,
+    DeclineCheckpoint,
+    TriggerCheckpoint,
+)
+from flinknet.tasks.deployment import deploy
+from tests.simulation import MS, scenario
+
+
+def test_a_checkpoint_that_a_task_declines_is_given_up_by_all() -> None:
+    each = scenario()
+    each = replace(each, network=replace(each.network, checkpoint_interval_ns=MS))
+    told: list[object] = []
+    lead = create_lead(deploy(each), Start(0, 0, None, None), told.append)
+    assert lead is not None
+    lead.advance()  # the first beat was due long ago
+    lead.receive("what is not about checkpoints")
+    lead.receive(DeclineCheckpoint("sink 0", 1, "its input has ended"))
+    first, second = told
+    assert isinstance(first, TriggerCheckpoint)
+    assert second == AbortCheckpoint(1)
+    assert lead.summary().aborted == 1
