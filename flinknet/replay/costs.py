@@ -9,14 +9,16 @@ records; `CostFit.notes` says so.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from flinknet.trace import RunManifest
 from flinknet.workload.recorded import CostModel
 
 from .delays import NO_DELAYS, Delays
+from .saturation import Saturation
 from .units import EventColumns, IntArray, same_message
 
 ASSUMED_SEND_NS_PER_MESSAGE = 12_000.0
@@ -31,6 +33,9 @@ _SIZES_DIFFER = 2.0
 apart."""
 
 _MIN_SAMPLES = 20
+
+SHARE_WORTH_TELLING = 0.02
+"""Share of the time in outages from which on it is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,42 @@ def fit_costs(
         consume_ns_per_record=consume_ns,
     )
     return CostFit(costs, tuple(notes))
+
+
+def saturated_costs(
+    fit: CostFit, consumed: EventColumns, saturation: Saturation, manifest: RunManifest
+) -> CostFit:
+    """The costs of a run at the highest rate: ways that met nothing, and consumers that take as
+    long for a buffer as their processes were busy, outages apart.
+    """
+    costs, records = fit.costs, _mean(np.maximum(consumed["records"], 0), 1.0)
+    process_of = {each.consumer: each.consumer_process for each in manifest.channels}
+    busy_ns = saturation.busy_ns_per_buffer
+    consume_ns, receive_ns = list(costs.consume_ns_per_record), []
+    for consumer, per_record_ns in enumerate(costs.consume_ns_per_record):
+        total_ns = busy_ns.get(process_of.get(consumer, ""))
+        if total_ns is None:
+            continue
+        before_ns = costs.receive_ns_per_message + per_record_ns * records
+        consume_ns[consumer] = per_record_ns * total_ns / before_ns
+        receive_ns.append(costs.receive_ns_per_message * total_ns / before_ns)
+    share = saturation.outage_share
+    note = (
+        f"the machine kept the TaskManagers from their work for {share:.0%} of the time; the same"
+        " outages are assumed at every setting"
+    )
+    return replace(
+        fit,
+        costs=replace(
+            costs,
+            transit_ns=max(saturation.transit_ns, 0.0),
+            consume_ns_per_record=tuple(consume_ns),
+            receive_ns_per_message=float(np.mean(receive_ns))
+            if receive_ns
+            else costs.receive_ns_per_message,
+        ),
+        notes=(*fit.notes, note) if share >= SHARE_WORTH_TELLING else fit.notes,
+    )
 
 
 def split_cost(

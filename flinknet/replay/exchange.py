@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from flinknet.config import BLOCKING, BUFFER_TIMEOUT_NEVER_NS, CREDIT, RATE_MAX, NetworkConfig
-from flinknet.core.probe import TracePoint
+from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.options import canonical, network_config
 from flinknet.trace import RunManifest, TraceReader, open_run
-from flinknet.workload.recorded import Ramps, RecordedChannel, RecordedExchange, Setting
+from flinknet.workload.recorded import Outages, Ramps, RecordedChannel, RecordedExchange, Setting
 
-from .costs import CostFit, DataRows, fit_costs
+from .costs import CostFit, DataRows, fit_costs, saturated_costs
 from .delays import fit_delays
+from .saturation import SaturatedRows, Saturation, fit_saturation
 from .units import EventColumns, is_data
 
 COST_ROWS_PER_FILE = 200_000
@@ -26,6 +27,8 @@ COST_ROWS_PER_FILE = 200_000
 LATEST_ARRIVAL_NS = 10_000_000_000
 """How long after its intended instant a record is looked for among the buffers sent, beside the
 buffer timeout."""
+
+OUTAGES_FOR_WINDOWS = 5
 
 QUEUES_START_EMPTY = (
     "writers had to wait for buffers: the simulation starts with empty queues, the measured part"
@@ -44,6 +47,7 @@ _COLUMNS = (
     "records",
     "first_record_ns",
     "last_record_ns",
+    "value",
 )
 _WAIT_COLUMNS = ("at_ns", "channel", "point")
 
@@ -91,7 +95,9 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
     arrivals: dict[int, list[Ramps]] = {}
     sizes: dict[int, list[int]] = {}
     cost_rows: dict[int, list[EventColumns]] = {point: [] for point in (0, 1, 2)}
+    credit_rows: dict[int, list[EventColumns]] = {point: [] for point in (0, 1)}
     waits: list[EventColumns] = []
+    fitted_to_ns = to_ns
     for file in run.files:
         seen = 0
         with TraceReader(file) as reader:
@@ -105,7 +111,14 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
                     for point, parts in cost_rows.items():
                         keep = is_data(block, point)
                         parts.append({name: values[keep] for name, values in block.items()})
+                    for point, parts in credit_rows.items():
+                        is_credit = (block["kind"] == MessageKind.ADD_CREDIT) & (
+                            block["point"] == point
+                        )
+                        parts.append({name: values[is_credit] for name, values in block.items()})
                     seen += len(block["at_ns"])
+                    if seen >= COST_ROWS_PER_FILE:
+                        fitted_to_ns = min(fitted_to_ns, int(block["at_ns"].max()))
     rows = {point: _joined(parts) for point, parts in cost_rows.items()}
     infos = {each.index: each for each in manifest.channels}
     remote = [each.index for each in manifest.channels if not each.is_local]
@@ -121,10 +134,13 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
     }
     records = sum(each.total_records for each in ramps.values())
     consumer_of = {index: each.consumer for index, each in infos.items()}
-    busy_ns_per_record = None
+    busy_ns_per_record, saturation = None, None
     if is_max_rate(manifest) and records:
         busy_ns = (to_ns - from_ns) * producers - _waited_ns(waits, from_ns, to_ns)
         busy_ns_per_record = max(busy_ns, 0) / records
+        saturation = _saturation(rows, credit_rows, waits, manifest, from_ns, fitted_to_ns)
+        if saturation.busy_ns_per_record:
+            busy_ns_per_record = float(np.mean([*saturation.busy_ns_per_record.values()]))
     fit = fit_costs(
         DataRows(rows[TracePoint.SENT], rows[TracePoint.RECEIVED], rows[TracePoint.CONSUMED]),
         consumer_of,
@@ -136,6 +152,8 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
             fit = replace(fit, notes=(*fit.notes, QUEUES_START_EMPTY))
         else:
             fit = _with_delays(fit, rows, network, consumer_of)
+    if saturation is not None:
+        fit = saturated_costs(fit, rows[TracePoint.CONSUMED], saturation, manifest)
     exchange = RecordedExchange(
         producers=producers,
         consumers=consumers,
@@ -160,8 +178,59 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
         costs=fit.costs,
         flow_control=manifest.scenario.get("flow_control", CREDIT),
         task_managers=_places(manifest),
+        outages=_outages(saturation, manifest, fitted_to_ns - from_ns, to_ns - from_ns),
     )
     return exchange, fit
+
+
+def _saturation(
+    rows: Mapping[int, EventColumns],
+    credit_rows: Mapping[int, list[EventColumns]],
+    waits: list[EventColumns],
+    manifest: RunManifest,
+    from_ns: int,
+    to_ns: int,
+) -> Saturation:
+    def cut(columns: EventColumns) -> EventColumns:
+        keep = (columns["at_ns"] >= from_ns) & (columns["at_ns"] < to_ns)
+        return {name: values[keep].astype(np.int64) for name, values in columns.items()}
+
+    return fit_saturation(
+        SaturatedRows(
+            cut(rows[TracePoint.SENT]),
+            cut(rows[TracePoint.RECEIVED]),
+            cut(rows[TracePoint.CONSUMED]),
+            cut(_joined(credit_rows[TracePoint.SENT])),
+            cut(_joined(credit_rows[TracePoint.RECEIVED])),
+            cut(_joined(waits, _WAIT_COLUMNS)),
+        ),
+        manifest,
+        from_ns,
+        to_ns,
+    )
+
+
+def _outages(
+    saturation: Saturation | None, manifest: RunManifest, fitted_ns: int, window_ns: int
+) -> tuple[tuple[Outages, ...], tuple[Outages, ...]]:
+    """Of the process of each producer and each consumer; over and over if they were looked for in a
+    part of the window only, and for longer than it, for a slower setting needs longer.
+    """
+    if saturation is None:
+        return (), ()
+    times = 1 + OUTAGES_FOR_WINDOWS * window_ns // max(fitted_ns, 1)
+    found = {}
+    for process, each in saturation.outages.items():
+        shifts_ns = np.repeat(np.arange(times) * fitted_ns, len(each.starts_ns))
+        found[process] = Outages(
+            np.tile(each.starts_ns, times) + shifts_ns, np.tile(each.lengths_ns, times)
+        )
+    producers = {each.producer: each.producer_process for each in manifest.channels}
+    consumers = {each.consumer: each.consumer_process for each in manifest.channels}
+    return (
+        tuple(found[producers[each]] for each in sorted(producers)),
+        tuple(found[consumers[each]] for each in sorted(consumers)),
+    )
 
 
 def _places(manifest: RunManifest) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError, SimulationError
-from flinknet.workload.recorded import CostModel, RecordedExchange, Setting, SimulatedOutcome
+from flinknet.workload.recorded import RecordedExchange, Setting, SimulatedOutcome
 
 from .costs import CostFit
 from .exchange import load_exchange
@@ -29,7 +29,7 @@ DEFAULT_MAX_RECORDS = 500_000
 timeout 0 each may be a message of its own, and what the kernel does not cover costs 50 µs a
 message."""
 
-DEFAULT_MAX_RECORDS_AT_MAX_RATE = 1_000_000
+DEFAULT_MAX_RECORDS_AT_MAX_RATE = 3_000_000
 """The same at the highest rate, where buffers are full at any timeout."""
 
 _UNIT_SCHEMA = pa.schema(
@@ -131,12 +131,6 @@ def _simulate_unit(unit: dict[str, Any], simulate: Simulate | None) -> Iterator[
     notes, error = list(fit.notes), None
     if exchange.records == 0:
         error = "the trace holds no record instants to drive a simulation with"
-    elif exchange.is_max_rate:
-        try:
-            exchange, note = in_step(exchange, simulate)
-            notes.append(note)
-        except SimulationError as failure:
-            error = str(failure)
     for candidate, text in zip(unit["candidates"], unit["settings"], strict=True):
         plain = json.loads(text)
         setting = Setting(**plain | {"network": NetworkConfig(**plain["network"])})
@@ -168,35 +162,6 @@ def _simulate_setting(
         "backlog_buffers_max": outcome.backlog_buffers.max,
         **asdict(fit.delays.over(outcome.latency)),
     }
-
-
-def in_step(exchange: RecordedExchange, simulate: Simulate) -> tuple[RecordedExchange, str]:
-    """Stretch all costs of an exchange at the highest rate alike until the recorded throughput is
-    met.
-
-    Medians are those of a machine that has time. One that is busy with itself and others takes
-    longer over everything, and at the highest rate time is nothing but the sum of these costs: so
-    one simulation of the recorded setting tells by how much.
-
-    Returns: the exchange with its costs stretched, and a sentence that says so.
-    """
-    outcome = simulate(exchange, exchange.network)
-    recorded_per_s = exchange.records * 1e9 / exchange.duration_ns
-    factor = (outcome.throughput_records_per_s or recorded_per_s) / recorded_per_s
-    costs = exchange.costs
-    stretched = CostModel(
-        send_ns_per_message=costs.send_ns_per_message * factor,
-        send_ns_per_byte=costs.send_ns_per_byte * factor,
-        transit_ns=costs.transit_ns * factor,
-        receive_ns_per_message=costs.receive_ns_per_message * factor,
-        emit_ns_per_record=costs.emit_ns_per_record * factor,
-        consume_ns_per_record=tuple(each * factor for each in costs.consume_ns_per_record),
-    )
-    note = (
-        f"highest rate: all costs times {factor:.2f}, to meet the recorded throughput; a small"
-        " error of it says nothing about the model"
-    )
-    return replace(exchange, costs=stretched), note
 
 
 def _own_simulation() -> Simulate:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -30,7 +30,7 @@ from flinknet.tasks.deployment import DeployedChannel, Deployment, deploy
 from flinknet.tasks.flow_control import create_consumer_connection, create_producer_connection
 from flinknet.tasks.memory import most_buffers, segments_of
 from flinknet.tasks.scheduling import SchedulingType, StartCondition, scheduling_of
-from flinknet.workload.recorded import CostModel
+from flinknet.workload.recorded import CostModel, Outages
 
 from .checkpoints import SimulatedCheckpoints
 from .disturbances import schedule_faults
@@ -55,6 +55,8 @@ TYPICAL_COSTS = CostModel(
 START_NS = 1_000_000_000
 """When the tasks of a scenario start; the channels were opened before."""
 
+NO_OUTAGES: Mapping[int, Outages] = {}
+
 OPENING_NS = 100_000_000
 """How long before the start the channels are requested."""
 
@@ -71,6 +73,7 @@ class Cluster:
         probes: one for each TaskManager; none to record nothing.
         link: bandwidth and capacity of the links; their latency follows from `costs`.
         start_condition: which inputs a vertex waits for, where it does not start at once.
+        outages: of TaskManagers, counted from `start_ns`.
         flush_overhead_ns: what the flusher's period is longer than the buffer timeout (0.1 ms in
             Flink).
     """
@@ -87,6 +90,7 @@ class Cluster:
         faults: FaultPlan = NO_FAULTS,
         flush_overhead_ns: int = 0,
         start_condition: StartCondition = StartCondition.ALL,
+        outages: Mapping[int, Outages] = NO_OUTAGES,
     ) -> None:
         self.deployment = deployment
         self.seed = deployment.scenario.seed
@@ -111,6 +115,8 @@ class Cluster:
             )
             for index in range(count)
         )
+        for index, each in outages.items():
+            self.task_managers[index].set_outages(each, start_ns=start_ns)
         self._managers = tuple(ResultPartitionManager() for _ in self.task_managers)
         self.partitions: list[BufferWritingResultPartition] = []
         self.partition_of: dict[tuple[int, int], BufferWritingResultPartition] = {}

@@ -71,6 +71,7 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, deployment: D
     latency_ns = _latency_ns(exchange)
     return (
         not exchange.is_max_rate
+        and not exchange.outages[0]
         and exchange.flow_control == CREDIT
         and network.exclusive_buffers > 0
         and buffers.exclusive_per_channel == network.exclusive_buffers

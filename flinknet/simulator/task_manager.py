@@ -13,6 +13,7 @@ from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.producer import OutputFlusher, RecordWriter
 from flinknet.tasks import RelayTask, SinkTask, SourceTask
 from flinknet.tasks.source import STEPS_PER_TURN, SourceState
+from flinknet.workload.recorded import Outages
 
 from .link import LinkEnd
 from .scheduler import Scheduler
@@ -209,6 +210,7 @@ class SimulatedTaskManager:
         self._wake_ns = NEVER_NS
         self._free_since_ns = scheduler.now_ns
         self._idle_ns = 0
+        self._outages: list[tuple[int, int]] = []
 
     def wake(self, at_ns: int) -> None:
         """Take a turn at an instant, or when the turn that goes on then is over."""
@@ -217,12 +219,22 @@ class SimulatedTaskManager:
             self._wake_ns = at_ns
             self._scheduler.at(at_ns, self._turn)
 
+    def set_outages(self, outages: Outages, *, start_ns: int) -> None:
+        """Let the machine keep this process from its work now and then: a turn that would begin
+        within an outage begins at its end.
+        """
+        pairs = zip(outages.starts_ns.tolist(), outages.lengths_ns.tolist(), strict=True)
+        first_last = [(start_ns + at_ns, start_ns + at_ns + length) for at_ns, length in pairs]
+        self._outages = first_last[::-1]
+
     def _turn(self) -> None:
         now_ns = self._scheduler.now_ns
         if now_ns != self._wake_ns:
             return  # an earlier turn has taken this one's place
         self._wake_ns = NEVER_NS
         self._idle_ns += now_ns - self._free_since_ns
+        while self._outages and self._outages[-1][0] <= now_ns:
+            now_ns = max(now_ns, self._outages.pop()[1])
         for end in self.ends:
             arrival_ns = end.next_arrival_ns
             if arrival_ns is not None and arrival_ns <= now_ns:

@@ -10,6 +10,7 @@ timeout they leave at the end of the window.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,7 +25,7 @@ from flinknet.results import BacklogSummary
 from flinknet.tasks.deployment import DeployedChannel, DeployedEdge, DeployedVertex, Deployment
 from flinknet.tasks.memory import check_memory, most_buffers
 from flinknet.workload.payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
-from flinknet.workload.recorded import RecordedChannel, RecordedExchange, SimulatedOutcome
+from flinknet.workload.recorded import Outages, RecordedChannel, RecordedExchange, SimulatedOutcome
 
 from .cluster import Cluster
 from .fast_path import FastOutcome, is_covered, run_fast
@@ -121,6 +122,7 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
         exchange.costs,
         start_ns=start_ns,
         probes=(probe,) * deployment.task_managers,
+        outages=outages_of(exchange, deployment),
     )
     cluster.run_until_idle()
     if cluster.error is not None:
@@ -222,11 +224,36 @@ def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
             )
             for channel in channels
         ),
+        outages=_of_those(exchange.outages, producers, consumers),
         costs=replace(
             costs,
             consume_ns_per_record=tuple(costs.consume_ns_per_record[each] for each in consumers),
         ),
     )
+
+
+def _of_those(
+    outages: tuple[tuple[Outages, ...], tuple[Outages, ...]],
+    producers: Sequence[int],
+    consumers: Sequence[int],
+) -> tuple[tuple[Outages, ...], tuple[Outages, ...]]:
+    of_producers, of_consumers = outages
+    if not of_producers:
+        return outages
+    return (
+        tuple(of_producers[each] for each in producers),
+        tuple(of_consumers[each] for each in consumers),
+    )
+
+
+def outages_of(exchange: RecordedExchange, deployment: Deployment) -> dict[int, Outages]:
+    """The outages of each TaskManager: those of the process of its first task."""
+    found: dict[int, Outages] = {}
+    places = (deployment.producer_task_managers, deployment.consumer_task_managers)
+    for of_tasks, task_managers in zip(exchange.outages, places, strict=True):
+        for each, task_manager in zip(of_tasks, task_managers, strict=False):
+            found.setdefault(task_manager, each)
+    return found
 
 
 def deployment_of(exchange: RecordedExchange, network: NetworkConfig) -> Deployment:

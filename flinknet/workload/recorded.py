@@ -155,6 +155,16 @@ class RecordedChannel:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Outages:
+    """When a process had work and was kept from it by its machine, ascending; instants count from
+    the start of the window.
+    """
+
+    starts_ns: IntArray
+    lengths_ns: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class RecordedExchange:
     """One recorded exchange: p producers, q consumers, the records that came, and the costs seen.
 
@@ -173,6 +183,7 @@ class RecordedExchange:
         flow_control: of the recorded run.
         task_managers: where each producer and each consumer ran; empty to put those together whose
             channels share a connection. Channels within one TaskManager are local.
+        outages: of the process of each producer and each consumer; empty for none.
     """
 
     producers: int
@@ -186,6 +197,7 @@ class RecordedExchange:
     costs: CostModel
     flow_control: str = CREDIT
     task_managers: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    outages: tuple[tuple[Outages, ...], tuple[Outages, ...]] = ((), ())
 
     def under(self, setting: Setting) -> RecordedExchange:
         """The exchange with the world around it as a setting has it; its network is the

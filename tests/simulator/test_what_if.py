@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig
+from flinknet.histogram import bucket_index
 from flinknet.simulator.what_if import deployment_of, simulate
-from flinknet.workload.recorded import CostModel, Ramps, RecordedChannel, RecordedExchange
+from flinknet.workload.recorded import CostModel, Outages, Ramps, RecordedChannel, RecordedExchange
 from tests.simulation import MS, NEVER, US, S
 
 FROM_NS = 5 * S
@@ -165,3 +166,15 @@ def test_what_was_local_is_predicted_without_the_way_through_the_network() -> No
     assert (far.records, near.records) == (10_000, 10_000)
     assert (far.latency.percentile(0.5) or 0) > 50 * US
     assert (near.latency.percentile(0.5) or 0) < 40 * US
+
+
+def test_an_outage_of_a_process_holds_up_what_came_in_it() -> None:
+    exchange = exchange_of({(0, 0): 10_000})
+    none = Outages(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    once = Outages(np.array([1 * S]), np.array([300 * MS]))
+    hampered = replace(exchange, outages=((none,) * 3, (once,) * 3))
+    free, held = (simulate(each, with_timeout(MS)).latency for each in (exchange, hampered))
+    assert held.percentile(0.5) == pytest.approx(free.percentile(0.5), rel=0.05)
+    assert held.max == pytest.approx(300 * MS, rel=0.05)
+    late = held.counts[int(bucket_index(np.array([2 * MS]))[0]) :].sum()
+    assert late == pytest.approx(0.3 * 5000, rel=0.05)

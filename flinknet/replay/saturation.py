@@ -1,0 +1,160 @@
+"""What a run at the highest rate tells of its processes: what buffers and records cost them, what
+the ways take, and when the machine kept them from working.
+
+A consumer has work from when a buffer could have arrived until it is done with it; a producer while
+its writer does not wait, and from when credit could have arrived until it has. The sums are exact:
+busy time and outages together are the time in which there was work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from flinknet.core.probe import TracePoint
+from flinknet.trace import RunManifest
+from flinknet.workload.recorded import Outages
+
+from .intervals import Intervals, from_switches
+from .outages import activity_of, joined, uncontended_ns, union
+from .units import EventColumns, IntArray, same_message
+
+_SHIFTS_MAX = 8
+"""Credit messages that may be under way when the window begins."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SaturatedRows:
+    """Rows of one run within a window; columns as in the trace."""
+
+    sent: EventColumns
+    received: EventColumns
+    consumed: EventColumns
+    credit_sent: EventColumns
+    credit_received: EventColumns
+    waits: EventColumns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Saturation:
+    """What was found; processes by name.
+
+    Attributes:
+        transit_ns: from SENT to RECEIVED of a buffer that met nothing on its way.
+        busy_ns_per_buffer: of the processes that consume.
+        busy_ns_per_record: of the processes that produce, with all that belongs to a record.
+        outages: of every process; instants count from the start of the window.
+        outage_share: of the window, the mean over processes.
+    """
+
+    transit_ns: float
+    busy_ns_per_buffer: Mapping[str, float]
+    busy_ns_per_record: Mapping[str, float]
+    outages: Mapping[str, Outages]
+    outage_share: float
+
+
+def fit_saturation(
+    rows: SaturatedRows, manifest: RunManifest, from_ns: int, to_ns: int
+) -> Saturation:
+    """Fit a window [from_ns, to_ns) in which all rows are known."""
+    produces = {each.index: each.producer_process for each in manifest.channels}
+    consumes = {each.index: each.consumer_process for each in manifest.channels}
+    there, here = same_message(rows.sent, rows.received)
+    ways_ns = rows.received["at_ns"][here] - rows.sent["at_ns"][there]
+    transit_ns = uncontended_ns(ways_ns, 0.0)
+    per_buffer: dict[str, float] = {}
+    per_record: dict[str, float] = {}
+    outages: dict[str, Outages] = {}
+    shares = []
+    for process in dict.fromkeys([*produces.values(), *consumes.values()]):
+        own_in = [channel for channel, name in consumes.items() if name == process]
+        own_out = [channel for channel, name in produces.items() if name == process]
+        taken, written = _of(rows.consumed, own_in), _of(rows.sent, own_out)
+        work = joined(
+            [
+                _consuming(_of(rows.sent, own_in), taken, int(transit_ns)),
+                _writing(_of(rows.waits, own_out), written, from_ns, to_ns),
+                _crediting(_of(rows.credit_sent, own_out), _of(rows.credit_received, own_out)),
+            ]
+        ).clipped(from_ns, to_ns)
+        progress = [taken, _of(rows.received, own_in), _of(rows.credit_sent, own_in), written]
+        progress += [_of(rows.credit_received, own_out), _of(rows.waits, own_out)]
+        activity = activity_of(work, np.concatenate([each["at_ns"] for each in progress]))
+        found = activity.outages
+        outages[process] = Outages(found.starts_ns - from_ns, found.ends_ns - found.starts_ns)
+        shares.append(found.total_ns / max(to_ns - from_ns, 1))
+        if len(taken["at_ns"]):
+            per_buffer[process] = activity.busy_ns / len(taken["at_ns"])
+        records = int(np.maximum(written["records"], 0).sum())
+        if records:
+            per_record[process] = activity.busy_ns / records
+    return Saturation(
+        transit_ns, per_buffer, per_record, outages, float(np.mean(shares)) if shares else 0.0
+    )
+
+
+def _of(rows: EventColumns, channels: list[int]) -> EventColumns:
+    keep = np.isin(rows["channel"], channels)
+    return {name: values[keep] for name, values in rows.items()}
+
+
+def _consuming(sent: EventColumns, consumed: EventColumns, transit_ns: int) -> Intervals:
+    there, here = same_message(sent, consumed)
+    return union(sent["at_ns"][there] + transit_ns, consumed["at_ns"][here])
+
+
+def _writing(waits: EventColumns, written: EventColumns, from_ns: int, to_ns: int) -> Intervals:
+    """When a writer did not wait; each producer tells it on a channel of its own."""
+    parts = []
+    for channel in np.unique(waits["channel"]).tolist():
+        own = waits["channel"] == channel
+        order = np.argsort(waits["at_ns"][own], kind="stable")
+        at_ns = waits["at_ns"][own][order]
+        is_writing = waits["point"][own][order] == TracePoint.WRITER_RESUMES
+        if not is_writing[0]:
+            at_ns, is_writing = np.r_[from_ns, at_ns], np.r_[True, is_writing]
+        parts.append(from_switches(at_ns, is_writing, to_ns))
+    if not parts and len(written["at_ns"]):  # nothing ever held it back
+        return Intervals(np.array([from_ns]), np.array([to_ns]))
+    return joined(parts)
+
+
+def _crediting(sent: EventColumns, received: EventColumns) -> Intervals:
+    """When credit had come to a producer that had not read it."""
+    starts: list[IntArray] = []
+    ends: list[IntArray] = []
+    for channel in np.unique(received["channel"]).tolist():
+        pair = [_ordered(each, channel) for each in (sent, received)]
+        given, got = _aligned(*pair)
+        starts.append(given)
+        ends.append(got)
+    if not starts:
+        return union(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    given_ns, got_ns = np.concatenate(starts), np.concatenate(ends)
+    back_ns = uncontended_ns(got_ns - given_ns, 0.0)
+    return union(given_ns + int(back_ns), got_ns)
+
+
+def _ordered(rows: EventColumns, channel: int) -> EventColumns:
+    own = np.flatnonzero(rows["channel"] == channel)
+    own = own[np.argsort(rows["at_ns"][own], kind="stable")]
+    return {name: values[own] for name, values in rows.items()}
+
+
+def _aligned(sent: EventColumns, received: EventColumns) -> tuple[IntArray, IntArray]:
+    """Instants of the same credit messages; the first ones received may have been sent before."""
+    best: tuple[float, int] = (-1.0, 0)
+    for shift in range(min(_SHIFTS_MAX, len(received["at_ns"]))):
+        count = min(len(sent["at_ns"]), len(received["at_ns"]) - shift)
+        if not count:
+            break
+        later = received["at_ns"][shift : shift + count] - sent["at_ns"][:count]
+        equal = received["value"][shift : shift + count] == sent["value"][:count]
+        best = max(best, (float((equal & (later >= 0)).mean()), -shift))
+    shift = -best[1]
+    count = min(len(sent["at_ns"]), len(received["at_ns"]) - shift)
+    given, got = sent["at_ns"][:count], received["at_ns"][shift : shift + count]
+    return given, np.maximum(given, got)
