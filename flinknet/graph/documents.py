@@ -1,7 +1,8 @@
 """Every layer as plain data, ready for JSON.
 
 Channels stand by gates: what a task reads is a run of partitions, so that a million channels make a
-few thousand lines.
+few thousand lines. Pairs of TaskManagers, and connections, are listed up to a number; beyond it the
+lists are null, and follow from the tasks.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from .job_graph import JobGraph
 from .physical_plan import PhysicalPlan
 from .stream_graph import StreamGraph
 from .type_information import type_name
+
+PAIRS_MAX = 10_000
+"""Pairs of TaskManagers that are listed."""
 
 SCHEMA_VERSION = 1
 """Version of the documents; history: 1, the first."""
@@ -143,7 +147,7 @@ def execution_document(graph: ExecutionGraph) -> dict[str, Any]:
 def physical_document(plan: PhysicalPlan) -> dict[str, Any]:
     """Tasks with partitions and gates, channels by TaskManagers, connections, buffers."""
     shortage = plan.shortage()
-    local = plan.local_channels
+    local, connections = plan.local_channels, plan.connections_total
     return {
         "job_name": plan.graph.job.name,
         "task_managers": plan.task_managers,
@@ -166,11 +170,15 @@ def physical_document(plan: PhysicalPlan) -> dict[str, Any]:
                         "count": count,
                         "is_local": producer == consumer,
                     }
-                    for (producer, consumer), count in plan.traffic(edge).items()
-                ],
+                    for producer, consumer, count in traffic
+                ]
+                if traffic.pairs <= PAIRS_MAX
+                else None,
             }
             for edge in plan.edges
+            for traffic in [plan.traffic(edge)]
         ],
+        "connections_total": connections,
         "connections": [
             {
                 "connection": str(connection),
@@ -179,8 +187,10 @@ def physical_document(plan: PhysicalPlan) -> dict[str, Any]:
                 "channels": sum(counts.values()),
                 "channels_by_edge": {str(edge): count for edge, count in counts.items()},
             }
-            for connection, counts in plan.connections().items()
-        ],
+            for connection, counts in plan.connections()
+        ]
+        if connections <= PAIRS_MAX
+        else None,
         "tasks": [
             {
                 "name": task.name,

@@ -34,6 +34,7 @@ from .execution_graph import ConnectedEdge, ExecutionGraph, ExecutionJobVertex
 from .job_graph import JobGraph
 from .job_graph_generator import pipelined_regions
 from .slots import PlacedSlot, place_slots, share_slots, slots_needed
+from .traffic import Traffic, traffic_of
 from .wiring import Wiring
 
 
@@ -222,12 +223,7 @@ class PhysicalPlan:
     @property
     def local_channels(self) -> int:
         """Number of channels within a TaskManager."""
-        return sum(
-            count
-            for edge in self.edges
-            for (producer, consumer), count in self.traffic(edge).items()
-            if producer == consumer
-        )
+        return sum(self.traffic(edge).local_channels for edge in self.edges)
 
     @property
     def stages(self) -> int:
@@ -238,29 +234,52 @@ class PhysicalPlan:
         """The edges that a vertex reads."""
         return [edge for edge in self.edges if edge.target == vertex]
 
-    def traffic(self, edge: PlannedEdge) -> dict[tuple[int, int], int]:
+    def traffic(self, edge: PlannedEdge) -> Traffic:
         """How many channels of an edge lead from which TaskManager to which."""
-        sources = self.vertices[edge.source].task_managers
-        targets = self.vertices[edge.target].task_managers
-        counts: Counter[tuple[int, int]] = Counter()
-        if edge.wiring.is_all_to_all:
-            consumers = Counter(targets)
-            for producer, many in Counter(sources).items():
-                for consumer, times in consumers.items():
-                    counts[producer, consumer] = many * times
-        else:
-            counts.update((sources[p], targets[c]) for p, c, _ in edge.wiring)
-        return dict(sorted(counts.items()))
+        return traffic_of(
+            edge.wiring,
+            self.vertices[edge.source].task_managers,
+            self.vertices[edge.target].task_managers,
+        )
 
-    def connections(self) -> dict[Connection, dict[int, int]]:
-        """How many channels of each edge share each TCP connection."""
-        shared: dict[Connection, dict[int, int]] = {}
+    def connections(self) -> Iterator[tuple[Connection, dict[int, int]]]:
+        """Each TCP connection with how many channels of which edges share it, in order."""
+        by_index = self._traffic_by_connection_index()
+        for producer in range(self.task_managers):
+            for index, known in by_index.items():
+                reached = {c for _, traffic in known for c in traffic.reached_from(producer)}
+                for consumer in sorted(reached - {producer}):
+                    counts = {
+                        edge: count
+                        for edge, traffic in known
+                        if (count := traffic.between(producer, consumer))
+                    }
+                    yield Connection(producer, consumer, index), counts
+
+    @property
+    def connections_total(self) -> int:
+        """Number of TCP connections."""
+        total = 0
+        for known in self._traffic_by_connection_index().values():
+            products = [each for _, each in known if each.joined is None]
+            others = [each for _, each in known if each.joined is not None]
+            unions: dict[tuple[int, ...], frozenset[int]] = {}
+            for producer in range(self.task_managers):
+                # most TaskManagers reach the same others: each such set is made once
+                key = tuple(at for at, each in enumerate(products) if producer in each.producers)
+                if key not in unions:
+                    unions[key] = frozenset(c for at in key for c in products[at].consumers)
+                union = unions[key]
+                more = {c for each in others for c in each.reached_from(producer)} - union
+                more.discard(producer)
+                total += len(union) - (producer in union) + len(more)
+        return total
+
+    def _traffic_by_connection_index(self) -> dict[int, list[tuple[int, Traffic]]]:
+        known: dict[int, list[tuple[int, Traffic]]] = {}
         for edge in self.edges:
-            for (producer, consumer), count in self.traffic(edge).items():
-                if producer != consumer:
-                    connection = Connection(producer, consumer, edge.connection_index)
-                    shared.setdefault(connection, {})[edge.index] = count
-        return dict(sorted(shared.items(), key=lambda each: str(each[0])))
+            known.setdefault(edge.connection_index, []).append((edge.index, self.traffic(edge)))
+        return dict(sorted(known.items()))
 
     def channels(self) -> Iterator[PlannedChannel]:
         """All channels one by one: by edge, producer, consumer."""

@@ -133,20 +133,20 @@ def _connections_picture(plan: PhysicalPlan, title: str) -> Picture:
     boxes = [
         Box(f"tm-{index}", (f"tm-{index}", f"{count} tasks")) for index, count in enumerate(tasks)
     ]
-    connections = plan.connections()
-    channels = {sum(counts.values()) for counts in connections.values()}
-    if len(channels) == 1:
-        title = f"{title} ({channels.pop()} channels on each connection)"
-    if len(connections) > ARROWS_MAX:
-        return Picture(f"{title} ({len(connections)} connections, not drawn)", tuple(boxes), ())
+    if plan.connections_total > ARROWS_MAX:
+        text = f"{title} ({plan.connections_total} connections, not drawn)"
+        return Picture(text, tuple(boxes), ())
+    connections = {each: sum(counts.values()) for each, counts in plan.connections()}
+    if len(set(connections.values())) == 1:
+        title = f"{title} ({max(connections.values())} channels on each connection)"
     arrows = [
         Arrow(
             f"tm-{connection.producer}",
             f"tm-{connection.consumer}",
-            f"{sum(counts.values())} channels",
+            f"{count} channels",
             is_strong=True,
         )
-        for connection, counts in connections.items()
+        for connection, count in connections.items()
     ]
     return Picture(title, tuple(boxes), tuple(arrows))
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from flinknet.core.wire.ids import ExecutionVertexID, JobVertexID
 from flinknet.errors import ConfigError
 
 from .execution_graph import ConnectedEdge, ExecutionGraph, ExecutionJobVertex
-
-FILL_FIRST = frozenset(("NONE", "MIN_RESOURCES"))
-"""Values of taskmanager.load-balance.mode that use up one TaskManager before the next."""
 
 
 @dataclass(slots=True, eq=False)
@@ -111,25 +109,25 @@ def place_slots(
             " (taskmanager.numberOfTaskSlots), or a lower parallelism"
         )
     placed: dict[int, PlacedSlot] = {}
-    used: Counter[tuple[int, int]] = Counter()
-    tasks: Counter[tuple[int, int]] = Counter()
+    free: dict[int, list[_Place]] = {}
     order = list(range(len(shared)))
     if mode == "TASKS":
         order.sort(key=lambda at: -len(shared[at].subtasks))
     for at in order:
         slot = shared[at]
-        stage = slot.stage
-        free = [each for each in range(task_managers) if used[stage, each] < slots_each]
-        if mode in FILL_FIRST:
-            chosen = free[0]
-        elif mode == "SLOTS":
-            chosen = min(free, key=lambda each: used[stage, each])
-        else:
-            chosen = min(free, key=lambda each: (tasks[stage, each], used[stage, each]))
-        placed[at] = PlacedSlot(chosen, used[stage, chosen], slot)
-        used[stage, chosen] += 1
-        tasks[stage, chosen] += len(slot.subtasks)
+        places = free.setdefault(slot.stage, [(0, each, 0) for each in range(task_managers)])
+        load, chosen, used = heappop(places)
+        placed[at] = PlacedSlot(chosen, used, slot)
+        if used + 1 < slots_each:
+            more = {"SLOTS": 1, "TASKS": len(slot.subtasks)}.get(mode, 0)
+            heappush(places, (load + more, chosen, used + 1))
     return [placed[at] for at in range(len(shared))]
+
+
+_Place = tuple[int, int, int]
+"""Load of a TaskManager, its number, its slots in use: the least load comes first, of the kind that
+the mode goes by; where it goes by none, TaskManagers are filled in order.
+"""
 
 
 class _SlotsOfProducers:

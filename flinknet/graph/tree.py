@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from flinknet.units import format_duration_ns, format_size_bytes
 
@@ -93,12 +94,12 @@ def execution_tree(graph: ExecutionGraph) -> str:
 def physical_tree(plan: PhysicalPlan, channels_max: int = CHANNELS_MAX) -> str:
     """TaskManagers with their slots, the channels, the sockets, the buffers, and a verdict."""
     total, local = plan.channels_total, plan.local_channels
-    connections = plan.connections()
+    connections = plan.connections_total
     lines = [
         f'PhysicalPlan "{plan.graph.job.name}" on {_count(plan.task_managers, "TaskManager")} with'
         f" {_count(plan.slots_per_task_manager, 'slot')} each: {_count(plan.tasks_total, 'task')},"
         f" {_count(total, 'channel')} ({local} local, {total - local} remote),"
-        f" {_count(len(connections), 'TCP connection')}"
+        f" {_count(connections, 'TCP connection')}"
     ]
     if plan.stages > 1:
         lines.append(f"  {plan.stages} stages, one after the other")
@@ -109,13 +110,20 @@ def physical_tree(plan: PhysicalPlan, channels_max: int = CHANNELS_MAX) -> str:
     elif total:
         lines.append(f"  ({total} channels; one by one with --channels {total})")
     lines += ["", "sockets"]
-    lines += [
-        f"  {connection}  {_count(sum(counts.values()), 'channel')}, opened by"
-        f" tm-{connection.consumer}"
-        for connection, counts in connections.items()
-    ] or ["  none: every channel is local"]
+    lines += _shortened(
+        (
+            f"  {connection}  {_count(sum(counts.values()), 'channel')}, opened by"
+            f" tm-{connection.consumer}"
+            for connection, counts in plan.connections()
+        ),
+        connections,
+        "  ",
+        "connections",
+    ) or ["  none: every channel is local"]
     size = format_size_bytes(plan.network.segment_size_bytes)
-    lines += ["", f"buffers of {size}", *_table(_BUFFER_COLUMNS, _buffer_rows(plan)), ""]
+    buffers = _table(_BUFFER_COLUMNS, _buffer_rows(plan))
+    lines += ["", f"buffers of {size}", buffers[0]]
+    lines += [*_shortened(buffers[1:], plan.task_managers, "  ", "TaskManagers"), ""]
     shortage = plan.shortage()
     lines.append(f"the job would not start: {shortage}" if shortage else "the job would start")
     return "\n".join(lines)
@@ -169,13 +177,13 @@ def _traffic_rows(plan: PhysicalPlan) -> list[tuple[str, ...]]:
     for edge in plan.edges:
         source, target = plan.vertices[edge.source].name, plan.vertices[edge.target].name
         head = (source, target, edge.partitioner.upper(), edge.partition_type.name)
-        for (producer, consumer), count in plan.traffic(edge).items():
+        traffic = plan.traffic(edge)
+        for producer, consumer, count in islice(traffic, LINES_MAX):
             over = "local" if producer == consumer else f"tm-{producer}->tm-{consumer}"
             rows.append((*head, f"tm-{producer}", f"tm-{consumer}", str(count), over))
-    if len(rows) > CHANNELS_MAX:
-        hidden = len(rows) - CHANNELS_MAX
-        rest = (f"… and {hidden} more pairs of TaskManagers", *[""] * 7)
-        return [*rows[:CHANNELS_MAX], rest]
+        if traffic.pairs > LINES_MAX:
+            hidden = traffic.pairs - LINES_MAX
+            rows.append((f"… and {hidden} more pairs of TaskManagers", *[""] * 7))
     return rows
 
 
@@ -228,8 +236,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 def _shortened(lines: Iterable[str], count: int, indent: str, what: str) -> list[str]:
     if count <= LINES_MAX:
         return list(lines)
-    shown = [line for line, _ in zip(lines, range(LINES_MAX), strict=False)]
-    return [*shown, f"{indent}… and {count - LINES_MAX} more {what}"]
+    return [*islice(lines, LINES_MAX), f"{indent}… and {count - LINES_MAX} more {what}"]
 
 
 def _count(count: int, singular: str, plural: str = "") -> str:

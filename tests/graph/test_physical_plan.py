@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -36,6 +38,7 @@ from flinknet.graph.picture import (
     stream_picture,
 )
 from flinknet.graph.svg import svg_of
+from flinknet.graph.traffic import Traffic
 from flinknet.tasks.deployment import DeployedEdge, DeployedVertex, wire
 from flinknet.tasks.memory import memory_needs
 from tests.graph.programs import (
@@ -80,7 +83,7 @@ def test_the_classic_figure() -> None:
             expected = None if here == there else Connection(here, there)
             assert table[producer, consumer] == expected
     assert (plan.channels_total, plan.local_channels) == (16, 8)
-    told = {str(connection): sum(n.values()) for connection, n in plan.connections().items()}
+    told = {str(connection): sum(n.values()) for connection, n in plan.connections()}
     assert told == {"tm-0->tm-1": 4, "tm-1->tm-0": 4}
     for task in plan.tasks():
         for gate in task.gates:
@@ -108,7 +111,7 @@ def test_slow_receiver_variant_shares_one_connection() -> None:
     source.shuffle().print().slot_sharing_group("consumers")
     plan = plan_of(env.execute(), 2, 2)
     assert (plan.channels_total, plan.local_channels) == (4, 0)
-    assert {str(c): sum(n.values()) for c, n in plan.connections().items()} == {"tm-0->tm-1": 4}
+    assert {str(c): sum(n.values()) for c, n in plan.connections()} == {"tm-0->tm-1": 4}
 
 
 @pytest.mark.row("S147")
@@ -162,11 +165,12 @@ def test_numbers_by_arithmetic_are_those_of_the_channels(
     channels = list(plan.channels())
     (edge,) = plan.edges
     counted = Counter((c.producer_task_manager, c.consumer_task_manager) for c in channels)
-    assert plan.traffic(edge) == dict(counted)
+    assert {(p, c): n for p, c, n in plan.traffic(edge)} == dict(counted)
+    assert plan.traffic(edge).pairs == len(counted)
     assert plan.channels_total == len(channels)
     assert plan.local_channels == sum(c.connection is None for c in channels)
     shared = Counter(c.connection for c in channels if c.connection is not None)
-    assert {c: sum(n.values()) for c, n in plan.connections().items()} == dict(shared)
+    assert {c: sum(n.values()) for c, n in plan.connections()} == dict(shared)
 
 
 @given(parallelisms, parallelisms, st.integers(1, 3))
@@ -188,7 +192,7 @@ def test_a_deployment_made_of_the_plan_needs_the_same_buffers(
         (each.exclusive_buffers, each.required_buffers) for each in plan.buffers()
     ]
     assert deployment.connections() == {
-        str(connection): sum(counts.values()) for connection, counts in plan.connections().items()
+        str(connection): sum(counts.values()) for connection, counts in plan.connections()
     }
 
 
@@ -217,7 +221,7 @@ def test_several_connections_for_a_pair_before_2_0() -> None:
     env.set_parallelism(2)
     env.from_sequence(1, 9).rebalance().map(same).rebalance().print()
     plan = plan_of(env.execute(), 2, 1)
-    assert [str(each) for each in plan.connections()] == [
+    assert [str(each) for each, _ in plan.connections()] == [
         *("tm-0->tm-1", "tm-0->tm-1#1", "tm-1->tm-0", "tm-1->tm-0#1")
     ]
 
@@ -250,13 +254,55 @@ def test_a_million_channels_are_planned_without_making_them(
     plan = plan_of(all_to_all(1000), None, 100)
     assert (plan.task_managers, plan.channels_total) == (10, 1_000_000)
     assert plan.local_channels == 10 * 100 * 100
-    assert len(plan.connections()) == 90
+    assert plan.connections_total == 90
     text = str(plan)
     assert "1000000 channels (100000 local, 900000 remote), 90 TCP connections" in text
     assert len(json.dumps(physical_document(plan))) > 1000
     assert len(str(plan.graph).splitlines()) < 50
     for picture in (physical_picture(plan), execution_picture(plan.graph)):
         assert len(picture.boxes) <= 10
+
+
+def test_a_thousand_task_managers_are_told_in_a_few_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = plan_of(all_to_all(1000), None, 1)
+    pairs = Traffic.__iter__
+    made = 0
+
+    def counted(self: Traffic) -> Iterator[tuple[int, int, int]]:
+        nonlocal made
+        for each in pairs(self):
+            made += 1
+            yield each
+
+    monkeypatch.setattr(Traffic, "__iter__", counted)
+    text = str(plan)
+    assert "1000 TaskManagers with 1 slot each" in text
+    assert "1000000 channels (1000 local, 999000 remote), 999000 TCP connections" in text
+    assert "… and 998984 more connections" in text
+    assert len(text.splitlines()) < 100
+    document = physical_document(plan)
+    assert (document["connections"], document["connections_total"]) == (None, 999_000)
+    assert len(document["tasks"]) == 2000
+    assert physical_picture(plan).arrows == ()
+    assert made < 100
+
+
+@given(st.lists(st.tuples(parallelisms, st.booleans()), min_size=2, max_size=4), st.integers(1, 3))
+def test_connections_are_counted_as_they_are_listed(
+    stages: list[tuple[int, bool]], connections: int
+) -> None:
+    env = environment({"taskmanager.network.max-num-tcp-connections": str(connections)})
+    stream: Any = env.from_sequence(1, 9).set_parallelism(stages[0][0])
+    for parallelism, is_pointwise in stages[1:]:
+        dealt = stream.rescale() if is_pointwise else stream.rebalance()
+        stream = dealt.map(same).set_parallelism(parallelism)
+    stream.discard().set_parallelism(1)
+    plan = plan_of(env.execute(), None, 1)
+    listed = [connection for connection, _ in plan.connections()]
+    assert plan.connections_total == len(listed) == len(set(listed))
+    assert listed == sorted(listed, key=lambda c: (c.producer, c.index, c.consumer))
 
 
 def test_pictures_are_whole() -> None:
