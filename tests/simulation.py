@@ -6,7 +6,7 @@ import random
 from typing import NamedTuple
 
 from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
-from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.core.probe import MessageKind, Probe, TracePoint
 from flinknet.histogram import LogLinearHistogram
 from flinknet.simulator.checkers import ProtocolChecker, run_checked
 from flinknet.simulator.cluster import START_NS, Cluster
@@ -154,13 +154,13 @@ def disturbed_scenario(seed: int) -> tuple[Scenario, FaultPlan]:
     return Scenario(network, workload, task_managers, seed), faults
 
 
-def run_disturbed(seed: int) -> Cluster:
+def run_disturbed(seed: int, probe: Probe | None = None) -> Cluster:
     """Run a disturbed scenario with all checks.
 
     To repeat a seed: python -c 'from tests.simulation import run_disturbed as r; r(SEED)'
     """
     drawn, faults = disturbed_scenario(seed)
-    checker = ProtocolChecker(seed)
+    checker = ProtocolChecker(seed, probe)
     cluster = Cluster.of_scenario(drawn, probes=(checker,) * drawn.task_managers, faults=faults)
     run_checked(cluster, checker)
     return cluster

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER, DataType
 from flinknet.core.probe import MessageKind, Probe, TracePoint
+from flinknet.core.producer import PipelinedSubpartition
 from flinknet.errors import InvariantViolatedError, StalledError
 
 from .cluster import Cluster
@@ -20,7 +21,11 @@ _CHECK_INTERVAL_STEPS = 16
 
 @dataclass(slots=True)
 class ChannelView:
-    """One channel as its messages show it."""
+    """One channel as its messages show it.
+
+    Attributes:
+        under_way: when each message left, and the backlog it carries.
+    """
 
     sent_messages: int = 0
     received_messages: int = 0
@@ -32,7 +37,7 @@ class ChannelView:
     is_resetting: bool = False
     announced: int = 0
     credited: int = 0
-    sent_at_ns: deque[int] = field(default_factory=deque)
+    under_way: deque[tuple[int, int]] = field(default_factory=deque)
     to_consume: deque[int] = field(default_factory=deque)
 
 
@@ -40,7 +45,8 @@ class ProtocolChecker:
     """A Probe of all TaskManagers that follows every message, and hands each event on.
 
     Sequence numbers are contiguous from 0 where a message leaves, arrives and is consumed; nothing
-    arrives before it left; data leaves only with credit, and credit is what was announced.
+    arrives before it left; data leaves only with credit, and credit is what was announced. Every
+    message carries the backlog of its queue (see `watch`), and arrives with the one it left with.
 
     A channel within a TaskManager is requested without a message and has no credit to check. A
     consumer without exclusive buffers gives back all it has when a blocking event comes, and credit
@@ -51,6 +57,15 @@ class ProtocolChecker:
         self.channels: dict[int, ChannelView] = {}
         self._seed = seed
         self._probe = probe
+        self._queues: dict[int, PipelinedSubpartition] = {}
+
+    def watch(self, cluster: Cluster) -> None:
+        """Look into the queue of each channel when something is sent from it, too."""
+        for each in cluster.deployment.channels:
+            partition = cluster.partition_of[each.edge, each.producer]
+            queue = partition.subpartitions[each.subpartition]
+            if isinstance(queue, PipelinedSubpartition):
+                self._queues[each.index] = queue
 
     def record(
         self,
@@ -88,7 +103,10 @@ class ProtocolChecker:
         elif kind == MessageKind.BUFFER_RESPONSE and sequence_number >= 0:
             is_data = data_type in IS_BUFFER
             if point == TracePoint.SENT:
-                self._follow_sent(channel, view, at_ns, sequence_number, is_data, credit_after)
+                view.under_way.append((at_ns, backlog_buffers))
+                self._follow_sent(channel, view, sequence_number, is_data, credit_after)
+                if view.is_requested and channel in self._queues:
+                    self._check_backlog(channel, sequence_number, backlog_buffers)
             elif point == TracePoint.RECEIVED:
                 self._expect(channel, "received", view.received_messages, sequence_number)
                 view.received_messages += 1
@@ -98,8 +116,15 @@ class ProtocolChecker:
                 view.received_buffers += is_data
                 if payload_bytes:  # an empty buffer carries a backlog and nothing to consume
                     view.to_consume.append(sequence_number)
-                if at_ns < view.sent_at_ns.popleft():
+                sent_ns, sent_backlog = view.under_way.popleft()
+                if at_ns < sent_ns:
                     raise self._violation(channel, f"{sequence_number} arrived before it left")
+                if backlog_buffers != sent_backlog:
+                    raise self._violation(
+                        channel,
+                        f"{sequence_number} arrived with backlog {backlog_buffers}, left with"
+                        f" {sent_backlog}",
+                    )
             elif point == TracePoint.CONSUMED:
                 self._follow_consumed(channel, view, data_type, sequence_number)
         if self._probe is not None:
@@ -154,14 +179,12 @@ class ProtocolChecker:
         self,
         channel: int,
         view: ChannelView,
-        at_ns: int,
         sequence_number: int,
         is_data: bool,
         credit_after: int,
     ) -> None:
         self._expect(channel, "sent", view.sent_messages, sequence_number)
         view.sent_messages += 1
-        view.sent_at_ns.append(at_ns)
         if not view.is_requested:
             return
         if is_data:
@@ -170,12 +193,34 @@ class ProtocolChecker:
         if view.credit < 0 or view.credit != credit_after:
             raise self._violation(channel, f"credit is {credit_after}, should be {view.credit}")
 
+    def _check_backlog(self, channel: int, sequence_number: int, backlog_buffers: int) -> None:
+        """Several buffers may have been taken at once: those behind this one were waiting too."""
+        queue = self._queues[channel]
+        taken_behind = queue.buffers_out - 1 - sequence_number
+        expected = waiting_buffers(queue) + taken_behind
+        if backlog_buffers != expected:
+            raise self._violation(
+                channel,
+                f"{sequence_number} carries backlog {backlog_buffers}, {expected} buffers wait",
+            )
+
     def _expect(self, channel: int, what: str, expected: int, sequence_number: int) -> None:
         if sequence_number != expected:
             raise self._violation(channel, f"{what} {sequence_number}, expected {expected}")
 
     def _violation(self, channel: int, text: str) -> InvariantViolatedError:
         return InvariantViolatedError(f"channel {channel}: {text}", self._seed)
+
+
+def waiting_buffers(queue: PipelinedSubpartition) -> int:
+    """The backlog, counted anew: data buffers in the queue, the last one only if it may leave; none
+    behind a barrier that blocks it.
+    """
+    types = queue.queued_types
+    if queue.is_blocked or not types:
+        return 0
+    may_last_leave = queue.is_flush_requested or queue.is_finished or types[-1] not in IS_BUFFER
+    return sum(each in IS_BUFFER for each in types) - (not may_last_leave)
 
 
 def check_credits(cluster: Cluster, checker: ProtocolChecker) -> None:
@@ -250,6 +295,7 @@ def run_checked(cluster: Cluster, checker: ProtocolChecker, *, limit: int = 1_00
 
     Raises: InvariantViolatedError, StalledError.
     """
+    checker.watch(cluster)
     for steps in range(limit):
         if not cluster.step():
             break

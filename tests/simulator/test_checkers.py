@@ -87,6 +87,24 @@ def running() -> tuple[Cluster, ProtocolChecker]:
     return cluster, checker
 
 
+def test_a_backlog_that_changes_on_its_way_is_noticed() -> None:
+    checker = ProtocolChecker(seed=42)
+    tell(checker, FIRST_TWO)
+    arrived = (7, 0, RECEIVED, BUFFER, 1, 0, 0, 10, 1, 0, 0, 3, -1, -1, -1, -1, -1)
+    with pytest.raises(InvariantViolatedError, match="0 arrived with backlog 3, left with 0"):
+        checker.record(*arrived)
+
+
+@pytest.mark.parametrize("error", [1, -1])
+def test_a_backlog_that_is_not_that_of_the_queue_is_noticed(error: int) -> None:
+    checker = ProtocolChecker(1)
+    cluster = Cluster.of_scenario(scenario(records=2000), probes=(checker, checker))
+    cluster.run_until(START_NS)
+    cluster.partitions[0].subpartitions[0].buffers_in_backlog += error
+    with pytest.raises(InvariantViolatedError, match="carries backlog"):
+        run_checked(cluster, checker)
+
+
 def test_credit_without_a_buffer_is_noticed() -> None:
     cluster, checker = running()
     cluster.gates[0].channels[0].unannounced_credit += 1

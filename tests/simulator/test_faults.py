@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from flinknet.errors import RemoteTransportError
+from flinknet.core.buffers import BufferSlice
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.core.producer import PipelinedSubpartition, connection
+from flinknet.core.wire.messages import encode_buffer_response_header
+from flinknet.errors import InvariantViolatedError, RemoteTransportError
 from flinknet.simulator.checkers import ProtocolChecker, run_checked
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.faults import FaultPlan, Interval
-from tests.simulation import MS, disturbed_scenario, run_disturbed, scenario
+from tests.simulation import MS, Rows, disturbed_scenario, run_disturbed, scenario
+
+Forget = Callable[[pytest.MonkeyPatch], None]
 
 
 @pytest.mark.row("S109")
@@ -16,6 +24,71 @@ from tests.simulation import MS, disturbed_scenario, run_disturbed, scenario
 def test_disturbed_runs_come_to_their_end_and_break_no_rule(first: int) -> None:
     for seed in range(first, first + 50):
         run_disturbed(seed)
+
+
+def without_backlog_in_the_queue(patch: pytest.MonkeyPatch) -> None:
+    poll_run = PipelinedSubpartition.poll_run
+
+    def poll(each: PipelinedSubpartition, buffers: int, size_bytes: int) -> list[BufferSlice]:
+        run = poll_run(each, buffers, size_bytes)
+        for piece in run:
+            piece.backlog_buffers = 0
+        return run
+
+    patch.setattr(PipelinedSubpartition, "poll_run", poll)
+
+
+def without_backlog_in_the_header(patch: pytest.MonkeyPatch) -> None:
+    def encode(
+        receiver: bytes, index: int, number: int, _backlog: int, kind: int, packed: int, size: int
+    ) -> bytes:
+        return encode_buffer_response_header(receiver, index, number, 0, kind, packed, size)
+
+    patch.setattr(connection, "encode_buffer_response_header", encode)
+
+
+@pytest.mark.row("S109")
+@pytest.mark.parametrize(
+    ("forget_backlog", "complaint"),
+    [
+        (without_backlog_in_the_queue, "carries backlog 0, [1-9][0-9]* buffers wait"),
+        (without_backlog_in_the_header, "arrived with backlog 0, left with [1-9]"),
+    ],
+)
+def test_a_backlog_that_is_always_0_is_noticed_in_every_run_that_has_one(
+    monkeypatch: pytest.MonkeyPatch, forget_backlog: Forget, complaint: str
+) -> None:
+    noticed = 0
+    for seed in range(60):
+        rows = Rows()
+        run_disturbed(seed, rows)
+        has_backlog = any(
+            row.backlog_buffers > 0 and row.kind == MessageKind.BUFFER_RESPONSE
+            for row in rows.rows
+            if row.point == TracePoint.RECEIVED
+        )
+        with monkeypatch.context() as patch:
+            forget_backlog(patch)
+            if has_backlog:
+                with pytest.raises(InvariantViolatedError, match=complaint):
+                    run_disturbed(seed)
+                noticed += 1
+            else:
+                run_disturbed(seed)
+    assert noticed >= 20
+
+
+@pytest.mark.row("S109")
+@pytest.mark.parametrize("seed", range(20))
+def test_a_backlog_that_is_always_0_is_noticed_whatever_the_seed(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    without_backlog_in_the_queue(monkeypatch)
+    checker = ProtocolChecker(seed)
+    loaded = scenario(records=5000, producers=2, consumers=2, seed=seed)
+    cluster = Cluster.of_scenario(loaded, probes=(checker, checker))
+    with pytest.raises(InvariantViolatedError, match="carries backlog 0"):
+        run_checked(cluster, checker)
 
 
 @pytest.mark.parametrize("seed", [1665, 1836, 1873, 2155, 2479])

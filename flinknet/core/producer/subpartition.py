@@ -75,6 +75,16 @@ class PipelinedSubpartition:
         return len(self._queue)
 
     @property
+    def queued_types(self) -> list[int]:
+        """Data types of them, in order."""
+        return [each.data_type for each in self._queue]
+
+    @property
+    def is_flush_requested(self) -> bool:
+        """Whether the last buffer may leave before it is complete."""
+        return self._flush_requested
+
+    @property
     def queued_bytes(self) -> int:
         """Committed bytes in them that were not polled yet."""
         return sum(consumer.unread_bytes for consumer in self._queue)
