@@ -2,8 +2,8 @@
 
 A command imports what it needs inside its function, so that `flinknet --help` answers at once and
 only `trace replay` ever loads Spark. Data goes to stdout, talk to stderr. Exit codes: 0 well, 1 a
-run failed its checks or a comparison found a regression, 2 the call cannot be understood, 3
-inconclusive, 4 any other error that flinknet knows, 130 ended by Ctrl-C.
+run failed its checks, a comparison found a regression or a planned job would not start, 2 the call
+cannot be understood, 3 inconclusive, 4 any other error that flinknet knows, 130 ended by Ctrl-C.
 """
 
 from __future__ import annotations
