@@ -142,14 +142,14 @@ def answer(
         "diagnosis": [
             {"edge": "producers → consumers", "kind": "flush-limited", "share": 0.6, "text": "why"}
         ],
+        "latency_distribution": {
+            "low_ns": [1e6, 2e6, 4e6, 8e6],
+            "high_ns": [2e6, 4e6, 8e6, 16e6],
+            "records": [1_000, 4_000, 15_000, 10_000],
+            "percentiles": [[0.1, 2e6], [0.5, 5e6], [0.9, 7e6], [0.99, 9e6], [0.999, 1e7]],
+        },
         "over_time": [],
         "details": {
-            "latency": {
-                "low_ns": [1e6, 2e6, 4e6, 8e6],
-                "high_ns": [2e6, 4e6, 8e6, 16e6],
-                "records": [1_000, 4_000, 15_000, 10_000],
-                "percentiles": [[0.1, 2e6], [0.5, 5e6], [0.9, 7e6], [0.99, 9e6], [0.999, 1e7]],
-            },
             "fill": {
                 "bins": 20,
                 "mean": 0.071,

@@ -4,9 +4,9 @@ plain data.
     {"schema_version": 1, "trace": {…}, "observed": {…}, "model_error": {…}, "trade_offs": [{…}], …}
 
 The names under `observed` are those of bench. Beside what is named above stand `messages` (by
-kind), `channels`, `regimes` (shares of the channels' time), `diagnosis` (verdicts), `over_time` and
-`simulated` (how much of the run the predictions used); with details also `details`. Several
-runs give `{"schema_version": 1, "replays": [{…}]}`.
+kind), `channels`, `latency_distribution`, `regimes` (shares of the channels' time), `diagnosis`
+(verdicts), `over_time` and `simulated` (how much of the run the predictions used); with details
+also `details`. Several runs give `{"schema_version": 1, "replays": [{…}]}`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.histogram import LogLinearHistogram
 from flinknet.results import Measured, TradeOffPoint
 from flinknet.trace import TraceReader, find_runs
 
 from .details import run_details
 from .diagnose import diagnose
+from .distribution import distribution
 from .exchange import is_blocking, is_max_rate, recorded_setting
 from .grid import Grid
 from .latency import latency_percentiles
@@ -137,6 +139,7 @@ def replay_runs(
                 },
                 "messages": _messages(own),
                 "channels": _channels(run, own, each),
+                "latency_distribution": distribution(_histogram(own)),
                 "regimes": shares_of_all(own),
                 "diagnosis": [asdict(verdict) for verdict in diagnose(channel_times(run, own))],
                 "over_time": _over_time(own, run.duration_ns),
@@ -200,6 +203,12 @@ def _describe(run: RecordedRun) -> dict[str, Any]:
 
 def _plain(point: TradeOffPoint) -> dict[str, Any]:
     return asdict(point) | {"notes": list(point.notes)}
+
+
+def _histogram(rows: ObservedRows) -> LogLinearHistogram:
+    """Of the latency of all records; an empty one without any."""
+    found = [row["histogram"] for row in rows.histograms]
+    return LogLinearHistogram.from_bytes(found[0]) if found else LogLinearHistogram()
 
 
 def _messages(rows: ObservedRows) -> list[dict[str, Any]]:

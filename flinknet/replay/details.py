@@ -1,8 +1,7 @@
-"""What a page shows beside the answer: the distribution of the latency, how full buffers were, and
-each channel over time in narrow windows.
+"""What a page shows beside the answer: how full buffers were, and each channel over time in narrow
+windows.
 
-    {"latency": {"low_ns": […], "high_ns": […], "records": […], "percentiles": [[q, ns], …]},
-     "fill": {"bins": 20, "mean": …, "segment_size_bytes": …, "full": […], "timeout": […],
+    {"fill": {"bins": 20, "mean": …, "segment_size_bytes": …, "full": […], "timeout": […],
               "event": […]},
      "environment": {"host": {…}, "versions": {…}, "workload": {…}},
      "channels_left_out": 0,
@@ -21,14 +20,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
-from flinknet.histogram import LogLinearHistogram, bucket_bounds_ns
 
 from .exchange import recorded_network
 from .observed import ObservedTables
 from .regimes import REGIMES
 from .throughput import window_width_ns
 from .units import (
-    ALL_CHANNELS,
     Answer,
     EventColumns,
     IntArray,
@@ -51,14 +48,6 @@ WINDOWS_PER_WIDE_ONE = 10
 """Narrow windows in one of `throughput.window_width_ns`."""
 
 FILL_BINS = 20
-
-RANGES_PER_OCTAVE = 8
-"""Ranges of the latency's distribution in each power of two; equally wide on a logarithmic axis."""
-
-PERCENTILES = (
-    *(0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95),
-    *(0.975, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999, 0.99995, 0.99999),
-)
 
 _WINDOW_COLUMNS = (
     *("at_ns", "channel", "point", "kind", "data_type"),
@@ -90,13 +79,8 @@ def run_details(
     windows = _collected(_windows_of(units, shown))
     fills = _collected(fill_ratios(units, _segment_sizes(runs)))
     regimes = _collected(_wanted(tables.regimes, shown))
-    histograms = {
-        row["run"]: LogLinearHistogram.from_bytes(row["histogram"])
-        for row in _collected(tables.latency.where(f"channel = {ALL_CHANNELS}"))
-    }
     return [
         {
-            "latency": _distribution(histograms.get(run.run, LogLinearHistogram())),
             "fill": _fill(run, [row for row in fills if row["run"] == run.run]),
             "environment": _environment(run),
             "channels_left_out": max(len(run.manifest.channels) - CHANNELS_MAX, 0),
@@ -257,28 +241,6 @@ def _collected(table: DataFrame) -> list[dict[str, Any]]:
 
 def _is_of(row: Mapping[str, Any], run: RecordedRun, channel: int) -> bool:
     return bool(row["run"] == run.run and row["channel"] == channel)
-
-
-def _distribution(histogram: LogLinearHistogram) -> dict[str, Any]:
-    """Ranges that hold something, and the percentiles that enough samples support."""
-    bounds = np.array(
-        [bucket_bounds_ns(index) for index in np.flatnonzero(histogram.counts).tolist()]
-    )
-    middles_ns = np.maximum((bounds.reshape(-1, 2).sum(axis=1) - 1) / 2, 1)
-    number, inverse = np.unique(
-        np.floor(np.log2(middles_ns) * RANGES_PER_OCTAVE), return_inverse=True
-    )
-    counts = histogram.counts[histogram.counts > 0]
-    return {
-        "low_ns": np.exp2(number / RANGES_PER_OCTAVE).round(1).tolist(),
-        "high_ns": np.exp2((number + 1) / RANGES_PER_OCTAVE).round(1).tolist(),
-        "records": sum_by_group(inverse, counts, len(number)).tolist(),
-        "percentiles": [
-            [q, value]
-            for q in PERCENTILES
-            if (value := histogram.supported_percentile(q)) is not None
-        ],
-    }
 
 
 def _fill(run: RecordedRun, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -62,6 +62,7 @@ class ObservedRows:
     latency: list[Row]
     credit_starved: list[Row]
     regimes: list[Row]  # over all windows
+    histograms: list[Row]  # of the latency over all channels
 
 
 def observe(spark: SparkSession, units: DataFrame, runs: Sequence[RecordedRun]) -> ObservedTables:
@@ -90,6 +91,7 @@ def collect(tables: ObservedTables, runs: Sequence[RecordedRun]) -> list[Observe
         "backlog": tables.backlog.groupBy(*windows).agg(*samples).orderBy(*windows),
         "backlog_by_channel": tables.backlog.groupBy("run", "channel").agg(*samples),
         "latency": tables.latency.drop("histogram"),
+        "histograms": tables.latency.where(f"channel = {ALL_CHANNELS}").select("run", "histogram"),
         "credit_starved": tables.credit_starved,
         "regimes": tables.regimes.groupBy("run", "channel", "regime").agg(f.sum("ns").alias("ns")),
     }

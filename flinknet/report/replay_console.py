@@ -16,13 +16,20 @@ from rich.table import Table
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
 from .console import console_for
+from .small_plots import DISTRIBUTION_MARKS, distribution_line, regime_legend, split_bar
 
 CHANNELS_SHOWN = 16
 """Channels in the table by channel: those with the highest p99 if there are more."""
 
 BAR_MARKS = 10
+NARROW_BAR_MARKS = 6
+
+_COUNTED_KINDS = ("DATA_BUFFER", "ADD_CREDIT")
 
 BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
+
+WIDTH_FOR_ALL = 110
+"""Of a terminal that has room for every column; a narrower one gets those that answer most."""
 
 SETTINGS_SHOWN = 40
 """Rows of the trade-off table."""
@@ -56,6 +63,7 @@ def print_replays(
         diagnose: tell what holds each edge up, too.
     """
     console = console or console_for(sys.stdout)
+    is_wide = console.width >= WIDTH_FOR_ALL
     for answer in answers:
         trace = answer["trace"]
         console.rule(f"[bold]{trace['path']}[/bold]")
@@ -69,8 +77,8 @@ def print_replays(
             _observed_table(answer),
             _over_time_table(answer["over_time"]),
             _messages_table(answer["messages"]),
-            _channels_table(answer["channels"], channels),
-            _trade_off_table(answer),
+            _channels_table(answer["channels"], channels, is_wide=is_wide),
+            _trade_off_table(answer, is_wide=is_wide),
         ):
             console.print()
             console.print(table)
@@ -129,17 +137,23 @@ def _observed_table(answer: Answer) -> Table:
         "buffers": f"{seen['buffers']:,} data ({shares}), {seen['events']:,} events",
         "backlog": f"mean {_number(seen['backlog_buffers']['mean'])}, largest"
         f" {_number(seen['backlog_buffers']['max'])} buffers",
-        "time": "  ".join(
-            f"{name.replace('_', ' ')} {share:.1%}"
-            for name, share in answer.get("regimes", {}).items()
-        )
-        or MISSING,
         "credit": f"{seen['credits']['announced']:,} in {seen['credits']['messages']:,} messages;"
         f" starved for {human_duration(seen['credits']['starved_ns'])} over all channels",
     }
     for name, value in rows.items():
         table.add_row(name, value)
+        if name == "latency" and answer.get("latency_distribution", {}).get("records"):
+            table.add_row("", _distribution_line(answer["latency_distribution"]))
+    if answer.get("regimes"):
+        table.add_row("time", split_bar(answer["regimes"]))
+        table.add_row("", regime_legend(answer["regimes"]))
     return table
+
+
+def _distribution_line(distribution: Answer) -> str:
+    line = distribution_line(distribution, DISTRIBUTION_MARKS)
+    low, high = distribution["low_ns"][0], distribution["high_ns"][-1]
+    return f"{human_duration(low)} {line} {human_duration(high)}"
 
 
 def _over_time_table(windows: Sequence[Answer]) -> Table:
@@ -166,7 +180,9 @@ def _messages_table(messages: Sequence[Answer]) -> Table:
     return table
 
 
-def _channels_table(channels: Sequence[Answer], wanted: Sequence[int] | None) -> Table:
+def _channels_table(
+    channels: Sequence[Answer], wanted: Sequence[int] | None, *, is_wide: bool
+) -> Table:
     if wanted is not None:
         shown = [row for row in channels if row["channel"] in wanted]
     else:
@@ -174,11 +190,14 @@ def _channels_table(channels: Sequence[Answer], wanted: Sequence[int] | None) ->
         shown = sorted(slowest[:CHANNELS_SHOWN], key=lambda row: int(row["channel"]))
     left_out = len(channels) - len(shown)
     table = _table("by channel" + (f" ({left_out} more not shown)" if left_out else ""))
-    table.add_column("channel", justify="right")
-    table.add_column("from → to")
-    for name in ("records/s", "p50", "p99", "backlog", "max", "starved", "data", "credit"):
+    table.add_column("channel", justify="right", no_wrap=True)
+    table.add_column("from → to", no_wrap=True)
+    names = ["records/s", "p50", "p99", "backlog", "max", "starved"]
+    for name in names + (["data", "credit"] if is_wide else []):
         table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("time", no_wrap=True)
     for row in shown:
+        messages = row["messages"]
         table.add_row(
             str(row["channel"]),
             f"{row['producer']} → {row['consumer']}",
@@ -188,8 +207,8 @@ def _channels_table(channels: Sequence[Answer], wanted: Sequence[int] | None) ->
             _number(row["backlog_buffers"]["mean"]),
             _number(row["backlog_buffers"]["max"]),
             human_duration(row["starved_ns"]),
-            f"{row['messages'].get('DATA_BUFFER', 0):,}",
-            f"{row['messages'].get('ADD_CREDIT', 0):,}",
+            *(f"{messages.get(kind, 0):,}" for kind in _COUNTED_KINDS if is_wide),
+            split_bar(row.get("regimes", {}), BAR_MARKS if is_wide else NARROW_BAR_MARKS),
         )
     return table
 
@@ -203,7 +222,7 @@ def _diagnosis_table(answer: Answer) -> Table:
     return table
 
 
-def _trade_off_table(answer: Answer) -> Table:
+def _trade_off_table(answer: Answer, *, is_wide: bool) -> Table:
     points = answer["trade_offs"]
     shown = _nearest(points, SETTINGS_SHOWN)
     left_out = len(points) - len(shown)
@@ -211,25 +230,32 @@ def _trade_off_table(answer: Answer) -> Table:
     varied = what_varies(points)
     table = _table(f"predicted for each {varied[0] if len(varied) == 1 else 'setting'}{more}")
     for name in varied:
-        table.add_column("timeout" if name == "buffer timeout" else name, justify="right")
-    for name in ("records/s", "p50", "p99", "backlog", "max", "buffers/s", "memory"):
+        heading = "timeout" if name == "buffer timeout" else name
+        table.add_column(heading, justify="right", no_wrap=True)
+    backlog, memory = (("backlog", "max"), ("memory",)) if is_wide else ((), ())
+    for name in ("records/s", "p50", "p99", *backlog, "buffers/s", *memory):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("p99", no_wrap=True)
     worst = max((point["latency_ns"]["p99"] or 0 for point in points), default=0) or 1
     for point in shown:
         p99 = point["latency_ns"]["p99"]
-        names = settings_of(point)
-        table.add_row(
-            *(names[name] for name in varied),
+        settings = settings_of(point)
+        cells = [
             human_count(point["throughput_records_per_s"]),
             human_duration(point["latency_ns"]["p50"]),
             human_duration(p99),
-            _number(point["backlog_buffers"]["mean"]),
-            _number(point["backlog_buffers"]["max"]),
-            human_count(point["buffers_per_s"]),
-            human_bytes(point.get("memory_bytes")),
-            ("█" * max(round((p99 or 0) / worst * BAR_MARKS), 1) if p99 else "")
-            + (" ← recorded" if point["is_recorded"] else ""),
+        ]
+        if is_wide:
+            cells += [_number(point["backlog_buffers"][name]) for name in ("mean", "max")]
+        cells.append(human_count(point["buffers_per_s"]))
+        if is_wide:
+            cells.append(human_bytes(point.get("memory_bytes")))
+        marks = BAR_MARKS if is_wide else NARROW_BAR_MARKS
+        bar = "█" * max(round((p99 or 0) / worst * marks), 1) if p99 else ""
+        table.add_row(
+            *(settings[name] for name in varied),
+            *cells,
+            bar + (" ← recorded" if point["is_recorded"] else ""),
             style="bold" if point["is_recorded"] else "",
         )
     return table

@@ -318,7 +318,7 @@ def test_what_is_not_known_leaves_gaps_and_no_complaint(show: Callable[..., Chro
         each |= {"memory_bytes": None, "backlog_buffers": {"mean": None, "max": None}}
     given["observed"] |= {"latency_ns": nothing, "throughput_records_per_s": None}
     given["details"] |= {"channels": []}
-    given["details"]["latency"] = {name: [] for name in given["details"]["latency"]}
+    given["latency_distribution"] = {name: [] for name in given["latency_distribution"]}
     given["details"]["fill"] |= {name: [0] * 20 for name in ("full", "timeout", "event")}
     given["details"]["fill"]["mean"] = None
     browser = show(given, width=390)

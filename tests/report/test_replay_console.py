@@ -93,9 +93,9 @@ def answer(**changes: Any) -> dict[str, Any]:
     return given | changes
 
 
-def printed(*answers: dict[str, Any], **options: Any) -> list[str]:
+def printed(*answers: dict[str, Any], width: int = 120, **options: Any) -> list[str]:
     stream = io.StringIO()
-    print_replays(answers, Console(file=stream, width=120, highlight=False), **options)
+    print_replays(answers, Console(file=stream, width=width, highlight=False), **options)
     return [line.rstrip() for line in stream.getvalue().splitlines()]
 
 
@@ -200,3 +200,24 @@ def test_damaged_files_are_named() -> None:
 def test_a_sparkline_is_as_high_as_its_values_and_has_gaps() -> None:
     assert sparkline([0, 4, 8, None]) == "▁▄█ "
     assert sparkline([]) == ""
+
+
+def test_a_narrow_terminal_cuts_nothing() -> None:
+    lines = printed(answer(), width=80)
+    heads = [line.split() for line in lines if "records/s" in line and "p50" in line]
+    assert heads[0] == [
+        *("channel", "from", "→", "to", "records/s", "p50", "p99", "backlog", "max", "starved"),
+        "time",
+    ]
+    assert heads[1] == ["timeout", "records/s", "p50", "p99", "buffers/s", "p99"]
+    assert not any("…" in line for line in lines)
+    assert any(line.endswith("← recorded") for line in lines)
+
+
+def test_time_and_latency_are_drawn() -> None:
+    distribution = {"low_ns": [1e6, 2e6], "high_ns": [2e6, 4e6], "records": [10, 40]}
+    shares = {"waiting_for_flush": 0.75, "idle": 0.25}
+    lines = printed(answer(latency_distribution=distribution, regimes=shares))
+    assert "             1.00 ms ▃█ 4.00 ms" in lines
+    assert f" time        {'█' * 30}{'░' * 10}" in lines
+    assert "             █ waiting for flush 75.0%  ░ idle 25.0%" in lines

@@ -30,6 +30,7 @@ const tip = {
         parts.rows && h("table", {}, parts.rows.map(([name, value]) => h("tr", {}, h("td", {}, name), h("td", {}, value)))),
         parts.text && h("div", {}, parts.text)].filter(Boolean));
     this.box.hidden = false;
+    this.scrolled = scrollY;
     const {width, height} = this.box.getBoundingClientRect();
     const left = x + 14 + width > innerWidth - 6 ? x - width - 14 : x + 14;
     const top = y + 14 + height > innerHeight - 6 ? y - height - 14 : y + 14;
@@ -56,7 +57,7 @@ document.addEventListener("focusin", (event) => {
 });
 document.addEventListener("focusout", () => tip.hide());
 document.addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hide(); });
-addEventListener("scroll", () => tip.hide(), {passive: true});
+addEventListener("scroll", () => { if (Math.abs(scrollY - tip.scrolled) > 2) tip.hide(); }, {passive: true});
 
 function table(heads, rows) {
   return h("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": "table"}, h("table", {},

@@ -35,7 +35,7 @@ function facts(answer) {
 }
 
 function latencySection(answer) {
-  const {latency} = answer.details, seen = answer.observed.latency_ns;
+  const {latency_distribution: latency} = answer, seen = answer.observed.latency_ns;
   const total = latency.records.reduce((sum, records) => sum + records, 0);
   const below = [];
   latency.records.reduce((sum, records, index) => below[index] = sum + records, 0);

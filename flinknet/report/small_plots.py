@@ -1,0 +1,66 @@
+"""Small plots in characters: a bar split into parts, a distribution on a logarithmic axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from .sparkline import sparkline
+
+SPLIT_BAR_MARKS = 40
+DISTRIBUTION_MARKS = 40
+
+REGIME_STYLES = {
+    "waiting_for_flush": ("█", "blue"),
+    "waiting_for_credit": ("▓", "red"),
+    "blocked_by_alignment": ("▚", "magenta"),
+    "in_socket": ("▒", "green"),
+    "in_receiver_queue": ("▞", "yellow"),
+    "idle": ("░", "bright_black"),
+}
+"""Mark and colour of each regime: the marks differ where there are no colours."""
+
+
+def split_bar(shares: Mapping[str, float], marks: int = SPLIT_BAR_MARKS) -> Text:
+    """A bar as long as `marks`, its parts as long as their shares, which sum to 1; a part may be
+    too short to show."""
+    bar = Text()
+    until, drawn = 0.0, 0
+    for name, share in shares.items():
+        until += share
+        end = min(round(until * marks), marks)
+        mark, style = REGIME_STYLES.get(name, ("█", ""))
+        bar.append(mark * (end - drawn), style)
+        drawn = max(drawn, end)
+    return bar
+
+
+def regime_legend(shares: Mapping[str, float]) -> Text:
+    """Mark, name and share of each part, those of no share left out."""
+    legend = Text()
+    for name, share in shares.items():
+        if share:
+            mark, style = REGIME_STYLES.get(name, ("█", ""))
+            legend.append("  " if legend else "")
+            legend.append(mark, style)
+            legend.append(f" {name.replace('_', ' ')} {share:.1%}")
+    return legend
+
+
+def distribution_line(distribution: Mapping[str, Sequence[Any]], marks: int) -> str:
+    """The records of a latency distribution from its lowest to its highest range; its axis is
+    logarithmic, and blank where no record is."""
+    low, high = distribution["low_ns"], distribution["high_ns"]
+    if not low:
+        return ""
+    start, end = math.log2(low[0]), math.log2(high[-1])
+    ranges = max(round((end - start) / math.log2(high[0] / low[0])), 1)
+    counts = [0.0] * min(ranges, marks)
+    for number, records in enumerate(distribution["records"]):
+        middle = math.log2(math.sqrt(low[number] * high[number]))
+        place = int((middle - start) / (end - start) * len(counts))
+        counts[min(place, len(counts) - 1)] += records
+    return sparkline(counts, marks, max(counts))

@@ -1,0 +1,62 @@
+"""Small plots in characters: lengths add up, and values stand where they belong."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flinknet.histogram import LogLinearHistogram
+from flinknet.replay.distribution import distribution
+from flinknet.replay.regimes import REGIMES
+from flinknet.report.small_plots import (
+    REGIME_STYLES,
+    distribution_line,
+    regime_legend,
+    split_bar,
+)
+
+
+def test_every_regime_has_a_mark_of_its_own() -> None:
+    assert tuple(REGIME_STYLES) == REGIMES
+    marks = [mark for mark, _ in REGIME_STYLES.values()]
+    assert len(set(marks)) == len(marks)
+
+
+def test_a_bar_is_split_by_the_shares() -> None:
+    shares = dict.fromkeys(REGIMES, 0.0) | {"waiting_for_flush": 0.5, "in_socket": 0.3, "idle": 0.2}
+    assert split_bar(shares, 10).plain == "█████▒▒▒░░"
+    assert (
+        regime_legend(shares).plain == "█ waiting for flush 50.0%  ▒ in socket 30.0%  ░ idle 20.0%"
+    )
+
+
+@given(st.lists(st.integers(0, 1000), min_size=6, max_size=6).filter(any), st.integers(1, 60))
+def test_a_bar_is_as_long_as_asked_for(parts: list[int], marks: int) -> None:
+    shares = {name: part / sum(parts) for name, part in zip(REGIMES, parts, strict=True)}
+    assert len(split_bar(shares, marks).plain) == marks
+
+
+def test_a_distribution_goes_from_the_lowest_range_to_the_highest() -> None:
+    histogram = LogLinearHistogram()
+    histogram.add([1_000_000], weight=1_000)
+    histogram.add([32_000_000], weight=500)
+    line = distribution_line(distribution(histogram), 40)
+    assert (line[0], line[-1]) == ("█", "▅")
+    assert line[1:-1].isspace()
+    assert len(line) == 40  # five octaves of eight ranges, and the range above them
+
+
+def test_one_range_is_one_mark_and_none_is_nothing() -> None:
+    histogram = LogLinearHistogram()
+    assert distribution_line(distribution(histogram), 40) == ""
+    histogram.add([5_000_000])
+    assert distribution_line(distribution(histogram), 40) == "█"
+
+
+@given(st.lists(st.integers(1, 10**11), min_size=1, max_size=40), st.integers(1, 60))
+def test_no_distribution_is_longer_than_asked_for(values: list[int], marks: int) -> None:
+    histogram = LogLinearHistogram()
+    histogram.add(values)
+    line = distribution_line(distribution(histogram), marks)
+    assert 1 <= len(line) <= marks
+    assert "█" in line
