@@ -52,7 +52,6 @@ class TcpTransport:
         self.connection = connection
         self.is_closed = False
         self.sent_bytes = 0
-        self.received_bytes = 0
         self._receive_buffer = receive_buffer
         self._clock = clock
         self._watch = watch
@@ -101,7 +100,6 @@ class TcpTransport:
         if count == 0:
             self.close()
             return
-        self.received_bytes += count
         try:
             self.connection.receive_data(self._receive_buffer[:count], now_ns=self._clock())
         except RemoteProtocolError:

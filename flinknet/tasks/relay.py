@@ -74,7 +74,6 @@ class RelayTask(ReadingTask):
         self.input_edge, self.output_edge = edges
         self.state = SourceState.RUNNING
         self.emitted_records = 0
-        self.waited_ns = 0
         self._writer = writer
         self._partition = writer.partition
         self._forwarder = forwarder
@@ -222,7 +221,6 @@ class RelayTask(ReadingTask):
             return False
         if self._waiting_since_ns >= 0:
             self._note_waiting(TracePoint.WRITER_RESUMES, now_ns)
-            self.waited_ns += now_ns - self._waiting_since_ns
             self._waiting_since_ns = -1
             self.times.go_on(now_ns=now_ns)
         return True

@@ -134,7 +134,6 @@ class SourceTask:
         self._checkpoints = checkpoints or OutputCheckpoints(source_name(index), writer, channels)
         self.emitted_records = 0
         self.late_ns_max = 0
-        self.waited_ns = 0
         self._writer = writer
         self._partition = writer.partition
         self._batcher = batcher
@@ -252,7 +251,6 @@ class SourceTask:
             return self._flusher.next_deadline_ns()
         if self._waiting_since_ns >= 0:
             self._note_waiting(TracePoint.WRITER_RESUMES, now_ns)
-            self.waited_ns += now_ns - self._waiting_since_ns
             self._waiting_since_ns = -1
             self.times.go_on(now_ns=now_ns)
         if self._arrivals is None:
