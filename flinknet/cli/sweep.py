@@ -21,7 +21,8 @@ from flinknet.report.live import LineView
 from flinknet.report.warnings import with_doubts
 from flinknet.results import RunResult, Warning
 
-from .options import NETWORK_OPTIONS, Settings, scenario_of
+from .option_tables import NETWORK_OPTIONS
+from .options import Settings, scenario_of
 
 _VAGUE_ENDS = frozenset(("size", "min", "max", "fraction", "enabled"))
 """Ends of keys that say too little alone."""

@@ -1,0 +1,130 @@
+"""Parsers of the values that bench options take: from a text to what the configuration holds.
+
+All raise ConfigError, which names the option and tells what would do.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+from flinknet.config import (
+    CUSTOM_PARTITIONER,
+    PARTITIONERS,
+    RATE_MAX,
+    RecordSize,
+    SlowConsumer,
+)
+from flinknet.errors import ConfigError
+from flinknet.units import parse_duration_ns, parse_rate_per_s, parse_size_bytes
+
+RECORD_SIZE_MIN_BYTES = 8
+"""A record's value begins with the 8 bytes by which the consumer knows it."""
+
+RECORD_SIZE_MAX_BYTES = 1 << 30
+"""On the wire a length has 31 bits; half of that already takes seconds for each record."""
+
+
+def record_size(text: str) -> RecordSize:
+    """A size, or a range SMALLEST..LARGEST."""
+    low_text, dots, high_text = text.partition("..")
+    low = parse_size_bytes(low_text, "--record-size")
+    high = parse_size_bytes(high_text, "--record-size") if dots else low
+    if low < RECORD_SIZE_MIN_BYTES:
+        raise ConfigError(
+            f"--record-size: {text!r} is too small; a record needs {RECORD_SIZE_MIN_BYTES}b at"
+            " least, to be told from others"
+        )
+    if high > RECORD_SIZE_MAX_BYTES:
+        raise ConfigError(f"--record-size: {text!r} is too large; a record can have 1gb at most")
+    if low > high:
+        raise ConfigError(f"--record-size: {text!r} runs backwards; write SMALLEST..LARGEST")
+    return RecordSize(low, high)
+
+
+def slow_consumers(text: str) -> tuple[SlowConsumer, ...]:
+    """Slow consumers, by commas: INDEX:DELAY or INDEX:DELAY:TIME; DELAY may be `pause`."""
+    slow = []
+    for part in text.split(","):
+        index, _, delay = part.strip().partition(":")
+        delay, colon, length = delay.partition(":")
+        if not delay.strip() or not index.isdecimal() or (colon and not length.strip()):
+            raise ConfigError(
+                f"--slow-consumer: {part!r} is not of the form INDEX:DELAY or INDEX:DELAY:TIME;"
+                " write 0:5ms, 0:pause or 0:5ms:10s"
+            )
+        parse = duration("--slow-consumer")
+        delay_ns = -1 if delay.strip() == "pause" else parse(delay)
+        slow.append(SlowConsumer(int(index), delay_ns, parse(length) if colon else None))
+    return tuple(slow)
+
+
+def duration(name: str) -> Callable[[str], int]:
+    """Parser of a time with its unit, in ns; `name` is the option, for errors."""
+    return lambda text: parse_duration_ns(text, name, bare_unit=None)
+
+
+def measured_part(text: str) -> int:
+    """Length of the measured part, in ns."""
+    duration_ns = duration("--duration")(text)
+    if not duration_ns:
+        raise ConfigError("--duration: 0 measures nothing; give some seconds, such as 3s")
+    return duration_ns
+
+
+def rate(text: str) -> float:
+    """Records per second; max is RATE_MAX."""
+    rate_per_s = parse_rate_per_s(text, "--rate")
+    return RATE_MAX if rate_per_s is None else rate_per_s
+
+
+def count(name: str) -> Callable[[str], int]:
+    """Parser of a number of 1 or more."""
+
+    def parse(text: str) -> int:
+        digits = text.replace("_", "")
+        if not digits.isdecimal() or not int(digits):
+            raise ConfigError(f"{name}: {text!r} is not a number of 1 or more")
+        return int(digits)
+
+    return parse
+
+
+def partitioner(text: str) -> str:
+    """A known partitioner, or custom:MODULE:FUNCTION, if it can be imported."""
+    if text in PARTITIONERS:
+        return text
+    if text.startswith(CUSTOM_PARTITIONER):
+        from flinknet.tasks.partitioners import find_custom
+
+        # As `python -m` has it; the processes of a run get the same path.
+        if "" not in sys.path and os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())
+        find_custom(text)
+        return text
+    raise ConfigError(
+        f"--partitioner: {text!r} is none of {', '.join(PARTITIONERS)} and custom:MODULE:FUNCTION"
+    )
+
+
+def number(name: str) -> Callable[[str], int]:
+    """Parser of a number of 0 or more."""
+
+    def parse(text: str) -> int:
+        if not text.isdecimal():
+            raise ConfigError(f"{name}: {text!r} is not a number of 0 or more")
+        return int(text)
+
+    return parse
+
+
+def choice(name: str, choices: tuple[str, ...]) -> Callable[[str], str]:
+    """Parser that takes one of `choices`."""
+
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise ConfigError(f"{name}: {text!r} is none of {', '.join(choices)}")
+        return text
+
+    return parse
