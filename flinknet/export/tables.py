@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
@@ -67,7 +68,7 @@ def write_json_lines(selection: Selection, path: Path, on_rows: OnRows = lambda 
     with whole_file(path) as file:
 
         def write(batch: pa.RecordBatch) -> None:
-            lines = "\n".join(map(json.dumps, batch.to_pylist()))
+            lines = "\n".join(json_lines(batch).to_pylist())
             file.write(f"{lines}\n".encode())
 
         return _write(selection, write, on_rows)

@@ -7,12 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
 from flinknet.export import select
 from flinknet.export.tables import (
     event_batches,
+    json_lines,
     write_csv,
     write_json_lines,
     write_parquet,
@@ -84,6 +86,12 @@ def test_csv_and_json_say_what_parquet_says(run: Path, tmp_path: Path) -> None:
             {name: "" if value is None else str(value) for name, value in row.items()}
             for row in expected
         ]
+
+
+def test_any_text_is_json() -> None:
+    texts = ['a "quoted" \\ name', None, "line\nbreak", "ünï"]
+    batch = pa.RecordBatch.from_pydict({"text": texts, "number": [1, None, -(1 << 62), 4]})
+    assert [json.loads(line) for line in json_lines(batch).to_pylist()] == batch.to_pylist()
 
 
 def test_only_what_is_wanted_is_in_it(run: Path) -> None:

@@ -1,0 +1,50 @@
+"""`flinknet trace replay --report`, from the command line to the page."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from flinknet.cli import main
+from tests.recorded_run import write_run
+
+
+@pytest.mark.spark
+def test_the_page_is_made_from_the_answer(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", buffers=40)
+    page, answer = tmp_path / "out.html", tmp_path / "out.json"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c", "from flinknet.cli import main; main()", "trace", "replay"),
+            *(str(run), "--buffer-timeout", "5ms", "--max-records", "100"),
+            *("--report", str(page), "--json", str(answer)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=250,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    text = page.read_text(encoding="utf-8")
+    start = text.index('id="data">') + len('id="data">')
+    (held,) = json.loads(text[start : text.index("</script>", start)])["replays"]
+    told = json.loads(answer.read_text())
+    assert held["details"] == told["details"]
+    assert held["latency_distribution"] == told["latency_distribution"]
+    assert sum(told["latency_distribution"]["records"]) == told["observed"]["records"] == 800
+    assert len(held["trade_offs"]) == 2
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", buffers=4)
+    for target in (tmp_path, tmp_path / "missing" / "out.html"):
+        result = CliRunner().invoke(main, ["trace", "replay", str(run), "--report", str(target)])
+        assert result.exit_code == 2
+        assert result.stderr.startswith(f"flinknet: --report: {target} cannot be written")
+        assert len(result.stderr.splitlines()) == 1
