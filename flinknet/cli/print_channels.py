@@ -54,9 +54,9 @@ def _placed(plan: Plan) -> PlacedChannels:
             ChannelPlace(
                 channel=each.index,
                 edge=each.edge,
-                producer=f"{deployment.vertices[edge.source].name}.{each.producer}",
+                producer=deployment.task_name(edge.source, each.producer),
                 producer_task_manager=producer,
-                consumer=f"{deployment.vertices[edge.target].name}.{each.consumer}",
+                consumer=deployment.task_name(edge.target, each.consumer),
                 consumer_task_manager=consumer,
                 subpartition=each.subpartition,
                 connection=None if producer == consumer else f"tm-{producer}->tm-{consumer}",

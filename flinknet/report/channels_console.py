@@ -18,8 +18,8 @@ from .console import wiring_line
 
 @dataclass(frozen=True, slots=True)
 class ChannelPlace:
-    """One channel: its ends as "vertex.subtask" with their TaskManagers, and the TCP connection it
-    shares (None: it is local).
+    """One channel: the tasks at its ends with their TaskManagers, and the TCP connection it shares
+    (None: it is local).
     """
 
     channel: int

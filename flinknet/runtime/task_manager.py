@@ -51,11 +51,9 @@ from flinknet.tasks.checkpoints import (
     InputCheckpoints,
     OutputCheckpoints,
     barrier_of,
-    sink_name,
-    source_name,
 )
 from flinknet.tasks.debloating import BufferDebloating, GateDebloating, debloated_gates
-from flinknet.tasks.deployment import DeployedChannel
+from flinknet.tasks.deployment import DeployedChannel, sink_name, source_name
 from flinknet.tasks.partitioners import create_selector
 from flinknet.tasks.sink import delay_of
 from flinknet.tasks.task_metrics import Metrics, TaskManagerMetrics

@@ -10,13 +10,8 @@ from flinknet.core.probe import Probe
 from flinknet.core.producer import OutputFlusher, RecordWriter
 from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
 from flinknet.tasks.assembly import create_relay, input_of
-from flinknet.tasks.checkpoints import (
-    CheckpointResponder,
-    InputCheckpoints,
-    OutputCheckpoints,
-    sink_name,
-    source_name,
-)
+from flinknet.tasks.checkpoints import CheckpointResponder, InputCheckpoints, OutputCheckpoints
+from flinknet.tasks.deployment import sink_name, source_name
 from flinknet.tasks.sink import PAUSED_NS, delay_of
 from flinknet.workload.recorded import CostModel
 from flinknet.workload.sink import LatencySink

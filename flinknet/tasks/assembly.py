@@ -41,7 +41,7 @@ from flinknet.units import NS_PER_MS
 from flinknet.workload.forward import RecordForwarder
 from flinknet.workload.sink import LatencySink
 
-from .checkpoints import CheckpointResponder, ForwardingCheckpoints, ignore, relay_names
+from .checkpoints import CheckpointResponder, ForwardingCheckpoints, ignore, reader_and_writer
 from .deployment import DeployedChannel, Deployment
 from .memory import buffers_of_gate, segments_of
 from .partitioners import create_selector
@@ -203,6 +203,7 @@ def create_relay(
     selector = create_selector(output_edge.partitioner, len(channels), scenario.seed + subtask)
     is_broadcast = isinstance(selector, BroadcastSelector)
     indices = tuple(each.index for each in channels)
+    name = deployment.task_name(vertex, subtask)
     writer = RecordWriter(partition, selector, buffer_timeout_ns=scenario.network.buffer_timeout_ns)
     return RelayTask(
         subtask,
@@ -215,7 +216,7 @@ def create_relay(
         probe,
         indices,
         ForwardingCheckpoints(
-            relay_names(vertex, subtask),
+            reader_and_writer(name),
             gate,
             writer,
             indices,
@@ -227,5 +228,5 @@ def create_relay(
         delay_ns_per_record=scenario.workload.relay_delay_ns_per_record,
         spills=spills,
         start_ns=epoch_ns,
-        name=f"relay {vertex}.{subtask}",
+        name=name,
     )

@@ -349,24 +349,15 @@ class ForwardingCheckpoints(InputCheckpoints):
 
 def task_names(deployment: Deployment) -> list[str]:
     """The names under which the tasks of a run acknowledge: a relay as reader and as writer."""
-    names = [source_name(subtask) for subtask in range(deployment.vertices[0].parallelism)]
-    for vertex in range(1, len(deployment.vertices) - 1):
-        for subtask in range(deployment.vertices[vertex].parallelism):
-            names += relay_names(vertex, subtask)
-    last = deployment.vertices[-1]
-    return names + [sink_name(subtask) for subtask in range(last.parallelism)]
+    last = len(deployment.vertices) - 1
+    names: list[str] = []
+    for index, vertex in enumerate(deployment.vertices):
+        for subtask in range(vertex.parallelism):
+            name = deployment.task_name(index, subtask)
+            names += reader_and_writer(name) if 0 < index < last else (name,)
+    return names
 
 
-def source_name(subtask: int) -> str:
-    """Name of a source."""
-    return f"source {subtask}"
-
-
-def relay_names(vertex: int, subtask: int) -> tuple[str, str]:
+def reader_and_writer(relay: str) -> tuple[str, str]:
     """Names of a relay, for its input and its output."""
-    return f"relay {vertex}.{subtask} input", f"relay {vertex}.{subtask} output"
-
-
-def sink_name(subtask: int) -> str:
-    """Name of a sink."""
-    return f"sink {subtask}"
+    return f"{relay} input", f"{relay} output"

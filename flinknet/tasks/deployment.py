@@ -116,6 +116,14 @@ class Deployment:
         """The edges that a vertex writes."""
         return [edge for edge in self.edges if edge.source == vertex]
 
+    def task_name(self, vertex: int, subtask: int) -> str:
+        """What a subtask is called, wherever users read of it: source 0, relay 1.0 or sink 0."""
+        if vertex == 0:
+            return source_name(subtask)
+        if vertex == len(self.vertices) - 1:
+            return sink_name(subtask)
+        return relay_name(vertex, subtask)
+
     def partition_id(self, producer: int, edge: int = 0) -> ResultPartitionID:
         """The result partition that a subtask writes for an edge."""
         seed, number = self.scenario.seed, f" {edge}" if edge else ""
@@ -177,6 +185,21 @@ class Deployment:
     def consumers_on(self, task_manager: int) -> list[int]:
         """Subtasks that take records out on a TaskManager."""
         return self.vertices[-1].subtasks_on(task_manager)
+
+
+def source_name(subtask: int) -> str:
+    """Name of a subtask that makes records."""
+    return f"source {subtask}"
+
+
+def relay_name(vertex: int, subtask: int) -> str:
+    """Name of a subtask that passes records on; vertices count from the sources, which are 0."""
+    return f"relay {vertex}.{subtask}"
+
+
+def sink_name(subtask: int) -> str:
+    """Name of a subtask that takes records out."""
+    return f"sink {subtask}"
 
 
 def deploy(scenario: Scenario) -> Deployment:

@@ -64,13 +64,13 @@ class RelayTask(ReadingTask):
         channels: tuple[int, ...],
         checkpoints: ForwardingCheckpoints,
         *,
+        name: str,
         delay_ns_per_record: int = 0,
         spills: SpillStore | None = None,
         start_ns: int = 0,
-        name: str = "",
     ) -> None:
         super().__init__(index, gate, sinks, probe, checkpoints, spills=spills, start_ns=start_ns)
-        self.name = name or f"relay {index}"
+        self.name = name
         self.input_edge, self.output_edge = edges
         self.state = SourceState.RUNNING
         self.emitted_records = 0

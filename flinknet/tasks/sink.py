@@ -14,7 +14,8 @@ from flinknet.core.consumer import (
 from flinknet.core.probe import Probe
 from flinknet.workload.sink import LatencySink
 
-from .checkpoints import InputCheckpoints, sink_name
+from .checkpoints import InputCheckpoints
+from .deployment import sink_name
 from .reading import ReadingTask
 
 PAUSED_NS = -1

@@ -22,7 +22,8 @@ from flinknet.core.wire.events import (
 from flinknet.workload.arrivals import Arrivals
 from flinknet.workload.payload import OVERHEAD_BYTES, MixedRecordFactory, RecordFactory
 
-from .checkpoints import OutputCheckpoints, source_name
+from .checkpoints import OutputCheckpoints
+from .deployment import source_name
 from .partitioners import sent_by_channel
 from .times import TaskTimes
 

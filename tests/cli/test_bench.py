@@ -288,8 +288,8 @@ def test_the_channel_table_of_the_worked_example(flinknet: Flinknet, run: Any) -
         "--print-channels",
     ]
     table = flinknet(*options).stdout
-    rows = [line.split() for line in table.splitlines() if "producers." in line]
-    over = [[row[7] for row in rows if row[2] == f"producers.{p}"] for p in range(4)]
+    rows = [line.split() for line in table.splitlines() if "source " in line]
+    over = [[row[9] for row in rows if row[2:4] == ["source", f"{p}"]] for p in range(4)]
     here, there = ["local", "tm-0->tm-1"] * 2, ["tm-1->tm-0", "local"] * 2
     assert over == [here, there, here, there]
     assert "Channels: 8 local, 8 remote over 2 connections." in table

@@ -12,6 +12,7 @@ from flinknet.core.consumer import UnionInputGate
 from flinknet.core.producer import ResultPartitionManager
 from flinknet.errors import ConfigError
 from flinknet.tasks.assembly import create_gate, create_partition, input_of, segments_of
+from flinknet.tasks.checkpoints import task_names
 from flinknet.tasks.deployment import DeployedEdge, DeployedVertex, deploy, pointwise, wire
 
 
@@ -47,6 +48,19 @@ def test_producers_and_consumers_sit_in_different_task_managers() -> None:
     assert deployment.producers_on(0) == [0, 3]
     assert deployment.consumers_on(3) == [0, 2]
     assert deployment.consumers_on(0) == []
+
+
+def test_tasks_are_named_by_what_they_do_relays_by_their_vertex_too() -> None:
+    deployment = deploy(scenario_of(4, producers=2, consumers=1, relays=2))
+    names = [
+        deployment.task_name(index, subtask)
+        for index, vertex in enumerate(deployment.vertices)
+        for subtask in range(vertex.parallelism)
+    ]
+    relays = ["relay 1.0", "relay 1.1", "relay 2.0", "relay 2.1"]
+    assert names == ["source 0", "source 1", *relays, "sink 0"]
+    ends = [f"{relay} {end}" for relay in relays for end in ("input", "output")]
+    assert task_names(deployment) == ["source 0", "source 1", *ends, "sink 0"]
 
 
 def test_split_stages_share_out_the_task_managers_the_first_ones_having_more() -> None:
