@@ -78,7 +78,7 @@ def _grid_options(command: Any) -> Any:
     metavar="N",
     type=click.IntRange(min=1),
     help="Records of each run to simulate for each setting, from the start of the measured part."
-    " [default: 500000; 3000000 at the highest rate]",
+    " [default: 500000; 6000000 at the highest rate]",
 )
 @click.option(
     "--json", "json_path", metavar="FILE|-", help="Write the answer as JSON; - to stdout."
