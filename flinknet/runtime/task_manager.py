@@ -18,15 +18,11 @@ from multiprocessing.connection import Connection as Pipe
 
 from flinknet import errors
 from flinknet.core.buffers import NetworkBufferPool
-from flinknet.core.consumer import ConsumerConnection, SingleInputGate, UnionInputGate
+from flinknet.core.consumer import ConsumerConnection, SingleInputGate
 from flinknet.core.consumer.tcp_mode import TcpConsumerConnection
 from flinknet.core.producer import (
-    BROADCAST,
-    BroadcastSelector,
     BufferWritingResultPartition,
-    OutputFlusher,
     ProducerConnection,
-    RecordWriter,
     ResultPartitionManager,
 )
 from flinknet.core.wire.events import CheckpointBarrier
@@ -37,32 +33,24 @@ from flinknet.errors import (
     failed_channels,
 )
 from flinknet.histogram import LogLinearHistogram
-from flinknet.tasks import RecordBatcher, RelayTask, SinkTask, SourceTask
+from flinknet.tasks import RelayTask, SourceTask
 from flinknet.tasks.assembly import (
     create_gate,
     create_partition,
-    create_relay,
-    input_of,
     request_backoff_of,
     segments_of,
 )
 from flinknet.tasks.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
 from flinknet.tasks.checkpoints import (
-    InputCheckpoints,
-    OutputCheckpoints,
     barrier_of,
 )
 from flinknet.tasks.debloating import BufferDebloating, GateDebloating, debloated_gates
-from flinknet.tasks.deployment import DeployedChannel, sink_name, source_name
-from flinknet.tasks.partitioners import create_selector
-from flinknet.tasks.sink import delay_of
+from flinknet.tasks.deployment import DeployedChannel
 from flinknet.tasks.task_metrics import Metrics, TaskManagerMetrics
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.recorder import TraceRecorder
 from flinknet.trace.statistics import EventStatistics
 from flinknet.trace.writer import TraceWriter
-from flinknet.workload.arrivals import ScheduledArrivals
-from flinknet.workload.sink import LatencySink
 
 from . import messages as say
 from .client_factory import ConnectionID
@@ -76,6 +64,7 @@ from .event_loop import EventLoop
 from .fill_levels import FillMeter
 from .protocol import DataProtocol
 from .record_spill import RecordSpills
+from .running_tasks import RunningTasks, TaskStarter
 from .spill_file import create_spill_file
 from .stages import Stages, is_staged
 
@@ -105,10 +94,8 @@ class TaskManager:
         self._partitions = ResultPartitionManager()
         self._own_partitions: dict[tuple[int, int], BufferWritingResultPartition] = {}
         self._gates: dict[tuple[int, int], SingleInputGate] = {}
-        self._sources: list[SourceTask] = []
-        self._relays: list[RelayTask] = []
+        self._tasks = RunningTasks()
         self._spills = RecordSpills()
-        self._sinks: list[SinkTask] = []
         writer = None
         if spec.trace_path is not None:
             process = ProcessInfo(spec.name, spec.trace_path.name, os.getpid())
@@ -197,11 +184,10 @@ class TaskManager:
     def _receive_control(self) -> None:
         message = self._pipe.recv()  # EOFError ends the process: see main
         if isinstance(message, TriggerCheckpoint):
-            for source in self._sources:
+            for source in self._tasks.sources:
                 source.trigger_checkpoint(self._barrier(message), now_ns=monotonic_ns())
         elif isinstance(message, AbortCheckpoint):
-            writing: list[SourceTask | RelayTask] = [*self._sources, *self._relays]
-            for task in writing:
+            for task in self._tasks.writing:
                 task.abort_checkpoint(message.checkpoint_id)
         else:
             self._inbox.append(message)
@@ -262,130 +248,20 @@ class TaskManager:
     def _start_tasks(self, start: object) -> None:
         assert isinstance(start, say.Start)
         self._statistics.measured_from_ns = start.measured_from_ns
-        deployment, index = self._deployment, self._spec.index
-        self._sources = [
-            self._create_source(producer, self._own_partitions[0, producer], start)
-            for producer in deployment.producers_on(index)
-        ]
-        self._relays = [
-            self._create_relay(vertex, subtask, start)
-            for vertex in range(1, len(deployment.vertices) - 1)
-            for subtask in deployment.vertices[vertex].subtasks_on(index)
-        ]
-        self._sinks = [
-            self._create_sink(consumer, start) for consumer in deployment.consumers_on(index)
-        ]
-        self._loop.tasks = (*self._sources, *self._relays, *self._sinks)
+        starter = TaskStarter(
+            self._deployment,
+            self._own_partitions,
+            self._gates,
+            self._recorder,
+            self._pipe.send,
+            self._spills,
+            start,
+        )
+        self._tasks = starter.tasks_on(self._spec.index)
+        self._loop.tasks = self._tasks.all
         self._loop.has_local_channels = any(
             channel.is_local for gate in self._gates.values() for channel in gate.channels
         )
-
-    def _create_source(
-        self, producer: int, partition: BufferWritingResultPartition, start: say.Start
-    ) -> SourceTask:
-        workload, network, seed = self._scenario.workload, self._network, self._scenario.seed
-        channels = tuple(each.index for each in self._deployment.channels_of_producer(producer))
-        selector = create_selector(
-            self._deployment.edges[0].partitioner, len(channels), seed + producer
-        )
-        is_broadcast = isinstance(selector, BroadcastSelector)
-        arrivals = None
-        if not workload.is_max_rate:
-            arrivals = ScheduledArrivals(
-                workload.arrivals,
-                workload.rate_per_s,
-                start_ns=start.start_ns,
-                records=_scheduled_records(workload.rate_per_s, workload.records, start),
-                seed=seed * 1_000_003 + producer,
-                counted_from_ns=None if workload.records is None else start.measured_from_ns,
-            )
-        writer = RecordWriter(partition, selector, buffer_timeout_ns=network.buffer_timeout_ns)
-        return SourceTask(
-            producer,
-            writer,
-            RecordBatcher(
-                workload,
-                (BROADCAST,) if is_broadcast else tuple(range(len(channels))),
-                epoch_ns=start.start_ns,
-                seed=seed * 7_368_787 + producer,
-            ),
-            OutputFlusher(network.buffer_timeout_ns, start_ns=start.start_ns),
-            self._recorder,
-            channels,
-            arrivals=arrivals,
-            records=workload.records,
-            start_ns=start.start_ns,
-            measured_from_ns=start.measured_from_ns,
-            end_ns=start.end_ns,
-            seed=seed * 15_485_863 + producer,
-            checkpoints=OutputCheckpoints(
-                source_name(producer),
-                writer,
-                channels,
-                self._pipe.send,
-                epoch_ns=start.timestamp_epoch_ns,
-            ),
-        )
-
-    def _create_relay(self, vertex: int, subtask: int, start: say.Start) -> RelayTask:
-        gate = self._input_of(vertex, subtask)
-        edge = self._deployment.outputs_of(vertex)[0].index
-        return create_relay(
-            self._deployment,
-            vertex,
-            subtask,
-            gate,
-            self._own_partitions[edge, subtask],
-            self._latency_sinks(gate, start),
-            OutputFlusher(self._network.buffer_timeout_ns, start_ns=start.start_ns),
-            self._recorder,
-            self._pipe.send,
-            epoch_ns=start.start_ns,
-            spills=self._spills,
-            timestamp_epoch_ns=start.timestamp_epoch_ns,
-        )
-
-    def _create_sink(self, consumer: int, start: say.Start) -> SinkTask:
-        gate = self._input_of(len(self._deployment.vertices) - 1, consumer)
-        delay_ns = delay_of(consumer, self._scenario.workload.slow_consumers)
-        sinks = self._latency_sinks(gate, start, delay_ns=max(delay_ns, 0))
-        checkpoints = InputCheckpoints(
-            sink_name(consumer),
-            gate,
-            self._network,
-            self._pipe.send,
-            epoch_ns=start.timestamp_epoch_ns,
-        )
-        return SinkTask(
-            consumer,
-            gate,
-            sinks,
-            self._recorder,
-            delay_ns_per_record=delay_ns,
-            checkpoints=checkpoints,
-            spills=self._spills,
-            start_ns=start.start_ns,
-        )
-
-    def _input_of(self, vertex: int, subtask: int) -> SingleInputGate | UnionInputGate:
-        return input_of(
-            [self._gates[edge.index, subtask] for edge in self._deployment.inputs_of(vertex)]
-        )
-
-    def _latency_sinks(
-        self, gate: SingleInputGate | UnionInputGate, start: say.Start, *, delay_ns: int = 0
-    ) -> tuple[LatencySink, ...]:
-        sinks = []
-        for _ in gate.channels:
-            sink = LatencySink(
-                epoch_ns=start.start_ns,
-                delay_ns_per_record=delay_ns,
-                is_open_loop=not self._scenario.workload.is_max_rate,
-            )
-            sink.measured_from_ns = start.measured_from_ns
-            sink.measured_to_ns = start.measured_to_ns
-            sinks.append(sink)
-        return tuple(sinks)
 
     def _work(self, start: object) -> None:
         """Run the tasks to their end, telling the launcher how far they are."""
@@ -402,7 +278,7 @@ class TaskManager:
             if slow.slow_ns is None:
                 continue
             free_ns = start.measured_from_ns + slow.slow_ns
-            for sink in self._sinks:
+            for sink in self._tasks.sinks:
                 if sink.index == slow.index:
                     slow_down = partial(sink.set_delay, slow.delay_ns_per_record)
                     milestones.append((start.measured_from_ns, slow_down))
@@ -439,13 +315,13 @@ class TaskManager:
         """Debloat the gates from the start on, and begin to keep the metrics of all tasks."""
         network = self._network
         debloating = BufferDebloating(
-            debloated_gates(self._reading_tasks, network, now_ns=start.start_ns),
+            debloated_gates(self._tasks.reading, network, now_ns=start.start_ns),
             network.debloating_period_ns,
             start_ns=start.start_ns,
         )
         self._debloated_gates = debloating.gates
         self._metrics = TaskManagerMetrics(
-            [*self._sources, *self._relays, *self._sinks],
+            self._tasks.all,
             self._pool,
             debloating.gates,
             now_ns=start.start_ns,
@@ -491,7 +367,7 @@ class TaskManager:
     def _taken_records(self) -> dict[int, int]:
         """Records that each channel's task has taken so far."""
         taken = {}
-        for task in self._sinks:
+        for task in self._tasks.sinks:
             for channel, sink in zip(task.gate.channels, task.sinks, strict=True):
                 sink.settle()
                 taken[channel.index] = sink.records
@@ -517,7 +393,7 @@ class TaskManager:
                 channel: starved_ns - before.get(channel, 0)
                 for channel, starved_ns in self._starved_ns().items()
             }
-        for sink in self._sinks:
+        for sink in self._tasks.sinks:
             sink.unpause()
 
     def _flush_trace(self, now_ns: int) -> None:
@@ -529,14 +405,10 @@ class TaskManager:
             if self._recorder.pending_events < FLUSH_EVENTS_MAX:
                 self._recorder.flush()
 
-    @property
-    def _reading_tasks(self) -> list[RelayTask | SinkTask]:
-        return [*self._relays, *self._sinks]
-
     def _is_finished(self) -> bool:
         if self._stages is not None and not self._stages.is_last:
             return False
-        return all(task.is_finished for task in self._reading_tasks) and all(
+        return all(task.is_finished for task in self._tasks.reading) and all(
             partition.is_consumed for partition in self._own_partitions.values()
         )
 
@@ -587,10 +459,10 @@ class TaskManager:
             if reader.subpartition is not None
         ]
         records = size = 0
-        for relay in self._relays:
+        for relay in self._tasks.relays:
             for channel, sink in zip(relay.gate.channels, relay.sinks, strict=True):
                 channels.append(say.ChannelSample(channel.index, records=sink.records))
-        for task in self._sinks:
+        for task in self._tasks.sinks:
             for channel, sink in zip(task.gate.channels, task.sinks, strict=True):
                 sink.settle()
                 latency.merge(sink.latency)
@@ -601,12 +473,12 @@ class TaskManager:
         return say.Sample(
             records,
             size,
-            latency.to_bytes() if self._sinks else None,
+            latency.to_bytes() if self._tasks.sinks else None,
             tuple(channels),
             self._fill_meter.sample(
                 self._loop.transports,
                 now_ns=monotonic_ns(),
-                is_writing=not any(source.is_blocked for source in self._sources),
+                is_writing=not any(source.is_blocked for source in self._tasks.sources),
             ),
             tasks,
             memory,
@@ -631,7 +503,7 @@ class TaskManager:
             error = str(trace_error)
         statistics, starved_ns = self._statistics, self._measured_starved_ns
         consumer_channels = []
-        for task in self._reading_tasks:
+        for task in self._tasks.reading:
             for channel, sink in zip(task.gate.channels, task.sinks, strict=True):
                 sink.settle()
                 consumer_channels.append(
@@ -650,8 +522,9 @@ class TaskManager:
                         int(statistics.channel_bytes_in[channel.index]),
                     )
                 )
-        writing: list[tuple[int, SourceTask | RelayTask]] = [(0, each) for each in self._sources]
-        writing += [(each.output_edge, each) for each in self._relays]
+        writing: list[tuple[int, SourceTask | RelayTask]] = []
+        writing += [(0, each) for each in self._tasks.sources]
+        writing += [(each.output_edge, each) for each in self._tasks.relays]
         producer_channels = [
             say.ProducerChannelReport(
                 channel.index,
@@ -672,7 +545,7 @@ class TaskManager:
             tuple(statistics.reasons.tolist()),
             statistics.credit_announced,
             statistics.credit_messages,
-            max((source.late_ns_max for source in self._sources), default=0),
+            max((source.late_ns_max for source in self._tasks.sources), default=0),
             self._busy_share,
             self._stolen_share,
             error,
@@ -713,11 +586,3 @@ def _save_trace(manager: TaskManager | None) -> None:
 def _tell(pipe: Pipe, message: object) -> None:
     with suppress(OSError):
         pipe.send(message)
-
-
-def _scheduled_records(rate_per_s: float, records: int | None, start: say.Start) -> int:
-    """Records of one source: those asked for behind the warm-up, or all from start to end."""
-    if records is not None:
-        return records
-    assert start.end_ns is not None
-    return max(1, round((start.end_ns - start.start_ns) / 1e9 * rate_per_s))

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from flinknet.core.consumer import SingleInputGate, UnionInputGate
 from flinknet.core.probe import Probe
 from flinknet.core.producer import OutputFlusher, RecordWriter
-from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
-from flinknet.tasks.assembly import create_relay, input_of
-from flinknet.tasks.checkpoints import CheckpointResponder, InputCheckpoints, OutputCheckpoints
-from flinknet.tasks.deployment import sink_name, source_name
+from flinknet.tasks import RecordBatcher, SourceTask
+from flinknet.tasks.assembly import input_of
+from flinknet.tasks.checkpoints import CheckpointResponder, OutputCheckpoints
+from flinknet.tasks.deployment import source_name
 from flinknet.tasks.sink import PAUSED_NS, delay_of
+from flinknet.tasks.task_assembly import create_relay, create_sink
 from flinknet.workload.recorded import CostModel
 from flinknet.workload.sink import LatencySink
 
@@ -140,16 +141,15 @@ class SimulatedTasks:
             )
             for _ in gate.channels
         )
-        task = SinkTask(
+        task = create_sink(
+            self._deployment,
             consumer,
             gate,
             sinks,
             self._probes[self._deployment.consumer_task_managers[consumer]],
+            self._respond,
             delay_ns_per_record=delay_ns,
             start_ns=self._start_ns,
-            checkpoints=InputCheckpoints(
-                sink_name(consumer), gate, scenario.network, self._respond
-            ),
         )
         return SimulatedSink(task, receive_ns_per_message=self._costs.receive_ns_per_message)
 

@@ -1,5 +1,5 @@
-"""Assembly: what a Deployment says, as objects of the network stack. Both drivers build their
-TaskManagers with it.
+"""Assembly: what a Deployment says, as partitions and gates. Both drivers build their TaskManagers
+with it; the tasks between them come from `task_assembly`.
 """
 
 from __future__ import annotations
@@ -15,19 +15,14 @@ from flinknet.core.consumer import (
     LocalInputChannel,
     RemoteInputChannel,
     SingleInputGate,
-    SpillStore,
     UnionInputGate,
 )
 from flinknet.core.consumer.decompression import DecompressingInputGate
 from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
 from flinknet.core.probe import NullProbe, Probe
 from flinknet.core.producer import (
-    BROADCAST,
     BoundedData,
-    BroadcastSelector,
     BufferWritingResultPartition,
-    OutputFlusher,
-    RecordWriter,
     ResultPartitionFactory,
     ResultPartitionManager,
     partition_type_of,
@@ -38,16 +33,11 @@ from flinknet.core.producer.subpartition import UNLIMITED_BYTES
 from flinknet.core.wire.compression import CompressionCodec
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.units import NS_PER_MS
-from flinknet.workload.forward import RecordForwarder
-from flinknet.workload.sink import LatencySink
 
-from .checkpoints import CheckpointResponder, ForwardingCheckpoints, ignore, reader_and_writer
 from .deployment import DeployedChannel, Deployment
 from .memory import buffers_of_gate, segments_of
-from .partitioners import create_selector
-from .relay import RelayTask
 
-__all__ = ["create_gate", "create_partition", "create_relay", "input_of", "segments_of"]
+__all__ = ["create_gate", "create_partition", "input_of", "segments_of"]
 
 Connect = Callable[[DeployedChannel], ConsumerConnection]
 """The connection that a channel comes over, opened when it is first asked for."""
@@ -174,59 +164,3 @@ def request_backoff_of(network: NetworkConfig) -> RequestBackoffPolicy:
 def input_of(gates: Sequence[SingleInputGate]) -> SingleInputGate | UnionInputGate:
     """What a task reads: its one gate, or the union of them."""
     return gates[0] if len(gates) == 1 else UnionInputGate(gates)
-
-
-def create_relay(
-    deployment: Deployment,
-    vertex: int,
-    subtask: int,
-    gate: SingleInputGate | UnionInputGate,
-    partition: BufferWritingResultPartition,
-    sinks: tuple[LatencySink, ...],
-    flusher: OutputFlusher,
-    probe: Probe,
-    respond: CheckpointResponder = ignore,
-    *,
-    epoch_ns: int,
-    spills: SpillStore | None = None,
-    timestamp_epoch_ns: int = 0,
-) -> RelayTask:
-    """The task of a vertex between the first and the last, without anything that makes records.
-
-    Args:
-        epoch_ns: the instant that stamps of records count from.
-        timestamp_epoch_ns: the instant that timestamps of barriers count from.
-    """
-    scenario = deployment.scenario
-    (input_edge,), (output_edge,) = deployment.inputs_of(vertex), deployment.outputs_of(vertex)
-    channels = deployment.channels_of_producer(subtask, output_edge.index)
-    selector = create_selector(output_edge.partitioner, len(channels), scenario.seed + subtask)
-    is_broadcast = isinstance(selector, BroadcastSelector)
-    indices = tuple(each.index for each in channels)
-    name = deployment.task_name(vertex, subtask)
-    writer = RecordWriter(partition, selector, buffer_timeout_ns=scenario.network.buffer_timeout_ns)
-    return RelayTask(
-        subtask,
-        (input_edge.index, output_edge.index),
-        gate,
-        sinks,
-        writer,
-        RecordForwarder((BROADCAST,) if is_broadcast else range(len(channels)), epoch_ns=epoch_ns),
-        flusher,
-        probe,
-        indices,
-        ForwardingCheckpoints(
-            reader_and_writer(name),
-            gate,
-            writer,
-            indices,
-            output_edge.partitioner,
-            scenario.network,
-            respond,
-            epoch_ns=timestamp_epoch_ns,
-        ),
-        delay_ns_per_record=scenario.workload.relay_delay_ns_per_record,
-        spills=spills,
-        start_ns=epoch_ns,
-        name=name,
-    )
