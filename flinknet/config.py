@@ -43,8 +43,7 @@ CUSTOM_PARTITIONER = "custom:"
 
 
 def is_partitioner(name: str) -> bool:
-    """Whether a name is one of a partitioner; whether a user's function is there is not looked at.
-    """
+    """Whether a name is one of a partitioner; whether a user's function is there is not looked at."""
     return name in PARTITIONERS or name.startswith(CUSTOM_PARTITIONER)
 
 
@@ -93,9 +92,7 @@ class NetworkConfig:
         "taskmanager.network.netty.client.connectTimeoutSec", 120_000_000_000
     )
     connect_retries: int = _flink("taskmanager.network.retries", 0)
-    keep_alive_idle_s: int | None = _flink(
-        "taskmanager.network.netty.client.tcp.keepIdleSec", None
-    )
+    keep_alive_idle_s: int | None = _flink("taskmanager.network.netty.client.tcp.keepIdleSec", None)
     keep_alive_interval_s: int | None = _flink(
         "taskmanager.network.netty.client.tcp.keepIntervalSec", None
     )
@@ -107,15 +104,11 @@ class NetworkConfig:
     ssl_internal_enabled: bool = _flink("security.ssl.internal.enabled", False)
     ssl_data_enabled: bool = _flink("taskmanager.data.ssl.enabled", True)
     ssl_keystore: str | None = _flink("security.ssl.internal.keystore", None)
-    ssl_keystore_password: str | None = _flink(
-        "security.ssl.internal.keystore-password", None
-    )
+    ssl_keystore_password: str | None = _flink("security.ssl.internal.keystore-password", None)
     ssl_keystore_type: str = _flink("security.ssl.internal.keystore-type", "pkcs12")
     ssl_key_password: str | None = _flink("security.ssl.internal.key-password", None)
     ssl_truststore: str | None = _flink("security.ssl.internal.truststore", None)
-    ssl_truststore_password: str | None = _flink(
-        "security.ssl.internal.truststore-password", None
-    )
+    ssl_truststore_password: str | None = _flink("security.ssl.internal.truststore-password", None)
     ssl_truststore_type: str = _flink("security.ssl.internal.truststore-type", "pkcs12")
     ssl_cert_fingerprint: str | None = _flink("security.ssl.internal.cert.fingerprint", None)
     ssl_handshake_timeout_ms: int = _flink("security.ssl.internal.handshake-timeout", -1)
