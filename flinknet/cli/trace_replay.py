@@ -30,6 +30,8 @@ Examples:
       the same run between TaskManagers that are further apart
   flinknet trace replay RUN --rate-factor 1,2,4 --consumer-speed 0.5,1
       twice or four times as many records a second, and consumers at half their speed
+  flinknet trace replay RUN --target 'p99<=20ms' --floating-buffers 2,4,8
+      the longest timeout and the fewest buffers that hold it, as keys to paste
   flinknet trace replay RUN --diagnose
       what holds each edge up
   flinknet trace replay RUN --report out.html
@@ -64,6 +66,13 @@ def _grid_options(command: Any) -> Any:
 @click.command(epilog=_EPILOG)
 @click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path())
 @_grid_options
+@click.option(
+    "--target",
+    metavar="BOUND",
+    multiple=True,
+    help="What a setting shall hold, such as p99<=20ms or throughput>=100k/s: the longest timeout"
+    " and the cheapest buffers that do, and the patch for Flink's config.yaml. May be repeated.",
+)
 @click.option("--diagnose", is_flag=True, help="Tell what holds each edge up, with its share.")
 @click.option(
     "--master",
@@ -89,6 +98,7 @@ def _grid_options(command: Any) -> Any:
 @click.option("--out", metavar="DIR", help="Write each table as Parquet into this new directory.")
 def replay(
     traces: tuple[str, ...],
+    target: tuple[str, ...],
     diagnose: bool,
     master: str,
     channel: str | None,
@@ -106,6 +116,7 @@ def replay(
 
     One run gives one JSON object, several give {"schema_version": 1, "replays": [...]}.
     """
+    from flinknet.replay.advice import Target
     from flinknet.replay.answer import open_runs, replay_runs
     from flinknet.replay.session import spark_errors, spark_session
     from flinknet.report.page import page_of
@@ -114,7 +125,8 @@ def replay(
     from .channel_list import parse_channels
     from .sweep import json_file
 
-    grid = _grid(lists)
+    targets = [Target.parse(text) for text in target]
+    grid = _grid(lists, is_fine=bool(targets))
     channels = parse_channels(channel) if channel else None
     json_target = json_file(json_path)
     page = _page_file(report) if report is not None else None
@@ -133,6 +145,7 @@ def replay(
             grid,
             max_records=max_records,
             details=page is not None,
+            targets=targets,
             on_progress=_say,
         )
         if out_dir is not None:
@@ -149,15 +162,20 @@ def replay(
     print_replays(answer.answers, channels=channels, diagnose=diagnose)
 
 
-def _grid(lists: dict[str, str | None]) -> Grid:
-    """Raises: ConfigError for a value that cannot be used, and for too many settings."""
-    from flinknet.replay.grid import DEFAULT_TIMEOUTS_NS, Grid
+def _grid(lists: dict[str, str | None], *, is_fine: bool) -> Grid:
+    """What is asked for; many timeouts if none are named and `is_fine`.
+
+    Raises: ConfigError for a value that cannot be used, and for too many settings.
+    """
+    from flinknet.replay.grid import DEFAULT_TIMEOUTS_NS, FINE_TIMEOUTS_NS, Grid
 
     given = {}
     for name, (field, _) in GRID_OPTIONS.items():
         text = lists[name.replace("-", "_")]
         if text is not None:
             given[field] = tuple(_value(name, part.strip()) for part in text.split(","))
+    if is_fine and "buffer_timeouts_ns" not in given:
+        given["buffer_timeouts_ns"] = FINE_TIMEOUTS_NS
     grid = Grid(**given) if given else Grid(buffer_timeouts_ns=DEFAULT_TIMEOUTS_NS)
     grid.check()
     return grid

@@ -23,6 +23,7 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.results import Measured, TradeOffPoint
 from flinknet.trace import TraceReader, find_runs
 
+from .advice import Target, advice
 from .details import run_details
 from .diagnose import diagnose
 from .distribution import distribution
@@ -75,6 +76,7 @@ def replay_runs(
     max_records: int | None = None,
     simulate: Simulate | None = None,
     details: bool = False,
+    targets: Sequence[Target] = (),
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Replay:
     """Observe all runs, and predict them under each setting.
@@ -83,6 +85,7 @@ def replay_runs(
         grid: candidates; the recorded setting is always one more.
         max_records: of each run, to simulate for each candidate; None for as many as take seconds.
         simulate: the simulation; None for the one of `simulator.what_if`.
+        targets: bounds that the advice looks for a setting to hold.
         details: tell what a page shows beside the answer, too.
         on_progress: takes a line that says what is being done.
     """
@@ -123,15 +126,15 @@ def replay_runs(
             points = tuple(replace(each, notes=(BLOCKING_NOTE, *each.notes)) for each in points)
         recorded = next(point for point in points if point.is_recorded)
         seen = observed_in_window[run.run]
+        error = model_error(recorded, seen.throughput_records_per_s, seen.latency_ns)
         answers.append(
             {
                 "schema_version": SCHEMA_VERSION,
                 "trace": _describe(run),
                 "observed": asdict(each),
-                "model_error": asdict(
-                    model_error(recorded, seen.throughput_records_per_s, seen.latency_ns)
-                ),
+                "model_error": asdict(error),
                 "trade_offs": [_plain(point) for point in points],
+                "advice": advice(points, targets, error),
                 "simulated": {
                     "records": seen.records,
                     "window_ns": own_candidates[0].to_ns - run.from_ns,

@@ -14,6 +14,13 @@ from flinknet.workload.recorded import Setting
 MS = 1_000_000
 DEFAULT_TIMEOUTS_NS = (0, 1 * MS, 5 * MS, 10 * MS, 100 * MS, BUFFER_TIMEOUT_NEVER_NS)
 
+FINE_TIMEOUTS_NS = (
+    *(0, 500_000, 1 * MS, 2 * MS, 3 * MS, 5 * MS, 7 * MS, 10 * MS, 15 * MS, 20 * MS, 25 * MS),
+    *(30 * MS, 40 * MS, 50 * MS, 70 * MS, 100 * MS, 150 * MS, 200 * MS, 300 * MS, 500 * MS),
+    *(1000 * MS, BUFFER_TIMEOUT_NEVER_NS),
+)
+"""For a target: steps between which a better one would be no surer than the model."""
+
 SETTINGS_MAX = 512
 """Settings of a run that are predicted at once at most."""
 

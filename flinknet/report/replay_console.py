@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -15,6 +16,7 @@ from rich.table import Table
 
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
+from .advice_lines import advice_lines, mark_of
 from .console import console_for
 from .small_plots import DISTRIBUTION_MARKS, distribution_line, regime_legend, split_bar
 
@@ -82,6 +84,8 @@ def print_replays(
         ):
             console.print()
             console.print(table)
+        for line in advice_lines(answer, partial(_label, points=answer["trade_offs"])):
+            console.print(line, soft_wrap=True)
         for note in _notes(answer):
             console.print(f"  [dim]{note}[/dim]", soft_wrap=True)
         console.print()
@@ -232,12 +236,15 @@ def _trade_off_table(answer: Answer, *, is_wide: bool) -> Table:
     for name in varied:
         heading = "timeout" if name == "buffer timeout" else name
         table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
     backlog, memory = (("backlog", "max"), ("memory",)) if is_wide else ((), ())
     for name in ("records/s", "p50", "p99", *backlog, "buffers/s", *memory):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("p99", no_wrap=True)
     worst = max((point["latency_ns"]["p99"] or 0 for point in points), default=0) or 1
+    knee = answer.get("advice", {}).get("knee")
     for point in shown:
+        index = points.index(point)
         p99 = point["latency_ns"]["p99"]
         settings = settings_of(point)
         cells = [
@@ -254,11 +261,19 @@ def _trade_off_table(answer: Answer, *, is_wide: bool) -> Table:
         bar = "█" * max(round((p99 or 0) / worst * marks), 1) if p99 else ""
         table.add_row(
             *(settings[name] for name in varied),
+            mark_of(answer, index),
             *cells,
-            bar + (" ← recorded" if point["is_recorded"] else ""),
+            bar
+            + (" ← recorded" if point["is_recorded"] else "")
+            + (" ← knee" if index == knee else ""),
             style="bold" if point["is_recorded"] else "",
         )
     return table
+
+
+def _label(point: Answer, *, points: Sequence[Answer]) -> str:
+    names = settings_of(point)
+    return ", ".join(f"{name} {names[name]}" for name in what_varies(points))
 
 
 def settings_of(point: Answer) -> dict[str, str]:

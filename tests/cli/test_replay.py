@@ -117,6 +117,7 @@ LONG = ",".join(str(number) for number in range(1, 31))
             2,
             "a grid of 30 x 30 = 900 settings is too large",
         ),
+        ([".", "--target", "p99=20ms"], 2, "--target: 'p99=20ms' is not a target"),
         ([".", "--channel", "first"], 2, "--channel: 'first' is not a list"),
         ([".", "--out", "full"], 2, "--out: full exists and is not empty"),
         (["."], 4, "not a run directory"),
