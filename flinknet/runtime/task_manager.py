@@ -19,7 +19,6 @@ from multiprocessing.connection import Connection as Pipe
 from flinknet import errors
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
-from flinknet.core.consumer.tcp_mode import TcpConsumerConnection
 from flinknet.core.producer import (
     BufferWritingResultPartition,
     ProducerConnection,
@@ -62,6 +61,7 @@ from .connection_manager import (
 )
 from .event_loop import EventLoop
 from .fill_levels import FillMeter
+from .measured_part import MeasuredPart
 from .protocol import DataProtocol
 from .record_spill import RecordSpills
 from .running_tasks import RunningTasks, TaskStarter
@@ -103,14 +103,6 @@ class TaskManager:
         self._statistics = EventStatistics(len(self._deployment.channels), writer)
         self._recorder = TraceRecorder(self._statistics)
         self._inbox: list[object] = []
-        self._starved_before_ns: dict[int, int] = {}
-        self._measured_starved_ns: dict[int, int] = {}
-        self._is_measured = False
-        self._taken_before: dict[int, int] = {}
-        self._taken_per_s: dict[int, float] = {}
-        self._measured_since_ns = 0
-        self._unread_before_ns = 0
-        self._unread_share = 0.0
         self._debloated_gates: Sequence[GateDebloating] = ()
         self._next_metrics_ns = 0
         self._next_flush_ns = 0
@@ -269,8 +261,10 @@ class TaskManager:
         loop = self._loop
         begun_ns, used_ns = monotonic_ns(), process_time_ns()
         waited_ns, slept_ns = loop.waited_ns, loop.slept_ns
+        debloating = self._start_debloating(start)
+        self._measured = MeasuredPart(self._connections, self._tasks.sinks, self._metrics)
         milestones: list[tuple[int, Callable[[], None]]] = [
-            (start.measured_from_ns, self._begin_measured)
+            (start.measured_from_ns, self._measured.begin)
         ]
         if start.measured_to_ns is not None:
             milestones.append((start.measured_to_ns, self._end_measured))
@@ -286,7 +280,6 @@ class TaskManager:
         milestones.sort(key=lambda milestone: milestone[0])
         next_sample_ns = start.start_ns
         self._fill_meter = self._create_fill_meter()
-        debloating = self._start_debloating(start)
         while not self._is_finished():
             due_ns = min(next_sample_ns, milestones[0][0]) if milestones else next_sample_ns
             debloat_ns = debloating.next_deadline_ns()
@@ -345,54 +338,9 @@ class TaskManager:
             is_broadcast=self._scenario.workload.partitioner == "broadcast",
         )
 
-    def _begin_measured(self) -> None:
-        self._starved_before_ns = self._starved_ns()
-        self._taken_before = self._taken_records()
-        self._unread_before_ns = self._unread_ns()
-        self._measured_since_ns = monotonic_ns()
-        self._metrics.start_window(now_ns=self._measured_since_ns)
-
-    def _unread_ns(self) -> int:
-        """How long sockets were not read so far, for want of a buffer; the longest time of any."""
-        now_ns = monotonic_ns()
-        return max(
-            (
-                client.unread_until(now_ns)
-                for client in self._connections.clients
-                if isinstance(client, TcpConsumerConnection)
-            ),
-            default=0,
-        )
-
-    def _taken_records(self) -> dict[int, int]:
-        """Records that each channel's task has taken so far."""
-        taken = {}
-        for task in self._tasks.sinks:
-            for channel, sink in zip(task.gate.channels, task.sinks, strict=True):
-                sink.settle()
-                taken[channel.index] = sink.records
-        return taken
-
     def _end_measured(self) -> None:
-        """The measured part is over: note credit-starved time and what was taken by now, and let
-        paused consumers drain.
-        """
-        if not self._is_measured:
-            self._is_measured = True
-            elapsed_ns = max(1, monotonic_ns() - self._measured_since_ns)
-            self._unread_share = (self._unread_ns() - self._unread_before_ns) / elapsed_ns
-            self._taken_per_s = {
-                channel: (count - self._taken_before.get(channel, 0)) / elapsed_ns * 1e9
-                for channel, count in self._taken_records().items()
-            }
-            before = self._starved_before_ns
-            self._measured_metrics = self._metrics.sample_end(
-                now_ns=monotonic_ns(), is_drained=self._is_finished()
-            )
-            self._measured_starved_ns = {
-                channel: starved_ns - before.get(channel, 0)
-                for channel, starved_ns in self._starved_ns().items()
-            }
+        """The measured part is over; let paused consumers drain."""
+        self._measured.end(is_drained=self._is_finished())
         for sink in self._tasks.sinks:
             sink.unpause()
 
@@ -436,15 +384,6 @@ class TaskManager:
         if isinstance(loss, RemoteTransportError):
             text += "; that task manager may be lost"
         return type(loss)(f"{text}. {failed_channels(channels)}", peer, channels)
-
-    def _starved_ns(self) -> dict[int, int]:
-        """Credit-starved time of each channel that was ever read from here, so far."""
-        now_ns = monotonic_ns()
-        return {
-            reader.channel: reader.starved_until(now_ns)
-            for connection in self._producer_connections
-            for reader in connection.opened_readers
-        }
 
     def _sample(self) -> say.Sample:
         latency = LogLinearHistogram()
@@ -501,7 +440,7 @@ class TaskManager:
             self._recorder.close()
         except errors.TraceError as trace_error:
             error = str(trace_error)
-        statistics, starved_ns = self._statistics, self._measured_starved_ns
+        statistics, starved_ns = self._statistics, self._measured.starved_ns
         consumer_channels = []
         for task in self._tasks.reading:
             for channel, sink in zip(task.gate.channels, task.sinks, strict=True):
@@ -518,7 +457,7 @@ class TaskManager:
                         sink.disorder.lost,
                         sink.disorder.repeated,
                         sink.disorder.reordered,
-                        self._taken_per_s.get(channel.index),
+                        self._measured.taken_per_s.get(channel.index),
                         int(statistics.channel_bytes_in[channel.index]),
                     )
                 )
@@ -550,8 +489,8 @@ class TaskManager:
             self._stolen_share,
             error,
             self._fill_meter.bounds(),
-            self._unread_share,
-            *self._measured_metrics,
+            self._measured.unread_share,
+            *self._measured.metrics,
             tuple((gate.name, tuple(gate.samples)) for gate in self._debloated_gates),
         )
 
