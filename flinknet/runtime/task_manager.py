@@ -16,36 +16,23 @@ from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection as Pipe
 
-from flinknet import errors
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
-from flinknet.core.producer import (
-    BufferWritingResultPartition,
-    ProducerConnection,
-    ResultPartitionManager,
-)
+from flinknet.core.producer import BufferWritingResultPartition, ResultPartitionManager
 from flinknet.core.wire.events import CheckpointBarrier
 from flinknet.errors import (
     FlinknetError,
     RemoteTransportError,
+    TraceError,
     TransportError,
     failed_channels,
 )
-from flinknet.histogram import LogLinearHistogram
-from flinknet.tasks import RelayTask, SourceTask
-from flinknet.tasks.assembly import (
-    create_gate,
-    create_partition,
-    request_backoff_of,
-    segments_of,
-)
+from flinknet.tasks.assembly import create_gate, create_partition, request_backoff_of, segments_of
 from flinknet.tasks.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
-from flinknet.tasks.checkpoints import (
-    barrier_of,
-)
+from flinknet.tasks.checkpoints import barrier_of
 from flinknet.tasks.debloating import BufferDebloating, GateDebloating, debloated_gates
 from flinknet.tasks.deployment import DeployedChannel
-from flinknet.tasks.task_metrics import Metrics, TaskManagerMetrics
+from flinknet.tasks.task_metrics import TaskManagerMetrics
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.recorder import TraceRecorder
 from flinknet.trace.statistics import EventStatistics
@@ -54,16 +41,13 @@ from flinknet.trace.writer import TraceWriter
 from . import messages as say
 from .client_factory import ConnectionID
 from .clock import monotonic_ns, process_time_ns
-from .connection_manager import (
-    AcceptedConnection,
-    ConnectionManager,
-    LocalConnectionManager,
-)
+from .connection_manager import AcceptedConnection, ConnectionManager, LocalConnectionManager
 from .event_loop import EventLoop
 from .fill_levels import FillMeter
 from .measured_part import MeasuredPart
 from .protocol import DataProtocol
 from .record_spill import RecordSpills
+from .reporting import Sampler, report_of
 from .running_tasks import RunningTasks, TaskStarter
 from .spill_file import create_spill_file
 from .stages import Stages, is_staged
@@ -71,10 +55,6 @@ from .stages import Stages, is_staged
 FLUSH_INTERVAL_NS = 1_000_000_000
 FLUSH_EVENTS_MAX = 8_192
 """Events that can be written at once without holding up the event loop (about 2 ms)."""
-
-
-METRICS_PAUSE = 100
-"""After taking metrics so many times as long passes without: they cost 1 % of the time at most."""
 
 STAGE_CHECK_NS = 1_000_000
 """How late the end of a stage may be noticed: no socket tells of it."""
@@ -104,7 +84,6 @@ class TaskManager:
         self._recorder = TraceRecorder(self._statistics)
         self._inbox: list[object] = []
         self._debloated_gates: Sequence[GateDebloating] = ()
-        self._next_metrics_ns = 0
         self._next_flush_ns = 0
         self._busy_share = 0.0
         self._stolen_share = 0.0
@@ -140,10 +119,6 @@ class TaskManager:
         self._partitions.shut_down()
         self._connections.close()
         self._loop.close()
-
-    @property
-    def _producer_connections(self) -> list[ProducerConnection]:
-        return [each.connection for each in self._connections.accepted]
 
     def fail(self, error: FlinknetError) -> None:
         """A task of this process cannot go on: whoever reads its partitions is told why, as far as
@@ -280,6 +255,7 @@ class TaskManager:
         milestones.sort(key=lambda milestone: milestone[0])
         next_sample_ns = start.start_ns
         self._fill_meter = self._create_fill_meter()
+        sampler = Sampler(self._tasks, self._connections, loop, self._fill_meter, self._metrics)
         while not self._is_finished():
             due_ns = min(next_sample_ns, milestones[0][0]) if milestones else next_sample_ns
             debloat_ns = debloating.next_deadline_ns()
@@ -295,7 +271,7 @@ class TaskManager:
                 milestones.pop(0)[1]()
             if now_ns >= next_sample_ns:
                 self._check_errors()
-                self._pipe.send(self._sample())
+                self._pipe.send(sampler.sample())
                 self._flush_trace(now_ns)
                 next_sample_ns = now_ns + self._spec.sample_interval_ns
         self._end_measured()
@@ -385,113 +361,22 @@ class TaskManager:
             text += "; that task manager may be lost"
         return type(loss)(f"{text}. {failed_channels(channels)}", peer, channels)
 
-    def _sample(self) -> say.Sample:
-        latency = LogLinearHistogram()
-        channels = [
-            say.ChannelSample(
-                reader.channel,
-                backlog_buffers=reader.subpartition.backlog(),
-                credits_available=reader.credits_available,
-            )
-            for connection in self._producer_connections
-            for reader in connection.queue.readers.values()
-            if reader.subpartition is not None
-        ]
-        records = size = 0
-        for relay in self._tasks.relays:
-            for channel, sink in zip(relay.gate.channels, relay.sinks, strict=True):
-                channels.append(say.ChannelSample(channel.index, records=sink.records))
-        for task in self._tasks.sinks:
-            for channel, sink in zip(task.gate.channels, task.sinks, strict=True):
-                sink.settle()
-                latency.merge(sink.latency)
-                records += sink.measured_records
-                size += sink.measured_bytes
-                channels.append(say.ChannelSample(channel.index, records=sink.records))
-        tasks, memory = self._sample_metrics()
-        return say.Sample(
-            records,
-            size,
-            latency.to_bytes() if self._tasks.sinks else None,
-            tuple(channels),
-            self._fill_meter.sample(
-                self._loop.transports,
-                now_ns=monotonic_ns(),
-                is_writing=not any(source.is_blocked for source in self._tasks.sources),
-            ),
-            tasks,
-            memory,
-        )
-
-    def _sample_metrics(self) -> tuple[dict[str, Metrics], Metrics]:
-        """The metrics of all tasks; none if they were taken a short time ago and there are so many
-        that it would cost too much.
-        """
-        now_ns = monotonic_ns()
-        if now_ns < self._next_metrics_ns:
-            return {}, {}
-        found = self._metrics.sample(now_ns=now_ns)
-        self._next_metrics_ns = now_ns + METRICS_PAUSE * (monotonic_ns() - now_ns)
-        return found
-
     def _report(self) -> say.Report:
-        error = None
+        trace_error = None
         try:
             self._recorder.close()
-        except errors.TraceError as trace_error:
-            error = str(trace_error)
-        statistics, starved_ns = self._statistics, self._measured.starved_ns
-        consumer_channels = []
-        for task in self._tasks.reading:
-            for channel, sink in zip(task.gate.channels, task.sinks, strict=True):
-                sink.settle()
-                consumer_channels.append(
-                    say.ConsumerChannelReport(
-                        channel.index,
-                        sink.records,
-                        sink.measured_records,
-                        sink.measured_bytes,
-                        sink.last_measured_ns,
-                        sink.latency.to_bytes(),
-                        sink.uncorrected.to_bytes(),
-                        sink.disorder.lost,
-                        sink.disorder.repeated,
-                        sink.disorder.reordered,
-                        self._measured.taken_per_s.get(channel.index),
-                        int(statistics.channel_bytes_in[channel.index]),
-                    )
-                )
-        writing: list[tuple[int, SourceTask | RelayTask]] = []
-        writing += [(0, each) for each in self._tasks.sources]
-        writing += [(each.output_edge, each) for each in self._tasks.relays]
-        producer_channels = [
-            say.ProducerChannelReport(
-                channel.index,
-                source.sent_records.get(channel.subpartition, 0),
-                starved_ns.get(channel.index, 0),
-                int(statistics.channel_buffers[channel.index]),
-                int(statistics.channel_backlog_sum[channel.index]),
-                int(statistics.channel_backlog_max[channel.index]),
-            )
-            for edge, source in writing
-            for channel in self._deployment.channels_of_producer(source.index, edge)
-        ]
-        return say.Report(
-            tuple(consumer_channels),
-            tuple(producer_channels),
-            statistics.buffers,
-            statistics.events,
-            tuple(statistics.reasons.tolist()),
-            statistics.credit_announced,
-            statistics.credit_messages,
-            max((source.late_ns_max for source in self._tasks.sources), default=0),
-            self._busy_share,
-            self._stolen_share,
-            error,
-            self._fill_meter.bounds(),
-            self._measured.unread_share,
-            *self._measured.metrics,
-            tuple((gate.name, tuple(gate.samples)) for gate in self._debloated_gates),
+        except TraceError as error:
+            trace_error = str(error)
+        return report_of(
+            self._deployment,
+            self._tasks,
+            self._statistics,
+            self._measured,
+            busy_share=self._busy_share,
+            stolen_share=self._stolen_share,
+            trace_error=trace_error,
+            fill_bounds=self._fill_meter.bounds(),
+            debloated_gates=self._debloated_gates,
         )
 
 
