@@ -17,7 +17,13 @@ from pathlib import Path
 from flinknet.config import NetworkConfig
 from flinknet.core.consumer import ConsumerConnection
 from flinknet.core.producer import ProducerConnection
-from flinknet.errors import LocalTransportError
+from flinknet.errors import (
+    LocalTransportError,
+    RemoteTransportError,
+    TransportError,
+    failed_channels,
+)
+from flinknet.tasks.deployment import Deployment
 
 from .client_factory import ConnectionID, PartitionRequestClientFactory
 from .event_loop import EventLoop
@@ -37,6 +43,18 @@ class AcceptedConnection:
 
     peer: str
     connection: ProducerConnection
+
+    def loss_error(self, deployment: Deployment) -> TransportError:
+        """What to tell of a consumer that went away with channels open."""
+        loss, channels = self.connection.loss, self.connection.lost_channels
+        assert loss is not None
+        lost = (deployment.channels[index] for index in channels if index >= 0)
+        names = {f"tm-{deployment.consumer_task_manager(channel)}" for channel in lost}
+        peer = f"{' and '.join(sorted(names)) or 'a consumer'} at {self.peer}"
+        text = f"the connection from {peer} {loss}"
+        if isinstance(loss, RemoteTransportError):
+            text += "; that task manager may be lost"
+        return type(loss)(f"{text}. {failed_channels(channels)}", peer, channels)
 
 
 class DataServer:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from flinknet.config import SlowConsumer
 from flinknet.core.consumer import SingleInputGate, SpillStore, UnionInputGate
 from flinknet.core.probe import Probe
 from flinknet.core.producer import BufferWritingResultPartition, OutputFlusher
@@ -41,6 +43,21 @@ class RunningTasks:
     def reading(self) -> tuple[RelayTask | SinkTask, ...]:
         """Those that read a gate."""
         return (*self.relays, *self.sinks)
+
+    def changes_of_delay(
+        self, slow_consumers: Sequence[SlowConsumer], *, from_ns: int
+    ) -> list[tuple[int, Callable[[], None]]]:
+        """Instants and what to do then, so that consumers that are slow for a time are slow from
+        `from_ns` on for as long.
+        """
+        changes: list[tuple[int, Callable[[], None]]] = []
+        for slow in slow_consumers:
+            for sink in self.sinks:
+                if slow.slow_ns is not None and sink.index == slow.index:
+                    slow_down = partial(sink.set_delay, slow.delay_ns_per_record)
+                    changes.append((from_ns, slow_down))
+                    changes.append((from_ns + slow.slow_ns, partial(sink.set_delay, 0)))
+        return changes
 
 
 class TaskStarter:

@@ -20,13 +20,7 @@ from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
 from flinknet.core.producer import BufferWritingResultPartition, ResultPartitionManager
 from flinknet.core.wire.events import CheckpointBarrier
-from flinknet.errors import (
-    FlinknetError,
-    RemoteTransportError,
-    TraceError,
-    TransportError,
-    failed_channels,
-)
+from flinknet.errors import FlinknetError, TraceError
 from flinknet.tasks.assembly import create_gate, create_partition, request_backoff_of, segments_of
 from flinknet.tasks.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
 from flinknet.tasks.checkpoints import barrier_of
@@ -41,7 +35,7 @@ from flinknet.trace.writer import TraceWriter
 from . import messages as say
 from .client_factory import ConnectionID
 from .clock import monotonic_ns, process_time_ns
-from .connection_manager import AcceptedConnection, ConnectionManager, LocalConnectionManager
+from .connection_manager import ConnectionManager, LocalConnectionManager
 from .event_loop import EventLoop
 from .fill_levels import FillMeter
 from .measured_part import MeasuredPart
@@ -243,15 +237,8 @@ class TaskManager:
         ]
         if start.measured_to_ns is not None:
             milestones.append((start.measured_to_ns, self._end_measured))
-        for slow in self._scenario.workload.slow_consumers:
-            if slow.slow_ns is None:
-                continue
-            free_ns = start.measured_from_ns + slow.slow_ns
-            for sink in self._tasks.sinks:
-                if sink.index == slow.index:
-                    slow_down = partial(sink.set_delay, slow.delay_ns_per_record)
-                    milestones.append((start.measured_from_ns, slow_down))
-                    milestones.append((free_ns, partial(sink.set_delay, 0)))
+        slow_consumers = self._scenario.workload.slow_consumers
+        milestones += self._tasks.changes_of_delay(slow_consumers, from_ns=start.measured_from_ns)
         milestones.sort(key=lambda milestone: milestone[0])
         next_sample_ns = start.start_ns
         self._fill_meter = self._create_fill_meter()
@@ -346,20 +333,7 @@ class TaskManager:
                     raise channel.error
         for accepted in self._connections.accepted:
             if accepted.connection.loss is not None:
-                raise self._loss_of(accepted)
-
-    def _loss_of(self, accepted: AcceptedConnection) -> TransportError:
-        """What to tell of a consumer that went away with channels open."""
-        loss, channels = accepted.connection.loss, accepted.connection.lost_channels
-        assert loss is not None
-        deployment = self._deployment
-        lost = (deployment.channels[index] for index in channels if index >= 0)
-        names = {f"tm-{deployment.consumer_task_manager(channel)}" for channel in lost}
-        peer = f"{' and '.join(sorted(names)) or 'a consumer'} at {accepted.peer}"
-        text = f"the connection from {peer} {loss}"
-        if isinstance(loss, RemoteTransportError):
-            text += "; that task manager may be lost"
-        return type(loss)(f"{text}. {failed_channels(channels)}", peer, channels)
+                raise accepted.loss_error(self._deployment)
 
     def _report(self) -> say.Report:
         trace_error = None
