@@ -43,7 +43,7 @@ CUSTOM_PARTITIONER = "custom:"
 
 
 def is_partitioner(name: str) -> bool:
-    """Whether a name is one of a partitioner; whether a user's function is there is not looked at."""
+    """Whether a name is one of a partitioner; a user's function is not looked for."""
     return name in PARTITIONERS or name.startswith(CUSTOM_PARTITIONER)
 
 
