@@ -223,7 +223,9 @@ def _outages(
     for process, each in saturation.outages.items():
         shifts_ns = np.repeat(np.arange(times) * fitted_ns, len(each.starts_ns))
         found[process] = Outages(
-            np.tile(each.starts_ns, times) + shifts_ns, np.tile(each.lengths_ns, times)
+            np.tile(each.starts_ns, times) + shifts_ns,
+            np.tile(each.lengths_ns, times),
+            each.wakes_ns,
         )
     producers = {each.producer: each.producer_process for each in manifest.channels}
     consumers = {each.consumer: each.consumer_process for each in manifest.channels}

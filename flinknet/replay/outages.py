@@ -5,7 +5,7 @@ At the highest rate time is the sum of what buffers cost. On a machine that is s
 two parts of different nature: what a buffer costs whenever the process runs, and pauses of some
 milliseconds now and then. Medians see the first part only, means mix both; latencies need them
 apart. A process has work while something lies before it that it has not taken; every event it
-records is progress. A stretch of work without progress that is far longer than usual is an outage.
+records is progress. From work that finds it idle to its first progress it wakes. A stretch of work without progress that is far longer than usual is an outage.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ UNCONTENDED = 0.05
 """Share of messages that met nothing on their way: that quantile of the way's time is the way's
 own."""
 
+NO_TIMES = np.zeros(0, np.int64)
+
 _USUAL_TIMES = 8
 _SHORTEST_NS = 500_000
 """Shorter ones are wake-ups and turns of other length, which are part of what things cost."""
@@ -34,15 +36,17 @@ class Activity:
     Attributes:
         outages: stretches in which it should have worked and did not.
         work: when it had something to do, outages included.
+        wakes_ns: each time from when there was work again until the first progress, outages apart.
     """
 
     outages: Intervals
     work: Intervals
+    wakes_ns: IntArray
 
     @property
     def busy_ns(self) -> int:
-        """Time that its work took, without outages."""
-        return self.work.total_ns - self.outages.total_ns
+        """Time that its work took, without outages and waking."""
+        return self.work.total_ns - self.outages.total_ns - int(self.wakes_ns.sum())
 
 
 def activity_of(work: Intervals, progress_ns: IntArray) -> Activity:
@@ -54,19 +58,27 @@ def activity_of(work: Intervals, progress_ns: IntArray) -> Activity:
     """
     events_ns = np.unique(progress_ns)
     if len(events_ns) < 2:
-        return Activity(NOTHING, work)
+        return Activity(NOTHING, work, NO_TIMES)
     spent_ns = np.diff(work.until(events_ns))
     working = spent_ns[spent_ns > 0]
     if not len(working):
-        return Activity(NOTHING, work)
+        return Activity(NOTHING, work, NO_TIMES)
     usual_ns = int(np.median(working))
-    is_outage = spent_ns > max(_USUAL_TIMES * usual_ns, _SHORTEST_NS)
+    longest_ns = max(_USUAL_TIMES * usual_ns, _SHORTEST_NS)
+    is_outage = spent_ns > longest_ns
     before_ns = events_ns[:-1][is_outage]
     inside = np.searchsorted(work.starts_ns, before_ns, side="right") - 1
     is_inside = (inside >= 0) & (work.ends_ns[inside] > before_ns)
     following = np.minimum(inside + 1, len(work.starts_ns) - 1)
     starts_ns = np.where(is_inside, before_ns, work.starts_ns[following])
-    return Activity(Intervals(starts_ns, starts_ns + spent_ns[is_outage] - usual_ns), work)
+    outages = Intervals(starts_ns, starts_ns + spent_ns[is_outage] - usual_ns)
+    first = np.searchsorted(events_ns, work.starts_ns, side="right")
+    # Work that begins outside of what is recorded, or with an event of its own, woke nobody.
+    is_known = (first > 0) & (first < len(events_ns))
+    is_known &= ~np.isin(work.starts_ns, events_ns)
+    reached_ns = np.minimum(events_ns[first[is_known]], work.ends_ns[is_known])
+    lags_ns = reached_ns - work.starts_ns[is_known]
+    return Activity(outages, work, lags_ns[lags_ns <= longest_ns])
 
 
 def union(starts_ns: IntArray, ends_ns: IntArray) -> Intervals:

@@ -84,7 +84,9 @@ def fit_saturation(
         progress += [_of(rows.credit_received, own_out), _of(rows.waits, own_out)]
         activity = activity_of(work, np.concatenate([each["at_ns"] for each in progress]))
         found = activity.outages
-        outages[process] = Outages(found.starts_ns - from_ns, found.ends_ns - found.starts_ns)
+        outages[process] = Outages(
+            found.starts_ns - from_ns, found.ends_ns - found.starts_ns, activity.wakes_ns
+        )
         shares.append(found.total_ns / max(to_ns - from_ns, 1))
         if len(taken["at_ns"]):
             per_buffer[process] = activity.busy_ns / len(taken["at_ns"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError, SimulationError
-from flinknet.workload.recorded import CostModel, RecordedExchange, Setting, SimulatedOutcome
+from flinknet.workload.recorded import RecordedExchange, Setting, SimulatedOutcome
 
 from .costs import CostFit
-from .exchange import load_exchange
+from .exchange import is_max_rate, load_exchange
 from .units import RecordedRun
 
 if TYPE_CHECKING:
@@ -32,9 +32,8 @@ message."""
 DEFAULT_MAX_RECORDS_AT_MAX_RATE = 6_000_000
 """The same at the highest rate, where buffers are full at any timeout."""
 
-STEPS, CLOSE_ENOUGH, LARGEST_FACTOR = 4, 0.02, 4.0
-"""How often costs are brought nearer to the recorded throughput, how near that is, and how far they
-may change."""
+MAX_RATE_WINDOW_NS = 1_000_000_000
+"""How much of a run at the highest rate is looked at without Spark."""
 
 _UNIT_SCHEMA = pa.schema(
     [
@@ -107,6 +106,19 @@ def predict(
     return frame.repartition(len(units)).mapInArrow(run_units, _OUTCOME_SCHEMA)
 
 
+def predict_here(run: RecordedRun, settings: Sequence[Setting]) -> list[dict[str, Any]]:
+    """Predict some settings in this process, without Spark.
+
+    Returns: a row for each, with the columns of `predict`.
+    """
+    to_ns = run.to_ns
+    if is_max_rate(run.manifest):
+        to_ns = min(to_ns, run.from_ns + MAX_RATE_WINDOW_NS)
+    candidates = [Candidate(run, number, each, to_ns) for number, each in enumerate(settings)]
+    (unit,) = _units(candidates, cores=1)
+    return list(_simulate_unit(unit, None))
+
+
 def _units(candidates: Sequence[Candidate], cores: int) -> list[dict[str, Any]]:
     """Each run with its candidates in turns on as many units as there are cores."""
     units = []
@@ -135,12 +147,6 @@ def _simulate_unit(unit: dict[str, Any], simulate: Simulate | None) -> Iterator[
     notes, error = list(fit.notes), None
     if exchange.records == 0:
         error = "the trace holds no record instants to drive a simulation with"
-    elif exchange.is_max_rate:
-        try:
-            exchange, note = in_step(exchange, simulate)
-            notes.append(note)
-        except SimulationError as failure:
-            error = str(failure)
     for candidate, text in zip(unit["candidates"], unit["settings"], strict=True):
         plain = json.loads(text)
         setting = Setting(**plain | {"network": NetworkConfig(**plain["network"])})
@@ -172,43 +178,6 @@ def _simulate_setting(
         "backlog_buffers_max": outcome.backlog_buffers.max,
         **asdict(fit.delays.over(outcome.latency)),
     }
-
-
-def in_step(exchange: RecordedExchange, simulate: Simulate) -> tuple[RecordedExchange, str]:
-    """Bring the costs of an exchange at the highest rate to the recorded throughput.
-
-    Costs and outages are fitted each for itself; what they leave out, such as short waits for a
-    core, shows in the throughput of the recorded setting. It is laid on all work alike, in a few
-    steps, for the throughput follows the costs of its bottleneck only.
-
-    Returns: the exchange with its costs, and a sentence that says by how much they changed: that
-        is the error which the model would have had.
-    """
-    recorded_per_s = exchange.records * 1e9 / exchange.duration_ns
-    costs, factor = exchange.costs, 1.0
-    for _ in range(STEPS):
-        outcome = simulate(replace(exchange, costs=costs), exchange.network)
-        off = (outcome.throughput_records_per_s or recorded_per_s) / recorded_per_s
-        if abs(off - 1) < CLOSE_ENOUGH:
-            break
-        factor = min(max(factor * off, 1 / LARGEST_FACTOR), LARGEST_FACTOR)
-        costs = _times(exchange.costs, factor)
-    note = (
-        f"highest rate: what work takes times {factor:.2f}, to meet the recorded throughput; a"
-        " small error of that says nothing about the model"
-    )
-    return replace(exchange, costs=costs), note
-
-
-def _times(costs: CostModel, factor: float) -> CostModel:
-    return replace(
-        costs,
-        send_ns_per_message=costs.send_ns_per_message * factor,
-        send_ns_per_byte=costs.send_ns_per_byte * factor,
-        receive_ns_per_message=costs.receive_ns_per_message * factor,
-        emit_ns_per_record=costs.emit_ns_per_record * factor,
-        consume_ns_per_record=tuple(each * factor for each in costs.consume_ns_per_record),
-    )
 
 
 def _own_simulation() -> Simulate:

@@ -7,7 +7,8 @@ under load even with timeout 0. Each TaskManager has a core of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import cycle, repeat
 
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.producer import OutputFlusher, RecordWriter
@@ -211,6 +212,7 @@ class SimulatedTaskManager:
         self._free_since_ns = scheduler.now_ns
         self._idle_ns = 0
         self._outages: list[tuple[int, int]] = []
+        self._wakes: Iterator[int] = repeat(0)
 
     def wake(self, at_ns: int) -> None:
         """Take a turn at an instant, or when the turn that goes on then is over."""
@@ -221,8 +223,11 @@ class SimulatedTaskManager:
 
     def set_outages(self, outages: Outages, *, start_ns: int) -> None:
         """Let the machine keep this process from its work now and then: a turn that would begin
-        within an outage begins at its end.
+        within an outage begins at its end, and one after idleness later by the next of its times of
+        waking, over and over.
         """
+        if len(outages.wakes_ns):
+            self._wakes = cycle(outages.wakes_ns.tolist())
         pairs = zip(outages.starts_ns.tolist(), outages.lengths_ns.tolist(), strict=True)
         first_last = [(start_ns + at_ns, start_ns + at_ns + length) for at_ns, length in pairs]
         self._outages = first_last[::-1]
@@ -233,6 +238,8 @@ class SimulatedTaskManager:
             return  # an earlier turn has taken this one's place
         self._wake_ns = NEVER_NS
         self._idle_ns += now_ns - self._free_since_ns
+        if now_ns > self._free_since_ns:
+            now_ns += next(self._wakes)
         while self._outages and self._outages[-1][0] <= now_ns:
             now_ns = max(now_ns, self._outages.pop()[1])
         for end in self.ends:

@@ -157,11 +157,13 @@ class RecordedChannel:
 @dataclass(frozen=True, slots=True, eq=False)
 class Outages:
     """When a process had work and was kept from it by its machine, ascending; instants count from
-    the start of the window.
+    the start of the window. `wakes_ns` are the times it took to get going when it was idle, one
+    after the other.
     """
 
     starts_ns: IntArray
     lengths_ns: IntArray
+    wakes_ns: IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -58,3 +58,12 @@ def test_who_always_takes_long_has_no_outages() -> None:
 def test_the_way_is_that_of_messages_that_met_nothing() -> None:
     assert uncontended_ns(np.r_[np.full(20, 30), np.full(80, 900)], 5.0) == pytest.approx(30)
     assert uncontended_ns(np.zeros(0, np.int64), 5.0) == 5.0
+
+
+def test_who_was_idle_takes_time_to_wake_and_that_is_no_cost_of_work() -> None:
+    begins = np.arange(100) * MS
+    work = Intervals(begins, begins + 100 * US)
+    steps = np.concatenate([begins + 30 * US, begins + 100 * US])
+    found = activity_of(work, steps)
+    assert found.wakes_ns.tolist() == [30 * US] * 99  # the first began before anything is known
+    assert found.busy_ns == 100 * 100 * US - 99 * 30 * US

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flinknet.config import NetworkConfig
 from flinknet.errors import FlinknetError, SimulationError, TraceFormatError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.replay.answer import BLOCKING_NOTE, open_runs, replay_runs
@@ -20,9 +19,8 @@ from flinknet.replay.exchange import load_exchange
 from flinknet.replay.grid import Grid
 from flinknet.replay.session import spark_errors
 from flinknet.replay.units import open_recorded_run
-from flinknet.replay.what_if import in_step
 from flinknet.results import BacklogSummary
-from flinknet.workload.recorded import RecordedExchange, SimulatedOutcome
+from flinknet.workload.recorded import SimulatedOutcome
 
 MS = 1_000_000
 START_NS = 1_000_000 * MS
@@ -236,28 +234,6 @@ def test_time_that_writers_waited_is_not_time_that_records_cost(
     message_ns = 12_000 + 0.15 * 1050
     assert busy.emit_ns_per_record == pytest.approx(1e9 / 2000 - message_ns / 10, rel=0.02)
     assert waiting.emit_ns_per_record == pytest.approx(0.2e9 / 2000 - message_ns / 10, rel=0.05)
-
-
-def test_at_the_highest_rate_costs_are_brought_to_the_recorded_throughput(
-    tmp_path: Path, make_run: Callable[..., Path]
-) -> None:
-    """A simulation whose throughput follows the consumer's costs, and is twice what it was."""
-    run = make_run(tmp_path / "run", rate_per_s=0.0)
-    exchange, _ = load_exchange(run, START_NS, START_NS + 1000 * MS)
-    first_ns = exchange.costs.receive_ns_per_message
-
-    def half_bound(given: RecordedExchange, _network: NetworkConfig) -> SimulatedOutcome:
-        share = (1 + given.costs.receive_ns_per_message / first_ns) / 2
-        duration_ns = round(given.duration_ns / 2 * share)
-        none = BacklogSummary(None, None)
-        return SimulatedOutcome(LogLinearHistogram(), given.records, 1, duration_ns, none)
-
-    closer, note = in_step(exchange, half_bound)
-    outcome = half_bound(closer, exchange.network)
-    assert outcome.duration_ns == pytest.approx(exchange.duration_ns, rel=0.1)
-    assert closer.costs.transit_ns == exchange.costs.transit_ns
-    assert closer.costs.emit_ns_per_record > 2 * exchange.costs.emit_ns_per_record
-    assert "what work takes times 2." in note
 
 
 def test_a_trace_file_alone_is_refused_with_advice(sawtooth_run: Path) -> None:

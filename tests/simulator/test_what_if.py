@@ -168,10 +168,21 @@ def test_what_was_local_is_predicted_without_the_way_through_the_network() -> No
     assert (near.latency.percentile(0.5) or 0) < 40 * US
 
 
+NONE = np.zeros(0, np.int64)
+
+
+def test_who_was_idle_gets_going_later() -> None:
+    exchange = exchange_of({(0, 0): 10_000})
+    sleepy = Outages(NONE, NONE, np.array([40 * US, 60 * US]))
+    hampered = replace(exchange, outages=((Outages(NONE, NONE, NONE),) * 3, (sleepy,) * 3))
+    free, late = (simulate(each, with_timeout(MS)).latency for each in (exchange, hampered))
+    assert late.mean == pytest.approx((free.mean or 0) + 50 * US, abs=2 * US)
+
+
 def test_an_outage_of_a_process_holds_up_what_came_in_it() -> None:
     exchange = exchange_of({(0, 0): 10_000})
-    none = Outages(np.zeros(0, np.int64), np.zeros(0, np.int64))
-    once = Outages(np.array([1 * S]), np.array([300 * MS]))
+    none = Outages(NONE, NONE, NONE)
+    once = Outages(np.array([1 * S]), np.array([300 * MS]), NONE)
     hampered = replace(exchange, outages=((none,) * 3, (once,) * 3))
     free, held = (simulate(each, with_timeout(MS)).latency for each in (exchange, hampered))
     assert held.percentile(0.5) == pytest.approx(free.percentile(0.5), rel=0.05)
