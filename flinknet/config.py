@@ -187,7 +187,7 @@ class WorkloadConfig:
     partition_type: str = PIPELINED_BOUNDED  # one of PARTITION_TYPES
     scheduling: str | None = None  # one of SCHEDULINGS; None: what goes with the type
     partitioner: str = "rebalance"  # one of PARTITIONERS, or custom:MODULE:FUNCTION
-    arrivals: str = "constant"  # constant, poisson, bursts
+    arrivals: str = "constant"  # constant, poisson, bursts, or recorded:DIRECTORY
     records: int | None = None  # of each producer, in the measured part; None: by duration
     duration_ns: int | None = None
     warmup_ns: int = 500_000_000

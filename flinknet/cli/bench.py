@@ -34,6 +34,8 @@ Examples:
       how checkpoint barriers travel, aligned and unaligned
   flinknet bench --demo head-of-line
       one paused consumer and its neighbour on the same connection, without credit and with it
+  flinknet bench --from-trace runs/run-0001 --buffer-timeout 0,5ms,50ms
+      the recorded arrivals under other timeouts: predicted against measured
   flinknet bench --flink-conf conf/config.yaml --print-config
       what holds for every key, and where it comes from
   flinknet bench --records 1000000 --no-trace --json - | jq .runs[0].measured
@@ -57,6 +59,12 @@ beside it.
     type=click.Choice(["head-of-line"]),
     help="Show one thing: head-of-line, what a paused consumer does to its neighbour on the same"
     " connection, without credit and with it. Records no trace, unless --out is given.",
+)
+@click.option(
+    "--from-trace",
+    metavar="RUN",
+    help="Send the records of a recorded run once more, at the same instants, under the settings"
+    " given beside it, and show what the model had predicted from the trace next to it.",
 )
 @click.option(
     "--print-config",
@@ -90,6 +98,11 @@ def bench(executor: Executor | None, /, **values: Any) -> None:
         from .demo import run_demo
 
         run_demo(values, executor)
+        return
+    if values["from_trace"] is not None:
+        from .from_trace import run_from_trace
+
+        run_from_trace(values, executor)
         return
     settings = collect(values)
     plans = sweep.plan_sweep(settings, values["seed"])

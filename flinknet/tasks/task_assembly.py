@@ -11,7 +11,12 @@ from flinknet.core.producer import (
     OutputFlusher,
     RecordWriter,
 )
-from flinknet.workload.arrivals import ScheduledArrivals
+from flinknet.workload.arrivals import (
+    RECORDED,
+    Arrivals,
+    RecordedArrivals,
+    ScheduledArrivals,
+)
 from flinknet.workload.forward import RecordForwarder
 from flinknet.workload.sink import LatencySink
 
@@ -53,8 +58,12 @@ def create_source(
     channels = tuple(each.index for each in deployment.channels_of_producer(producer))
     selector = create_selector(deployment.edges[0].partitioner, len(channels), seed + producer)
     is_broadcast = isinstance(selector, BroadcastSelector)
-    arrivals = None
-    if not workload.is_max_rate:
+    arrivals: Arrivals | None = None
+    if workload.arrivals.startswith(RECORDED):
+        arrivals = RecordedArrivals.load(
+            workload.arrivals, producer, start_ns=start_ns, measured_from_ns=measured_from_ns
+        )
+    elif not workload.is_max_rate:
         arrivals = ScheduledArrivals(
             workload.arrivals,
             workload.rate_per_s,

@@ -7,6 +7,7 @@ same seed gives the same instants. All arrays are int64 ns, ascending.
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -100,12 +101,34 @@ class ScheduledArrivals:
             self._left -= len(self._chunk[first_counted:])
 
 
+RECORDED = "recorded:"
+"""Law of arrivals that stand in files; the directory follows."""
+
+
 class RecordedArrivals:
     """Instants that were recorded; for replay."""
 
     def __init__(self, instants_ns: IntArray) -> None:
         self._instants = instants_ns
         self._position = 0
+
+    @staticmethod
+    def save(directory: Path, producer: int, instants_ns: IntArray) -> None:
+        """Write the instants of a producer, counted from the start of the measured part."""
+        np.save(directory / f"arrivals-{producer}.npy", instants_ns)
+
+    @classmethod
+    def load(
+        cls, law: str, producer: int, *, start_ns: int, measured_from_ns: int
+    ) -> RecordedArrivals:
+        """The instants that `save` wrote, from `start_ns` on.
+
+        Args:
+            law: RECORDED with the directory.
+        """
+        path = Path(law.removeprefix(RECORDED)) / f"arrivals-{producer}.npy"
+        instants_ns: IntArray = np.load(path) + measured_from_ns
+        return cls(instants_ns[np.searchsorted(instants_ns, start_ns) :])
 
     def next_ns(self) -> int | None:
         """The next intended instant, None after the last."""

@@ -1,0 +1,170 @@
+"""`flinknet bench --from-trace RUN`: the records of a recorded run once more over real sockets,
+under other settings, and beside each measurement what the model had predicted from the trace.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flinknet import options as flink
+from flinknet.config import NetworkConfig, Scenario
+from flinknet.errors import ConfigError
+from flinknet.report.console import console_for
+from flinknet.report.export import dump, write_json
+from flinknet.report.from_trace_console import print_predictions
+from flinknet.report.live import view
+from flinknet.report.warnings import with_doubts
+from flinknet.results import LatencySummary, Measured
+
+from . import sweep
+from .options import collect
+
+if TYPE_CHECKING:
+    from flinknet.replay.units import RecordedRun
+
+SCHEMA_VERSION = 1
+
+_METRICS = ("throughput", "p50", "p99")
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """One setting to run, and its name among the others."""
+
+    name: str
+    scenario: Scenario
+
+
+def run_from_trace(values: Mapping[str, Any], executor: sweep.Executor | None) -> None:
+    """Predict and measure every setting; the arguments are those of bench.
+
+    Raises: ConfigError for options that the trace answers.
+    """
+    from flinknet.replay.again import save_arrivals, scenario_of
+    from flinknet.replay.units import open_recorded_run
+
+    run = open_recorded_run(Path(values["from_trace"]), 0)
+    attempts = _attempts(scenario_of(run), values)
+    json_file = sweep.json_file(values["json"])
+    out = sweep.out_directory(values["out"], trace=False)
+    executor = executor or sweep.default_executor()
+    talk = console_for(sys.stderr)
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="flinknet-arrivals-") as temporary, view(talk) as watch:
+        arrivals = save_arrivals(run, attempts[0].scenario.workload.warmup_ns, Path(temporary))
+        predictions = _predictions(run, attempts)
+        for number, (attempt, predicted) in enumerate(
+            zip(attempts, predictions, strict=True), start=1
+        ):
+            workload = replace(attempt.scenario.workload, arrivals=arrivals)
+            scenario = replace(attempt.scenario, workload=workload)
+            directory = out / f"run-{number:04d}" if out is not None else None
+            watch.start_run(number, len(attempts), attempt.name)
+            result = with_doubts(
+                scenario,
+                executor.run(
+                    scenario,
+                    out_dir=directory,
+                    trace=directory is not None and values["trace"],
+                    on_progress=watch.update,
+                ),
+                (),
+            )
+            if directory is not None:
+                write_json(directory / "result.json", result.to_dict())
+            watch.finish_run(result)
+            rows.append(_row(attempt, predicted, result.measured))
+    document = {"schema_version": SCHEMA_VERSION, "trace": str(run.path), "runs": rows}
+    for path in (json_file, out / "prediction.json" if out else None):
+        if path is not None:
+            write_json(path, document)
+    if values["json"] == "-":
+        click.echo(dump(document), nl=False)
+        return
+    print_predictions(console_for(sys.stdout), document)
+
+
+def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
+    settings = collect(values)
+    taken = [f"--{name}" for name in settings.workload if name not in ("flow-control", "warmup")]
+    if taken:
+        raise ConfigError(
+            f"{', '.join(taken)}: --from-trace takes what flows from the trace; leave that out, or"
+            " run bench without --from-trace"
+        )
+    swept = flink.swept_keys(settings.network)
+    base = dict(flink.canonical(flink.effective_flink_keys(recorded.network)))
+    if flink.BUFFER_TIMEOUT in settings.network:
+        base.pop(flink.BUFFER_TIMEOUT_ENABLED, None)
+    attempts = []
+    for network in flink.expand(settings.network):
+        name = " ".join(f"{sweep.short_name(key)}={network[key]}" for key in swept or network)
+        changed, _ = flink.network_config(flink.merge(base, network))
+        flow_control = settings.workload.get("flow-control", recorded.flow_control)
+        scenario = replace(
+            recorded, network=_with_secrets(changed, recorded.network), flow_control=flow_control
+        )
+        attempts.append(_Attempt(name or "as recorded", scenario))
+    return attempts
+
+
+def _with_secrets(network: NetworkConfig, recorded: NetworkConfig) -> NetworkConfig:
+    """Traces do not keep passwords, so a run with TLS cannot be repeated from one."""
+    if recorded.is_tls and network.is_tls:
+        raise ConfigError(
+            "the trace is of a run with TLS and does not hold its passwords; add -D"
+            " security.ssl.internal.enabled=false"
+        )
+    return network
+
+
+def _predictions(run: RecordedRun, attempts: list[_Attempt]) -> list[dict[str, Any]]:
+    from flinknet.replay.what_if import predict_here
+    from flinknet.workload.recorded import Setting
+
+    settings = [Setting(each.scenario.network, each.scenario.flow_control) for each in attempts]
+    return predict_here(run, settings)
+
+
+def _row(attempt: _Attempt, predicted: Mapping[str, Any], measured: Measured) -> dict[str, Any]:
+    """Plain data: what was predicted, what was measured, and by how much they differ."""
+    names = [each.name for each in fields(LatencySummary)]
+    expected = {
+        "throughput_records_per_s": predicted.get("throughput_records_per_s"),
+        "buffers_per_s": predicted.get("buffers_per_s"),
+        "latency_ns": {name: predicted.get(name) for name in names},
+    }
+    seen = {
+        "throughput_records_per_s": measured.throughput_records_per_s,
+        "buffers_per_s": measured.buffers * 1e9 / measured.duration_ns,
+        "latency_ns": {name: getattr(measured.latency_ns, name) for name in names},
+    }
+    return {
+        "name": attempt.name,
+        "config": dict(flink.effective_flink_keys(attempt.scenario.network)),
+        "predicted": expected,
+        "measured": seen,
+        "error": {name: _relative(_value(expected, name), _value(seen, name)) for name in _METRICS},
+        "method": predicted.get("method"),
+        "notes": list(predicted["notes"])
+        + ([f"not predicted: {predicted['error']}"] if predicted["error"] else []),
+    }
+
+
+def _value(figures: Mapping[str, Any], metric: str) -> float | None:
+    if metric == "throughput":
+        value: float | None = figures["throughput_records_per_s"]
+        return value
+    latency: float | None = figures["latency_ns"][metric]
+    return latency
+
+
+def _relative(predicted: float | None, measured: float | None) -> float | None:
+    return None if predicted is None or not measured else (predicted - measured) / measured

@@ -1,0 +1,44 @@
+"""Predictions beside what was measured, as a terminal table. Takes the JSON-ready document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from flinknet.units import MISSING, human_count, human_duration
+
+
+def print_predictions(console: Console, document: dict[str, Any]) -> None:
+    """Print one row for each setting, then the notes of the predictions."""
+    table = Table(
+        title="predicted from the trace | measured over sockets | difference",
+        title_justify="left",
+        title_style="bold",
+        box=None,
+    )
+    table.add_column("setting")
+    for what in ("records/s", "p50", "p99"):
+        table.add_column(what, justify="right", no_wrap=True)
+        table.add_column("measured", justify="right", no_wrap=True, style="bold")
+        table.add_column("", justify="right", no_wrap=True)
+    for row in document["runs"]:
+        predicted, measured, error = row["predicted"], row["measured"], row["error"]
+        cells = [
+            human_count(predicted["throughput_records_per_s"]),
+            human_count(measured["throughput_records_per_s"]),
+            _percent(error["throughput"]),
+        ]
+        for name in ("p50", "p99"):
+            cells.append(human_duration(predicted["latency_ns"][name]))
+            cells.append(human_duration(measured["latency_ns"][name]))
+            cells.append(_percent(error[name]))
+        table.add_row(row["name"], *cells)
+    console.print(table)
+    for note in dict.fromkeys(note for row in document["runs"] for note in row["notes"]):
+        console.print(f"  [dim]{note}[/dim]", soft_wrap=True)
+
+
+def _percent(ratio: float | None) -> str:
+    return MISSING if ratio is None else f"{ratio:+.1%}"
