@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from flinknet.config import BLOCKING, BUFFER_TIMEOUT_NEVER_NS, CREDIT, RATE_MAX, NetworkConfig
-from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.options import canonical, network_config
 from flinknet.trace import RunManifest, TraceReader, open_run
 from flinknet.workload.recorded import Outages, Ramps, RecordedChannel, RecordedExchange, Setting
@@ -29,6 +29,12 @@ LATEST_ARRIVAL_NS = 10_000_000_000
 buffer timeout."""
 
 OUTAGES_FOR_WINDOWS = 5
+
+ASSUMED_FLUSH_OVERHEAD_NS = 100_000
+"""As in Flink."""
+
+PERIODS_MIN = 10
+"""Periods of the flusher that tell how long it is."""
 
 QUEUES_START_EMPTY = (
     "writers had to wait for buffers: the simulation starts with empty queues, the measured part"
@@ -178,9 +184,29 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
         costs=fit.costs,
         flow_control=manifest.scenario.get("flow_control", CREDIT),
         task_managers=_places(manifest),
+        flush_overhead_ns=flush_overhead_ns(rows[TracePoint.SENT], network.buffer_timeout_ns),
         outages=_outages(saturation, manifest, fitted_to_ns - from_ns, to_ns - from_ns),
     )
     return exchange, fit
+
+
+def flush_overhead_ns(sent: EventColumns, buffer_timeout_ns: int) -> int:
+    """What the flusher's period was longer than the timeout: it sleeps anew after each flush.
+
+    ASSUMED_FLUSH_OVERHEAD_NS where the rows of data buffers do not tell.
+    """
+    if buffer_timeout_ns <= 0:
+        return ASSUMED_FLUSH_OVERHEAD_NS
+    periods: list[Any] = []
+    for channel in np.unique(sent["channel"]).tolist():
+        own = (sent["channel"] == channel) & (sent["reason"] == FlushReason.FLUSH)
+        gaps_ns = np.diff(np.sort(sent["at_ns"][own]))
+        is_next = (gaps_ns > 0.8 * buffer_timeout_ns) & (gaps_ns < 1.5 * buffer_timeout_ns)
+        periods.append(gaps_ns[is_next])
+    seen_ns = np.concatenate(periods or [np.zeros(0, np.int64)])
+    if len(seen_ns) < PERIODS_MIN:
+        return ASSUMED_FLUSH_OVERHEAD_NS
+    return max(int(np.median(seen_ns)) - buffer_timeout_ns, 0)
 
 
 def _saturation(

@@ -5,7 +5,8 @@ At the highest rate time is the sum of what buffers cost. On a machine that is s
 two parts of different nature: what a buffer costs whenever the process runs, and pauses of some
 milliseconds now and then. Medians see the first part only, means mix both; latencies need them
 apart. A process has work while something lies before it that it has not taken; every event it
-records is progress. From work that finds it idle to its first progress it wakes. A stretch of work without progress that is far longer than usual is an outage.
+records is progress. From work that finds it idle to its first progress it wakes. A stretch of work
+without progress that is far longer than usual is an outage.
 """
 
 from __future__ import annotations

@@ -35,10 +35,11 @@ NEVER = 2**62
 _DATA, _RECOVERY, _END, _NOTHING = 0, 1, 2, -1
 _RESUME = -1
 
-# What does not change in a run: words 1 to 21.
+# What does not change in a run: words 1 to 22.
 (
     TASK_MANAGERS,
     TIMEOUT_NS,
+    PERIOD_NS,
     RECORD_BYTES,
     SEGMENT_BYTES,
     SEGMENT_BITS,
@@ -58,7 +59,7 @@ _RESUME = -1
     FIRST_TASK_MANAGER,
     CHANNELS,
     FIRST_CHANNEL,
-) = range(1, 22)
+) = range(1, 23)
 # What a run came to: words 32 to 43.
 (
     RECORDS,
@@ -542,7 +543,7 @@ def _step_source(m: Ints, f: Floats, source: int, now: int, idle_ns: int) -> tup
         emitted += _emit_until(m, source, m[source + BEAT_NS] - 1)
         for place in range(low, high):
             _flush(m, m[place])
-        m[source + BEAT_NS] = now + timeout_ns
+        m[source + BEAT_NS] = now + m[PERIOD_NS]
     emitted += _emit_until(m, source, now)
     held = 0
     for place in range(low, high):

@@ -213,6 +213,7 @@ def _layout(exchange: RecordedExchange, network: NetworkConfig, deployment: Depl
         {
             k.TASK_MANAGERS: deployment.task_managers,
             k.TIMEOUT_NS: network.buffer_timeout_ns,
+            k.PERIOD_NS: network.buffer_timeout_ns + exchange.flush_overhead_ns,
             k.RECORD_BYTES: deployment.scenario.workload.record_size.low_bytes + OVERHEAD_BYTES,
             k.SEGMENT_BYTES: network.segment_size_bytes,
             k.SEGMENT_BITS: network.segment_size_bytes.bit_length() - 1,
@@ -283,7 +284,8 @@ def _layout(exchange: RecordedExchange, network: NetworkConfig, deployment: Depl
             for channel in exchange.channels
             if channel.producer == source
         )
-        beat_ns = start_ns - beat_phase_ns(exchange.seed, source, timeout_ns) + timeout_ns
+        period_ns = timeout_ns + exchange.flush_overhead_ns
+        beat_ns = start_ns - beat_phase_ns(exchange.seed, source, period_ns) + period_ns
         pool = partition_pool_size(deployment.scenario, len(own))
         memory.record(
             address,

@@ -123,6 +123,7 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
         start_ns=start_ns,
         probes=(probe,) * deployment.task_managers,
         outages=outages_of(exchange, deployment),
+        flush_overhead_ns=exchange.flush_overhead_ns,
     )
     cluster.run_until_idle()
     if cluster.error is not None:

@@ -185,6 +185,7 @@ class RecordedExchange:
         flow_control: of the recorded run.
         task_managers: where each producer and each consumer ran; empty to put those together whose
             channels share a connection. Channels within one TaskManager are local.
+        flush_overhead_ns: what the flusher's period is longer than the buffer timeout.
         outages: of the process of each producer and each consumer; empty for none.
     """
 
@@ -200,6 +201,7 @@ class RecordedExchange:
     flow_control: str = CREDIT
     task_managers: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     outages: tuple[tuple[Outages, ...], tuple[Outages, ...]] = ((), ())
+    flush_overhead_ns: int = 0
 
     def under(self, setting: Setting) -> RecordedExchange:
         """The exchange with the world around it as a setting has it; its network is the

@@ -12,10 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flinknet.core.probe import FlushReason
 from flinknet.errors import FlinknetError, SimulationError, TraceFormatError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.replay.answer import BLOCKING_NOTE, open_runs, replay_runs
-from flinknet.replay.exchange import load_exchange
+from flinknet.replay.exchange import (
+    ASSUMED_FLUSH_OVERHEAD_NS,
+    flush_overhead_ns,
+    load_exchange,
+)
 from flinknet.replay.grid import Grid
 from flinknet.replay.session import spark_errors
 from flinknet.replay.units import open_recorded_run
@@ -212,6 +217,15 @@ def test_arrivals_and_costs_are_those_of_the_trace(sawtooth_run: Path) -> None:
     assert fit.costs.transit_ns == 20_000
     consumed_ns = fit.costs.receive_ns_per_message + 10 * fit.costs.consume_ns_per_record[0]
     assert consumed_ns == pytest.approx(50_000)
+
+
+def test_the_period_of_the_flusher_is_that_of_the_rows() -> None:
+    at_ns = np.arange(50) * 10_150_000
+    rows = {"at_ns": at_ns, "channel": at_ns * 0, "reason": at_ns * 0 + FlushReason.FLUSH}
+    assert flush_overhead_ns(rows, 10 * MS) == 150_000
+    few = {name: values[:5] for name, values in rows.items()}
+    assert flush_overhead_ns(few, 10 * MS) == ASSUMED_FLUSH_OVERHEAD_NS
+    assert flush_overhead_ns(rows, 0) == ASSUMED_FLUSH_OVERHEAD_NS
 
 
 def test_only_records_intended_in_the_window_arrive(sawtooth_run: Path) -> None:

@@ -76,6 +76,7 @@ def exchanges(draw: st.DrawFn) -> RecordedExchange:
             emit_ns_per_record=draw(st.sampled_from([0.0, 100.0])),
             consume_ns_per_record=(draw(st.sampled_from([0.0, 20.0, 5_000.0])),) * consumers,
         ),
+        flush_overhead_ns=draw(st.sampled_from([0, 70 * US])),
     )
 
 

@@ -1,0 +1,110 @@
+"""`flinknet bench --from-trace`: the recorded arrivals again, with predictions beside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import Result
+
+from flinknet.replay.again import save_arrivals, scenario_of
+from flinknet.replay.units import open_recorded_run
+from flinknet.workload.arrivals import RECORDED, RecordedArrivals
+from tests.recorded_run import MS, START_NS, write_run
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """A buffer of ten records each 10 ms on each of two channels, for a second."""
+    return write_run(tmp_path / "recorded")
+
+
+def test_each_setting_stands_predicted_and_measured(
+    recorded: Path, flinknet: Command, run: Any
+) -> None:
+    options = ["--buffer-timeout", "0,20ms", "--json", "-", "--no-trace"]
+    result = flinknet("bench", "--from-trace", str(recorded), *options)
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert [row["name"] for row in document["runs"]] == ["buffer-timeout=0", "buffer-timeout=20ms"]
+    for row in document["runs"]:
+        assert row["predicted"]["throughput_records_per_s"] == pytest.approx(2000, rel=0.05)
+        assert row["measured"]["throughput_records_per_s"] == 1000
+        assert row["error"]["throughput"] == pytest.approx(1, rel=0.1)
+    slow = document["runs"][1]
+    assert slow["predicted"]["latency_ns"]["p50"] == pytest.approx(10 * MS, rel=0.2)
+    assert slow["config"]["execution.buffer-timeout.interval"] == "20 ms"
+    first, second = run.scenarios
+    assert (first.network.buffer_timeout_ns, second.network.buffer_timeout_ns) == (0, 20 * MS)
+    assert first.workload.arrivals.startswith(RECORDED)
+    assert (first.workload.duration_ns, first.seed) == (1000 * MS, 7)
+    assert (first.workload.producers, first.workload.consumers) == (1, 2)
+
+
+def test_other_keys_stay_as_they_were_recorded(recorded: Path, flinknet: Command, run: Any) -> None:
+    key = "taskmanager.memory.segment-size"
+    assert (
+        flinknet("bench", "--from-trace", str(recorded), "--no-trace", "-D", f"{key}=8kb").exit_code
+        == 0
+    )
+    (scenario,) = run.scenarios
+    assert scenario.network.segment_size_bytes == 8192
+    assert scenario.network.buffer_timeout_ns == 10 * MS
+
+
+def test_the_table_has_a_row_for_each_setting(recorded: Path, flinknet: Command) -> None:
+    result = flinknet(
+        "bench", "--from-trace", str(recorded), "--no-trace", "--buffer-timeout", "5ms,-1"
+    )
+    assert result.exit_code == 0
+    assert "predicted from the trace | measured over sockets" in result.stdout
+    assert "buffer-timeout=5ms" in result.stdout
+    assert "buffer-timeout=-1" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "exit_code", "complaint"),
+    [
+        (["--rate", "5k/s"], 2, "--rate: --from-trace takes what flows from the trace"),
+        (["--buffer-timeout", "5 parsec"], 2, "parsec"),
+    ],
+)
+def test_what_the_trace_answers_may_not_be_given(
+    recorded: Path, flinknet: Command, options: list[str], exit_code: int, complaint: str
+) -> None:
+    result = flinknet("bench", "--from-trace", str(recorded), "--no-trace", *options)
+    assert result.exit_code == exit_code
+    assert complaint in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_trace_that_is_not_there_is_one_line(tmp_path: Path, flinknet: Command) -> None:
+    result = flinknet("bench", "--from-trace", str(tmp_path / "nowhere"), "--no-trace")
+    assert result.exit_code == 4
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_arrivals_are_those_of_the_trace(recorded: Path, tmp_path: Path) -> None:
+    again = open_recorded_run(recorded, 0)
+    law = save_arrivals(again, 0, tmp_path / "arrivals")
+    later_ns = 5_000_000 * MS
+    arrivals = RecordedArrivals.load(law, 0, start_ns=later_ns, measured_from_ns=later_ns)
+    instants_ns = arrivals.take(2**62, 10_000)
+    assert np.array_equal(instants_ns, later_ns + np.repeat(np.arange(1000), 2) * MS)
+    assert arrivals.next_ns() is None
+    late = RecordedArrivals.load(law, 0, start_ns=later_ns + 500 * MS, measured_from_ns=later_ns)
+    assert late.next_ns() == later_ns + 500 * MS
+
+
+def test_at_the_highest_rate_records_come_as_they_can(tmp_path: Path) -> None:
+    run = open_recorded_run(write_run(tmp_path / "max", rate_per_s=0.0), 0)
+    assert save_arrivals(run, 0, tmp_path / "arrivals") == "constant"
+    scenario = scenario_of(run)
+    assert scenario.workload.is_max_rate
+    assert run.from_ns == START_NS
