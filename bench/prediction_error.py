@@ -46,7 +46,7 @@ def main() -> None:
             run = record(rate, options.recorded, duration, Path(out) / "recorded")
             document = flinknet(
                 *("bench", "--from-trace", str(run), "--buffer-timeout", timeouts),
-                *("--no-trace", "--json", "-"),
+                *("--out", str(Path(out) / "again"), "--json", "-"),
             )
         rows += [row | {"rate": rate} for row in document["runs"]]
     print_table(

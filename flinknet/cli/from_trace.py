@@ -45,6 +45,8 @@ class _Attempt:
 def run_from_trace(values: Mapping[str, Any], executor: sweep.Executor | None) -> None:
     """Predict and measure every setting; the arguments are those of bench.
 
+    Runs are traced as the recorded one was, unless told otherwise: recording costs something too.
+
     Raises: ConfigError for options that the trace answers.
     """
     from flinknet.replay.again import save_arrivals, scenario_of
@@ -53,7 +55,7 @@ def run_from_trace(values: Mapping[str, Any], executor: sweep.Executor | None) -
     run = open_recorded_run(Path(values["from_trace"]), 0)
     attempts = _attempts(scenario_of(run), values)
     json_file = sweep.json_file(values["json"])
-    out = sweep.out_directory(values["out"], trace=False)
+    out = sweep.out_directory(values["out"], trace=values["trace"])
     executor = executor or sweep.default_executor()
     talk = console_for(sys.stderr)
     rows = []
@@ -89,6 +91,10 @@ def run_from_trace(values: Mapping[str, Any], executor: sweep.Executor | None) -
         click.echo(dump(document), nl=False)
         return
     print_predictions(console_for(sys.stdout), document)
+    if out is not None:
+        click.echo(
+            f"results: {out}/prediction.json, and result.json in each run directory", err=True
+        )
 
 
 def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
