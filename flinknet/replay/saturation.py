@@ -43,6 +43,7 @@ class Saturation:
 
     Attributes:
         transit_ns: from SENT to RECEIVED of a buffer that met nothing on its way.
+        back_ns: the same of credit; None if there was none.
         busy_ns_per_buffer: of the processes that consume.
         busy_ns_per_record: of the processes that produce, with all that belongs to a record.
         outages: of every process; instants count from the start of the window.
@@ -50,6 +51,7 @@ class Saturation:
     """
 
     transit_ns: float
+    back_ns: float | None
     busy_ns_per_buffer: Mapping[str, float]
     busy_ns_per_record: Mapping[str, float]
     outages: Mapping[str, Outages]
@@ -68,7 +70,8 @@ def fit_saturation(
     per_buffer: dict[str, float] = {}
     per_record: dict[str, float] = {}
     outages: dict[str, Outages] = {}
-    shares = []
+    shares: list[float] = []
+    backs_ns: list[float] = []
     for process in dict.fromkeys([*produces.values(), *consumes.values()]):
         own_in = [channel for channel, name in consumes.items() if name == process]
         own_out = [channel for channel, name in produces.items() if name == process]
@@ -77,7 +80,9 @@ def fit_saturation(
             [
                 _consuming(_of(rows.sent, own_in), taken, int(transit_ns)),
                 _writing(_of(rows.waits, own_out), written, from_ns, to_ns),
-                _crediting(_of(rows.credit_sent, own_out), _of(rows.credit_received, own_out)),
+                _crediting(
+                    _of(rows.credit_sent, own_out), _of(rows.credit_received, own_out), backs_ns
+                ),
             ]
         ).clipped(from_ns, to_ns)
         progress = [taken, _of(rows.received, own_in), _of(rows.credit_sent, own_in), written]
@@ -94,7 +99,12 @@ def fit_saturation(
         if records:
             per_record[process] = activity.busy_ns / records
     return Saturation(
-        transit_ns, per_buffer, per_record, outages, float(np.mean(shares)) if shares else 0.0
+        transit_ns,
+        float(np.mean(backs_ns)) if backs_ns else None,
+        per_buffer,
+        per_record,
+        outages,
+        float(np.mean(shares)) if shares else 0.0,
     )
 
 
@@ -124,8 +134,8 @@ def _writing(waits: EventColumns, written: EventColumns, from_ns: int, to_ns: in
     return joined(parts)
 
 
-def _crediting(sent: EventColumns, received: EventColumns) -> Intervals:
-    """When credit had come to a producer that had not read it."""
+def _crediting(sent: EventColumns, received: EventColumns, backs_ns: list[float]) -> Intervals:
+    """When credit had come to a producer that had not read it; adds what its way takes."""
     starts: list[IntArray] = []
     ends: list[IntArray] = []
     for channel in np.unique(received["channel"]).tolist():
@@ -137,6 +147,7 @@ def _crediting(sent: EventColumns, received: EventColumns) -> Intervals:
         return union(np.zeros(0, np.int64), np.zeros(0, np.int64))
     given_ns, got_ns = np.concatenate(starts), np.concatenate(ends)
     back_ns = uncontended_ns(got_ns - given_ns, 0.0)
+    backs_ns.append(back_ns)
     return union(given_ns + int(back_ns), got_ns)
 
 

@@ -98,6 +98,7 @@ class Cluster:
         self.error: FlinknetError | None = None
         self._start_ns = start_ns
         self.faults = faults
+        self._back_ns = costs.back_ns
         self._send_costs = SendCosts(costs.send_ns_per_message, costs.send_ns_per_byte)
         latency_ns = max(0, int(costs.transit_ns - costs.send_ns_per_message))
         self.link_settings = replace(link, latency_ns=latency_ns)
@@ -328,7 +329,10 @@ class Cluster:
     ) -> LinkEnd:
         task_manager = self.task_managers[index]
         faults = LinkFaults.of(self.faults, len(self.links), side, origin_ns=self._start_ns)
-        end = LinkEnd(connection, self.link_settings, costs, task_manager.wake, faults)
+        settings, back_ns = self.link_settings, self._back_ns
+        if side == 1 and back_ns is not None:
+            settings = replace(settings, latency_ns=int(back_ns))
+        end = LinkEnd(connection, settings, costs, task_manager.wake, faults)
         task_manager.ends.append(end)
         return end
 

@@ -72,6 +72,7 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, deployment: D
     return (
         not exchange.is_max_rate
         and not exchange.outages[0]
+        and exchange.costs.back_ns is None
         and exchange.flow_control == CREDIT
         and network.exclusive_buffers > 0
         and buffers.exclusive_per_channel == network.exclusive_buffers

@@ -51,6 +51,7 @@ class CostModel:
             back.
         consume_ns_per_record: time each consumer's task needs for one record, by index of the
             consumer; a slow consumer stands out here.
+        back_ns: the way of credit back to the producer; None: as long as that of buffers.
     """
 
     send_ns_per_message: float
@@ -59,6 +60,7 @@ class CostModel:
     receive_ns_per_message: float
     emit_ns_per_record: float
     consume_ns_per_record: tuple[float, ...]
+    back_ns: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,6 +213,7 @@ class RecordedExchange:
         costs = replace(
             costs,
             transit_ns=costs.transit_ns + setting.round_trip_ns / 2,
+            back_ns=None if costs.back_ns is None else costs.back_ns + setting.round_trip_ns / 2,
             receive_ns_per_message=costs.receive_ns_per_message / setting.consumer_speed,
             consume_ns_per_record=tuple(
                 each / setting.consumer_speed for each in costs.consume_ns_per_record

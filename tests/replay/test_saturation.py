@@ -70,7 +70,7 @@ def test_busy_time_ways_and_outages_are_told_apart(manifest: object) -> None:
         0,
         int(consumed_ns[-1]) + MS,
     )
-    assert found.transit_ns == 30 * US
+    assert (found.transit_ns, found.back_ns) == (30 * US, 9 * US)
     outages = found.outages["tm-1"]
     assert outages.starts_ns.tolist() == [pytest.approx(500 * 50 * US + 30 * US, abs=50 * US)]
     assert outages.lengths_ns.tolist() == [pytest.approx(5 * MS, rel=0.02)]

@@ -189,3 +189,14 @@ def test_an_outage_of_a_process_holds_up_what_came_in_it() -> None:
     assert held.max == pytest.approx(300 * MS, rel=0.05)
     late = held.counts[int(bucket_index(np.array([2 * MS]))[0]) :].sum()
     assert late == pytest.approx(0.3 * 5000, rel=0.05)
+
+
+def test_credit_that_comes_back_sooner_lets_more_through() -> None:
+    exchange = exchange_of({(0, 0): 50_000}, is_max_rate=True)
+    far = replace(exchange.costs, transit_ns=2e6)
+    network = NetworkConfig(floating_buffers=1)
+    both, one = (
+        simulate(replace(exchange, costs=costs), network).throughput_records_per_s or 0.0
+        for costs in (far, replace(far, back_ns=10_000.0))
+    )
+    assert one == pytest.approx(2 * both, rel=0.1)
