@@ -38,6 +38,7 @@ from .clock import monotonic_ns, process_time_ns
 from .connection_manager import ConnectionManager, LocalConnectionManager
 from .event_loop import EventLoop
 from .fill_levels import FillMeter
+from .host import stay_on_core
 from .measured_part import MeasuredPart
 from .protocol import DataProtocol
 from .record_spill import RecordSpills
@@ -357,6 +358,8 @@ class TaskManager:
 def main(pipe: Pipe, spec: say.TaskManagerSpec) -> None:
     """Entry of the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides when we end
+    if spec.has_own_core:
+        stay_on_core(spec.index)
     gc.freeze()  # what is alive now stays; cycle collection need not look at it again
     manager: TaskManager | None = None
     try:
