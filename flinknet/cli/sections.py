@@ -8,7 +8,7 @@ import click
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "What flows": (
-        *("rate", "record-size", "arrivals"),
+        *("rate", "from-trace", "record-size", "arrivals"),
         *("duration", "records", "warmup", "slow-consumer"),
     ),
     "Between which tasks": (
