@@ -47,9 +47,9 @@ def diagnose(channels: Sequence[ChannelTime]) -> list[Verdict]:
 
 
 def _verdicts(edge: str, channels: Sequence[ChannelTime]) -> list[Verdict]:
-    shares = _shares(channels)
+    shares, slowest = _shares(channels), _slowest(channels)
     found = [
-        Verdict(edge, kind, shares[regime], text(shares[regime], channels))
+        Verdict(edge, kind, shares[regime], text.format(share=shares[regime], slowest=slowest))
         for regime, kind, text in _CAUSES
         if shares[regime] >= MAIN_SHARE
     ]
@@ -73,66 +73,59 @@ def _shares(channels: Sequence[ChannelTime]) -> dict[str, float]:
     return {name: sum(each.spent_ns[name] for each in channels) / total for name in names}
 
 
-def _bottleneck(share: float, channels: Sequence[ChannelTime]) -> str:
+def _slowest(channels: Sequence[ChannelTime]) -> str:
+    """Which consumer the records waited for, and how much of the waiting is its."""
     waits: dict[int, int] = {}
     for each in channels:
         waits[each.consumer] = waits.get(each.consumer, 0) + each.spent_ns["in_receiver_queue"]
     slowest = max(waits, key=lambda consumer: waits[consumer])
+    if len(waits) == 1:
+        return f"it is consumer {slowest}"
     own = waits[slowest] / (sum(waits.values()) or 1)
-    whose = (
-        f"consumer {slowest} holds {own:.0%} of that"
-        if len(waits) > 1 and own > SKEWED_FROM / len(waits)
-        else "every consumer about as much"
-        if len(waits) > 1
-        else f"it is consumer {slowest}"
-    )
-    return (
-        f"the consumers are the bottleneck: {share:.0%} of the time the oldest record lay in"
-        f" front of one, not processed yet ({whose}); a faster or further consumer helps, the"
-        " network's settings do not"
-    )
-
-
-def _credit(share: float, _channels: Sequence[ChannelTime]) -> str:
-    return (
-        f"credit-starved: {share:.0%} of the time records were ready to leave and the receiver"
-        " had no free buffer; more floating or exclusive buffers help if its queues are short"
-    )
-
-
-def _flush(share: float, _channels: Sequence[ChannelTime]) -> str:
-    return (
-        f"flush-limited: {share:.0%} of the time the oldest record lay in a buffer that was"
-        " neither full nor flushed; a shorter execution.buffer-timeout.interval cuts it"
-    )
-
-
-def _network(share: float, _channels: Sequence[ChannelTime]) -> str:
-    return (
-        f"network-bound: {share:.0%} of the time the oldest record was on its way between the"
-        " TaskManagers; look at bandwidth, round trip and socket buffers"
-    )
-
-
-def _alignment(share: float, _channels: Sequence[ChannelTime]) -> str:
-    return (
-        f"alignment: {share:.0%} of the time checkpoint barriers kept channels blocked;"
-        " unaligned checkpoints (execution.checkpointing.unaligned.enabled) would not"
-    )
-
-
-def _idle(share: float, _channels: Sequence[ChannelTime]) -> str:
-    return f"idle: {share:.0%} of the time there was no record to carry; nothing holds it up"
+    if own > SKEWED_FROM / len(waits):
+        return f"consumer {slowest} holds {own:.0%} of that"
+    return "every consumer about as much"
 
 
 _CAUSES = (
-    ("in_receiver_queue", "bottleneck", _bottleneck),
-    ("waiting_for_credit", "credit-starved", _credit),
-    ("waiting_for_flush", "flush-limited", _flush),
-    ("in_socket", "network-bound", _network),
-    ("blocked_by_alignment", "alignment", _alignment),
-    ("idle", "idle", _idle),
+    (
+        "in_receiver_queue",
+        "bottleneck",
+        "the consumers are the bottleneck: {share:.0%} of the time the oldest record lay in"
+        " front of one, not processed yet ({slowest}); a faster or further consumer helps, the"
+        " network's settings do not",
+    ),
+    (
+        "waiting_for_credit",
+        "credit-starved",
+        "credit-starved: {share:.0%} of the time records were ready to leave and the receiver"
+        " had no free buffer; more floating or exclusive buffers help if its queues are short",
+    ),
+    (
+        "waiting_for_flush",
+        "flush-limited",
+        "flush-limited: {share:.0%} of the time the oldest record lay in a buffer that was"
+        " neither full nor flushed; a shorter execution.buffer-timeout.interval cuts it",
+    ),
+    (
+        "in_socket",
+        "network-bound",
+        "network-bound: {share:.0%} of the time the oldest record was on its way between the"
+        " TaskManagers; look at bandwidth, round trip and socket buffers",
+    ),
+    (
+        "blocked_by_alignment",
+        "alignment",
+        "alignment: {share:.0%} of the time checkpoint barriers kept channels blocked;"
+        " unaligned checkpoints (execution.checkpointing.unaligned.enabled) would not",
+    ),
+    (
+        "idle",
+        "idle",
+        "idle: {share:.0%} of the time there was no record to carry; nothing holds it up",
+    ),
 )
+"""Regime, verdict, and what is said of it."""
 
 
 def _skew(edge: str, channels: Sequence[ChannelTime]) -> Verdict | None:
