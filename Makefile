@@ -6,8 +6,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := demo-run
 TIMEOUTS := 0,1ms,5ms,10ms,100ms,-1
+FLINK_VERSIONS := 2.3.0
 
-.PHONY: help demo test lint bench rows clean
+.PHONY: help demo test lint bench rows flink clean
 
 help:
 	@echo "make demo   a sweep over buffer timeouts, its replay in Spark, the trade-off table"
@@ -15,6 +16,7 @@ help:
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  how fast flinknet is, against plain sockets and with tracing on and off"
 	@echo "make rows   the rows of the conformance table, one by one"
+	@echo "make flink  the jars of Apache Flink $(FLINK_VERSIONS), for tests and benchmarks beside it"
 	@echo "make clean  remove what the other targets made"
 
 # The stamp is older than pyproject.toml only when the dependencies may have changed: no other run calls pip.
@@ -50,6 +52,10 @@ bench: $(STAMP)
 
 rows: $(STAMP)
 	PYTHONPATH=. $(BIN)/python tests/rows.py -n 2
+
+# 330 MB a release, kept by `make clean`; remove .flink/ by hand.
+flink: $(STAMP)
+	@for version in $(FLINK_VERSIONS); do $(BIN)/python bench/flink/distribution.py $$version || exit; done
 
 clean:
 	rm -rf $(VENV) $(DEMO) .pytest_cache .mypy_cache .ruff_cache .hypothesis
