@@ -34,21 +34,23 @@ MAY_IMPORT = {
         *("core.producer.partition_type", "core.producer.key_groups"),
     },
     "tasks": {"core", "workload"},
+    "jobs": {"core", "workload", "graph", "tasks"},
     "trace": {"core.probe", "core.buffers.data_type"},
     "capture": {"core.wire", "core.probe", "trace"},
-    "runtime": {"core", "trace", "workload", "graph", "tasks", "certificates"},
-    "simulator": {"core", "trace", "workload", "tasks"},
+    "runtime": {"core", "trace", "workload", "graph", "tasks", "jobs", "certificates"},
+    "simulator": {"core", "trace", "workload", "graph", "tasks", "jobs"},
     "replay": {"trace", "workload", "simulator", "core.probe", "core.buffers.data_type"},
     "export": {"trace", "replay", "core.probe"},
     "report": set(),
     "cli": {
-        *("core", "workload", "graph", "tasks", "trace"),
+        *("core", "workload", "graph", "tasks", "jobs", "trace"),
         *("capture", "runtime", "simulator", "replay", "export", "report", "certificates"),
     },
 }
 """Room -> rooms and modules it may import besides the leaves.
 
-`tasks` are what both drivers step. A trace's column names values of core.probe and of the data
+`tasks` are what both drivers step. `jobs` are tasks too, but those of a program: they alone need
+both what a plan of `graph` says and what `tasks` has, which know nothing of each other. A trace's column names values of core.probe and of the data
 types, so whoever reads traces may read those two tables. `export` is a room of its own because what
 it writes needs both: tables come from `trace`, slices and latencies from the pairing in `replay`.
 """
