@@ -1,0 +1,142 @@
+"""Values of dataclasses as plain JSON data and back, strictly by their annotations.
+
+Nothing but data comes out of it: no class is looked up by what a peer says, no code is run.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from flinknet.core.wire.ids import (
+    AbstractID,
+    ExecutionAttemptID,
+    ExecutionVertexID,
+    IntermediateResultPartitionID,
+    ResultPartitionID,
+)
+from flinknet.errors import FlinknetError, RemoteProtocolError
+
+_IDS = (
+    *(AbstractID, ExecutionAttemptID, ExecutionVertexID),
+    *(IntermediateResultPartitionID, ResultPartitionID),
+)
+"""Written as the hexadecimal text of their bytes."""
+
+
+def to_plain(value: Any) -> Any:
+    """A value as JSON-ready data: dataclasses by field, enums by name, bytes and ids as hex."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, _IDS):
+        return value.encode().hex()
+    if is_dataclass(value):
+        return {each.name: to_plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {_key_text(key): to_plain(each) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [to_plain(each) for each in value]
+    raise TypeError(f"{type(value).__name__} has no plain form")
+
+
+def from_plain(kind: Any, plain: Any) -> Any:
+    """Back from `to_plain`, as a value of the type `kind`.
+
+    Raises: RemoteProtocolError for anything that is not one.
+    """
+    try:
+        return _read(kind, plain)
+    except (ValueError, FlinknetError) as error:
+        raise RemoteProtocolError(f"a control message is wrong: {error}") from None
+
+
+def _key_text(key: Any) -> str:
+    return key if isinstance(key, str) else str(to_plain(key))
+
+
+def _read(kind: Any, plain: Any) -> Any:
+    if kind is Any:
+        return plain
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        return _read_union(get_args(kind), plain)
+    if origin is tuple:
+        return _read_tuple(get_args(kind), plain)
+    if origin in (dict, Mapping):
+        key_kind, value_kind = get_args(kind)
+        if not isinstance(plain, dict):
+            raise ValueError(f"{plain!r:.60} is no object")
+        return {_read_key(key_kind, key): _read(value_kind, each) for key, each in plain.items()}
+    if is_dataclass(kind) and isinstance(kind, type) and not issubclass(kind, _IDS):
+        return _read_fields(kind, plain)
+    return _read_scalar(kind, plain)
+
+
+def _read_scalar(kind: Any, plain: Any) -> Any:
+    if kind is float and isinstance(plain, int) and not isinstance(plain, bool):
+        return float(plain)
+    if kind in (str, int, float, bool):
+        if type(plain) is not kind:
+            raise ValueError(f"{plain!r:.60} is no {kind.__name__}")
+        return plain
+    if not isinstance(plain, str):
+        raise ValueError(f"{plain!r:.60} is no {getattr(kind, '__name__', kind)}")
+    if kind is bytes:
+        return bytes.fromhex(plain)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        if plain not in kind.__members__:
+            raise ValueError(f"{plain!r:.60} is no {kind.__name__}")
+        return kind[plain]
+    if isinstance(kind, type) and issubclass(kind, _IDS):
+        return kind.decode(bytes.fromhex(plain))
+    raise TypeError(f"{kind} cannot be read from plain data")
+
+
+def _read_union(kinds: tuple[Any, ...], plain: Any) -> Any:
+    if plain is None and type(None) in kinds:
+        return None
+    for kind in kinds:
+        if kind is not type(None):
+            try:
+                return _read(kind, plain)
+            except (ValueError, FlinknetError) as error:
+                last = error
+    raise last
+
+
+def _read_tuple(kinds: tuple[Any, ...], plain: Any) -> tuple[Any, ...]:
+    if not isinstance(plain, list):
+        raise ValueError(f"{plain!r:.60} is no list")
+    if len(kinds) == 2 and kinds[1] is Ellipsis:
+        return tuple(_read(kinds[0], each) for each in plain)
+    if len(kinds) != len(plain):
+        raise ValueError(f"a list has {len(plain)} elements, not {len(kinds)}")
+    return tuple(_read(kind, each) for kind, each in zip(kinds, plain, strict=True))
+
+
+def _read_key(kind: Any, key: str) -> Any:
+    return int(key) if kind is int else _read(kind, key)
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _read_fields(kind: type, plain: Any) -> Any:
+    if not isinstance(plain, dict):
+        raise ValueError(f"{plain!r:.60} is no {kind.__name__}")
+    hints = _hints(kind)
+    names = [each.name for each in fields(kind)]
+    if set(names) != plain.keys():
+        odd = sorted(set(names) ^ plain.keys())
+        raise ValueError(f"{kind.__name__}: {', '.join(odd)} missing or not known")
+    return kind(**{name: _read(hints[name], plain[name]) for name in names})

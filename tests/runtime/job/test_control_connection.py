@@ -1,0 +1,122 @@
+"""Control connections: what they take, and from whom."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from flinknet.core.wire.ids import ExecutionAttemptID
+from flinknet.errors import RemoteProtocolError
+from flinknet.graph.execution import ExecutionState
+from flinknet.runtime.job import control_messages as say
+from flinknet.runtime.job.control_connection import (
+    ControlConnection,
+    decode_message,
+    encode_message,
+)
+
+ATTEMPT = ExecutionAttemptID.decode(bytes(range(40)))
+
+MESSAGES = [
+    say.SubmitJob("/a/job.py", "text", ("1", "2"), {"a.b": "c"}, True, None, 5, True, 1),
+    say.TaskStateChanged(ATTEMPT, ExecutionState.FAILED, "why"),
+    say.SubmitTask({"any": [1, "x", None]}, {1: ("h", 2)}, {"ab": 3}, 1, 2, None),
+    say.HeartbeatAnswer(
+        3,
+        4,
+        (say.TaskCounts(ATTEMPT, {"numRecordsIn": 5, "share": 0.5}, b"\x00\xff"),),
+        (say.ChannelCounts(7, records=8),),
+    ),
+    say.Acknowledge("t", 1, {0: 10}, {}, None, 5, 0, 0, False),
+    say.CancelTask(ATTEMPT),
+    say.JobStatus(
+        "id",
+        "name",
+        "RUNNING",
+        "",
+        0,
+        1,
+        2,
+        (say.VertexStatus("v", 2, "running", 0),),
+        (say.TaskManagerStatus(0, 1, "registered", 2, 1, 5),),
+    ),
+]
+
+
+def pair(token: str = "secret") -> tuple[ControlConnection, ControlConnection]:
+    return ControlConnection("secret"), ControlConnection(token, role="client")
+
+
+def carry(one: ControlConnection, other: ControlConnection, *, piece_bytes: int = 1 << 20) -> None:
+    data = b"".join(map(bytes, one.data_to_send(now_ns=0)))
+    for at in range(0, len(data), piece_bytes):
+        other.receive_data(memoryview(data[at : at + piece_bytes]), now_ns=0)
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("piece_bytes", [1, 7, 1 << 20])
+def test_a_message_arrives_as_it_was_sent_however_it_is_cut(
+    message: object, piece_bytes: int
+) -> None:
+    server, client = pair()
+    client.send(message)
+    carry(client, server, piece_bytes=piece_bytes)
+    assert server.peer_role == "client"
+    assert list(server.received) == [message]
+
+
+def test_without_the_secret_nothing_is_taken() -> None:
+    server, client = pair(token="guess")
+    client.send(say.CancelJob())
+    with pytest.raises(RemoteProtocolError, match="secret"):
+        carry(client, server)
+    assert not server.received
+    assert server.is_closing
+    assert not server.is_open
+    (refusal,) = server.data_to_send(now_ns=0)
+    assert isinstance(decode_message(bytes(refusal)[4:]), say.Refused)
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (encode_message(say.CancelJob()), "no hello"),
+        (encode_message(say.Hello(99, "client", "secret")), "version 99"),
+        ((1 << 20).to_bytes(4, "big"), "too long"),
+        (b"\x00\x00\x00\x02{]", "no JSON"),
+        (b"\x00\x00\x00\x02{}", "fields"),
+    ],
+)
+def test_before_the_hello_nothing_else_is_taken(data: bytes, complaint: str) -> None:
+    server = ControlConnection("secret")
+    with pytest.raises(RemoteProtocolError, match=complaint):
+        server.receive_data(memoryview(data), now_ns=0)
+    assert server.is_closing
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"message": "os.system", "body": {}},
+        {"message": "CancelTask", "body": {"attempt_id": "00"}},
+        {"message": "CancelTask", "body": {}},
+        {"message": "CancelTask", "body": {"attempt_id": "00" * 40, "more": 1}},
+        {"message": "Heartbeat", "body": {"number": "1"}},
+        {"message": "Heartbeat", "body": {"number": True}},
+        {"message": "TaskStateChanged", "body": {"attempt_id": "00" * 40, "state": "x"}},
+        {"message": ["CancelJob"], "body": {}},
+    ],
+)
+def test_what_is_no_message_is_refused(document: object) -> None:
+    with pytest.raises(RemoteProtocolError):
+        decode_message(json.dumps(document).encode())
+
+
+def test_a_peer_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flinknet.runtime.job.control_connection.UNSENT_MAX_BYTES", 500)
+    server, _ = pair()
+    for number in range(100):
+        server.send(say.Heartbeat(number))
+    assert not server.is_open
+    assert server.is_closing
