@@ -11,6 +11,7 @@ from flinknet.errors import ConfigError
 from flinknet.options import find_option, flow_control_of, network_config
 from flinknet.options.values import parse_value
 from flinknet.results import Warning
+from flinknet.units import NS_PER_S, format_duration_ns
 
 MAX_PARALLELISM = 1 << 15
 """Upper bound of key groups."""
@@ -31,6 +32,14 @@ ACTED_ON_KEYS = {
     "taskmanager.numberOfTaskSlots": "task_slots",
     "taskmanager.load-balance.mode": "load_balance_mode",
     "taskmanager.network.sort-shuffle.min-buffers": "sort_shuffle_min_buffers",
+    "jobmanager.execution.failover-strategy": "failover_strategy",
+    "restart-strategy.type": "restart_strategy",
+    "restart-strategy.fixed-delay.attempts": "restart_attempts",
+    "restart-strategy.fixed-delay.delay": "restart_delay_ns",
+    "heartbeat.interval": "heartbeat_interval_ns",
+    "heartbeat.timeout": "heartbeat_timeout_ns",
+    "slot.request.timeout": "slot_request_timeout_ns",
+    "task.cancellation.timeout": "cancellation_timeout_ns",
 }
 """Key that the graphs act on -> field of JobConfig, besides those of NetworkConfig."""
 
@@ -43,6 +52,12 @@ class JobConfig:
         max_parallelism: key groups; None: from the parallelism of each operator.
         has_unaligned_checkpoints: whether checkpoints may overtake records.
         forces_unaligned_checkpoints: also where records in flight cannot be redistributed.
+        restart_strategy: "none" or "fixed-delay"; None: fixed-delay without end if there are
+            checkpoints, else none. (Flink 2.x lets the delay grow with checkpoints.)
+        heartbeat_interval_ns: between two questions to a TaskManager, which is lost when it has
+            said nothing for `heartbeat_timeout_ns`.
+        slot_request_timeout_ns: how long a job waits for slots.
+        cancellation_timeout_ns: how long a task may take to end; then its TaskManager is ended.
     """
 
     parallelism: int = 1
@@ -63,6 +78,14 @@ class JobConfig:
     checkpoint_mode: str = "EXACTLY_ONCE"
     has_unaligned_checkpoints: bool = False
     forces_unaligned_checkpoints: bool = False
+    failover_strategy: str = "region"
+    restart_strategy: str | None = None
+    restart_attempts: int = 1
+    restart_delay_ns: int = NS_PER_S
+    heartbeat_interval_ns: int = 10 * NS_PER_S
+    heartbeat_timeout_ns: int = 50 * NS_PER_S
+    slot_request_timeout_ns: int = 300 * NS_PER_S
+    cancellation_timeout_ns: int = 180 * NS_PER_S
     flow_control: str = CREDIT
     network: NetworkConfig = field(default_factory=NetworkConfig)
 
@@ -87,6 +110,8 @@ def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[Warning, .
             values[name] = parse_value(find_option(key), settings[key])
     if values.get("max_parallelism") == -1:
         values["max_parallelism"] = None
+    if "restart_strategy" in values:
+        values["restart_strategy"] = _restart_strategy(values["restart_strategy"])
     _check(values)
     acted_on = tuple(f"{key}:" for key in ACTED_ON_KEYS)
     doubts = tuple(
@@ -97,10 +122,29 @@ def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[Warning, .
     return JobConfig(**values), doubts
 
 
+def _restart_strategy(text: str) -> str:
+    """One of the two that are done here. Raises: ConfigError for Flink's others."""
+    if text in ("none", "off", "disable"):
+        return "none"
+    if text in ("fixed-delay", "fixeddelay"):
+        return "fixed-delay"
+    raise ConfigError(
+        f"restart-strategy.type: {text} is known to Flink, but not done here; use fixed-delay or"
+        " none"
+    )
+
+
 def _check(values: Mapping[str, Any]) -> None:
     parallelism = values.get("parallelism", 1)
     if parallelism < 1:
         raise ConfigError(f"parallelism.default: {parallelism} is too little; give 1 or more")
+    interval_ns = values.get("heartbeat_interval_ns", JobConfig().heartbeat_interval_ns)
+    timeout_ns = values.get("heartbeat_timeout_ns", JobConfig().heartbeat_timeout_ns)
+    if not 0 < interval_ns < timeout_ns:
+        raise ConfigError(
+            f"heartbeat.interval: {format_duration_ns(interval_ns)} is not above 0 and below"
+            f" heartbeat.timeout ({format_duration_ns(timeout_ns)}); set both"
+        )
     maximum = values.get("max_parallelism")
     if maximum is not None and not 1 <= maximum <= MAX_PARALLELISM:
         raise ConfigError(

@@ -134,4 +134,7 @@ jobmanager.execution.attempts-history-size | I >=0 | 16 | 16 |  |
 jobmanager.execution.failover-strategy | E region full | region | region |  |
 task.cancellation.interval | D | 30 s | 30 s |  |
 task.cancellation.timeout | D | 3 min | 3 min |  |
+restart-strategy.type | E none off disable fixed-delay fixeddelay exponential-delay exponentialdelay failure-rate failurerate | unset | unset | restart-strategy |
+restart-strategy.fixed-delay.attempts | I >=0 | 1 | 1 |  |
+restart-strategy.fixed-delay.delay | D | 1 s | 1 s |  |
 """  # noqa: E501 - one line for each key
