@@ -8,7 +8,7 @@ only for who asks for them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from flinknet.config import TCP, NetworkConfig
@@ -448,12 +448,22 @@ def physical_plan_of(
     """
     config = graph.job.config
     slots_each = slots_per_task_manager or config.task_slots
-    stage_of = _stages(graph.job)
-    shared = share_slots(graph, stage_of)
+    shared = share_slots(graph, stages_of(graph.job))
     count = task_managers or -(-slots_needed(shared) // slots_each)
     if count < 1:
         raise ConfigError("the job has no tasks")
     placed = place_slots(shared, count, slots_each, config.load_balance_mode)
+    return placed_plan_of(graph, placed, count, slots_each)
+
+
+def placed_plan_of(
+    graph: ExecutionGraph,
+    placed: Sequence[PlacedSlot],
+    task_managers: int,
+    slots_per_task_manager: int,
+) -> PhysicalPlan:
+    """The plan that follows from where the shared slots of a graph are, wherever that is."""
+    network, stage_of = graph.job.config.network, stages_of(graph.job)
     places = {
         subtask: (slot.task_manager, slot.slot)
         for slot in placed
@@ -473,11 +483,11 @@ def physical_plan_of(
         )
     return PhysicalPlan(
         graph,
-        config.network,
-        count,
-        slots_each,
+        network,
+        task_managers,
+        slots_per_task_manager,
         tuple(vertices),
-        _planned_edges(graph, config.network.max_tcp_connections),
+        _planned_edges(graph, network.max_tcp_connections),
         tuple(placed),
     )
 
@@ -501,7 +511,7 @@ def _planned_edges(graph: ExecutionGraph, max_connections: int) -> tuple[Planned
     )
 
 
-def _stages(job: JobGraph) -> Mapping[JobVertexID, int]:
+def stages_of(job: JobGraph) -> Mapping[JobVertexID, int]:
     """The stage of each vertex: behind those of all pipelined regions whose blocking results its
     own region reads. Regions that wait for each other are one.
     """
