@@ -1,0 +1,304 @@
+"""One experiment on a Flink cluster: source, exchange, sink, as in `bench/flink/job/`.
+
+The job is compiled against the distribution it runs on and submitted through REST. Each subtask
+writes its figures to a file of the run's directory; latencies are counted in the buckets of
+flinknet.histogram.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.flink.cluster import METRICS_EVERY_MS, Cluster, FlinkError, TaskManager
+from bench.flink.distribution import class_path, java
+from flinknet.histogram import LogLinearHistogram
+from flinknet.results import LatencySummary
+
+OVERHEAD_BYTES = 4 + 1
+"""Before each value on the wire: length of the element, and its tag (no timestamp)."""
+
+SMALLEST_VALUE_BYTES = 4 + 16
+"""A value is a byte array: its length, then at least what job/Stamps.java writes."""
+
+_JOB = Path(__file__).parent / "job"
+_MAIN = "ExchangeJob"
+_ENDED = ("FINISHED", "FAILED", "CANCELED")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What runs. As in `flinknet bench`, a rate is of each source, None: as fast as it goes.
+
+    A record of `value_bytes` takes OVERHEAD_BYTES more on the wire, with Flink as with flinknet:
+    Flink's serializer writes the length of the array (4 bytes) as part of the value.
+    """
+
+    rate_per_s: float | None = None
+    value_bytes: int = 100
+    buffer_timeout_ms: int = 100
+    checkpoint_interval_ms: int = 0
+    warmup_ns: int = 2_000_000_000
+    duration_ns: int = 5_000_000_000
+    sink_delay_ns: int = 0
+    producers: int = 1
+    consumers: int = 1
+    partitioner: str = "rebalance"
+    placement: str = "split"
+
+    @property
+    def wire_bytes(self) -> int:
+        """Of one record."""
+        return OVERHEAD_BYTES + self.value_bytes
+
+    def task_managers(self) -> list[TaskManager]:
+        """split: sources on one, sinks on the other; spread: subtask i of each on TaskManager i."""
+        if self.placement == "spread":
+            return [TaskManager(1)] * max(self.producers, self.consumers)
+        return [
+            TaskManager(self.producers, resources=("source",)),
+            TaskManager(self.consumers, resources=("sink",)),
+        ]
+
+    def arguments(self) -> dict[str, str]:
+        """As job/Settings.java reads them, but for the places."""
+        return {
+            "rate": str(self.rate_per_s or 0),
+            "value-bytes": str(self.value_bytes),
+            "buffer-timeout-ms": str(self.buffer_timeout_ms),
+            "checkpoint-interval-ms": str(self.checkpoint_interval_ms),
+            "warmup-ns": str(self.warmup_ns),
+            "duration-ns": str(self.duration_ns),
+            "sink-delay-ns": str(self.sink_delay_ns),
+            "producers": str(self.producers),
+            "consumers": str(self.consumers),
+            "partitioner": self.partitioner,
+            "placement": self.placement,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the subtasks of one job wrote.
+
+    Args:
+        sent_records, received_records: of the whole run, warm-up included.
+        measured_records: whose intended instant lies in the measured part.
+        is_complete: every record came once (by number and sum) and in order within its channel.
+        measured_from_ns, ended_ns: of the sources, in ns of CLOCK_MONOTONIC.
+        first_arrival_ns: of the first record at a sink.
+        latest_ns: how late a source emitted a record at most; it counts as latency.
+        metrics: Flink's own, by vertex, summed over subtasks; empty unless asked for.
+    """
+
+    sent_records: int
+    received_records: int
+    measured_records: int
+    is_complete: bool
+    throughput_records_per_s: float
+    latency: LatencySummary
+    uncorrected: LatencySummary
+    measured_from_ns: int
+    ended_ns: int
+    first_arrival_ns: int
+    latest_ns: int
+    metrics: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+def build(home: Path, work: Path) -> Path:
+    """Compile the job. Returns: its jar, in `work`."""
+    classes = work / "classes"
+    classes.mkdir(exist_ok=True)
+    javac = java("javac")
+    if javac is None:
+        raise FlinkError("there is no javac: set JAVA_HOME, or install a JDK of 17 or newer")
+    # Its sources and operators are deprecated names of a stable form.
+    command = [javac, "-nowarn", "-Xlint:none", "-d", str(classes), "-cp", class_path(home)]
+    sources = sorted(map(str, _JOB.glob("*.java")))
+    done = subprocess.run([*command, *sources], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise FlinkError(f"the job does not compile against {home}:\n{done.stderr}")
+    jar = work / "exchange.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        archive.writestr("META-INF/MANIFEST.MF", f"Manifest-Version: 1.0\nMain-Class: {_MAIN}\n")
+        for each in sorted(classes.glob("*.class")):
+            archive.write(each, each.name)
+    return jar
+
+
+def upload(cluster: Cluster, jar: Path) -> str:
+    """Give the jar to the cluster. Returns: its id there."""
+    boundary = "flinknet-boundary-7c1d"
+    head = (
+        f'--{boundary}\r\nContent-Disposition: form-data; name="jarfile"; filename="{jar.name}"\r\n'
+        "Content-Type: application/x-java-archive\r\n\r\n"
+    )
+    body = head.encode() + jar.read_bytes() + f"\r\n--{boundary}--\r\n".encode()
+    answer = cluster.post("/jars/upload", body, f"multipart/form-data; boundary={boundary}")
+    return str(Path(answer["filename"]).name)
+
+
+def run(
+    cluster: Cluster, jar_id: str, exchange: Exchange, out: Path, *, with_metrics: bool = False
+) -> Outcome:
+    """Run the job to its end.
+
+    Args:
+        jar_id: of `upload`.
+        out: directory for the figures; made.
+        with_metrics: let the job stand still at the end until its metrics do not change any more,
+            and read them.
+
+    Raises:
+        FlinkError: the job failed, or takes much longer than it should.
+    """
+    out.mkdir(parents=True)
+    arguments = {**exchange.arguments(), "out": str(out)}
+    end_file = out / "end"
+    if with_metrics:
+        arguments["end-file"] = str(end_file)
+    body = {"entryClass": _MAIN, "programArgsList": [f"{k}={v}" for k, v in arguments.items()]}
+    job = cluster.post(f"/jars/{jar_id}/run", json.dumps(body).encode())["jobid"]
+    give_up = time.monotonic() + (exchange.warmup_ns + exchange.duration_ns) / 1e9 * 3 + 60
+    metrics: dict[str, dict[str, int]] = {}
+    while True:
+        cluster.check()
+        state = cluster.get(f"/jobs/{job}/status")["status"]
+        if state in _ENDED:
+            break
+        if time.monotonic() > give_up:
+            raise FlinkError(f"the job is {state}, longer than it should; {cluster.work}")
+        if with_metrics and not metrics and _have_ended(out, exchange.producers):
+            metrics = settled_metrics(cluster, job, exchange.checkpoint_interval_ms)
+            end_file.touch()
+        time.sleep(0.05)
+    if state != "FINISHED":
+        raise FlinkError(f"the job is {state}: {_failure(cluster.get(f'/jobs/{job}/exceptions'))}")
+    sources = [read(out / f"source-{i}.json") for i in range(exchange.producers)]
+    sinks = [read(out / f"sink-{i}.json") for i in range(exchange.consumers)]
+    return outcome(sources, sinks, metrics)
+
+
+def outcome(
+    sources: Sequence[Mapping[str, Any]],
+    sinks: Sequence[Mapping[str, Any]],
+    metrics: Mapping[str, Mapping[str, int]],
+) -> Outcome:
+    """Put the figures of all subtasks together."""
+    sent, received = (sum(each["records"] for each in of) for of in (sources, sinks))
+    numbers = sum(each["records"] * (each["records"] - 1) // 2 for each in sources)
+    in_order = not any(each["out_of_order"] for each in sinks)
+    measured = sum(each["measured_records"] for each in sinks)
+    took_ns = max(each["last_measured_ns"] for each in sinks) - min(
+        each["first_measured_ns"] for each in sinks
+    )
+    return Outcome(
+        sent_records=sent,
+        received_records=received,
+        measured_records=measured,
+        is_complete=(
+            in_order and sent == received and numbers == sum(s["sum_of_numbers"] for s in sinks)
+        ),
+        throughput_records_per_s=measured / took_ns * 1e9 if took_ns > 0 else 0.0,
+        latency=_merged(each["latency_ns"] for each in sinks),
+        uncorrected=_merged(each["uncorrected_ns"] for each in sinks),
+        measured_from_ns=min(each["measured_from_ns"] for each in sources),
+        ended_ns=max(each["ended_ns"] for each in sources),
+        first_arrival_ns=min(each["first_arrival_ns"] for each in sinks if each["records"]),
+        latest_ns=max(each["latest_ns"] for each in sources),
+        metrics=metrics,
+    )
+
+
+def settled_metrics(
+    cluster: Cluster, job: str, checkpoint_interval_ms: int = 0
+) -> dict[str, dict[str, int]]:
+    """Flink's counters by vertex, once all records have been counted and a checkpoint has gone by.
+
+    The barrier of a checkpoint finishes the last buffer of each channel, which counts as going out
+    only then. Barriers count as coming in; so what comes in may grow while it is read.
+    """
+    fetched_s = 2.2 * METRICS_EVERY_MS / 1000
+    before: dict[str, dict[str, int]] = {}
+    for _ in range(20):
+        time.sleep(fetched_s)
+        now = counters(cluster, job)
+        if _records(now) == _records(before) != 0:
+            break
+        before = now
+    time.sleep(2 * checkpoint_interval_ms / 1000 + fetched_s)
+    return counters(cluster, job)
+
+
+COUNTERS = (
+    "numRecordsOut",
+    "numBytesOut",
+    "numBuffersOut",
+    "numRecordsIn",
+    "numBytesIn",
+    "Shuffle.Netty.Input.numBuffersInRemote",
+    "Shuffle.Netty.Input.numBytesInRemote",
+    "Shuffle.Netty.Input.numBuffersInLocal",
+    "Shuffle.Netty.Input.numBytesInLocal",
+)
+"""Read of every vertex; what each counts is told in bench/flink/tapped.py."""
+
+
+def counters(cluster: Cluster, job: str) -> dict[str, dict[str, int]]:
+    """Flink's counters of each vertex, summed over its subtasks; of those it has."""
+    found = {}
+    for vertex in cluster.get(f"/jobs/{job}")["vertices"]:
+        path = f"/jobs/{job}/vertices/{vertex['id']}/subtasks/metrics"
+        asked = ",".join(COUNTERS)
+        name = "source" if vertex["name"].startswith("Source") else vertex["name"]
+        found[name] = sums(cluster.get(f"{path}?get={asked}&agg=sum"))
+    return found
+
+
+def sums(answer: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """REST's aggregated metrics as numbers: the short name of each to its sum."""
+    return {str(each["id"]).rpartition(".")[2]: int(float(each["sum"])) for each in answer}
+
+
+def read(file: Path) -> dict[str, Any]:
+    """The figures of one subtask.
+
+    Raises:
+        FlinkError: it wrote none.
+    """
+    try:
+        figures: dict[str, Any] = json.loads(file.read_text())
+    except FileNotFoundError:
+        raise FlinkError(f"a subtask wrote no figures: {file} is not there") from None
+    return figures
+
+
+def _merged(histograms: Iterable[dict[str, Any]]) -> LatencySummary:
+    all_of_them = LogLinearHistogram()
+    for each in histograms:
+        if each["buckets"]:
+            all_of_them.merge(LogLinearHistogram.from_dict(each))
+    return all_of_them.summary()
+
+
+def _have_ended(out: Path, producers: int) -> bool:
+    return all((out / f"source-{index}.json").exists() for index in range(producers))
+
+
+def _records(found: Mapping[str, Mapping[str, int]]) -> int:
+    return sum(
+        each.get("numRecordsIn", 0) + each.get("numRecordsOut", 0) for each in found.values()
+    )
+
+
+def _failure(answer: Mapping[str, Any]) -> str:
+    entries = answer.get("exceptionHistory", {}).get("entries", [])
+    trace = str(entries[0]["stacktrace"]) if entries else "no reason given"
+    causes = [line for line in trace.splitlines() if line.startswith("Caused by: ")]
+    return (causes or trace.splitlines())[-1]

@@ -1,0 +1,85 @@
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.concurrent.locks.LockSupport;
+import org.apache.flink.streaming.api.functions.source.legacy.RichParallelSourceFunction;
+
+/**
+ * Emits each record when it is due, whatever became of those before: the instants follow from the
+ * rate and the start alone. What is due together is emitted together. Without a rate a record is
+ * due when it can be emitted.
+ */
+final class OpenLoopSource extends RichParallelSourceFunction<byte[]> {
+    private static final long serialVersionUID = 1L;
+
+    /** Records emitted under one hold of the checkpoint lock, so that a barrier gets its turn. */
+    private static final int BATCH_RECORDS = 256;
+
+    private static final long LONGEST_WAIT_FOR_END_NS = 60_000_000_000L;
+
+    private final Settings settings;
+    private volatile boolean isRunning = true;
+
+    OpenLoopSource(Settings settings) {
+        this.settings = settings;
+    }
+
+    @Override
+    public void run(SourceContext<byte[]> context) throws Exception {
+        // The serializer of a byte array writes four bytes of length before it. The array can be
+        // used again, for the exchange serialises it before collect() returns.
+        byte[] record = new byte[settings.valueBytes - Integer.BYTES];
+        int subtask = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
+        long epochNs = System.nanoTime();
+        long measuredFromNs = epochNs + settings.warmupNs;
+        long endNs = measuredFromNs + settings.durationNs;
+        boolean isOpenLoop = settings.ratePerSecond > 0;
+        double gapNs = isOpenLoop ? 1e9 / settings.ratePerSecond : 0;
+        long number = 0;
+        long latestNs = 0;
+        long nowNs = epochNs;
+        while (isRunning) {
+            nowNs = System.nanoTime();
+            long dueNs = isOpenLoop ? epochNs + (long) (number * gapNs) : nowNs;
+            if (dueNs >= endNs) {
+                break;
+            }
+            if (dueNs > nowNs) {
+                LockSupport.parkNanos(dueNs - nowNs);
+                continue;
+            }
+            synchronized (context.getCheckpointLock()) {
+                for (int i = 0; i < BATCH_RECORDS && dueNs <= nowNs && dueNs < endNs; i++) {
+                    Stamps.write(record, dueNs, dueNs >= measuredFromNs, subtask, number, nowNs);
+                    context.collect(record);
+                    latestNs = Math.max(latestNs, nowNs - dueNs);
+                    number++;
+                    nowNs = System.nanoTime();
+                    dueNs = isOpenLoop ? epochNs + (long) (number * gapNs) : nowNs;
+                }
+            }
+        }
+        Figures figures = new Figures();
+        figures.put("records", number);
+        figures.put("epoch_ns", epochNs);
+        figures.put("measured_from_ns", measuredFromNs);
+        figures.put("ended_ns", nowNs);
+        figures.put("latest_ns", latestNs);
+        figures.write(settings.out, "source", subtask);
+        waitForEnd();
+    }
+
+    private void waitForEnd() throws InterruptedException {
+        long giveUpNs = System.nanoTime() + LONGEST_WAIT_FOR_END_NS;
+        while (isRunning
+                && !settings.endFile.isEmpty()
+                && !Files.exists(Path.of(settings.endFile))
+                && System.nanoTime() < giveUpNs) {
+            Thread.sleep(20);
+        }
+    }
+
+    @Override
+    public void cancel() {
+        isRunning = false;
+    }
+}
