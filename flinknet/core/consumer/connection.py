@@ -6,7 +6,8 @@ Flink: CreditBasedPartitionRequestClientHandler together with NettyPartitionRequ
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
@@ -27,7 +28,11 @@ from flinknet.core.wire.messages import (
     encode_add_credit,
     next_sequence_number,
 )
-from flinknet.core.wire.response_decoder import LARGEST_FRAME_BYTES, ResponseDecoder
+from flinknet.core.wire.response_decoder import (
+    LARGEST_FRAME_BYTES,
+    ResponseDecoder,
+    ResponseSink,
+)
 from flinknet.errors import (
     BufferReorderingError,
     CreditExceededError,
@@ -49,12 +54,20 @@ _SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
 _BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
 
 
+class Decoder(Protocol):
+    """Reads the stream of a producer (wire.response_decoder, wire.layout_detection)."""
+
+    def receive(self, data: memoryview) -> None:
+        """Decode what `data` completes. Raises: RemoteProtocolError."""
+
+
 class ConsumerConnection:
     """Implements `core.connection.Connection` for the side that reads partitions.
 
     Args:
         peer: the producer's address, for error messages.
         probe: takes an event for every message.
+        create_decoder: what reads the stream; by default of layout "2.x".
 
     Attributes:
         references: channels that were given this connection and have not closed yet (Flink:
@@ -63,10 +76,15 @@ class ConsumerConnection:
         error: what ended it; every channel failed with it, and new ones are refused.
     """
 
-    def __init__(self, peer: str, probe: Probe) -> None:
+    def __init__(
+        self,
+        peer: str,
+        probe: Probe,
+        create_decoder: Callable[[ResponseSink], Decoder] = ResponseDecoder,
+    ) -> None:
         self.peer = peer
         self._record = probe.record
-        self._decoder = ResponseDecoder(self)
+        self._decoder = create_decoder(self)
         self._channels: dict[bytes, RemoteInputChannel] = {}
         self._with_credit: deque[RemoteInputChannel] = deque()
         self._control: list[bytes] = []
@@ -363,6 +381,17 @@ class ConsumerConnection:
         sequence_number = message.sequence_number
         pieces = message.pieces()
         for index, piece in enumerate(pieces):
+            note(
+                self._record,
+                self._now_ns,
+                channel.index,
+                _RECEIVED,
+                _BUFFER_RESPONSE,
+                data_type=message.data_type,
+                sequence_number=sequence_number,
+                payload_bytes=len(piece),
+                backlog_buffers=message.backlog if index == len(pieces) - 1 else -1,
+            )
             segment = MemorySegment(memoryview(piece))
             buffer = NetworkBuffer(segment, free_memory, message.data_type, len(piece))
             buffer.is_compressed = int(message.is_compressed)

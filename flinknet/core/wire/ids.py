@@ -15,6 +15,7 @@ for anything else.
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 from typing import ClassVar, NewType, Self
@@ -34,6 +35,11 @@ Plain bytes, because every message carries one and the hot path looks channels u
 _ID_AND_NUMBER = struct.Struct(">16si")
 _NUMBER = struct.Struct(">i")
 _RANGE = struct.Struct(">ii")
+_INT_MAX = 0x7FFF_FFFF
+
+_PRINTED_PARTITION = re.compile(
+    r"([0-9a-f]{32})#(\d{1,10})@([0-9a-f]{32})_([0-9a-f]{32})_(\d{1,10})_(\d{1,10})"
+)
 
 
 def input_channel_id(raw: Bytes) -> InputChannelID:
@@ -188,6 +194,34 @@ class ResultPartitionID:
         _check_length(cls, cls.BYTES, data)
         return cls(
             IntermediateResultPartitionID.decode(data[:20]), ExecutionAttemptID.decode(data[20:])
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the id as Flink's logs print it, <data set>#<partition>@<graph>_<vertex>_<subtask>_
+        <attempt>, or as the hexadecimal form of its 60 bytes.
+
+        Raises: LocalProtocolError if it is neither.
+        """
+        text = text.strip().lower()
+        if re.fullmatch(rf"[0-9a-f]{{{2 * cls.BYTES}}}", text):
+            try:
+                return cls.decode(bytes.fromhex(text))
+            except FrameCorruptedError as error:
+                raise LocalProtocolError(f"{text} is no result partition: {error}") from None
+        match = _PRINTED_PARTITION.fullmatch(text)
+        if match is None or any(int(match[group]) > _INT_MAX for group in (2, 5, 6)):
+            raise LocalProtocolError(
+                f"{text!r} is no result partition; write it as Flink's logs do, DATASET#PARTITION@"
+                f"GRAPH_VERTEX_SUBTASK_ATTEMPT, or as {2 * cls.BYTES} hexadecimal digits"
+            )
+        data_set, graph, vertex = (bytes.fromhex(match[group]) for group in (1, 3, 4))
+        partition, subtask, attempt = (int(match[group]) for group in (2, 5, 6))
+        return cls(
+            IntermediateResultPartitionID(IntermediateDataSetID(data_set), partition),
+            ExecutionAttemptID(
+                ExecutionGraphID(graph), ExecutionVertexID(JobVertexID(vertex), subtask), attempt
+            ),
         )
 
     def __str__(self) -> str:

@@ -425,3 +425,21 @@ def test_the_end_of_data_is_acknowledged_in_the_order_of_the_messages() -> None:
         AckAllUserRecordsProcessed(channel.receiver_id),
         CancelPartitionRequest(channel.receiver_id),
     ]
+
+
+def test_each_piece_of_a_message_is_recorded_with_the_backlog_at_the_last() -> None:
+    rows: list[tuple[int, ...]] = []
+
+    class ListProbe:
+        def record(self, *values: int) -> None:
+            rows.append(values)
+
+    consumer = Consumer(probe=ListProbe())
+    (channel,) = consumer.channels
+    rows.clear()
+    consumer.receive(
+        response(channel.receiver_id, 0, backlog=4, pieces=(3, 3, 1)),
+        response(channel.receiver_id, 3, payload=b"next"),
+    )
+    received = [(row[6], row[7], row[11]) for row in rows if row[2:4] == (1, 0)]
+    assert received == [(0, 3, -1), (1, 3, -1), (2, 1, 4), (3, 4, 0)]

@@ -102,3 +102,28 @@ def test_negative_subtasks_and_attempts_are_corrupt() -> None:
 def test_a_range_that_is_none_is_our_own_error() -> None:
     with pytest.raises(LocalProtocolError):
         ResultSubpartitionIndexSet(2, 1)
+
+
+@given(partition_ids)
+def test_a_printed_partition_id_is_read_back(partition_id: ResultPartitionID) -> None:
+    if partition_id.partition_id.partition_number >= 0:
+        assert ResultPartitionID.parse(str(partition_id)) == partition_id
+    assert ResultPartitionID.parse(f" {partition_id.encode().hex().upper()} ") == partition_id
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "ab" * 59,
+        "zz" * 60,
+        str(PARTITION).replace("#", "@"),
+        str(PARTITION).rsplit("_", 1)[0],
+        str(PARTITION).replace("#16909060", "#4294967296"),
+        str(PARTITION.partition_id),
+        PARTITION.encode().hex()[:-8] + "ffffffff",
+    ],
+)
+def test_what_is_no_partition_id_is_refused_with_what_would_do(text: str) -> None:
+    with pytest.raises(LocalProtocolError, match=r"is no result partition"):
+        ResultPartitionID.parse(text)
