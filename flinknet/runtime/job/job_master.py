@@ -1,0 +1,445 @@
+"""JobMaster: what is done with a job, and when. Tasks are deployed by pipelined region, followed
+through their states, and begun again when one fails (Flink: JobMaster with DefaultScheduler).
+
+Sans-IO: told what TaskManagers said and what time it is, it says what to tell them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from flinknet.core.wire.ids import ExecutionAttemptID
+from flinknet.errors import LocalProtocolError
+from flinknet.graph.execution import ExecutionState
+from flinknet.graph.execution_graph import ExecutionGraph, ExecutionVertex
+from flinknet.graph.failover import (
+    SchedulingTopology,
+    releasable_partitions,
+    subtasks_to_restart,
+)
+from flinknet.graph.physical_plan import PhysicalPlan, placed_plan_of, stages_of
+from flinknet.graph.slots import share_slots
+from flinknet.jobs import TaskDeploymentDescriptor, descriptors_of
+from flinknet.units import format_duration_ns
+
+from . import control_messages as say
+from .slot_pool import SlotPool
+
+_S = ExecutionState
+_UNLIMITED = 1 << 31
+
+
+class JobState(Enum):
+    """State of the job (Flink: JobStatus)."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    RESTARTING = "restarting"
+    FAILING = "failing"
+    FAILED = "failed"
+    CANCELLING = "cancelling"
+    CANCELED = "canceled"
+    FINISHED = "finished"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing follows."""
+        return self in (JobState.FAILED, JobState.CANCELED, JobState.FINISHED)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt failed; a consequence is what follows when another task has failed."""
+
+    text: str
+    is_consequence: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """Tasks that begin together, and the number of rounds of deployment before."""
+
+    generation: int
+    plan: PhysicalPlan
+    tasks: tuple[TaskDeploymentDescriptor, ...]
+
+
+class JobMaster:
+    """One job.
+
+    Args:
+        task_managers: how many will register; nothing begins before all have, or slots were waited
+            for long enough.
+        slots_each: of every TaskManager.
+
+    Attributes:
+        reason: why it failed, restarts or was cancelled; empty if it does not.
+        restarts: how often a part of it was begun again.
+        to_tell: what to tell which TaskManager, for the driver to take.
+        to_end: TaskManagers whose tasks do not end, with why, for the driver to end.
+        deployments: every round of deployment, for the driver to take.
+    """
+
+    def __init__(
+        self, graph: ExecutionGraph, task_managers: int, slots_each: int, *, now_ns: int
+    ) -> None:
+        config = graph.job.config
+        self.graph = graph
+        self.state = JobState.CREATED
+        self.reason = ""
+        self.restarts = 0
+        self.to_tell: list[tuple[int, Any]] = []
+        self.to_end: list[tuple[int, str]] = []
+        self.deployments: list[Deployment] = []
+        self._config = config
+        self._topology = SchedulingTopology(graph)
+        self._stage_of = stages_of(graph.job)
+        shared = share_slots(graph, self._stage_of)
+        self._pool = SlotPool(shared, slots_each, config.load_balance_mode)
+        self._expected = task_managers
+        self._slots_each = slots_each
+        self._place_of: dict[ExecutionAttemptID, int] = {}
+        self._generation = 0
+        self._waits_for_slots_since_ns: int | None = now_ns
+        self._restart_at_ns: int | None = None
+        self._to_restart: dict[ExecutionVertex, None] = {}
+        self._canceling_since_ns: dict[ExecutionAttemptID, int] = {}
+        self._is_consequence = False
+        strategy = config.restart_strategy
+        if strategy is None:
+            has_checkpoints = config.checkpoint_interval_ns is not None
+            self._restarts_max = _UNLIMITED if has_checkpoints else 0
+        else:
+            self._restarts_max = config.restart_attempts if strategy == "fixed-delay" else 0
+
+    @property
+    def slots_needed(self) -> int:
+        """How many slots the job needs at once."""
+        return self._pool.needed
+
+    @property
+    def slots_offered(self) -> int:
+        """How many there are."""
+        return self._pool.offered
+
+    @property
+    def is_waiting_for_slots(self) -> bool:
+        """Whether that is what it waits for."""
+        return self._waits_for_slots_since_ns is not None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether every task runs or has finished, and one runs."""
+        states = {each.state for each in self.graph.subtasks()}
+        return _S.RUNNING in states and states <= {_S.RUNNING, _S.FINISHED}
+
+    @property
+    def plan(self) -> PhysicalPlan:
+        """Where everything is now; there must be a place for everything."""
+        count = max([self._expected, *(each + 1 for each in self._pool.task_managers)])
+        return placed_plan_of(self.graph, self._pool.placed(), count, self._slots_each)
+
+    def slots_in_use(self, task_manager: int) -> int:
+        """How many slots of a TaskManager hold something."""
+        return 0 if self.state.is_terminal else self._pool.slots_in_use(task_manager)
+
+    def task_manager_of(self, attempt_id: ExecutionAttemptID) -> int | None:
+        """Where an attempt was deployed."""
+        return self._place_of.get(attempt_id)
+
+    def register(self, task_manager: int, *, now_ns: int) -> None:
+        """A TaskManager is there."""
+        self._pool.add(task_manager)
+        if len(self._pool.task_managers) >= self._expected:
+            self._schedule(now_ns)
+
+    def lose(self, task_manager: int, reason: str, *, now_ns: int) -> None:
+        """A TaskManager is gone: its slots, its tasks, and what they wrote."""
+        if self.state is JobState.CREATED:  # it was waited for
+            self.fail(reason, now_ns=now_ns)
+        if task_manager not in self._pool.task_managers:
+            return
+        self._pool.remove(task_manager)
+        for result in self.graph.results.values():
+            for partition in result.partitions:
+                attempt_id = partition.producer.current.attempt_id
+                if self._place_of.get(attempt_id) == task_manager:
+                    partition.is_released = True
+        here = [
+            each
+            for each in self.graph.subtasks()
+            if self._place_of.get(each.current.attempt_id) == task_manager
+            and not each.state.is_terminal
+        ]
+        for subtask in here:
+            self._fail_attempt(subtask, Failure(reason), now_ns)
+
+    def update_state(
+        self,
+        attempt_id: ExecutionAttemptID,
+        state: ExecutionState,
+        failure: Failure | None = None,
+        *,
+        now_ns: int,
+    ) -> bool:
+        """Take what a TaskManager says of an attempt.
+
+        Returns: whether it counted; what is said of attempts that are over is ignored, and so is
+            what cannot follow.
+        """
+        vertex_id = attempt_id.execution_vertex_id
+        vertex = self.graph.vertices.get(vertex_id.job_vertex_id)
+        if vertex is None or not vertex_id.subtask_index < vertex.parallelism:
+            return False
+        subtask = vertex.task_vertices[vertex_id.subtask_index]
+        if subtask.current.attempt_id != attempt_id or subtask.state.is_terminal:
+            return False
+        if state is _S.FAILED:
+            self._fail_attempt(subtask, failure or Failure("it gives no reason"), now_ns)
+            return True
+        try:
+            subtask.current.switch_to(state)
+        except LocalProtocolError:  # it was told to cancel, and had gone on before it heard so
+            if not (subtask.state is _S.CANCELING and state.is_terminal):
+                return False
+            subtask.current.switch_to(_S.CANCELED)
+        if subtask.state.is_terminal:
+            self._ended(subtask, now_ns)
+        return True
+
+    def cancel(self, reason: str, *, now_ns: int) -> None:
+        """End the job."""
+        if self.state.is_terminal or self.state in (JobState.CANCELLING, JobState.FAILING):
+            return
+        self._end(JobState.CANCELLING, reason, now_ns)
+
+    def fail(self, reason: str, *, now_ns: int) -> None:
+        """End the job for a reason that no restart would change."""
+        if not self.state.is_terminal and self.state is not JobState.CANCELLING:
+            self._end(JobState.FAILING, reason, now_ns)
+
+    def next_deadline_ns(self) -> int | None:
+        """When `handle_deadline` wants to be called, None for never."""
+        due = [each + self._config.cancellation_timeout_ns for each in self._canceling]
+        if self._waits_for_slots_since_ns is not None:
+            due.append(self._waits_for_slots_since_ns + self._config.slot_request_timeout_ns)
+        if self._restart_at_ns is not None and self._has_ended(self._to_restart):
+            due.append(self._restart_at_ns)
+        return min(due, default=None)
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """Do what is due; early calls do no harm."""
+        if self.state.is_terminal:
+            return
+        self._end_slow_ones(now_ns)
+        since_ns = self._waits_for_slots_since_ns
+        if since_ns is not None and now_ns - since_ns >= self._config.slot_request_timeout_ns:
+            if self._pool.allocate():
+                self._schedule(now_ns)
+            else:
+                waited = format_duration_ns(self._config.slot_request_timeout_ns)
+                self._waits_for_slots_since_ns = None
+                self.fail(f"{self._shortage()}; waited for {waited}", now_ns=now_ns)
+        self._restart_if_due(now_ns)
+
+    def shortage(self) -> str:
+        """How many slots are needed and offered; empty unless that is what is waited for."""
+        if not self.is_waiting_for_slots or self._pool.offered >= self._pool.needed:
+            return ""
+        return self._shortage()
+
+    @property
+    def _canceling(self) -> Iterable[int]:
+        return self._canceling_since_ns.values()
+
+    def _shortage(self) -> str:
+        return (
+            f"the job needs {self._pool.needed} slots, but {len(self._pool.task_managers)}"
+            f" TaskManager(s) with {self._slots_each} each offer {self._pool.offered}; give more"
+            " TaskManagers, more slots, or a lower parallelism"
+        )
+
+    def _schedule(self, now_ns: int) -> None:
+        """Deploy every region that can begin, if there are slots; else wait for them."""
+        if self.state.is_terminal or self.state in (JobState.CANCELLING, JobState.FAILING):
+            return
+        if not self._pool.allocate():
+            if self._waits_for_slots_since_ns is None:
+                self._waits_for_slots_since_ns = now_ns
+            return
+        self._waits_for_slots_since_ns = None
+        self.state = JobState.RUNNING
+        stage = min(
+            (self._stage(each) for each in self.graph.subtasks() if each.state is not _S.FINISHED),
+            default=None,
+        )
+        chosen = [
+            subtask
+            for region in self._topology.regions
+            for subtask in region.subtasks
+            if subtask.state is _S.CREATED and self._stage(subtask) == stage
+        ]
+        if chosen:
+            self._deploy(chosen)
+
+    def _stage(self, subtask: ExecutionVertex) -> int:
+        return self._stage_of[subtask.job_vertex.id]
+
+    def _deploy(self, subtasks: Sequence[ExecutionVertex]) -> None:
+        plan = self.plan
+        index_of = {vertex.vertex.id: vertex.index for vertex in plan.vertices}
+        keys = {(index_of[each.job_vertex.id], each.subtask_index) for each in subtasks}
+        offset = self._generation * plan.channels_total
+        tasks = tuple(
+            with_channel_offset(task, offset)
+            for tasks in descriptors_of(plan, only=keys)
+            for task in tasks
+        )
+        self.deployments.append(Deployment(self._generation, plan, tasks))
+        self._generation += 1
+        for subtask in subtasks:
+            subtask.current.switch_to(_S.SCHEDULED)
+            subtask.current.switch_to(_S.DEPLOYING)
+        for task in tasks:
+            self._place_of[task.attempt_id] = task.task_manager
+
+    def _fail_attempt(self, subtask: ExecutionVertex, failure: Failure, now_ns: int) -> None:
+        was_canceling = subtask.state is _S.CANCELING
+        subtask.current.switch_to(_S.FAILED)
+        text = f"{subtask.name} failed in attempt {subtask.current.attempt_number}: {failure.text}"
+        if self._is_consequence and not failure.is_consequence and was_canceling:
+            self.reason, self._is_consequence = text, False  # this is how it began
+        self._ended(subtask, now_ns)
+        if was_canceling or self.state in (JobState.CANCELLING, JobState.FAILING):
+            return
+        self.reason, self._is_consequence = text, failure.is_consequence
+        if self.restarts >= self._restarts_max:
+            self._end(JobState.FAILING, self.reason, now_ns)
+            return
+        self.restarts += 1
+        self.state = JobState.RESTARTING
+        self._restart_at_ns = now_ns + self._config.restart_delay_ns
+        self._to_restart[subtask] = None
+        self._involve_others(now_ns)
+        self._restart_if_due(now_ns)
+
+    def _involve_others(self, now_ns: int) -> None:
+        """Cancel what must begin again together with what has failed."""
+        if self._config.failover_strategy == "full":
+            involved = list(self.graph.subtasks())
+        else:
+            involved = [
+                other
+                for subtask in list(self._to_restart)
+                for other in subtasks_to_restart(self._topology, subtask)
+            ]
+        self._to_restart.update(dict.fromkeys(involved))
+        self._cancel_tasks(involved, now_ns)
+
+    def _cancel_tasks(self, subtasks: Iterable[ExecutionVertex], now_ns: int) -> None:
+        for subtask in subtasks:
+            current = subtask.current
+            if current.state in (_S.CREATED, _S.SCHEDULED):
+                continue
+            if current.state.is_terminal or current.state is _S.CANCELING:
+                continue
+            current.switch_to(_S.CANCELING)
+            self._canceling_since_ns[current.attempt_id] = now_ns
+            place = self._place_of[current.attempt_id]
+            if place in self._pool.task_managers:
+                self.to_tell.append((place, say.CancelTask(current.attempt_id)))
+
+    def _ended(self, subtask: ExecutionVertex, now_ns: int) -> None:
+        """An attempt is over, whichever way."""
+        self._canceling_since_ns.pop(subtask.current.attempt_id, None)
+        if subtask.state is _S.FINISHED:
+            self._release()
+        if self.state in (JobState.CANCELLING, JobState.FAILING):
+            self._end_if_quiet()
+        elif self._restart_at_ns is not None:
+            self._restart_if_due(now_ns)
+        elif all(each.state is _S.FINISHED for each in self.graph.subtasks()):
+            self.state = JobState.FINISHED
+        elif subtask.state is _S.FINISHED:
+            self._schedule(now_ns)
+
+    def _release(self) -> None:
+        """Let go of partitions whose readers have all finished."""
+        finished = [
+            region
+            for region in self._topology.regions
+            if all(each.state is _S.FINISHED for each in region.subtasks)
+        ]
+        partitions = releasable_partitions(self._topology, finished)
+        self.graph.release(partitions)
+        by_place: dict[int, list[ExecutionAttemptID]] = {}
+        for partition in partitions:
+            attempt_id = partition.producer.current.attempt_id
+            by_place.setdefault(self._place_of[attempt_id], []).append(attempt_id)
+        for place, attempts in by_place.items():
+            if place in self._pool.task_managers:
+                self.to_tell.append((place, say.ReleasePartitions(tuple(attempts))))
+
+    def _end(self, state: JobState, reason: str, now_ns: int) -> None:
+        self.state, self.reason = state, reason
+        self._waits_for_slots_since_ns = self._restart_at_ns = None
+        self._cancel_tasks(self.graph.subtasks(), now_ns)
+        self._end_if_quiet()
+
+    def _end_if_quiet(self) -> None:
+        quiet = (_S.CREATED, _S.SCHEDULED)
+        if all(each.state.is_terminal or each.state in quiet for each in self.graph.subtasks()):
+            is_canceled = self.state is JobState.CANCELLING
+            self.state = JobState.CANCELED if is_canceled else JobState.FAILED
+
+    def _restart_if_due(self, now_ns: int) -> None:
+        due_ns = self._restart_at_ns
+        if due_ns is None or now_ns < due_ns:
+            return
+        self._involve_others(now_ns)  # more may have been lost since
+        if not self._has_ended(self._to_restart):
+            return
+        for subtask in self._to_restart:
+            subtask.attempts.reset_for_new_execution()
+            for result in subtask.job_vertex.results:
+                result.partitions[subtask.subtask_index].is_released = False
+        self._to_restart.clear()
+        self._restart_at_ns = None
+        self._schedule(now_ns)
+
+    def _has_ended(self, subtasks: Mapping[ExecutionVertex, None]) -> bool:
+        return all(each.state.is_terminal or each.state is _S.CREATED for each in subtasks)
+
+    def _end_slow_ones(self, now_ns: int) -> None:
+        timeout_ns = self._config.cancellation_timeout_ns
+        for attempt_id, since_ns in list(self._canceling_since_ns.items()):
+            if now_ns - since_ns >= timeout_ns:
+                del self._canceling_since_ns[attempt_id]
+                name = self.graph.subtask(attempt_id.execution_vertex_id).name
+                reason = f"{name} did not end within {format_duration_ns(timeout_ns)}"
+                self.to_end.append((self._place_of[attempt_id], reason))
+
+
+def with_channel_offset(task: TaskDeploymentDescriptor, offset: int) -> TaskDeploymentDescriptor:
+    """A task whose channels have other numbers: in a trace those of every attempt are their own."""
+    if not offset:
+        return task
+    return replace(
+        task,
+        outputs=tuple(
+            replace(each, channels=tuple(channel + offset for channel in each.channels))
+            for each in task.outputs
+        ),
+        inputs=tuple(
+            replace(
+                gate,
+                channels=tuple(
+                    replace(channel, index=channel.index + offset) for channel in gate.channels
+                ),
+            )
+            for gate in task.inputs
+        ),
+    )
