@@ -1,0 +1,182 @@
+"""Elements: records with their timestamps, as they lie in buffers (Flink: StreamElementSerializer).
+
+Timestamps are instants of the run's clock in ns: when a record was due at its source. Differs from
+Flink, whose timestamps are event time in ms; so latency and traces know from where it counts.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flinknet.core.producer import SerializedRecords
+from flinknet.core.wire.records import (
+    LENGTH_PREFIX_BYTES,
+    TAG_REC_WITH_TIMESTAMP,
+    TAG_REC_WITHOUT_TIMESTAMP,
+)
+from flinknet.errors import FrameCorruptedError
+
+from .serializers import TypeSerializer
+
+NO_TIMESTAMP = -(2**63)
+"""As Flink's TimestampAssigner has it. A record of exactly this instant is written without one."""
+
+Values = Sequence[Any] | NDArray[Any]
+"""Records of one type: a list, or an array (see `serializers`)."""
+
+Instants = NDArray[np.int64]
+"""The timestamp of each record in ns, NO_TIMESTAMP where it has none."""
+
+_HEADER = struct.Struct(">ibq")
+_SHORT_HEADER = struct.Struct(">ib")
+_LENGTH = struct.Struct(">i")
+_TIMESTAMP = struct.Struct(">q")
+_WITH, _WITHOUT = TAG_REC_WITH_TIMESTAMP, TAG_REC_WITHOUT_TIMESTAMP
+
+_WRONG_VALUE = (struct.error, TypeError, ValueError, AttributeError, IndexError, OverflowError)
+_BROKEN = (struct.error, ValueError, IndexError, OverflowError, TypeError)
+
+
+class StreamElementSerializer:
+    """Reads and writes the records of an edge."""
+
+    def __init__(self, serializer: TypeSerializer) -> None:
+        self.serializer = serializer
+        self._element_types: dict[tuple[int, bool], np.dtype[Any] | None] = {}
+
+    def write(self, values: Values, instants: Instants) -> SerializedRecords:
+        """Records back to back, each with its length in front.
+
+        Raises: ValueError naming the first value that is of another type, and its position.
+        """
+        if isinstance(values, np.ndarray):
+            written = self._write_array(values, instants)
+            if written is not None:
+                return written
+            values = values.tolist()
+        out, ends = bytearray(), []
+        write = self.serializer.write
+        for value, instant in zip(values, instants.tolist(), strict=True):
+            start = len(out)
+            if instant == NO_TIMESTAMP:
+                out += _SHORT_HEADER.pack(0, _WITHOUT)
+            else:
+                out += _HEADER.pack(0, _WITH, instant)
+            try:
+                write(value, out)
+            except _WRONG_VALUE as error:
+                raise ValueError(
+                    f"{_shortened(value)} cannot be written as {self.serializer.name}: {error}"
+                ) from error
+            end = len(out)
+            _LENGTH.pack_into(out, start, end - start - LENGTH_PREFIX_BYTES)
+            ends.append(end)
+        data = memoryview(out)
+        if ends and ends[-1] == ends[0] * len(ends) and _are_alike(ends):
+            return SerializedRecords(data, instants, record_bytes=ends[0])
+        return SerializedRecords(data, instants, ends=np.array(ends, np.int64))
+
+    def read(
+        self, memory: memoryview | bytearray, offset: int, count: int, record_bytes: int
+    ) -> tuple[Values, Instants]:
+        """The records of a run (core.consumer.RecordRun), as an array where that is possible.
+
+        Raises: FrameCorruptedError for bytes that are none.
+        """
+        if count > 1:
+            found = self._read_array(memory, offset, count, record_bytes)
+            if found is not None:
+                return found
+        data = bytes(memory[offset : offset + count * record_bytes])
+        values, instants = [], np.empty(count, np.int64)
+        read = self.serializer.read
+        end = 0
+        for index in range(count):
+            position, end = end + LENGTH_PREFIX_BYTES, end + record_bytes
+            try:
+                tag = data[position]
+                position += 1
+                if tag == _WITH:
+                    instants[index] = _TIMESTAMP.unpack_from(data, position)[0]
+                    position += 8
+                elif tag == _WITHOUT:
+                    instants[index] = NO_TIMESTAMP
+                else:
+                    raise FrameCorruptedError(f"an element of kind {tag} is no record")
+                value, position = read(data, position)
+            except _BROKEN as error:
+                raise FrameCorruptedError(
+                    f"a record of {record_bytes} bytes is no {self.serializer.name}: {error}"
+                ) from error
+            if position != end:
+                raise FrameCorruptedError(
+                    f"the serializer of {self.serializer.name} takes {position - end:+d} bytes"
+                    f" beside the {record_bytes} of its record"
+                )
+            values.append(value)
+        return values, instants
+
+    def _write_array(self, values: NDArray[Any], instants: Instants) -> SerializedRecords | None:
+        value_bytes = self.serializer.array_bytes(values)
+        has_timestamps = bool((instants != NO_TIMESTAMP).all())
+        if value_bytes is None or not (has_timestamps or (instants == NO_TIMESTAMP).all()):
+            return None
+        header = _HEADER if has_timestamps else _SHORT_HEADER
+        record_bytes = header.size + value_bytes
+        element = self._element_type(record_bytes, has_timestamps)
+        if element is None:
+            return None
+        wire = np.empty(len(values), element)
+        wire["length"] = record_bytes - LENGTH_PREFIX_BYTES
+        wire["tag"] = _WITH if has_timestamps else _WITHOUT
+        if has_timestamps:
+            wire["timestamp"] = instants
+        self.serializer.put(values, wire["value"])
+        return SerializedRecords(wire.view(np.uint8).data, instants, record_bytes=record_bytes)
+
+    def _read_array(
+        self, memory: memoryview | bytearray, offset: int, count: int, record_bytes: int
+    ) -> tuple[Values, Instants] | None:
+        has_timestamps = memory[offset + LENGTH_PREFIX_BYTES] == _WITH
+        element = self._element_type(record_bytes, has_timestamps)
+        if element is None:
+            return None
+        wire = np.ndarray(count, element, memory, offset)
+        if not (wire["tag"] == (_WITH if has_timestamps else _WITHOUT)).all():
+            return None
+        values = self.serializer.take(wire["value"])
+        if values is None:
+            return None
+        if has_timestamps:
+            return values, wire["timestamp"].astype(np.int64)
+        return values, np.full(count, NO_TIMESTAMP, np.int64)
+
+    def _element_type(self, record_bytes: int, has_timestamp: bool) -> np.dtype[Any] | None:
+        """How records of a length lie in memory; None if not all of these look alike."""
+        key = record_bytes, has_timestamp
+        if key not in self._element_types:
+            if len(self._element_types) > 64:
+                self._element_types.clear()
+            fields: list[tuple[str, Any]] = [("length", ">i4"), ("tag", "i1")]
+            if has_timestamp:
+                fields.append(("timestamp", ">i8"))
+            header = _HEADER if has_timestamp else _SHORT_HEADER
+            value = self.serializer.wire_type(record_bytes - header.size)
+            self._element_types[key] = (
+                None if value is None else np.dtype([*fields, ("value", value)])
+            )
+        return self._element_types[key]
+
+
+def _are_alike(ends: list[int]) -> bool:
+    return all(end == ends[0] * number for number, end in enumerate(ends, start=1))
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,505 @@
+"""Serializers: values as Flink's own serializers write them, chosen by the type of the records.
+
+| type of the program | serializer (Flink) | bytes |
+|---|---|---|
+| bool | Boolean | i8 |
+| numpy.int32 | Int | i32 |
+| int, numpy.int64 | Long | i64 |
+| float, numpy.float64 | Double | f64 |
+| str | String | length + 1 and UTF-16 units, in variable length; 0 for None |
+| bytes | BytePrimitiveArray | i32 length, the bytes |
+| tuple[A, B] | Tuple2 | the fields, in order |
+| list[A], tuple[A, ...] | List | i32 size, the elements |
+| dict[A, B] | Map | i32 size, then key, bool (is the value null), value |
+| named tuples, data classes | TupleN, if anything | the fields, in order |
+| anything else | Value | see `ValueSerializer` |
+
+Nothing that is read is ever executed: what a value becomes follows from the type in the program.
+
+Values whose bytes are as many for each of them can be read and written as one numpy array: numbers,
+byte arrays of one length, and tuples of them, whose arrays are structured with fields f0, f1, …
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NewType, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flinknet.core.wire.values import encode_string
+from flinknet.errors import FrameCorruptedError
+
+Array = NDArray[Any]
+
+_LENGTH = struct.Struct(">i")
+_NESTED_MAX = 64
+"""Values within values; what goes deeper is not read."""
+
+
+class TypeSerializer:
+    """Reads and writes the values of one type (Flink: TypeSerializer).
+
+    Attributes:
+        name: as Flink calls the type.
+    """
+
+    name = ""
+
+    def write(self, value: Any, out: bytearray) -> None:
+        """Append a value. Raises: TypeError, ValueError or struct.error for one of another type."""
+        raise NotImplementedError
+
+    def read(self, data: bytes, position: int) -> tuple[Any, int]:
+        """The value that begins at a position, and the position behind it.
+
+        Raises: IndexError, struct.error or ValueError where there is none.
+        """
+        raise NotImplementedError
+
+    def wire_type(self, size_bytes: int) -> np.dtype[Any] | None:
+        """How values of so many bytes lie in memory; None if not all of these look alike."""
+        return None
+
+    def array_bytes(self, values: Array) -> int | None:
+        """Bytes of each value of an array; None if it does not hold values of this type."""
+        return None
+
+    def take(self, wire: Array) -> Array | None:
+        """Values out of memory of `wire_type`; None if they are not alike after all."""
+        raise NotImplementedError
+
+    def put(self, values: Array, wire: Array) -> None:
+        """Values into memory of `wire_type`."""
+        raise NotImplementedError
+
+
+class _NumberSerializer(TypeSerializer):
+    """A number of fixed size, big-endian."""
+
+    def __init__(self, name: str, code: str, native: str, convert: Callable[[Any], Any]) -> None:
+        self.name = name
+        self._struct = struct.Struct(f">{code}")
+        self._native = np.dtype(native)
+        self._wire = self._native.newbyteorder(">")
+        self._convert = convert
+
+    def write(self, value: Any, out: bytearray) -> None:
+        out += self._struct.pack(value)
+
+    def read(self, data: bytes, position: int) -> tuple[Any, int]:
+        (value,) = self._struct.unpack_from(data, position)
+        return value, position + self._struct.size
+
+    def wire_type(self, size_bytes: int) -> np.dtype[Any] | None:
+        return self._wire if size_bytes == self._struct.size else None
+
+    def array_bytes(self, values: Array) -> int | None:
+        return self._struct.size if values.dtype == self._native else None
+
+    def take(self, wire: Array) -> Array | None:
+        return wire.astype(self._native)
+
+    def put(self, values: Array, wire: Array) -> None:
+        wire[...] = values
+
+
+class StringSerializer(TypeSerializer):
+    """Flink: StringSerializer, which writes a StringValue."""
+
+    name = "String"
+
+    def write(self, value: Any, out: bytearray) -> None:
+        if isinstance(value, str) and len(value) < 0x7F and value.isascii():
+            out.append(len(value) + 1)
+            out += value.encode("ascii")
+        elif value is None or isinstance(value, str):
+            out += encode_string(value)
+        else:
+            raise TypeError(f"{type(value).__name__} is no str")
+
+    def read(self, data: bytes, position: int) -> tuple[Any, int]:
+        first = data[position]
+        if first == 0:
+            return None, position + 1
+        end = position + first
+        raw = data[position + 1 : end]
+        if first < 0x80 and len(raw) == first - 1 and raw.isascii():
+            return raw.decode("ascii"), end
+        length, position = _read_number(data, position)
+        units = bytearray()
+        for _ in range(length - 1):
+            unit, position = _read_number(data, position)
+            units += unit.to_bytes(2, "big")
+        return units.decode("utf-16-be", "surrogatepass"), position
+
+
+class ByteArraySerializer(TypeSerializer):
+    """Flink: BytePrimitiveArraySerializer."""
+
+    name = "byte[]"
+
+    def write(self, value: Any, out: bytearray) -> None:
+        if not isinstance(value, bytes | bytearray | memoryview | np.void):
+            raise TypeError(f"{type(value).__name__} is no bytes")
+        raw = value.tobytes() if isinstance(value, np.void) else bytes(value)
+        out += _LENGTH.pack(len(raw))
+        out += raw
+
+    def read(self, data: bytes, position: int) -> tuple[Any, int]:
+        length, position = _read_size(data, position)
+        return data[position : position + length], position + length
+
+    def wire_type(self, size_bytes: int) -> np.dtype[Any] | None:
+        if size_bytes <= _LENGTH.size:
+            return None
+        return np.dtype([("length", ">i4"), ("bytes", f"V{size_bytes - _LENGTH.size}")])
+
+    def array_bytes(self, values: Array) -> int | None:
+        is_plain = values.dtype.kind == "V" and values.dtype.names is None
+        return _LENGTH.size + values.dtype.itemsize if is_plain else None
+
+    def take(self, wire: Array) -> Array | None:
+        found = wire["bytes"]
+        return found if (wire["length"] == found.dtype.itemsize).all() else None
+
+    def put(self, values: Array, wire: Array) -> None:
+        wire["length"] = values.dtype.itemsize
+        wire["bytes"] = values
+
+
+class TupleSerializer(TypeSerializer):
+    """The fields, in order (Flink: TupleSerializer). `create` makes the value of a list of them."""
+
+    def __init__(
+        self,
+        fields: Sequence[TypeSerializer],
+        create: Callable[[list[Any]], Any] = tuple,
+        name: str = "",
+        names: Sequence[str] = (),
+    ) -> None:
+        self._fields = tuple(fields)
+        self._create = create
+        self._names = tuple(names)
+        inner = ", ".join(each.name for each in fields)
+        self.name = name or f"Tuple{len(self._fields)}<{inner}>"
+        self._is_plain = create is tuple
+
+    def write(self, value: Any, out: bytearray) -> None:
+        if self._names:
+            value = [getattr(value, name) for name in self._names]
+        elif not isinstance(value, tuple | np.void):
+            raise TypeError(f"{type(value).__name__} is no tuple")
+        for field, each in zip(self._fields, value, strict=True):
+            field.write(each, out)
+
+    def read(self, data: bytes, position: int) -> tuple[Any, int]:
+        values = []
+        for field in self._fields:
+            value, position = field.read(data, position)
+            values.append(value)
+        return self._create(values), position
+
+    def wire_type(self, size_bytes: int) -> np.dtype[Any] | None:
+        """At most one of the fields may be of a size that is not known beforehand."""
+        if not self._is_plain:
+            return None
+        sizes = [_fixed_bytes(each) for each in self._fields]
+        if sizes.count(None) > 1:
+            return None
+        rest = size_bytes - sum(each or 0 for each in sizes)
+        types = [
+            field.wire_type(rest if size is None else size)
+            for field, size in zip(self._fields, sizes, strict=True)
+        ]
+        if None in types or (None not in sizes and rest):
+            return None
+        return np.dtype([(f"f{index}", each) for index, each in enumerate(types)])
+
+    def array_bytes(self, values: Array) -> int | None:
+        names = values.dtype.names
+        if not self._is_plain or names is None or len(names) != len(self._fields):
+            return None
+        sizes = [
+            each.array_bytes(values[name]) for each, name in zip(self._fields, names, strict=True)
+        ]
+        return None if None in sizes else sum(cast(list[int], sizes))
+
+    def take(self, wire: Array) -> Array | None:
+        names = wire.dtype.names
+        assert names is not None
+        columns = [each.take(wire[name]) for each, name in zip(self._fields, names, strict=True)]
+        known = [each for each in columns if each is not None]
+        if len(known) < len(columns):
+            return None
+        found = np.empty(
+            len(wire), [(name, each.dtype) for name, each in zip(names, known, strict=True)]
+        )
+        for name, each in zip(names, known, strict=True):
+            found[name] = each
+        return found
+
+    def put(self, values: Array, wire: Array) -> None:
+        assert values.dtype.names is not None
+        for index, (field, name) in enumerate(zip(self._fields, values.dtype.names, strict=True)):
+            field.put(values[name], wire[f"f{index}"])
+
+
+class ListSerializer(TypeSerializer):
+    """Number of elements, and the elements (Flink: ListSerializer)."""
+
+    def __init__(
+        self, element: TypeSerializer, create: Callable[[list[Any]], Any] | None = None
+    ) -> None:
+        self._element = element
+        self._create = create
+        self.name = f"List<{element.name}>"
+
+    def write(self, value: Any, out: bytearray) -> None:
+        if not isinstance(value, list | tuple):
+            raise TypeError(f"{type(value).__name__} is no list")
+        out += _LENGTH.pack(len(value))
+        for each in value:
+            self._element.write(each, out)
+
+    def read(self, data: bytes, position: int) -> tuple[Any, int]:
+        length, position = _read_size(data, position)
+        values = []
+        for _ in range(length):
+            value, position = self._element.read(data, position)
+            values.append(value)
+        return self._create(values) if self._create else values, position
+
+
+class MapSerializer(TypeSerializer):
+    """Keys, whether their value is null, and values (Flink: MapSerializer)."""
+
+    def __init__(self, key: TypeSerializer, value: TypeSerializer) -> None:
+        self._key, self._value = key, value
+        self.name = f"Map<{key.name}, {value.name}>"
+
+    def write(self, value: Any, out: bytearray) -> None:
+        if not isinstance(value, dict):
+            raise TypeError(f"{type(value).__name__} is no dict")
+        out += _LENGTH.pack(len(value))
+        for key, each in value.items():
+            self._key.write(key, out)
+            out.append(each is None)
+            if each is not None:
+                self._value.write(each, out)
+
+    def read(self, data: bytes, position: int) -> tuple[Any, int]:
+        length, position = _read_size(data, position)
+        found = {}
+        for _ in range(length):
+            key, position = self._key.read(data, position)
+            is_null = data[position]
+            value, position = (
+                (None, position + 1) if is_null else self._value.read(data, position + 1)
+            )
+            found[key] = value
+        return found, position
+
+
+class ValueSerializer(TypeSerializer):
+    """Values of Python that say themselves what they are, where no type is known. Not Flink's,
+    which has Kryo for that.
+
+    | tag | value | bytes |
+    |---|---|---|
+    | N, T, F | None, True, False | |
+    | i | int | i32 length, two's complement, big-endian |
+    | d | float | f64 |
+    | s | str | i32 length, UTF-8 |
+    | b | bytes | i32 length, the bytes |
+    | t, l, e, f | tuple, list, set, frozenset | i32 size, the elements |
+    | m | dict | i32 size, then key and value |
+    """
+
+    name = "Value"
+
+    _COLLECTIONS: ClassVar[Mapping[int, Callable[[list[Any]], Any]]] = {
+        ord("t"): tuple,
+        ord("l"): list,
+        ord("e"): set,
+        ord("f"): frozenset,
+    }
+    _TAGS: ClassVar[Mapping[type, bytes]] = {tuple: b"t", list: b"l", set: b"e", frozenset: b"f"}
+
+    def write(self, value: Any, out: bytearray) -> None:
+        self._write(value, out, 0)
+
+    def read(self, data: bytes, position: int) -> tuple[Any, int]:
+        return self._read(data, position, 0)
+
+    def _write(self, value: Any, out: bytearray, depth: int) -> None:
+        if depth > _NESTED_MAX:
+            raise ValueError(f"it is nested deeper than {_NESTED_MAX}")
+        if isinstance(value, np.generic):
+            value = value.item()
+        kind = type(value)
+        if value is None or kind is bool:
+            out += {None: b"N", True: b"T", False: b"F"}[value]
+        elif kind is int:
+            raw = value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True)
+            out += b"i" + _LENGTH.pack(len(raw)) + raw
+        elif kind is float:
+            out += b"d" + struct.pack(">d", value)
+        elif kind is str:
+            raw = value.encode("utf-8", "surrogatepass")
+            out += b"s" + _LENGTH.pack(len(raw)) + raw
+        elif kind in (bytes, bytearray):
+            out += b"b" + _LENGTH.pack(len(value)) + value
+        elif kind in self._TAGS:
+            out += self._TAGS[kind] + _LENGTH.pack(len(value))
+            for each in value:
+                self._write(each, out, depth + 1)
+        elif kind is dict:
+            out += b"m" + _LENGTH.pack(len(value))
+            for key, each in value.items():
+                self._write(key, out, depth + 1)
+                self._write(each, out, depth + 1)
+        else:
+            raise TypeError(
+                f"values of type {kind.__name__} cannot be sent to another task; use numbers, str,"
+                " bytes, tuples, lists, dicts, or annotate the function with a data class"
+            )
+
+    def _read(self, data: bytes, position: int, depth: int) -> tuple[Any, int]:
+        if depth > _NESTED_MAX:
+            raise ValueError(f"a value that is nested deeper than {_NESTED_MAX}")
+        tag, position = data[position], position + 1
+        if tag in b"NTF":
+            return {ord("N"): None, ord("T"): True, ord("F"): False}[tag], position
+        if tag == ord("d"):
+            return struct.unpack_from(">d", data, position)[0], position + 8
+        length, position = _read_size(data, position)
+        if tag in self._COLLECTIONS:
+            values = []
+            for _ in range(length):
+                value, position = self._read(data, position, depth + 1)
+                values.append(value)
+            return self._COLLECTIONS[tag](values), position
+        if tag == ord("m"):
+            found = {}
+            for _ in range(length):
+                key, position = self._read(data, position, depth + 1)
+                found[key], position = self._read(data, position, depth + 1)
+            return found, position
+        raw = data[position : position + length]
+        position += length
+        if tag == ord("i"):
+            return int.from_bytes(raw, "big", signed=True), position
+        if tag == ord("s"):
+            return raw.decode("utf-8", "surrogatepass"), position
+        if tag == ord("b"):
+            return raw, position
+        raise ValueError(f"no value begins with {tag}")
+
+
+BOOLEAN = _NumberSerializer("Boolean", "?", "?", bool)
+INT = _NumberSerializer("Integer", "i", "i4", int)
+LONG = _NumberSerializer("Long", "q", "i8", int)
+DOUBLE = _NumberSerializer("Double", "d", "f8", float)
+STRING = StringSerializer()
+BYTE_ARRAY = ByteArraySerializer()
+VALUE = ValueSerializer()
+
+_PLAIN: Mapping[Any, TypeSerializer] = {
+    bool: BOOLEAN,
+    np.bool_: BOOLEAN,
+    np.int32: INT,
+    int: LONG,
+    np.int64: LONG,
+    float: DOUBLE,
+    np.float64: DOUBLE,
+    str: STRING,
+    bytes: BYTE_ARRAY,
+    bytearray: BYTE_ARRAY,
+}
+
+
+def serializer_of(value_type: Any) -> TypeSerializer:
+    """The serializer of a type of a program; that of any value where it says too little."""
+    return _serializer_of(value_type, frozenset())
+
+
+def _serializer_of(value_type: Any, outer: frozenset[Any]) -> TypeSerializer:
+    while isinstance(value_type, NewType):
+        value_type = value_type.__supertype__
+    try:
+        if value_type in _PLAIN:
+            return _PLAIN[value_type]
+    except TypeError:
+        return VALUE
+    origin, arguments = typing.get_origin(value_type), typing.get_args(value_type)
+    if origin is tuple and arguments:
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return ListSerializer(_serializer_of(arguments[0], outer), tuple)
+        return TupleSerializer([_serializer_of(each, outer) for each in arguments])
+    if origin is list:
+        return ListSerializer(_serializer_of(arguments[0], outer))
+    if origin is dict:
+        key, value = (_serializer_of(each, outer) for each in arguments)
+        return MapSerializer(key, value)
+    if isinstance(value_type, type) and value_type not in outer:
+        return _of_class(value_type, outer | {value_type}) or VALUE
+    return VALUE
+
+
+def _of_class(value_type: type[Any], outer: frozenset[Any]) -> TypeSerializer | None:
+    """Of classes that are no more than their fields."""
+    if dataclasses.is_dataclass(value_type):
+        names = [each.name for each in dataclasses.fields(value_type) if each.init]
+    elif issubclass(value_type, tuple) and hasattr(value_type, "_fields"):
+        names = list(value_type._fields)
+    else:
+        return None
+    try:
+        hints = typing.get_type_hints(value_type)
+    except (NameError, TypeError):
+        hints = {}
+    fields = [_serializer_of(hints.get(name, object), outer) for name in names]
+
+    def create(values: list[Any]) -> Any:
+        return value_type(**dict(zip(names, values, strict=True)))
+
+    inner = ", ".join(each.name for each in fields)
+    return TupleSerializer(fields, create, f"{value_type.__name__}<{inner}>", names)
+
+
+def _fixed_bytes(serializer: TypeSerializer) -> int | None:
+    """Bytes of every value; None if that is not known beforehand."""
+    if isinstance(serializer, _NumberSerializer):
+        return serializer._struct.size
+    if isinstance(serializer, TupleSerializer) and serializer._is_plain:
+        sizes = [_fixed_bytes(each) for each in serializer._fields]
+        return None if None in sizes else sum(cast(list[int], sizes))
+    return None
+
+
+def _read_size(data: bytes, position: int) -> tuple[int, int]:
+    """An i32 that counts what follows, each of which has a byte at least."""
+    (size,) = _LENGTH.unpack_from(data, position)
+    position += _LENGTH.size
+    if not 0 <= size <= len(data) - position:
+        raise FrameCorruptedError(f"a value says that {size} bytes or elements follow")
+    return size, position
+
+
+def _read_number(data: bytes, position: int) -> tuple[int, int]:
+    """A number in variable length: seven bits a byte, the lowest first."""
+    number = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, position
+        shift += 7
+        if shift > 28:
+            raise FrameCorruptedError("a number of more than five bytes")
