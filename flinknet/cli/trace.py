@@ -14,6 +14,7 @@ import click
 _LAZY_COMMANDS = {
     "export": ("trace_export", "Write a recorded run as Parquet, CSV, JSON, for Perfetto, …"),
     "replay": ("trace_replay", "Compute from recorded runs what other settings would have done."),
+    "synth": ("trace_synth", "Make a large trace with known answers, without recording anything."),
 }
 """Command -> module of this room and its line in the overview; loaded when called."""
 
@@ -91,6 +92,23 @@ def verify(paths: tuple[Path, ...], as_json: bool) -> None:
             print_verification(path, result.to_dict())
     if not all(result.is_ok for _, result in results):
         sys.exit(1)
+
+
+@trace.command()
+def dissector() -> None:
+    """Print a Wireshark dissector for Flink's data port.
+
+    \b
+    flinknet trace dissector > flink.lua
+    tshark -X lua_script:flink.lua -r capture.pcap -Y flink
+
+    Put into Wireshark's folder of personal Lua plugins, it is used always. Connections are found by
+    their magic number, whatever their port; add -o tcp.try_heuristic_first:TRUE where the port is
+    known for some other protocol.
+    """
+    from flinknet.capture.dissector import dissector_script
+
+    click.echo(dissector_script(), nl=False)
 
 
 def _run_paths(paths: Iterable[Path]) -> list[Path]:

@@ -1,0 +1,239 @@
+"""The connections of a capture: segments in, Flink's conversations to observers, the rest counted.
+
+Sans-IO. Which connections are Flink's is told by the magic number of frames, and which end is the
+producer's server by what only that one says; ports mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from flinknet.core.wire.layout import Direction
+from flinknet.core.wire.peek import (
+    FRAME_HEADER_BYTES,
+    MAGIC,
+    MAGIC_OFFSET,
+    is_usual,
+    peek_frame,
+)
+
+from ..observer import ConnectionObserver
+from .segments import Endpoint, TcpSegment
+from .streams import StreamData, StreamGap, TcpStream
+
+UNDECIDED_BYTES_MAX: Final = 4 << 20
+"""Bytes of a connection that are looked through for a frame before it counts as somebody else's. A
+capture that begins in the middle may have many buffers without a frame's beginning in a packet."""
+
+STALLS_KEPT: Final = 10_000
+"""Zero windows of a connection that are kept one by one; all are counted."""
+
+Side = int
+"""0 for the end that a connection names first, 1 for the other."""
+
+ObserverFactory = Callable[[Endpoint, Endpoint, bool], ConnectionObserver]
+"""Makes the observer of a connection from its producer's end, its consumer's end, and whether the
+first bytes of both directions are in the capture."""
+
+
+class ZeroWindow(NamedTuple):
+    """A time in which the receiver's kernel had no room: TCP's own back pressure.
+
+    Attributes:
+        to_ns: None where the capture ended before it did.
+        is_data: it is the consumer that had none, so that buffers waited; else the producer.
+    """
+
+    from_ns: int
+    to_ns: int | None
+    is_data: bool
+
+
+class CapturedConnection:
+    """One TCP connection, both directions.
+
+    Attributes:
+        ends: its two ends; the first is the one that was seen sending first.
+        streams: what each end sent.
+        observer: of a Flink connection; None as long as, or because, it is none.
+        is_foreign: enough was seen to say that it is none.
+    """
+
+    def __init__(self, first: TcpSegment, create_observer: ObserverFactory) -> None:
+        self.ends = first.source, first.target
+        self.streams = TcpStream(), TcpStream()
+        self.observer: ConnectionObserver | None = None
+        self.is_foreign = False
+        self.zero_windows: list[ZeroWindow] = []
+        self.zero_window_count = 0
+        self.zero_window_ns = [0, 0]  # by the end whose kernel had no room
+        self.last_ns = first.at_ns
+        self._create_observer = create_observer
+        self._undecided: list[tuple[Side, StreamData | StreamGap]] = []
+        self._undecided_bytes = 0
+        self._tail = [b"", b""]  # the end of what an undecided side has sent
+        self._server: Side = 0
+        self._no_room_since: list[int | None] = [None, None]
+        self._has_begun = [False, False]
+
+    @property
+    def producer(self) -> Endpoint:
+        """The end that sends buffers."""
+        return self.ends[self._server]
+
+    @property
+    def consumer(self) -> Endpoint:
+        """The end that opened the connection and asked for partitions."""
+        return self.ends[1 - self._server]
+
+    @property
+    def server_stream(self) -> TcpStream:
+        """What the producer sent."""
+        return self.streams[self._server]
+
+    @property
+    def client_stream(self) -> TcpStream:
+        """What the consumer sent."""
+        return self.streams[1 - self._server]
+
+    def begins_anew(self, segment: TcpSegment) -> bool:
+        """Whether a segment opens another connection between the same ends."""
+        side = self.ends.index(segment.source)
+        return (
+            segment.is_syn
+            and self._has_begun[side]
+            and not self.streams[side].is_start(segment.sequence_number)
+        )
+
+    def add(self, segment: TcpSegment) -> None:
+        """Take a segment of either direction."""
+        side = self.ends.index(segment.source)
+        self.last_ns = max(self.last_ns, segment.at_ns)
+        self._has_begun[side] = True
+        if segment.acknowledged is not None:
+            self.streams[1 - side].acknowledge(segment.acknowledged)
+        if not segment.is_reset and not segment.is_syn:
+            self._note_window(side, segment)
+        for item in self.streams[side].add(segment):
+            self._pass_on(side, item)
+
+    def finish(self) -> None:
+        """The connection or the capture has ended."""
+        for side in (0, 1):
+            for item in self.streams[side].finish():
+                self._pass_on(side, item)
+            since_ns = self._no_room_since[side]
+            if since_ns is not None:
+                self._end_stall(side, since_ns, None)
+        self._undecided.clear()
+        if self.observer is not None:
+            self.observer.close(self.last_ns)
+
+    def _pass_on(self, side: Side, item: StreamData | StreamGap) -> None:
+        if self.observer is not None:
+            self._observe(side, item)
+        elif not self.is_foreign:
+            self._undecided.append((side, item))
+            if isinstance(item, StreamData):
+                self._decide(side, item.data)
+
+    def _decide(self, side: Side, data: bytes) -> None:
+        """Look for a frame; which one it is says who is who."""
+        direction = _direction_of(self._tail[side] + data)
+        self._tail[side] = (self._tail[side] + data)[1 - FRAME_HEADER_BYTES :]
+        self._undecided_bytes += len(data)
+        if direction is not None:
+            self._server = side if direction is Direction.PRODUCER_TO_CONSUMER else 1 - side
+            is_from_start = all(stream.is_from_start for stream in self.streams)
+            self.observer = self._create_observer(self.producer, self.consumer, is_from_start)
+            for its_side, item in self._undecided:
+                self._observe(its_side, item)
+            self._undecided.clear()
+        elif self._undecided_bytes > UNDECIDED_BYTES_MAX:
+            self.is_foreign = True
+            self._undecided.clear()
+
+    def _observe(self, side: Side, item: StreamData | StreamGap) -> None:
+        observer = self.observer
+        assert observer is not None
+        is_server = side == self._server
+        if isinstance(item, StreamData):
+            (observer.from_server if is_server else observer.from_client)(item.data, item.at_ns)
+        else:
+            missing = observer.missing_from_server if is_server else observer.missing_from_client
+            missing(item.missing_bytes, item.at_ns)
+
+    def _note_window(self, side: Side, segment: TcpSegment) -> None:
+        since_ns = self._no_room_since[side]
+        if segment.window == 0 and since_ns is None:
+            self._no_room_since[side] = segment.at_ns
+        elif segment.window and since_ns is not None:
+            self._end_stall(side, since_ns, segment.at_ns)
+
+    def _end_stall(self, side: Side, from_ns: int, to_ns: int | None) -> None:
+        self._no_room_since[side] = None
+        self.zero_window_count += 1
+        self.zero_window_ns[side] += (self.last_ns if to_ns is None else to_ns) - from_ns
+        if len(self.zero_windows) < STALLS_KEPT:
+            self.zero_windows.append(ZeroWindow(from_ns, to_ns, side != self._server))
+
+    @property
+    def consumer_zero_window_ns(self) -> int:
+        """How long the consumer's kernel had no room for buffers."""
+        return self.zero_window_ns[1 - self._server]
+
+    @property
+    def producer_zero_window_ns(self) -> int:
+        """How long the producer's kernel had no room for credit."""
+        return self.zero_window_ns[self._server]
+
+
+class CapturedConnections:
+    """All connections of a capture; segments in the order of the file."""
+
+    def __init__(self, create_observer: ObserverFactory) -> None:
+        self.all: list[CapturedConnection] = []
+        self._open: dict[frozenset[Endpoint], CapturedConnection] = {}
+        self._create_observer = create_observer
+
+    def add(self, segment: TcpSegment) -> None:
+        """Take a segment."""
+        key = frozenset((segment.source, segment.target))
+        connection = self._open.get(key)
+        if connection is not None and connection.begins_anew(segment):
+            connection.finish()
+            connection = None
+        if connection is None:
+            if not segment.data and not segment.cut_bytes and not segment.is_syn:
+                return  # the last words of a connection that is over
+            connection = CapturedConnection(segment, self._create_observer)
+            self._open[key] = connection
+            self.all.append(connection)
+        connection.add(segment)
+        if segment.is_reset:
+            connection.finish()
+            del self._open[key]
+
+    def finish(self) -> None:
+        """The capture has ended."""
+        for connection in self._open.values():
+            connection.finish()
+        self._open.clear()
+
+    @property
+    def of_flink(self) -> Iterator[CapturedConnection]:
+        """Those that speak Flink's protocol, in the order of their first segments."""
+        return (each for each in self.all if each.observer is not None)
+
+
+def _direction_of(data: bytes) -> Direction | None:
+    """The direction that the first frame in these bytes belongs to, wherever it begins."""
+    at = data.find(MAGIC, MAGIC_OFFSET)
+    while 0 <= at <= len(data) - (FRAME_HEADER_BYTES - MAGIC_OFFSET):
+        for direction in Direction:
+            frame = peek_frame(data, at - MAGIC_OFFSET, direction)
+            if frame is not None and frame[2] and is_usual(frame[0], frame[1]):
+                return direction
+        at = data.find(MAGIC, at + 1)
+    return None

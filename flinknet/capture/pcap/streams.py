@@ -1,0 +1,179 @@
+"""Reassembly: the bytes of one direction of a TCP connection, in order, out of its segments.
+
+Sans-IO. What a capture has not got is a gap, told where it stands: whoever decodes the bytes must
+find its way again after it.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from typing import NamedTuple
+
+from .segments import TcpSegment
+
+HELD_BYTES_MAX = 16 << 20
+"""Bytes that wait for an earlier segment. No receive window is so large by default; beyond it the
+segment is taken for missing."""
+
+PATIENCE_SEGMENTS = 32
+"""Segments that may come between an acknowledgement and the bytes that it acknowledges: where a
+capture has several queues they are not written in order. After so many the bytes are missing."""
+
+_WRAP = 1 << 32
+
+
+class StreamData(NamedTuple):
+    """Bytes that follow those before.
+
+    Attributes:
+        at_ns: instant of the capture of the last segment without which they could not be read.
+    """
+
+    at_ns: int
+    data: bytes
+
+
+class StreamGap(NamedTuple):
+    """Bytes that were sent and are not in the capture."""
+
+    at_ns: int
+    missing_bytes: int
+
+
+class _Held(NamedTuple):
+    """A segment that is waiting; sorts by position."""
+
+    position: int
+    data: bytes
+    cut_bytes: int
+    at_ns: int
+
+    @property
+    def end(self) -> int:
+        return self.position + len(self.data) + self.cut_bytes
+
+
+class TcpStream:
+    """One direction of a connection.
+
+    Positions count bytes from the first that was seen, and do not wrap. Without a SYN the stream
+    begins with its first segment.
+
+    Attributes:
+        retransmitted_segments, retransmitted_bytes: what came again.
+        out_of_order_segments: that came before one they follow.
+        gaps, missing_bytes: what the capture has not got.
+        bytes: that were given out.
+    """
+
+    def __init__(self) -> None:
+        self.retransmitted_segments = 0
+        self.retransmitted_bytes = 0
+        self.out_of_order_segments = 0
+        self.gaps = 0
+        self.missing_bytes = 0
+        self.bytes = 0
+        self.is_from_start = False
+        self._next: int | None = None  # position of the byte that comes next
+        self._origin = 0  # sequence number of position 0
+        self._held: list[_Held] = []
+        self._held_bytes = 0
+        self._acknowledged = 0  # position
+        self._segments_since_ack = 0
+
+    def is_start(self, sequence_number: int) -> bool:
+        """Whether a SYN with this number opened this stream; it may come twice."""
+        return self.is_from_start and (sequence_number + 1 - self._origin) % _WRAP == 0
+
+    def add(self, segment: TcpSegment) -> list[StreamData | StreamGap]:
+        """Take a segment of this direction. Returns: what can be read now, in order."""
+        first = segment.sequence_number
+        if segment.is_syn:
+            first += 1
+            if self._next is None:
+                self.is_from_start = True
+        length = len(segment.data) + segment.cut_bytes
+        if self._next is None:
+            if not length and not segment.is_syn:
+                return []
+            self._origin, self._next = first % _WRAP, 0
+        position = self._position(first)
+        if not length:
+            return []
+        if position + length <= self._next or any(
+            each.position <= position and position + length <= each.end for each in self._held
+        ):
+            if length > 1 or position + 1 != self._next:  # else it asks whether we are alive
+                self.retransmitted_segments += 1
+                self.retransmitted_bytes += length
+            return []
+        if position > self._next:
+            self.out_of_order_segments += 1
+        elif position < self._next:
+            self.retransmitted_segments += 1
+            self.retransmitted_bytes += self._next - position
+        insort(self._held, _Held(position, segment.data, segment.cut_bytes, segment.at_ns))
+        self._held_bytes += length
+        items = self._read(segment.at_ns)
+        while self._held and self._is_missing():
+            items.append(self._skip_to(self._held[0].position, self._held[0].at_ns))
+            items += self._read(0)
+        return items
+
+    def acknowledge(self, sequence_number: int) -> None:
+        """The other side has all bytes before this one: what is missing will not come again."""
+        if self._next is not None:
+            position = self._position(sequence_number)
+            if position > self._acknowledged:
+                self._acknowledged = position
+                self._segments_since_ack = 0
+
+    def finish(self) -> list[StreamData | StreamGap]:
+        """Nothing more comes. Returns: what was waiting, with the gaps before it."""
+        items: list[StreamData | StreamGap] = []
+        while self._held:
+            items.append(self._skip_to(self._held[0].position, self._held[0].at_ns))
+            items += self._read(0)
+        return items
+
+    def _position(self, sequence_number: int) -> int:
+        """Position of a sequence number: of those it may be, the one nearest to what comes next."""
+        assert self._next is not None
+        distance = (sequence_number - self._origin - self._next) % _WRAP
+        return self._next + (distance if distance < _WRAP // 2 else distance - _WRAP)
+
+    def _read(self, at_ns: int) -> list[StreamData | StreamGap]:
+        """Take out what follows without a gap; no sooner than `at_ns`."""
+        assert self._next is not None
+        items: list[StreamData | StreamGap] = []
+        while self._held and self._held[0].position <= self._next:
+            held = self._held.pop(0)
+            self._held_bytes -= len(held.data) + held.cut_bytes
+            if held.end <= self._next:
+                continue
+            at_ns = max(at_ns, held.at_ns)
+            data = held.data[self._next - held.position :]
+            if data:
+                items.append(StreamData(at_ns, data))
+                self.bytes += len(data)
+                self._next += len(data)
+            if held.end > self._next:
+                items.append(self._skip_to(held.end, at_ns))
+        return items
+
+    def _is_missing(self) -> bool:
+        """Whether to wait no longer for what stands before the first held segment."""
+        if self._held_bytes > HELD_BYTES_MAX:
+            return True
+        if self._acknowledged < self._held[0].position:
+            return False
+        self._segments_since_ack += 1
+        return self._segments_since_ack > PATIENCE_SEGMENTS
+
+    def _skip_to(self, position: int, at_ns: int) -> StreamGap:
+        assert self._next is not None
+        gap = StreamGap(at_ns, position - self._next)
+        self.gaps += 1
+        self.missing_bytes += gap.missing_bytes
+        self._next = position
+        return gap

@@ -1,0 +1,69 @@
+"""Packets made by hand, for tests of capture files."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Any
+
+from dpkt import ethernet, ip, ip6, sll, sll2, tcp
+
+LINKS = {"null": 0, "ethernet": 1, "raw": 101, "sll": 113, "sll2": 276}
+
+
+def tcp_packet(
+    data: bytes = b"",
+    *,
+    link: str = "ethernet",
+    version: int = 4,
+    source: tuple[str, int] = ("10.0.0.1", 4000),
+    target: tuple[str, int] = ("10.0.0.2", 5000),
+    sequence_number: int = 1,
+    acknowledged: int = 0,
+    flags: int = tcp.TH_ACK,
+    window: int = 1000,
+    vlan: bool = False,
+    from_us: bool = False,
+    options: bytes = b"",
+) -> bytes:
+    """The frame of one TCP segment."""
+    if version == 6 and ":" not in source[0]:
+        source, target = ("2001:db8::1", source[1]), ("2001:db8::2", target[1])
+    segment = tcp.TCP(
+        sport=source[1],
+        dport=target[1],
+        seq=sequence_number % 2**32,
+        ack=acknowledged % 2**32,
+        flags=flags,
+        win=window,
+        data=data,
+    )
+    if options:
+        segment.opts = options
+        segment.off = (20 + len(options)) // 4
+    addresses: Any = {"src": ip_address(source[0]).packed, "dst": ip_address(target[0]).packed}
+    datagram: Any
+    if version == 4:
+        datagram = ip.IP(p=ip.IP_PROTO_TCP, data=segment, **addresses)
+        datagram.len = len(datagram)
+    else:
+        datagram = ip6.IP6(nxt=ip.IP_PROTO_TCP, plen=len(segment), data=segment, **addresses)
+        datagram.extension_hdrs = {}
+    return framed(bytes(datagram), link=link, version=version, vlan=vlan, from_us=from_us)
+
+
+def framed(
+    datagram: bytes, *, link: str, version: int = 4, vlan: bool = False, from_us: bool = False
+) -> bytes:
+    """An IP packet in a frame of a link layer."""
+    kind = ethernet.ETH_TYPE_IP if version == 4 else ethernet.ETH_TYPE_IP6
+    if link == "ethernet":
+        addresses = bytes(range(12))
+        tag = b"\x81\x00\x00\x07" if vlan else b""
+        return addresses + tag + kind.to_bytes(2, "big") + datagram
+    if link == "null":
+        return (2 if version == 4 else 24).to_bytes(4, "little") + datagram
+    if link in ("sll", "sll2"):
+        cooked: Any = sll.SLL if link == "sll" else sll2.SLL2
+        head = cooked(hrd=772, type=4 if from_us else 0, ethtype=kind)
+        return bytes(head)[: cooked.__hdr_len__] + datagram
+    return datagram

@@ -1,0 +1,162 @@
+"""Capture files: pcap and pcapng in both byte orders and resolutions, cut and damaged ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from flinknet.capture.pcap.files import CapturedPacket, CaptureFile
+from flinknet.errors import TraceFormatError
+
+Order = Literal["little", "big"]
+
+
+def pcap(
+    packets: list[tuple[int, bytes]],
+    *,
+    order: Order = "little",
+    is_nano: bool = False,
+    link_type: int = 1,
+    length: int | None = None,
+) -> bytes:
+    """A pcap file; instants in its unit."""
+
+    def word(value: int) -> bytes:
+        return value.to_bytes(4, order)
+
+    unit = 10**9 if is_nano else 10**6
+    head = (
+        word(0xA1B23C4D if is_nano else 0xA1B2C3D4)
+        + (b"\x02\0\x04\0", b"\0\x02\0\x04")[order == "big"]
+    )
+    head += word(0) + word(0) + word(65535) + word(link_type)
+    body = b""
+    for at, frame in packets:
+        body += word(at // unit) + word(at % unit) + word(len(frame))
+        body += word(length if length is not None else len(frame)) + frame
+    return head + body
+
+
+def block(kind: int, body: bytes, order: Order) -> bytes:
+    body += bytes(-len(body) % 4)
+    length = (len(body) + 12).to_bytes(4, order)
+    return kind.to_bytes(4, order) + length + body + length
+
+
+def section(order: Order) -> bytes:
+    magic = 0x1A2B3C4D.to_bytes(4, order)
+    versions = (1).to_bytes(2, order) + (0).to_bytes(2, order)
+    return block(0x0A0D0D0A, magic + versions + b"\xff" * 8, order)
+
+
+def interface(link_type: int, order: Order, resolution: int | None = None) -> bytes:
+    options = b""
+    if resolution is not None:
+        options = (9).to_bytes(2, order) + (1).to_bytes(2, order) + bytes([resolution, 0, 0, 0])
+        options += bytes(4)
+    head = link_type.to_bytes(2, order) + bytes(2) + (65535).to_bytes(4, order)
+    return block(1, head + options, order)
+
+
+def packet(index: int, ticks: int, frame: bytes, order: Order, length: int | None = None) -> bytes:
+    words = [index, ticks >> 32, ticks & 0xFFFFFFFF, len(frame), length or len(frame)]
+    head = b"".join(word.to_bytes(4, order) for word in words)
+    return block(6, head + frame, order)
+
+
+def read(tmp_path: Path, content: bytes) -> tuple[CaptureFile, list[CapturedPacket]]:
+    path = tmp_path / "capture"
+    path.write_bytes(content)
+    file = CaptureFile(path)
+    return file, list(file)
+
+
+AT_NS = 1_763_700_000_123_456_789
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+@pytest.mark.parametrize("is_nano", [False, True])
+def test_pcap_instants_are_exact(tmp_path: Path, order: Order, is_nano: bool) -> None:
+    at = AT_NS if is_nano else AT_NS // 1000
+    file, packets = read(tmp_path, pcap([(at, b"frame")], order=order, is_nano=is_nano))
+    expected_ns = AT_NS if is_nano else AT_NS // 1000 * 1000
+    assert packets == [CapturedPacket(expected_ns, 1, b"frame", 0)]
+    assert not file.is_truncated
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_pcapng_interfaces_have_their_own_link_type_and_clock(tmp_path: Path, order: Order) -> None:
+    content = section(order) + interface(1, order) + interface(276, order, 9)
+    content += block(5, bytes(8), order)  # statistics
+    content += packet(1, AT_NS, b"abc", order) + packet(0, AT_NS // 1000, b"defg", order)
+    _, packets = read(tmp_path, content)
+    assert packets == [
+        CapturedPacket(AT_NS, 276, b"abc", 0),
+        CapturedPacket(AT_NS // 1000 * 1000, 1, b"defg", 0),
+    ]
+
+
+def test_pcapng_resolution_in_powers_of_two(tmp_path: Path) -> None:
+    content = section("little") + interface(1, "little", 0x80 | 10)
+    content += packet(0, 1024 * 7 + 512, b"a", "little")
+    assert read(tmp_path, content)[1][0].at_ns == 7_500_000_000
+
+
+def test_pcapng_sections_start_over(tmp_path: Path) -> None:
+    content = section("little") + interface(1, "little") + packet(0, 1, b"a", "little")
+    content += section("big") + interface(101, "big") + packet(0, 2, b"b", "big")
+    assert [(each.link_type, each.frame) for each in read(tmp_path, content)[1]] == [
+        (1, b"a"),
+        (101, b"b"),
+    ]
+
+
+def test_what_the_snap_length_cut_off_is_known(tmp_path: Path) -> None:
+    assert read(tmp_path, pcap([(0, b"abc")], length=10))[1][0].cut_bytes == 7
+    content = section("little") + interface(1, "little") + packet(0, 1, b"abc", "little", 5)
+    assert read(tmp_path, content)[1][0].cut_bytes == 2
+
+
+@pytest.mark.parametrize("kept", [24, 30, 41, 44, 45 + 20])
+def test_a_pcap_file_that_ends_early_gives_what_it_has(tmp_path: Path, kept: int) -> None:
+    content = pcap([(0, b"frame"), (1, b"frame"), (2, b"frame")])[:kept]
+    file, packets = read(tmp_path, content)
+    assert len(packets) == (kept - 24) // 21
+    assert file.is_truncated == ((kept - 24) % 21 != 0)
+
+
+@pytest.mark.parametrize("lost", [1, 4, 20, 33])
+def test_a_pcapng_file_that_ends_early_gives_what_it_has(tmp_path: Path, lost: int) -> None:
+    content = section("little") + interface(1, "little")
+    content += packet(0, 1, b"a", "little") + packet(0, 2, b"b", "little")
+    file, packets = read(tmp_path, content[:-lost])
+    assert [each.frame for each in packets] == [b"a"]
+    assert file.is_truncated
+
+
+@pytest.mark.parametrize("content", [b"", b"abc", b"PK\x03\x04" + bytes(100), b"\0" * 24])
+def test_what_is_no_capture_is_refused(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(TraceFormatError, match="neither a pcap nor a pcapng file"):
+        read(tmp_path, content)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TraceFormatError, match=r"nowhere\.pcap: cannot read it"):
+        list(CaptureFile(tmp_path / "nowhere.pcap"))
+
+
+def test_a_damaged_length_does_not_take_memory(tmp_path: Path) -> None:
+    good = pcap([(0, b"frame")])
+    bad = good + bytes(8) + (1 << 31).to_bytes(4, "little") * 2
+    with pytest.raises(TraceFormatError, match="what follows packet 1 claims 2147483648 bytes"):
+        read(tmp_path, bad)
+    section_only = section("little") + interface(1, "little") + packet(0, 1, b"a", "little")
+    with pytest.raises(TraceFormatError, match="damaged: what follows packet 1"):
+        read(tmp_path, section_only + b"\x06\0\0\0\xff\xff\xff\x7f\0\0\0\0")
+
+
+def test_a_packet_of_an_interface_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(TraceFormatError, match="damaged"):
+        read(tmp_path, section("little") + packet(3, 1, b"a", "little"))

@@ -1,0 +1,100 @@
+"""TCP segments in frames of every link layer that captures have."""
+
+from __future__ import annotations
+
+import pytest
+from dpkt import ip, tcp
+
+from flinknet.capture.pcap.files import CapturedPacket
+from flinknet.capture.pcap.segments import Endpoint, PacketCounts, TcpSegment, tcp_segments
+from tests.capture.pcap.packets import LINKS, framed, tcp_packet
+
+
+def read(
+    frame: bytes, link: str = "ethernet", *, cut_bytes: int = 0
+) -> tuple[list[TcpSegment], PacketCounts]:
+    counts = PacketCounts()
+    packet = CapturedPacket(7, LINKS[link], frame, cut_bytes)
+    return list(tcp_segments([packet], counts)), counts
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("version", [4, 6])
+def test_link_layers_and_both_versions_of_ip(link: str, version: int) -> None:
+    frame = tcp_packet(
+        b"data", link=link, version=version, sequence_number=2**32 - 1, acknowledged=9, window=0
+    )
+    (segment,), counts = read(frame, link)
+    host = "10.0.0.1" if version == 4 else "2001:db8::1"
+    assert segment.source == Endpoint(host, 4000)
+    assert (segment.at_ns, segment.sequence_number, segment.acknowledged) == (7, 2**32 - 1, 9)
+    assert (segment.window, segment.data, segment.cut_bytes) == (0, b"data", 0)
+    assert counts == PacketCounts(tcp_segments=1)
+
+
+def test_endpoints_print_as_addresses_are_written() -> None:
+    assert str(Endpoint("10.0.0.1", 80)) == "10.0.0.1:80"
+    assert str(Endpoint("::1", 80)) == "[::1]:80"
+
+
+def test_vlan_tags_and_tcp_options() -> None:
+    frame = tcp_packet(b"data", vlan=True, options=b"\x01\x01\x08\x0a" + bytes(8))
+    (segment,), _ = read(frame)
+    assert segment.data == b"data"
+
+
+def test_padding_of_short_ethernet_frames_is_no_data() -> None:
+    (segment,), _ = read(tcp_packet(b"d") + bytes(6))
+    assert (segment.data, segment.cut_bytes) == (b"d", 0)
+
+
+def test_flags() -> None:
+    for flag, name in ((tcp.TH_SYN, "is_syn"), (tcp.TH_FIN, "is_fin"), (tcp.TH_RST, "is_reset")):
+        (segment,), _ = read(tcp_packet(flags=flag))
+        assert getattr(segment, name)
+        assert segment.acknowledged is None
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_the_snap_length_cuts_payload(version: int) -> None:
+    frame = tcp_packet(bytes(range(100)), version=version)
+    (segment,), _ = read(frame[:-30], cut_bytes=30)
+    assert (len(segment.data), segment.cut_bytes) == (70, 30)
+
+
+def test_a_packet_longer_than_its_length_field_holds() -> None:
+    frame = bytearray(tcp_packet(b"data", link="raw"))
+    frame[2:4] = b"\0\0"
+    (segment,), _ = read(bytes(frame), "raw", cut_bytes=3)
+    assert (segment.data, segment.cut_bytes) == (b"data", 3)
+
+
+@pytest.mark.parametrize("link", ["sll", "sll2"])
+def test_loopback_packets_are_taken_once_in_a_capture_of_all_interfaces(link: str) -> None:
+    segments, counts = read(tcp_packet(b"data", link=link, from_us=True), link)
+    assert segments == []
+    assert counts == PacketCounts(seen_twice=1)
+
+
+def test_fragments_are_counted() -> None:
+    whole = ip.IP(tcp_packet(b"data", link="raw"))
+    whole.mf = 1
+    segments, counts = read(framed(bytes(whole), link="ethernet"))
+    assert segments == []
+    assert counts == PacketCounts(fragments=1)
+
+
+def test_other_packets_are_left_out() -> None:
+    udp = ip.IP(tcp_packet(b"data", link="raw"))
+    udp.p = ip.IP_PROTO_UDP
+    arp = bytes(12) + b"\x08\x06" + bytes(28)
+    for frame in (framed(bytes(udp), link="ethernet"), arp, b"", tcp_packet(b"")[:40]):
+        segments, counts = read(frame)
+        assert segments == []
+        assert counts == PacketCounts(others=1)
+
+
+def test_link_types_that_are_not_known_are_named() -> None:
+    counts = PacketCounts()
+    assert list(tcp_segments([CapturedPacket(0, 147, b"abc", 0)], counts)) == []
+    assert counts == PacketCounts(others=1, unknown_link_types={147})
