@@ -1,0 +1,243 @@
+"""ChannelTable: the channels that were seen, numbered as they appear, and what is known of each."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass
+from typing import Final
+
+from flinknet.core.wire.ids import ResultPartitionID
+from flinknet.core.wire.messages import PartitionRequest
+from flinknet.core.wire.record_counter import RecordCounter
+from flinknet.trace import ChannelInfo
+
+CHANNELS_MAX: Final = 100_000
+"""Channels that one trace tells apart; what comes beyond is noted under the connection."""
+
+BARRIERS_KEPT: Final = 64
+
+COUNTERS_MAX: Final = 4096
+"""Streams of records within one channel: subpartitions, and pairs while in-flight data is
+recovered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Who stands at the ends of a connection, as names for the manifest."""
+
+    producer: str
+    consumer: str
+
+    @property
+    def connection(self) -> str:
+        """The connection's name, from the producer to the consumer."""
+        return f"{self.producer}->{self.consumer}"
+
+
+class ObservedChannel:
+    """What is known of one channel, all of it from the messages that passed.
+
+    Attributes:
+        index: in the trace and its manifest.
+        partition_id: with the attempt of its producer; None if the request was not seen.
+        initial_credit: None if the request was not seen.
+        credits_available: data buffers that may pass without new credit; None where it is not
+            certain, which it is from a PartitionRequest on, as long as no byte is missed.
+        backlog_buffers: as the producer said last; None before it did.
+        next_sequence_number: None before the first buffer.
+        is_blocked: since an event of a blocking type, until ResumeConsumption.
+        in_flight_buffers: data buffers that passed and whose credit has not come back yet; floating
+            buffers announce more credit than came back, so it is the least number.
+        data_buffers, events, payload_bytes, records: that passed; `uncounted_buffers` of the data
+            buffers were not counted for records (compressed, or the place of a record was not
+            known).
+        events_by_kind: by class name. `barriers`: (checkpoint id, instant), the last ones.
+    """
+
+    __slots__ = (
+        "_ended_subpartitions",
+        "backlog_buffers",
+        "barriers",
+        "counter",
+        "counters",
+        "credits_available",
+        "credits_granted",
+        "data_buffers",
+        "ends",
+        "events",
+        "events_by_kind",
+        "first_ns",
+        "index",
+        "initial_credit",
+        "is_blocked",
+        "is_ended",
+        "is_inside_unknown",
+        "last_ns",
+        "next_sequence_number",
+        "other_elements",
+        "partition_id",
+        "payload_bytes",
+        "receiver_id",
+        "records",
+        "recovered",
+        "subpartitions",
+        "uncounted_buffers",
+    )
+
+    def __init__(self, index: int, receiver_id: bytes, ends: Ends) -> None:
+        self.index = index
+        self.receiver_id = receiver_id
+        self.ends = ends
+        self.partition_id: ResultPartitionID | None = None
+        self.subpartitions: tuple[int, int] | None = None  # first and last
+        self.initial_credit: int | None = None
+        self.credits_available: int | None = None
+        self.credits_granted = 0
+        self.backlog_buffers: int | None = None
+        self.next_sequence_number: int | None = None
+        self.is_blocked = False
+        self.is_ended = False
+        self._ended_subpartitions = 0
+        self.data_buffers = 0
+        self.events = 0
+        self.payload_bytes = 0
+        self.records = 0
+        self.other_elements = 0
+        self.uncounted_buffers = 0
+        self.events_by_kind: Counter[str] = Counter()
+        self.barriers: deque[tuple[int, int]] = deque(maxlen=BARRIERS_KEPT)
+        self.first_ns: int | None = None
+        self.last_ns: int | None = None
+        self.recovered: tuple[int, int] | None = None
+        self.is_inside_unknown = True  # where records start is not known
+        self.counter: tuple[int, RecordCounter] | None = None  # of this subpartition
+        self.counters: dict[tuple[int, tuple[int, int] | None], RecordCounter] = {}
+
+    @property
+    def in_flight_buffers(self) -> int:
+        """See the class."""
+        return max(0, self.data_buffers - self.credits_granted)
+
+    @property
+    def is_starved(self) -> bool:
+        """Data waits at the producer and the consumer gave no credit: back pressure."""
+        return bool(self.credits_available == 0 and self.backlog_buffers and not self.is_blocked)
+
+    def open(self, request: PartitionRequest) -> None:
+        """All counters start with the request."""
+        self.partition_id = request.partition_id
+        indexes = request.queue_index_set
+        self.subpartitions = indexes.start_index, indexes.end_index
+        self.initial_credit = self.credits_available = max(request.credit, 0)
+        self.backlog_buffers = 0
+        self.next_sequence_number = 0
+        self.is_blocked = False
+        self.is_inside_unknown = False
+
+    def counter_of(self, subpartition: int) -> RecordCounter:
+        """The counter of the records of a subpartition."""
+        known = self.counter
+        if known is not None and known[0] == subpartition:
+            return known[1]
+        key = subpartition, self.recovered
+        counter = self.counters.get(key)
+        if counter is None:
+            if len(self.counters) >= COUNTERS_MAX:
+                return RecordCounter(is_lost=True)
+            counter = self.counters[key] = RecordCounter(is_lost=self.is_inside_unknown)
+        self.counter = subpartition, counter
+        return counter
+
+    def recover_from(self, pair: tuple[int, int] | None) -> None:
+        """In-flight data of this pair of input and output follows; None: recovery is over."""
+        if pair is None:
+            self.counters = {key: each for key, each in self.counters.items() if key[1] is None}
+        self.recovered = pair
+        self.counter = None
+
+    def restart_records(self, subpartition: int) -> None:
+        """What has passed ends with a record: the next data of the subpartition starts with one."""
+        self.counter_of(subpartition).restart()
+
+    def lose_messages(self) -> None:
+        """Messages of the producer may have been missed: nothing that is counted up is certain."""
+        self.next_sequence_number = None
+        self.lose_records()
+
+    def resume(self) -> None:
+        """ResumeConsumption: credit given before it is void where there was none at the start
+        (Flink: CreditBasedSequenceNumberingViewReader.resumeConsumption).
+        """
+        self.is_blocked = False
+        if self.initial_credit == 0:
+            self.credits_available = 0
+
+    def end_subpartition(self) -> None:
+        """An EndOfPartition has passed; the channel has ended after the last one."""
+        self._ended_subpartitions += 1
+        first, last = self.subpartitions or (0, 0)
+        self.is_ended = self._ended_subpartitions > last - first
+
+    def lose_records(self) -> None:
+        """Bytes of records are missing."""
+        self.is_inside_unknown = True
+        for counter in self.counters.values():
+            counter.lose()
+
+
+class ChannelTable:
+    """The channels of all connections of one trace.
+
+    Data sets are numbered as they appear: they are the manifest's edges.
+    """
+
+    def __init__(self) -> None:
+        self.channels: list[ObservedChannel] = []
+        self.refused_channels = 0
+        self._edges: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.channels)
+
+    def add(self, receiver_id: bytes, ends: Ends) -> ObservedChannel | None:
+        """One more channel; None when there are too many to tell apart."""
+        if len(self.channels) >= CHANNELS_MAX:
+            self.refused_channels += 1
+            return None
+        channel = ObservedChannel(len(self.channels), receiver_id, ends)
+        self.channels.append(channel)
+        return channel
+
+    def infos(self) -> tuple[ChannelInfo, ...]:
+        """The channels for a manifest.
+
+        The consumer is not named on the wire; where each consumer has a subpartition of its own
+        (rebalance, hash, broadcast), the index of the subpartition is that of the consumer, and it
+        stands for it here. A channel whose request was not seen has -1 for what only that tells.
+        """
+        return tuple(self._info(each) for each in self.channels)
+
+    def fan_out(self) -> dict[str, int]:
+        """Channels of each partition that were asked for, by the partition's printed id."""
+        return Counter(str(each.partition_id) for each in self.channels if each.partition_id)
+
+    def _info(self, channel: ObservedChannel) -> ChannelInfo:
+        partition = channel.partition_id
+        subpartition = channel.subpartitions[0] if channel.subpartitions else -1
+        edge = 0
+        if partition is not None:
+            data_set = str(partition.partition_id.intermediate_data_set_id)
+            edge = self._edges.setdefault(data_set, len(self._edges))
+        return ChannelInfo(
+            index=channel.index,
+            receiver_id=channel.receiver_id.hex(),
+            producer=partition.producer_id.execution_vertex_id.subtask_index if partition else -1,
+            consumer=subpartition,
+            producer_process=channel.ends.producer,
+            consumer_process=channel.ends.consumer,
+            connection=channel.ends.connection,
+            subpartition=subpartition,
+            partition=partition.encode().hex() if partition else "",
+            is_local=False,
+            edge=edge,
+        )

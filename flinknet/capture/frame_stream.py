@@ -1,0 +1,309 @@
+"""FrameStream: one direction of a connection, cut anywhere, becomes frames; payloads pass by.
+
+It is not a peer and must not fail: what is no frame is searched through for the magic number of the
+next one, which must be confirmed by a frame right behind it. No length is ever allocated; what is
+held is a header, a small message, or, while searching, CONFIRM_BYTES_MAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from flinknet.core.wire.layout import BUFFER_RESPONSE_ID, Direction
+from flinknet.core.wire.peek import (
+    FRAME_HEADER_BYTES,
+    MAGIC,
+    MAGIC_OFFSET,
+    PEEK_LAYOUTS,
+    PLAUSIBLE_BYTES_MAX,
+    SeenHeader,
+    SeenLayout,
+    is_usual,
+    peek_frame,
+    peek_sizes,
+)
+
+MESSAGE_BYTES_MAX: Final = 1 << 20
+"""The largest message that is read whole: an exception with its stack trace. Larger ones are passed
+over."""
+
+PARTIAL_BUFFERS_MAX: Final = 1 << 18
+"""Partial buffers whose sizes are read; a message with more is passed over."""
+
+CONFIRM_BYTES_MAX: Final = 256 << 10
+"""How far behind a frame that was found the next one is looked for."""
+
+_HEADER_BYTES_MAX = max(each.header_bytes for each in PEEK_LAYOUTS.values())
+
+
+class FrameSink(Protocol):
+    """Who is told what passes. Views are valid during the call only."""
+
+    def buffer(self, header: SeenHeader, payload: memoryview, at_ns: int) -> None:
+        """A whole BufferResponse without partial buffers."""
+
+    def begin_buffer(self, header: SeenHeader, sizes: tuple[int, ...], at_ns: int) -> None:
+        """A BufferResponse begins whose payload comes in pieces, as many bytes as the header says;
+        and the sizes of its partial buffers.
+        """
+
+    def payload(self, piece: memoryview, at_ns: int) -> None:
+        """The next bytes of that payload."""
+
+    def missing_payload(self, lost_bytes: int, at_ns: int) -> None:
+        """The next bytes of that payload were not seen."""
+
+    def message(self, message_id: int, frame: memoryview, at_ns: int) -> None:
+        """A whole frame of another kind."""
+
+    def undecodable(self, what: str, at_ns: int) -> None:
+        """A frame that is passed over."""
+
+    def lost(self, what: str, at_ns: int) -> None:
+        """Frames cannot be told apart from here on; a BufferResponse that was begun has no end."""
+
+
+class FrameStream:
+    """Follows one direction.
+
+    Attributes:
+        layout: that BufferResponses have; None before the first one tells.
+        certain_from_ns: instant since which every byte belongs to a frame; None while searching.
+        skipped_bytes: that belonged to no frame.
+        bytes: that came.
+    """
+
+    def __init__(
+        self,
+        direction: Direction,
+        sink: FrameSink,
+        layout: SeenLayout | None = None,
+        *,
+        is_from_start: bool = True,
+    ) -> None:
+        self.direction = direction
+        self.layout = layout
+        self.certain_from_ns: int | None = None
+        self.skipped_bytes = 0
+        self.bytes = 0
+        self._sink = sink
+        self._is_synced = is_from_start
+        self._rest = bytearray()  # the start of a frame
+        self._wanted = FRAME_HEADER_BYTES  # how long it must get
+        self._payload_left = 0
+        self._skip_left = 0
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether the place of frames is known."""
+        return self._is_synced
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """Bytes held of a frame that is not complete."""
+        return len(self._rest)
+
+    def receive(self, data: memoryview, at_ns: int) -> None:
+        """Take the next bytes."""
+        self.bytes += len(data)
+        self._receive(data, at_ns)
+
+    def lose(self, lost_bytes: int | None, at_ns: int) -> None:
+        """Bytes that did not reach us, `lost_bytes` of them if that is known.
+
+        A loss inside a payload costs its records and no more.
+        """
+        if lost_bytes is not None and lost_bytes <= self._payload_left:
+            self._payload_left -= lost_bytes
+            self._sink.missing_payload(lost_bytes, at_ns)
+        elif lost_bytes is not None and lost_bytes <= self._skip_left:
+            self._skip_left -= lost_bytes
+        else:
+            self._lose_sync("bytes are missing", at_ns)
+            self._rest.clear()
+
+    def _receive(self, data: memoryview, at_ns: int) -> None:
+        sink, position, end = self._sink, 0, len(data)
+        if self.certain_from_ns is None and self._is_synced:
+            self.certain_from_ns = at_ns
+        while position < end:
+            if self._payload_left:
+                count = min(self._payload_left, end - position)
+                self._payload_left -= count
+                sink.payload(data[position : position + count], at_ns)
+                position += count
+                continue
+            if self._skip_left:
+                count = min(self._skip_left, end - position)
+                self._skip_left -= count
+                position += count
+                continue
+            if not self._is_synced:
+                self._search(data[position:], at_ns)
+                return
+            if self._rest or end - position < FRAME_HEADER_BYTES:
+                position = self._gather(data, position, end, at_ns)
+                continue
+            if data[position + FRAME_HEADER_BYTES - 1] == BUFFER_RESPONSE_ID:
+                layout = self.layout
+                if layout is not None and end - position >= layout.header_bytes:
+                    header = layout.read(data, position)
+                    start = position + layout.header_bytes
+                    stop = start + header[9]
+                    if not header[4] and stop <= end and layout.is_plausible(header):
+                        sink.buffer(header, data[start:stop], at_ns)
+                        position = stop
+                        continue
+            else:
+                seen = peek_frame(data, position, self.direction)
+                if seen is not None and seen[2] and position + seen[0] <= end:
+                    sink.message(seen[1], data[position : position + seen[0]], at_ns)
+                    position += seen[0]
+                    continue
+            position = self._gather(data, position, end, at_ns)
+
+    def _gather(self, data: memoryview, position: int, end: int, at_ns: int) -> int:
+        """Collect what is wanted of a frame. Returns: the new position."""
+        rest = self._rest
+        count = min(self._wanted - len(rest), end - position)
+        rest += data[position : position + count]
+        if len(rest) == self._wanted:
+            self._look(at_ns)
+        return position + count
+
+    def _look(self, at_ns: int) -> None:
+        """What was wanted is there: want more, or be done with it."""
+        rest = self._rest
+        seen = peek_frame(rest, 0, self.direction)
+        if seen is None:
+            self._lose_sync(f"{rest[:FRAME_HEADER_BYTES].hex()} where a frame should start", at_ns)
+            return
+        length, message_id, is_known = seen
+        if is_known and message_id == BUFFER_RESPONSE_ID:
+            self._look_at_buffer(length, at_ns)
+        elif not is_known or length > MESSAGE_BYTES_MAX:
+            why = f"a message of {length} bytes" if is_known else f"message id {message_id}"
+            self._pass_over(f"{why} from {self.direction.value}", length - len(rest), at_ns)
+        elif len(rest) < length:
+            self._wanted = length
+        else:
+            self._restart()
+            self._sink.message(message_id, memoryview(rest), at_ns)
+
+    def _look_at_buffer(self, length: int, at_ns: int) -> None:
+        rest, layout = self._rest, self.layout
+        header_bytes = layout.header_bytes if layout else min(max(length, 9), _HEADER_BYTES_MAX)
+        if len(rest) < header_bytes:
+            self._wanted = header_bytes
+            return
+        if layout is None:
+            layout = self.layout = _layout_of(rest, SeenLayout.is_consistent)
+        if layout is None:  # its frame contradicts its sizes, by which a peer goes
+            layout = _layout_of(rest, SeenLayout.is_plausible)
+        if layout is not None and len(rest) < layout.header_bytes:
+            layout = None
+        header = layout.read(rest, 0) if layout is not None else None
+        if layout is None or header is None or not layout.is_plausible(header):
+            what = bytes(rest[FRAME_HEADER_BYTES:]).hex()
+            if length - len(rest) <= PLAUSIBLE_BYTES_MAX:
+                self._pass_over(
+                    f"a BufferResponse that is none ({what})", length - len(rest), at_ns
+                )
+            return
+        start = layout.header_bytes + 4 * header[4]
+        if header[4] > PARTIAL_BUFFERS_MAX:
+            what = f"a BufferResponse of {header[4]} partial buffers"
+            self._pass_over(what, start + header[9] - len(rest), at_ns)
+            return
+        if len(rest) < start:
+            self._wanted = start
+            return
+        sizes = peek_sizes(rest, layout.header_bytes, header[4])
+        if sizes and (sum(sizes) != header[9] or min(sizes) < 0):
+            self._pass_over(
+                "partial buffers that do not add up", start + header[9] - len(rest), at_ns
+            )
+            return
+        held = bytes(rest[start:])  # 1.20 has a shorter header than was wanted of an unknown layout
+        self._restart()
+        self._payload_left = header[9]
+        self._sink.begin_buffer(header, sizes, at_ns)
+        if held:
+            self._receive(memoryview(held), at_ns)
+
+    def _restart(self) -> None:
+        """A frame begins with the next byte."""
+        self._rest = bytearray()
+        self._wanted = FRAME_HEADER_BYTES
+
+    def _pass_over(self, what: str, left: int, at_ns: int) -> None:
+        self._restart()
+        self._skip_left = max(left, 0)
+        self._sink.undecodable(what, at_ns)
+
+    def _lose_sync(self, what: str, at_ns: int) -> None:
+        """Search from what is held on."""
+        self._is_synced = False
+        self.certain_from_ns = None
+        self._payload_left = self._skip_left = 0
+        self._sink.lost(what, at_ns)
+
+    def _search(self, data: memoryview, at_ns: int) -> None:
+        """Look for a frame with another one behind it."""
+        held = bytes(self._rest) + data
+        at = held.find(MAGIC, MAGIC_OFFSET)
+        while at >= 0:
+            start = at - MAGIC_OFFSET
+            verdict = self._confirmed(held, start)
+            if verdict is None:  # more bytes will tell
+                self.skipped_bytes += start
+                self._rest = bytearray(held[start:])
+                return
+            if verdict:
+                self.skipped_bytes += start
+                self._restart()
+                self._is_synced = True
+                self._receive(memoryview(held)[start:], at_ns)
+                return
+            at = held.find(MAGIC, at + 1)
+        keep = min(len(held), MAGIC_OFFSET + len(MAGIC) - 1)
+        self.skipped_bytes += len(held) - keep
+        self._rest = bytearray(held[len(held) - keep :])
+
+    def _confirmed(self, held: bytes, start: int) -> bool | None:
+        """Whether a frame starts here and another one follows; None: more bytes will tell."""
+        length = self._frame_bytes(held, start)
+        if not length or length > CONFIRM_BYTES_MAX:
+            return None if length is None else False
+        following = self._frame_bytes(held, start + length)
+        return None if following is None else bool(following)
+
+    def _frame_bytes(self, held: bytes, start: int) -> int | None:
+        """Bytes of the frame that starts here, 0 if none does; None: more bytes will tell."""
+        left = len(held) - start
+        if left < FRAME_HEADER_BYTES:
+            return None
+        seen = peek_frame(held, start, self.direction)
+        if seen is None or not seen[2]:
+            return 0
+        length, message_id, _ = seen
+        if message_id != BUFFER_RESPONSE_ID:
+            return length if is_usual(length, message_id) else 0
+        for layout in (self.layout,) if self.layout else PEEK_LAYOUTS.values():
+            if left < layout.header_bytes:
+                if length >= layout.header_bytes:
+                    return None
+            elif layout.is_consistent(layout.read(held, start)):
+                return length
+        return 0
+
+
+def _layout_of(
+    start: bytearray, test: Callable[[SeenLayout, SeenHeader], bool]
+) -> SeenLayout | None:
+    """The first layout in which the BufferResponse that starts so passes the test."""
+    for layout in PEEK_LAYOUTS.values():
+        if len(start) >= layout.header_bytes and test(layout, layout.read(start, 0)):
+            return layout
+    return None

@@ -1,0 +1,619 @@
+"""ConnectionObserver: both directions of one connection become rows of a trace.
+
+The rows are those that the producer's process would have written, seen from where the bytes passed:
+BufferResponses are SENT with the credit they take, what the consumer sent is RECEIVED. So every
+message is one row, and sequence numbers and credit can be checked as in any trace. What only the
+processes know (instants of records, pools, when a buffer was consumed) is -1 or missing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER, DataType
+from flinknet.core.probe import FlushReason, MessageKind, Probe, TracePoint, note
+from flinknet.core.wire.buffer_response import BufferResponse, next_sequence_number
+from flinknet.core.wire.events import (
+    CheckpointBarrier,
+    EndOfOutputChannelStateEvent,
+    Event,
+    SubtaskConnectionDescriptor,
+    decode_event,
+)
+from flinknet.core.wire.layout import Direction
+from flinknet.core.wire.messages import (
+    MESSAGE_CLASSES,
+    AddCredit,
+    BacklogAnnouncement,
+    CancelPartitionRequest,
+    CloseRequest,
+    ErrorResponse,
+    Message,
+    NewBufferSize,
+    PartitionRequest,
+    ResumeConsumption,
+    decode_add_credits,
+)
+from flinknet.core.wire.peek import FRAME_HEADER_BYTES, PEEK_LAYOUTS, SeenHeader
+from flinknet.core.wire.record_counter import RecordCounter
+from flinknet.errors import ConfigError, ProtocolError
+
+from .channels import ChannelTable, Ends, ObservedChannel
+from .frame_stream import FrameStream
+
+__all__ = ["ConnectionObserver", "ConnectionSummary", "Ends", "layout_of_release"]
+
+SEGMENT_SIZE_BYTES: Final = 32 * 1024
+"""Flink's default; a data buffer of that size was full when it left."""
+
+EVENT_BYTES_MAX: Final = 64 << 10
+"""Bytes of an event that are looked at."""
+
+TEXT_MAX: Final = 500
+"""Characters of a sentence that a peer may fill."""
+
+TOLD_MAX: Final = 16
+"""Sentences of a kind that are kept; all are counted."""
+
+_SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
+_BUFFER_RESPONSE, _ADD_CREDIT = int(MessageKind.BUFFER_RESPONSE), int(MessageKind.ADD_CREDIT)
+_NONE, _FULL, _FLUSH = int(FlushReason.NONE), int(FlushReason.FULL), int(FlushReason.FLUSH)
+_EVENT = int(FlushReason.EVENT)
+_CLEAR_END = int(DataType.DATA_BUFFER_WITH_CLEAR_END)
+_PRODUCERS = (BufferResponse, ErrorResponse, BacklogAnnouncement)
+
+
+def layout_of_release(release: str | None) -> str | None:
+    """The layout that a release of Flink speaks; None for None, which is to detect it.
+
+    Raises: ConfigError for a release that is not known.
+    """
+    if release is None:
+        return None
+    parts = release.split(".")
+    if parts[:2] == ["1", "20"]:
+        return "1.20"
+    if parts[0] == "2" and (len(parts) == 1 or parts[1] in ("0", "1", "2", "3", "x")):
+        return "2.x"
+    raise ConfigError(
+        f"--flink-version: {release!r} is not known; choose from 1.20, 2.0, 2.1, 2.2, 2.3, or leave"
+        " it out to have it detected"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSummary:
+    """What was seen of a connection, and what was not.
+
+    Attributes:
+        certain_from_ns: since when every byte of both directions was followed; None: they are not.
+        credit_unknown_channels: channels whose PartitionRequest was not seen, or of which bytes are
+            missing since; their credit is not known until they are requested again.
+        skipped_bytes: that belonged to no message.
+        undecodable: messages that could not be read and were passed over.
+        losses: how often the place of messages was lost.
+        sequence_gaps, unpaid_buffers: what no Flink does, and lost frames look like.
+    """
+
+    connection: str
+    layout: str | None
+    bytes_from_server: int
+    bytes_from_client: int
+    messages: dict[str, int]
+    channels: int
+    certain_from_ns: int | None
+    credit_unknown_channels: int
+    skipped_bytes: int
+    undecodable: int
+    losses: int
+    sequence_gaps: int
+    unpaid_buffers: int
+    unknown_receivers: int
+    errors: tuple[str, ...]  # ErrorResponses, in words
+    told: tuple[str, ...]  # what was passed over or lost, in words
+
+    def to_dict(self) -> dict[str, Any]:
+        """The summary as JSON-ready plain data."""
+        return asdict(self)
+
+
+class ConnectionObserver:
+    """Follows one connection; never raises for what passes.
+
+    Bytes must come as they passed: what a side says before what the other answers. Whoever only
+    listens may see the two directions out of order by a little; credit may then seem unpaid.
+
+    Args:
+        probe: where rows go.
+        channels: of the trace; shared by its connections.
+        layout: "2.x" or "1.20"; None to detect it from the first BufferResponse.
+        ends: names of the two sides.
+        is_from_start: the first bytes of both directions will be seen.
+        counts_records: whether to walk through payloads for the lengths of records.
+        segment_size_bytes: a data buffer of this size left because it was full.
+    """
+
+    def __init__(
+        self,
+        probe: Probe,
+        channels: ChannelTable,
+        layout: str | None = None,
+        *,
+        ends: Ends = Ends("producer", "consumer"),  # noqa: B008 - frozen
+        is_from_start: bool = True,
+        counts_records: bool = True,
+        segment_size_bytes: int = SEGMENT_SIZE_BYTES,
+    ) -> None:
+        self.ends = ends
+        self.channels: dict[bytes, ObservedChannel] = {}
+        self.messages: Counter[int] = Counter()
+        self.undecodable_messages = 0
+        self.losses = 0
+        self.sequence_gaps = 0
+        self.unpaid_buffers = 0
+        self.unknown_receivers = 0
+        self.errors: list[str] = []
+        self.told: list[str] = []
+        self._table = channels
+        self._probe_record = probe.record
+        self._counts_records = counts_records
+        self._segment_size_bytes = segment_size_bytes
+        self._opened: list[ObservedChannel] = []
+        seen = PEEK_LAYOUTS[layout] if layout is not None else None
+        self._server = FrameStream(
+            Direction.PRODUCER_TO_CONSUMER,
+            _FromServer(self),
+            seen,
+            is_from_start=is_from_start,
+        )
+        self._client = FrameStream(
+            Direction.CONSUMER_TO_PRODUCER, _FromClient(self), is_from_start=is_from_start
+        )
+
+    @property
+    def layout(self) -> str | None:
+        """The layout of its BufferResponses; None before the first one tells."""
+        return self._server.layout.name if self._server.layout else None
+
+    def from_server(self, data: bytes | memoryview, at_ns: int) -> None:
+        """Bytes of the producing TaskManager, which passed at an instant; they may be reused."""
+        self._server.receive(memoryview(data), at_ns)
+
+    def from_client(self, data: bytes | memoryview, at_ns: int) -> None:
+        """Bytes of the consuming TaskManager."""
+        self._client.receive(memoryview(data), at_ns)
+
+    def missing_from_server(self, lost_bytes: int | None, at_ns: int) -> None:
+        """Bytes of the producer's that passed and were not seen; None: nobody knows how many."""
+        self._server.lose(lost_bytes, at_ns)
+
+    def missing_from_client(self, lost_bytes: int | None, at_ns: int) -> None:
+        """The same for bytes of the consumer's."""
+        self._client.lose(lost_bytes, at_ns)
+
+    def close(self, at_ns: int) -> None:
+        """The connection has ended, and with it its channels."""
+        for channel in self._opened:
+            channel.is_ended = True
+
+    def summary(self) -> ConnectionSummary:
+        """What was seen so far."""
+        since = self._server.certain_from_ns, self._client.certain_from_ns
+        known = [each for each in since if each is not None]
+        return ConnectionSummary(
+            connection=self.ends.connection,
+            layout=self.layout,
+            bytes_from_server=self._server.bytes,
+            bytes_from_client=self._client.bytes,
+            messages={
+                kind.name: self.messages[kind] for kind in MessageKind if self.messages[kind]
+            },
+            channels=len(self._opened),
+            certain_from_ns=max(known) if len(known) == len(since) else None,
+            credit_unknown_channels=sum(each.credits_available is None for each in self._opened),
+            skipped_bytes=self._server.skipped_bytes + self._client.skipped_bytes,
+            undecodable=self.undecodable_messages,
+            losses=self.losses,
+            sequence_gaps=self.sequence_gaps,
+            unpaid_buffers=self.unpaid_buffers,
+            unknown_receivers=self.unknown_receivers,
+            errors=tuple(self.errors),
+            told=tuple(self.told),
+        )
+
+    # What the two directions tell.
+
+    def channel_of(self, receiver_id: bytes) -> ObservedChannel | None:
+        """The channel of a receiver, a new one if its request was not seen."""
+        channel = self.channels.get(receiver_id)
+        if channel is None:
+            channel = self._table.add(receiver_id, self.ends)
+            if channel is not None:
+                self.channels[receiver_id] = channel
+                self._opened.append(channel)
+        return channel
+
+    def open_channel(self, request: PartitionRequest, at_ns: int) -> None:
+        """A PartitionRequest has passed. Repeated after it was refused, it is the same channel."""
+        channel = self.channels.get(request.receiver_id)
+        if channel is not None and (channel.data_buffers or channel.events):
+            channel.is_ended = True
+            del self.channels[request.receiver_id]
+        channel = self.channel_of(request.receiver_id)
+        if channel is not None:
+            channel.open(request)
+        self.note(
+            at_ns,
+            channel,
+            _RECEIVED,
+            MessageKind.PARTITION_REQUEST,
+            value=request.credit,
+            credit=(0, max(request.credit, 0)),
+        )
+
+    def add_credit(self, receiver_id: bytes, credit: int, at_ns: int) -> None:
+        """An AddCredit has passed."""
+        channel = self.channels.get(receiver_id) or self.channel_of(receiver_id)
+        before = after = index = -1
+        if channel is not None:
+            index = channel.index
+            channel.credits_granted += credit
+            if channel.credits_available is not None:
+                before = channel.credits_available
+                after = channel.credits_available = before + credit
+        self._probe_record(
+            at_ns, index, _RECEIVED, _ADD_CREDIT, 0, 0, -1, 0, 0, -1, -1, -1, before, after, -1, -1,
+            credit,
+        )  # fmt: skip
+
+    def data(
+        self,
+        channel: ObservedChannel | None,
+        header: SeenHeader,
+        number: int,
+        size: int,
+        backlog: int,
+        records: int,
+        counter: RecordCounter | None,
+        is_paid: bool,
+        at_ns: int,
+    ) -> None:
+        """A data buffer has passed, or a partial buffer; the last one of a message is paid for."""
+        before = after = index = -1
+        ends_inside = False
+        if counter is not None:
+            ends_inside = counter.is_inside_record
+            if counter.is_lost:
+                records = -1
+            if header[7] == _CLEAR_END:
+                counter.restart()
+        if channel is not None:
+            index = channel.index
+            channel.data_buffers += is_paid
+            channel.payload_bytes += size
+            if records >= 0:
+                channel.records += records
+            else:
+                channel.uncounted_buffers += 1
+            credit = channel.credits_available
+            if is_paid and credit is not None:
+                before, after = credit, credit - 1
+                channel.credits_available = after if credit else None
+                if not credit:
+                    self.unpaid_buffers += 1
+                    self.tell(f"data without credit on channel {index}")
+            self._follow(channel, number, backlog, at_ns)
+        reason = _FULL if ends_inside or size == self._segment_size_bytes else _FLUSH
+        self._probe_record(
+            at_ns, index, _SENT, _BUFFER_RESPONSE, header[7],
+            _NONE if header[8] else reason, number, size, records, -1, -1, backlog,
+            before, after, -1, -1, -1,
+        )  # fmt: skip
+
+    def event(
+        self,
+        channel: ObservedChannel | None,
+        header: SeenHeader,
+        number: int,
+        size: int,
+        backlog: int,
+        body: bytes,
+        at_ns: int,
+    ) -> None:
+        """An event has passed."""
+        data_type, index, value, credit = header[7], -1, -1, -1
+        event = self._decode_event(body, data_type, at_ns)
+        if isinstance(event, CheckpointBarrier):
+            value = event.checkpoint_id
+        if channel is not None:
+            index = channel.index
+            credit = -1 if channel.credits_available is None else channel.credits_available
+            self._follow(channel, number, backlog, at_ns)
+            self._apply_event(channel, event, header[3], data_type, value, at_ns)
+            channel.payload_bytes += size
+        self._probe_record(
+            at_ns, index, _SENT, _BUFFER_RESPONSE, data_type, _EVENT, number, size, 0, -1, -1,
+            backlog, credit, credit, -1, -1, value,
+        )  # fmt: skip
+
+    def note(
+        self,
+        at_ns: int,
+        channel: ObservedChannel | None,
+        point: int,
+        kind: int,
+        *,
+        value: int = -1,
+        backlog_buffers: int = -1,
+        credit: tuple[int, int] = (-1, -1),
+    ) -> None:
+        """A message of another kind has passed."""
+        note(
+            self._probe_record,
+            at_ns,
+            -1 if channel is None else channel.index,
+            point,
+            kind,
+            value=value,
+            backlog_buffers=backlog_buffers,
+            credit=credit,
+        )
+
+    def tell(self, what: str, into: list[str] | None = None) -> None:
+        """Keep a sentence."""
+        told = self.told if into is None else into
+        if len(told) < TOLD_MAX:
+            told.append(what)
+
+    def undecodable(self, what: str) -> None:
+        """A message was passed over."""
+        self.undecodable_messages += 1
+        self.tell(what)
+
+    def lose_all(self, what: str) -> None:
+        """Messages of one direction may have been missed."""
+        self.losses += 1
+        self.tell(what)
+        for channel in self.channels.values():
+            channel.credits_available = None
+
+    def counter_of(
+        self, channel: ObservedChannel | None, header: SeenHeader
+    ) -> RecordCounter | None:
+        """The counter of the records of a message; None if they are not counted."""
+        if channel is None or header[8] or not self._counts_records or header[7] not in IS_BUFFER:
+            return None
+        return channel.counter_of(header[3])
+
+    def decode(self, message_id: int, frame: memoryview) -> Message | None:
+        """A whole frame that is no BufferResponse; None if it cannot be decoded."""
+        self.messages[message_id] += 1
+        try:
+            return MESSAGE_CLASSES[message_id].decode(frame[FRAME_HEADER_BYTES:])
+        except ProtocolError as error:
+            self.undecodable(f"{MESSAGE_CLASSES[message_id].__name__}: {error}"[:TEXT_MAX])
+            return None
+
+    def _follow(self, channel: ObservedChannel, number: int, backlog: int, at_ns: int) -> None:
+        """Sequence number and backlog of a buffer or event."""
+        expected = channel.next_sequence_number
+        if expected is not None and expected != number:
+            self.sequence_gaps += 1
+            self.tell(f"sequence number {number} where {expected} was to come")
+        channel.next_sequence_number = next_sequence_number(number)
+        if backlog >= 0:
+            channel.backlog_buffers = backlog
+        if channel.first_ns is None:
+            channel.first_ns = at_ns
+        channel.last_ns = at_ns
+
+    def _decode_event(self, body: bytes, data_type: int, at_ns: int) -> Event | None:
+        try:
+            return decode_event(body)
+        except ProtocolError as error:
+            self.undecodable(f"event of type {data_type}: {error}")
+            return None
+
+    def _apply_event(
+        self,
+        channel: ObservedChannel,
+        event: Event | None,
+        subpartition: int,
+        data_type: int,
+        value: int,
+        at_ns: int,
+    ) -> None:
+        channel.events += 1
+        channel.events_by_kind[type(event).__name__ if event else "undecodable"] += 1
+        if isinstance(event, CheckpointBarrier):
+            channel.barriers.append((value, at_ns))
+        if data_type in IS_BLOCKING_UPSTREAM:
+            channel.is_blocked = True
+        if data_type == DataType.END_OF_PARTITION:
+            channel.end_subpartition()
+        if isinstance(event, SubtaskConnectionDescriptor):
+            pair = event.input_subtask_index, event.output_subtask_index
+            channel.recover_from(pair)
+        elif data_type != DataType.PRIORITIZED_EVENT_BUFFER and self._counts_records:
+            if isinstance(event, EndOfOutputChannelStateEvent):
+                channel.recover_from(None)
+            if channel.recovered is None:
+                channel.restart_records(subpartition)
+
+
+class _FromServer:
+    """FrameSink of the producer's direction."""
+
+    def __init__(self, observer: ConnectionObserver) -> None:
+        self._observer = observer
+        self._channel: ObservedChannel | None = None
+        self._header: SeenHeader | None = None
+        self._sizes: tuple[int, ...] = ()
+        self._counter: RecordCounter | None = None
+        self._index = 0  # of the partial buffer that goes on
+        self._left = 0  # bytes of it
+        self._records = 0
+        self._body = bytearray()
+
+    def buffer(self, header: SeenHeader, payload: memoryview, at_ns: int) -> None:
+        observer = self._observer
+        receiver_id, number, backlog = header[2], header[5], header[6]
+        observer.messages[_BUFFER_RESPONSE] += 1
+        channel = observer.channels.get(receiver_id) or observer.channel_of(receiver_id)
+        if header[7] not in IS_BUFFER:
+            body = bytes(payload[:EVENT_BYTES_MAX])
+            observer.event(channel, header, number, header[9], backlog, body, at_ns)
+            return
+        records, counter = -1, observer.counter_of(channel, header)
+        if counter is not None:
+            records = counter.feed(payload)
+        observer.data(channel, header, number, header[9], backlog, records, counter, True, at_ns)
+
+    def begin_buffer(self, header: SeenHeader, sizes: tuple[int, ...], at_ns: int) -> None:
+        observer = self._observer
+        observer.messages[_BUFFER_RESPONSE] += 1
+        self._channel = observer.channel_of(header[2])
+        self._header = header
+        self._sizes = sizes or (header[9],)
+        self._index = 0
+        self._begin_piece(at_ns)
+
+    def payload(self, piece: memoryview, at_ns: int) -> None:
+        while piece:
+            taken = piece[: self._left]
+            if self._counter is not None:
+                self._records += self._counter.feed(taken)
+            elif self._is_event and len(self._body) < EVENT_BYTES_MAX:
+                self._body += taken[: EVENT_BYTES_MAX - len(self._body)]
+            piece = piece[len(taken) :]
+            self._left -= len(taken)
+            self._end_pieces(at_ns)
+
+    def missing_payload(self, lost_bytes: int, at_ns: int) -> None:
+        observer, channel = self._observer, self._channel
+        observer.tell(f"{lost_bytes} bytes of a payload are missing")
+        if channel is not None:
+            channel.lose_records()
+        while lost_bytes:
+            count = min(lost_bytes, self._left)
+            self._left -= count
+            lost_bytes -= count
+            self._end_pieces(at_ns)
+
+    def message(self, message_id: int, frame: memoryview, at_ns: int) -> None:
+        observer = self._observer
+        message = observer.decode(message_id, frame)
+        if isinstance(message, BacklogAnnouncement):
+            channel = observer.channel_of(message.receiver_id)
+            if channel is not None:
+                channel.backlog_buffers = message.backlog
+            kind = MessageKind.BACKLOG_ANNOUNCEMENT
+            observer.note(at_ns, channel, _SENT, kind, backlog_buffers=message.backlog)
+        elif isinstance(message, ErrorResponse):
+            channel = observer.channels.get(message.receiver_id or b"")
+            about = "all channels" if message.receiver_id is None else message.receiver_id.hex()
+            text = f"{message.cause.class_name} for {about}: {message.cause.message}"
+            observer.tell(text[:TEXT_MAX], observer.errors)
+            observer.note(at_ns, channel, _SENT, MessageKind.ERROR_RESPONSE)
+
+    def undecodable(self, what: str, at_ns: int) -> None:
+        self._observer.undecodable(what)
+
+    def lost(self, what: str, at_ns: int) -> None:
+        self._header, self._counter = None, None
+        self._body.clear()
+        self._observer.lose_all(what)
+        for channel in self._observer.channels.values():
+            channel.lose_messages()
+
+    @property
+    def _is_event(self) -> bool:
+        return self._header is not None and self._header[7] not in IS_BUFFER
+
+    def _begin_piece(self, at_ns: int) -> None:
+        assert self._header is not None
+        self._left = self._sizes[self._index]
+        self._records = 0
+        self._body.clear()
+        self._counter = self._observer.counter_of(self._channel, self._header)
+        self._end_pieces(at_ns)
+
+    def _end_pieces(self, at_ns: int) -> None:
+        """Note the partial buffer that is complete, and those behind it that have no bytes."""
+        observer, header = self._observer, self._header
+        while header is not None and not self._left:
+            is_last = self._index == len(self._sizes) - 1
+            size, number = self._sizes[self._index], next_sequence_number(header[5], self._index)
+            backlog = header[6] if is_last else -1
+            if self._is_event:
+                body = bytes(self._body)
+                observer.event(self._channel, header, number, size, backlog, body, at_ns)
+            else:
+                records = -1 if self._counter is None else self._records
+                observer.data(
+                    self._channel, header, number, size, backlog, records, self._counter, is_last,
+                    at_ns,
+                )  # fmt: skip
+            if is_last:
+                self._header = header = None
+                self._counter = None
+                self._body.clear()
+                return
+            self._index += 1
+            self._left = self._sizes[self._index]
+            self._records = 0
+            self._body.clear()
+
+
+class _FromClient:
+    """FrameSink of the consumer's direction; what a producer sends is none of its messages."""
+
+    def __init__(self, observer: ConnectionObserver) -> None:
+        self._observer = observer
+
+    def message(self, message_id: int, frame: memoryview, at_ns: int) -> None:
+        observer = self._observer
+        if message_id == _ADD_CREDIT:
+            credits = decode_add_credits(frame)
+            if credits is not None:
+                observer.messages[_ADD_CREDIT] += len(credits)
+                for credit, receiver_id in credits:
+                    observer.add_credit(receiver_id, credit, at_ns)
+                return
+        message = observer.decode(message_id, frame)
+        if isinstance(message, PartitionRequest):
+            observer.open_channel(message, at_ns)
+        elif isinstance(message, AddCredit):
+            observer.add_credit(message.receiver_id, message.credit, at_ns)
+        elif isinstance(message, CloseRequest):
+            observer.note(at_ns, None, _RECEIVED, MessageKind.CLOSE_REQUEST)
+        elif message is not None and not isinstance(message, _PRODUCERS):
+            channel = observer.channel_of(message.receiver_id)
+            value = -1
+            if isinstance(message, NewBufferSize):
+                value = message.buffer_size
+            elif channel is not None and isinstance(message, ResumeConsumption):
+                channel.resume()
+            elif channel is not None and isinstance(message, CancelPartitionRequest):
+                channel.is_ended = True
+            observer.note(at_ns, channel, _RECEIVED, message.ID, value=value)
+
+    def undecodable(self, what: str, at_ns: int) -> None:
+        self._observer.undecodable(what)
+
+    def lost(self, what: str, at_ns: int) -> None:
+        self._observer.lose_all(what)
+
+    def buffer(self, header: SeenHeader, payload: memoryview, at_ns: int) -> None:
+        raise AssertionError("a consumer sends no buffers")
+
+    def begin_buffer(self, header: SeenHeader, sizes: tuple[int, ...], at_ns: int) -> None:
+        raise AssertionError("a consumer sends no buffers")
+
+    def payload(self, piece: memoryview, at_ns: int) -> None:
+        raise AssertionError("a consumer sends no buffers")
+
+    def missing_payload(self, lost_bytes: int, at_ns: int) -> None:
+        raise AssertionError("a consumer sends no buffers")
