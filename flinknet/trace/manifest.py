@@ -20,6 +20,9 @@ SCHEMA_VERSION = 1
 
 MANIFEST_NAME = "manifest.json"
 
+SYNTHETIC = "synthetic"
+"""Stands in `host` of a run that nobody recorded."""
+
 _T = TypeVar("_T")
 
 
@@ -88,6 +91,11 @@ class RunManifest:
     processes: tuple[ProcessInfo, ...]
     channels: tuple[ChannelInfo, ...]
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Whether the events were made and not recorded."""
+        return bool(self.host.get(SYNTHETIC))
 
     def to_dict(self) -> dict[str, Any]:
         """The manifest as JSON-ready plain data; the one edge of most runs is not named."""

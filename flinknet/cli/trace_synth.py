@@ -1,0 +1,141 @@
+"""`flinknet trace synth`: a large trace with known answers, made from a scenario."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from flinknet import options as flink
+from flinknet.errors import ConfigError
+from flinknet.units import format_duration_ns, human_bytes
+
+from .option_tables import NETWORK_OPTIONS, WORKLOAD_OPTIONS
+from .options import Settings, scenario_of
+
+_WORKLOAD = ("rate", "record-size", "producers", "consumers", "task-managers", "duration", "warmup")
+_NETWORK = ("buffer-timeout", "exclusive-buffers", "segment-size")
+_DEFAULTS = {"rate": "20k/s", "producers": "2", "consumers": "2"}
+_COUNT = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGbB]?)")
+_MULTIPLES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
+
+_EPILOG = """\b
+Examples:
+  flinknet trace synth --out big --events 100M
+      a hundred million events of two producers and two consumers
+  flinknet trace synth --out big --events 1G --producers 4 --consumers 4 --buffer-timeout 5ms
+      a billion
+  flinknet trace synth --out small --rate 200k/s --duration 10s --skew 1
+      ten seconds; consumer 1 gets half of what consumer 0 gets
+"""
+
+
+def _scenario_options(command: Any) -> Any:
+    for name in reversed((*_WORKLOAD, *_NETWORK)):
+        if name in WORKLOAD_OPTIONS:
+            option = WORKLOAD_OPTIONS[name]
+            text, metavar = option.help.replace("default: max", "default: 20k/s"), option.metavar
+            if name in ("producers", "consumers"):
+                text = text.replace("default: 1", "default: 2")
+        else:
+            _, metavar, text = NETWORK_OPTIONS[name]
+            metavar = {"LIST": "VALUE"}.get(metavar, metavar)
+        text = text.replace("; max: as fast as it goes", "")
+        command = click.option(f"--{name}", metavar=metavar, help=text)(command)
+    return command
+
+
+@click.command(epilog=_EPILOG)
+@_scenario_options
+@click.option(
+    "--events",
+    metavar="N",
+    help="Make about so many, such as 10M or 1G, however long the run then lasts.",
+)
+@click.option(
+    "--skew",
+    metavar="EXPONENT",
+    type=click.FloatRange(min=0, max=10),
+    default=0.0,
+    help="Consumer i gets a share of the records in proportion to 1 / (i + 1) ** EXPONENT."
+    " [default: 0, round robin]",
+)
+@click.option("-D", "define", metavar="KEY=VALUE", multiple=True, help="Any Flink network key.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="The same seed gives the same bytes.",
+)
+@click.option("--out", metavar="DIR", required=True, type=click.Path(path_type=Path), help="New.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
+def synth(
+    events: str | None,
+    skew: float,
+    define: tuple[str, ...],
+    seed: int,
+    out: Path,
+    as_json: bool,
+    **texts: str | None,
+) -> None:
+    """Make a large trace, of the form of a recorded one, without recording anything.
+
+    Buffers leave at the beats of the flusher and when they are full, by the laws of a real run;
+    consumers keep up. Each process of the run has a file, written by a process of its own.
+    """
+    from flinknet.synth.plan import plan
+    from flinknet.synth.run import synthesize
+
+    if events is not None and texts["duration"] is not None:
+        raise ConfigError("--events and --duration both say where a run ends; give one of them")
+    wanted = None if events is None else _number(events)
+    given = {name: texts[name.replace("-", "_")] or _DEFAULTS.get(name) for name in _WORKLOAD}
+    workload = {name: text for name, text in given.items() if text is not None}
+    keys = dict(flink.parse_assignment(text) for text in define)
+    for name in _NETWORK:
+        text = texts[name.replace("-", "_")]
+        if text is not None:
+            keys[NETWORK_OPTIONS[name][0]] = text
+    scenario, warnings = scenario_of(Settings(flink.canonical(keys), workload), seed)
+    for warning in warnings:
+        click.echo(f"flinknet: {warning.text}", err=True)
+    found = plan(scenario, skew=skew, events=wanted)
+    if not as_json:
+        length = format_duration_ns(found.end_ns - found.first_record_ns)
+        click.echo(f"seed {seed}, about {found.events:,} events of {length}")
+    made = synthesize(found, out, _progress(found.events))
+    if as_json:
+        told = {"path": str(made.path), "seed": seed, "events": made.events}
+        told |= {"size_bytes": made.size_bytes, "is_interrupted": made.is_interrupted}
+        click.echo(json.dumps({"schema_version": 1, **told}, indent=2))
+    else:
+        size = human_bytes(made.size_bytes)
+        click.echo(f"{made.events:,} events in {size}: {made.path}")
+    if made.is_interrupted:
+        click.echo("interrupted: what is there is whole", err=True)
+        sys.exit(130)
+
+
+def _number(text: str) -> int:
+    match = _COUNT.fullmatch(text.strip().replace("_", ""))
+    number = round(float(match[1]) * _MULTIPLES[match[2].lower()]) if match else 0
+    if not number:
+        raise ConfigError(f"--events: {text!r} is not a number of events, such as 10M or 1G")
+    return number
+
+
+def _progress(expected: int) -> Any:
+    """One line that is written over, on stderr, for a person only."""
+
+    def tell(events: int) -> None:
+        if sys.stderr.isatty():
+            click.echo(f"\rflinknet: {events:,} of {expected:,} events ", nl=False, err=True)
+            if events >= expected:
+                click.echo("", err=True)
+
+    return tell

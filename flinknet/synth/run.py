@@ -1,0 +1,249 @@
+"""A synthetic run on disk: a process for each trace file, and the manifest."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.context import SpawnContext
+from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
+from typing import Any
+
+from flinknet import __version__
+from flinknet.errors import FlinknetError, RunFailedError, TraceError
+from flinknet.options import effective_flink_keys
+from flinknet.tasks.memory import buffers_of_gate, partition_pool_size
+from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter
+from flinknet.trace.manifest import SYNTHETIC
+
+from .plan import START_NS, SynthPlan
+from .side import ChannelEnd, in_order
+
+BLOCK_EVENTS = 1 << 16
+
+SLICE_EVENTS = 1 << 18
+"""Events of a file that are made at once, about; more only if there are many channels."""
+
+_SLICE_EVENTS_PER_CHANNEL = 2_000
+_MADE_AT = "1970-01-01T00:00:00+00:00"
+_LOOK_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Synthesis:
+    """What came of it."""
+
+    path: Path
+    events: int
+    size_bytes: int
+    is_interrupted: bool
+
+
+def synthesize(
+    found: SynthPlan, directory: Path, on_progress: Callable[[int], None] = lambda _: None
+) -> Synthesis:
+    """Make a run directory.
+
+    Args:
+        directory: new or empty.
+        on_progress: takes the number of events written so far, now and then.
+
+    Ctrl-C leaves whole blocks; the measured part then ends with the shortest file.
+
+    Raises: TraceError for a directory that cannot be written to, or holds something; what a process
+        raised.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TraceError(f"{directory}: cannot make it ({error.strerror})") from error
+    if any(directory.iterdir()):
+        raise TraceError(f"{directory}: is not empty; give a new directory")
+    names = [f"tm-{number}" for number in range(found.deployment.task_managers)]
+    _manifest(found, names, found.end_ns).save(directory)
+    context = mp.get_context("spawn")
+    workers = [_Worker(context, found, directory, number) for number in range(len(names))]
+    is_interrupted = False
+    try:
+        while any(worker.is_alive for worker in workers):
+            for worker in workers:
+                worker.wait(_LOOK_S / len(workers))
+            on_progress(sum(worker.events for worker in workers))
+    except KeyboardInterrupt:
+        is_interrupted = True
+        # One that is in the middle of a slice reaches its end; all shall end with the same one.
+        stop_ns = max(worker.reached_ns for worker in workers) + 2 * _slice_ns(found)
+        for worker in workers:
+            worker.stop(stop_ns)
+    finally:
+        for worker in workers:
+            worker.wait(None)
+    for worker in workers:
+        worker.check()
+    reached_ns = min(worker.reached_ns for worker in workers)
+    if is_interrupted and reached_ns < found.end_ns:
+        _manifest(found, names, max(reached_ns, found.measured_from_ns + 1)).save(directory)
+    size_bytes = sum((directory / f"{name}.fnt").stat().st_size for name in names)
+    return Synthesis(
+        directory, sum(worker.events for worker in workers), size_bytes, is_interrupted
+    )
+
+
+class _Worker:
+    """A process that writes one file."""
+
+    def __init__(
+        self, context: SpawnContext, found: SynthPlan, directory: Path, task_manager: int
+    ) -> None:
+        self._events: Synchronized[int] = context.Value("q", 0)
+        self._reached_ns: Synchronized[int] = context.Value("q", found.first_record_ns)
+        self._stop_ns: Synchronized[int] = context.Value("q", found.end_ns)
+        self._error, sender = context.Pipe(duplex=False)
+        self._process = context.Process(
+            target=_write_file,
+            args=(
+                found,
+                directory,
+                task_manager,
+                (self._events, self._reached_ns, self._stop_ns),
+                sender,
+            ),
+        )
+        self._name = f"tm-{task_manager}"
+        self._process.start()
+        sender.close()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.is_alive()
+
+    @property
+    def events(self) -> int:
+        return self._events.value
+
+    @property
+    def reached_ns(self) -> int:
+        return self._reached_ns.value
+
+    def wait(self, timeout_s: float | None) -> None:
+        self._process.join(timeout_s)
+
+    def stop(self, at_ns: int) -> None:
+        self._stop_ns.value = at_ns
+
+    def check(self) -> None:
+        """Raises what the process did."""
+        if self._error.poll():
+            try:
+                raise self._error.recv()
+            except EOFError:
+                pass
+        if self._process.exitcode:
+            raise RunFailedError(
+                f"the process that made {self._name} ended with {self._process.exitcode}"
+            )
+
+
+def _write_file(
+    found: SynthPlan,
+    directory: Path,
+    task_manager: int,
+    counters: Sequence[Any],
+    errors: Any,
+) -> None:
+    """Runs in a process of its own; Ctrl-C is the parent's, which says when to stop."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        write_file(found, directory, task_manager, *counters)
+    except FlinknetError as error:
+        errors.send(error)
+
+
+def write_file(
+    found: SynthPlan, directory: Path, task_manager: int, events: Any, reached_ns: Any, stop_ns: Any
+) -> None:
+    """Write the file of one TaskManager.
+
+    Args:
+        events: counter of what is written.
+        reached_ns: goes with it: up to when.
+        stop_ns: of the run, where to end early.
+    """
+    name = f"tm-{task_manager}"
+    process = ProcessInfo(name, f"{name}.fnt", 0)
+    ends = channel_ends(found, task_manager)
+    with TraceWriter(directory / process.file, process) as writer:
+        writer.write_meta({"synthetic": True, "seed": found.scenario.seed})
+        until_ns, slice_ns = found.first_record_ns, _slice_ns(found)
+        while until_ns < min(found.end_ns, stop_ns.value):
+            until_ns = min(until_ns + slice_ns, found.end_ns)
+            if until_ns < found.end_ns:
+                rows = in_order([end.until(until_ns) for end in ends])
+            else:
+                rows = in_order([end.end(until_ns) for end in ends])
+            for start in range(0, len(rows), BLOCK_EVENTS):
+                writer.write_events(rows[start : start + BLOCK_EVENTS])
+            events.value = writer.events
+            reached_ns.value = until_ns
+
+
+def channel_ends(found: SynthPlan, task_manager: int) -> list[ChannelEnd]:
+    """The ends of channels that a TaskManager has."""
+    deployment, scenario = found.deployment, found.scenario
+    ends = []
+    for law, channel in zip(found.laws, deployment.channels, strict=True):
+        is_producer = deployment.producer_task_manager(channel) == task_manager
+        if not is_producer and deployment.consumer_task_manager(channel) != task_manager:
+            continue
+        if is_producer:
+            outputs = len(deployment.channels_of_producer(channel.producer))
+            pool_buffers = partition_pool_size(scenario, outputs).max_buffers
+        else:
+            inputs = len(deployment.channels_of_consumer(channel.consumer))
+            pool_buffers = buffers_of_gate(scenario, inputs).pool.max_buffers
+        ends.append(
+            ChannelEnd(law, is_producer=is_producer, opened_ns=START_NS, pool_buffers=pool_buffers)
+        )
+    return ends
+
+
+def _slice_ns(found: SynthPlan) -> int:
+    """Both ends of a channel must be sliced alike, so it depends on all of them."""
+    wanted = max(SLICE_EVENTS, _SLICE_EVENTS_PER_CHANNEL * len(found.laws))
+    return max(1, round(wanted / max(found.events_per_s / 2, 1e-9) * 1e9))
+
+
+def _manifest(found: SynthPlan, names: Sequence[str], end_ns: int) -> RunManifest:
+    """Of the whole run; nothing in it depends on when and where it was made."""
+    deployment, scenario = found.deployment, found.scenario
+    return RunManifest(
+        scenario=scenario.to_dict(),
+        flink_keys=dict(effective_flink_keys(scenario.network)),
+        host={SYNTHETIC: True, "skew": found.skew},
+        versions={"flinknet": __version__},
+        seed=scenario.seed,
+        clock=ClockInfo(name="synthetic"),
+        started_at=_MADE_AT,
+        measured_from_ns=found.measured_from_ns,
+        measured_to_ns=end_ns,
+        processes=tuple(ProcessInfo(name, f"{name}.fnt", 0) for name in names),
+        channels=tuple(
+            ChannelInfo(
+                index=channel.index,
+                receiver_id=channel.receiver_id.hex(),
+                producer=channel.producer,
+                consumer=channel.consumer,
+                producer_process=f"tm-{deployment.producer_task_manager(channel)}",
+                consumer_process=f"tm-{deployment.consumer_task_manager(channel)}",
+                connection=f"tm-{deployment.producer_task_manager(channel)}"
+                f"->tm-{deployment.consumer_task_manager(channel)}",
+                subpartition=channel.subpartition,
+                partition=deployment.partition_id(channel.producer).encode().hex(),
+                is_local=False,
+            )
+            for channel in deployment.channels
+        ),
+    )
