@@ -5,7 +5,6 @@ Any process that runs it gets the same graphs, which is how functions come to ot
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import os
 import sys
@@ -32,7 +31,13 @@ class Program:
     warnings: tuple[Warning, ...]
 
 
-def load_program(path: Path, settings: Mapping[str, str], arguments: Sequence[str] = ()) -> Program:
+def load_program(
+    path: Path,
+    settings: Mapping[str, str],
+    arguments: Sequence[str] = (),
+    *,
+    source: str | None = None,
+) -> Program:
     """Run a program up to its `env.execute()`, which runs no job.
 
     Modules beside the file can be imported, as in a script.
@@ -40,10 +45,11 @@ def load_program(path: Path, settings: Mapping[str, str], arguments: Sequence[st
     Args:
         settings: Flink's keys; what the program sets wins.
         arguments: given to `main` after the environment.
+        source: text of the file as it was when the job was submitted; None: as it is now.
 
     Raises: ConfigError for a file that is no program, or that fails, with the line where it did.
     """
-    module = _load(path)
+    module = _load(path, read_source(path) if source is None else source)
     main = getattr(module, "main", None)
     if not callable(main):
         raise ConfigError(f"{path}: it has no function main(env); define one that builds the job")
@@ -65,19 +71,30 @@ def load_program(path: Path, settings: Mapping[str, str], arguments: Sequence[st
     return Program(environment.executed[0], environment.warnings)
 
 
-def _load(path: Path) -> ModuleType:
+def read_source(path: Path) -> str:
+    """The text of a program. Raises: ConfigError."""
     if not path.is_file():
         raise ConfigError(f"{path}: no such file; give a Python file with a function main(env)")
-    spec = importlib.util.spec_from_file_location(MODULE_NAME, path)
-    if spec is None or spec.loader is None:
+    if path.suffix != ".py":
         raise ConfigError(f"{path}: no Python file; its name must end in .py")
-    module = importlib.util.module_from_spec(spec)
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: it cannot be read as text ({error})") from None
+
+
+def _load(path: Path, source: str) -> ModuleType:
+    module = ModuleType(MODULE_NAME)
+    module.__file__ = str(path)
     folder = os.path.dirname(os.path.abspath(path))
     if folder not in sys.path:
         sys.path.insert(0, folder)
     sys.modules[MODULE_NAME] = module  # annotations of its functions are looked up there
-    loader = spec.loader
-    _guarded(path, lambda: loader.exec_module(module))
+
+    def run() -> None:
+        exec(compile(source, str(path), "exec"), module.__dict__)
+
+    _guarded(path, run)
     return module
 
 

@@ -129,10 +129,10 @@ def test_arguments_reach_the_program(flinknet: Flinknet) -> None:
 def test_deprecated_and_idle_keys_are_told(flinknet: Flinknet) -> None:
     result = flinknet(
         *("plan", JOBS / "shuffle.py", "-D", "pipeline.operator-chaining=false"),
-        *("-D", "heartbeat.interval=1s"),
+        *("-D", "slot.idle.timeout=1s"),
     )
     assert "pipeline.operator-chaining: this key is deprecated" in result.stderr
-    assert "heartbeat.interval: Flink knows this key" in result.stderr
+    assert "slot.idle.timeout: Flink knows this key" in result.stderr
 
 
 @pytest.mark.parametrize(
