@@ -349,3 +349,170 @@ class Progress:
     latency_ns_p99: float | None
     channels: tuple[ChannelProgress, ...]
     tasks: tuple[TaskProgress, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PeerChannel:
+    """What passed on one channel to or from a TaskManager that is not flinknet's, seen from here.
+
+    Attributes:
+        partition: as Flink prints it.
+        records: read here; of a producer, written.
+        value_bytes: of the records; None at a producer.
+        other_elements: watermarks and the like; None at a producer.
+        buffers: data messages; the pieces of a glued one each count.
+        events: by name of the data type.
+        credit: initial credit and all that was added, announced here or given to us.
+        backlog_max: buffers; None when no message told any.
+        lost, repeated, reordered: records; None where their content is not known.
+    """
+
+    index: int
+    partition: str
+    subpartition: int
+    records: int
+    value_bytes: int | None
+    other_elements: int | None
+    buffers: int
+    buffer_bytes: int
+    events: dict[str, int]
+    credit: int
+    credit_messages: int
+    backlog_max: int | None
+    lost: int | None = None
+    repeated: int | None = None
+    reordered: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PeerResult:
+    """An exchange with a TaskManager that is not flinknet's.
+
+    Attributes:
+        role: "consumer" or "producer", which flinknet was.
+        peer: the other end, HOST:PORT, or where we listened.
+        end: "end of partition", "cancelled", or "failed".
+        layout: of the messages, "2.x" or "1.20"; None when no buffer came.
+        trace: directory of the recorded run.
+    """
+
+    role: str
+    peer: str
+    end: str
+    elapsed_ns: int
+    layout: str | None
+    channels: tuple[PeerChannel, ...]
+    trace: str | None
+
+    @property
+    def records(self) -> int:
+        """Records of all channels."""
+        return sum(channel.records for channel in self.channels)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON-ready plain data."""
+        return {"schema_version": 1, "records": self.records, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMeasured:
+    """One subtask of a job: its last attempt, where that ran, and Flink's metrics of it.
+
+    Shares are of the time that it ran; None if nothing was told of it.
+    """
+
+    name: str
+    attempt: int
+    state: str
+    task_manager: str | None
+    busy: float | None
+    idle: float | None
+    back_pressured: float | None
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class VertexMeasured:
+    """One vertex of a job. Records are those of all attempts; rates are of the measured part,
+    shares the mean over its tasks.
+    """
+
+    index: int
+    name: str
+    parallelism: int
+    records_in: int
+    records_out: int
+    busy: float | None
+    idle: float | None
+    back_pressured: float | None
+    latency_ns: LatencySummary | None  # of records that its sinks measured
+    tasks: tuple[TaskMeasured, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeMeasured:
+    """One edge of a job: all channels between two vertices, and what went over them.
+
+    Records and bytes are those that were read, of all attempts; the rates are of the measured part.
+    Buffers, backlog and starved time are known of remote channels.
+    """
+
+    index: int
+    source: str
+    target: str
+    partitioner: str
+    channels: int
+    local_channels: int
+    records: int
+    bytes: int
+    throughput_records_per_s: float | None
+    throughput_bytes_per_s: float | None
+    buffers: int
+    backlog_buffers: BacklogSummary
+    starved_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerMeasured:
+    """One TaskManager of a job: how it ended, and the metrics of its network memory."""
+
+    name: str
+    pid: int
+    state: str
+    slots: int
+    memory: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """One run of a job.
+
+    Attributes:
+        state: finished, canceled or failed; `reason` says why if it did not just finish.
+        duration_ns: from the first deployment to the end.
+        measured_ns: the part of it behind the warm-up; None if it ended before.
+        connections: channels that shared each TCP connection.
+    """
+
+    job_id: str
+    name: str
+    path: str
+    arguments: tuple[str, ...]
+    state: str
+    reason: str
+    restarts: int
+    duration_ns: int
+    measured_ns: int | None
+    config: dict[str, Any]
+    vertices: tuple[VertexMeasured, ...]
+    edges: tuple[EdgeMeasured, ...]
+    connections: dict[str, int]
+    task_managers: tuple[TaskManagerMeasured, ...]
+    checkpoints: CheckpointSummary | None
+    limited_by: str
+    warnings: tuple[Warning, ...]
+    trace: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The job as JSON-ready plain data."""
+        return {"kind": "job", **asdict(self)}

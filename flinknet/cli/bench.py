@@ -10,6 +10,7 @@ import click
 from flinknet.errors import ConfigError, TraceError
 
 from .options import collect, load_options, output_options
+from .peer import is_peer, peer_options, run_peer
 from .sections import SectionedCommand
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ Examples:
       one paused consumer and its neighbour on the same connection, without credit and with it
   flinknet bench --from-trace runs/run-0001 --buffer-timeout 0,5ms,50ms
       the recorded arrivals under other timeouts: predicted against measured
+  flinknet bench --as-consumer-of taskmanager-1:34567 --partition 5ca1…#0@9d2e…_bc76…_0_0
+      read what a TaskManager of a real Flink produces, and see its credit and backlog
   flinknet bench --flink-conf conf/config.yaml --print-config
       what holds for every key, and where it comes from
   flinknet bench --records 1000000 --no-trace --json - | jq .runs[0].measured
@@ -66,6 +69,7 @@ beside it.
     help="Send the records of a recorded run once more, at the same instants, under the settings"
     " given beside it, and show what the model had predicted from the trace next to it.",
 )
+@peer_options
 @click.option(
     "--print-config",
     is_flag=True,
@@ -94,6 +98,12 @@ def bench(executor: Executor | None, /, **values: Any) -> None:
     if len(apart) > 1:
         first, second = (f"--{each.replace('_', '-')}" for each in apart[:2])
         raise ConfigError(f"{first} and {second} do not go together; give one of them")
+    if is_peer(values):
+        if apart or values["from_trace"] is not None:
+            other = apart[0].replace("_", "-") if apart else "from-trace"
+            raise ConfigError(f"--{other} does not go with a peer that is not flinknet's")
+        run_peer(values)
+        return
     if values["demo"] is not None:
         from .demo import run_demo
 

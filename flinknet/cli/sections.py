@@ -21,6 +21,9 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("checkpoint-interval", "define", "flink-conf"),
     ),
     "Runs and results": ("runs", "confidence", "fail-if", "seed", "out", "json", "trace"),
+    "One end only: a TaskManager of Flink is the other": (
+        *("as-consumer-of", "as-producer", "listen", "partition", "subpartition", "stamped"),
+    ),
     "Instead of a measurement": ("demo", "print-config", "print-channels"),
 }
 """Heading -> its options by their long name, in this order. One that stands nowhere comes last."""

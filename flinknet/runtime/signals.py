@@ -50,3 +50,19 @@ def terminations_unwind() -> Iterator[None]:
     finally:
         for each in taken:
             signal.signal(each, signal.SIG_DFL)
+
+
+@contextmanager
+def interrupts_noted() -> Iterator[list[int]]:
+    """Let Ctrl-C, SIGTERM and SIGHUP end the block when it suits: their numbers are noted, and who
+    is inside looks at the list between two steps.
+    """
+    noted: list[int] = []
+    taken = [signal.SIGINT]
+    taken += [each for each in _TERMINATIONS if signal.getsignal(each) is signal.SIG_DFL]
+    before = {each: signal.signal(each, lambda number, _: noted.append(number)) for each in taken}
+    try:
+        yield noted
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

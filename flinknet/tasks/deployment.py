@@ -243,11 +243,16 @@ def wire(
             joined = all_to_all(producers, consumers)
         for producer, consumer, subpartition in joined:
             index = len(channels)
-            receiver_id = InputChannelID(_id16(scenario.seed, f"channel {index}"))
+            receiver_id = channel_receiver_id(scenario.seed, index)
             channels.append(
                 DeployedChannel(index, producer, consumer, subpartition, receiver_id, edge.index)
             )
     return Deployment(scenario, tuple(vertices), tuple(edges), tuple(channels))
+
+
+def channel_receiver_id(seed: int, index: int) -> InputChannelID:
+    """By which id the consumer of a channel of a run calls it."""
+    return InputChannelID(_id16(seed, f"channel {index}"))
 
 
 def all_to_all(producers: int, consumers: int) -> list[tuple[int, int, int]]:

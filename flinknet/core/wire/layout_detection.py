@@ -81,9 +81,9 @@ class LayoutDetectingDecoder:
     def _choose(self, frame: bytearray) -> None:
         self.layout = detect_layout(frame)
         if self.layout is None:
-            header = frame[:_LONGEST_HEADER_BYTES].hex()
+            known, header = ", ".join(LAYOUTS), frame[:_LONGEST_HEADER_BYTES].hex()
             raise FrameCorruptedError(
-                f"a BufferResponse of no layout that flinknet knows ({', '.join(LAYOUTS)}): {header}"
+                f"a BufferResponse of no layout that flinknet knows ({known}): {header}"
             )
         if self.layout == LAYOUT_2_X.name:
             self._decoder = ResponseDecoder(self._sink)

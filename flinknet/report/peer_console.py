@@ -1,0 +1,83 @@
+"""What passed between flinknet and a TaskManager of Flink, as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from flinknet.results import PeerChannel, PeerResult
+from flinknet.units import MISSING, human_bytes, human_count, human_duration
+
+
+def print_peer(console: Console, result: PeerResult) -> None:
+    """Print one line on the whole, a row for each channel, and what is wrong with their records."""
+    console.print(Text(_headline(result)), soft_wrap=True)
+    console.print(_channel_table(result))
+    for line in _lines(result):
+        console.print(Text(line), soft_wrap=True)
+
+
+def _headline(result: PeerResult) -> str:
+    whom = f"{'producer' if result.role == 'consumer' else 'consumers'} at {result.peer}"
+    if result.role == "producer":
+        whom = f"listening on {result.peer}"
+    layout = f", layout {result.layout}" if result.layout is not None else ""
+    seconds = result.elapsed_ns / 1e9
+    rate = f" ({human_count(result.records / seconds)}/s)" if seconds > 0 else ""
+    return (
+        f"{result.role}, {whom}: {result.records} records, {result.end}{layout},"
+        f" {human_duration(result.elapsed_ns)}{rate}"
+    )
+
+
+def _channel_table(result: PeerResult) -> Table:
+    table = Table(box=box.SIMPLE)
+    table.add_column("channel", justify="right")
+    table.add_column("partition", no_wrap=True)
+    names = ("records", "value bytes", "buffers", "bytes", "credit", "AddCredits", "backlog max")
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    for channel in result.channels:
+        table.add_row(
+            str(channel.index),
+            f"{channel.partition[:8]}…#{_number(channel)} [{channel.subpartition}]",
+            str(channel.records),
+            MISSING if channel.value_bytes is None else human_bytes(channel.value_bytes),
+            str(channel.buffers),
+            human_bytes(channel.buffer_bytes),
+            str(channel.credit),
+            str(channel.credit_messages),
+            MISSING if channel.backlog_max is None else str(channel.backlog_max),
+        )
+    return table
+
+
+def _lines(result: PeerResult) -> Iterator[str]:
+    for channel in result.channels:
+        events = ", ".join(f"{name} {count}" for name, count in channel.events.items())
+        yield f"channel {channel.index}: {events or 'no events'}"
+        if channel.other_elements:
+            yield f"channel {channel.index}: {channel.other_elements} elements that are no records"
+        wrong = {
+            "lost": channel.lost,
+            "repeated": channel.repeated,
+            "out of order": channel.reordered,
+        }
+        told = ", ".join(f"{count} {name}" for name, count in wrong.items() if count)
+        if told:
+            yield f"channel {channel.index}: {told}"
+    is_checked = any(channel.lost is not None for channel in result.channels)
+    if is_checked and not any(map(_is_wrong, result.channels)):
+        yield "every record that came did so once and in order"
+
+
+def _is_wrong(channel: PeerChannel) -> bool:
+    return bool(channel.lost or channel.repeated or channel.reordered)
+
+
+def _number(channel: PeerChannel) -> str:
+    return channel.partition.partition("#")[2].partition("@")[0]

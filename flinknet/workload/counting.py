@@ -1,0 +1,73 @@
+"""CountingSink: takes records whose content is not ours, and counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .payload import LENGTH_PREFIX_BYTES, OVERHEAD_BYTES
+from .sink import LatencySink, Run
+
+_RECORD_TAGS = (0, 1)
+"""Records with and without timestamp; other elements of a stream are no records."""
+
+
+class CountingSink(LatencySink):
+    """A LatencySink for what some job of Flink writes: neither stamps nor numbers are looked for,
+    so there are no latencies, and nothing can be lost or out of order.
+
+    Attributes:
+        other_elements: watermarks, latency markers and the like.
+        value_bytes: of the records, without tag and timestamp.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(epoch_ns=0, is_open_loop=False)
+        self.other_elements = 0
+        self.value_bytes = 0
+
+    def receive(self, runs: Sequence[Run], *, now_ns: int) -> int:
+        """Take the elements of a buffer; see LatencySink.receive."""
+        records = 0
+        for memory, offset, count, record_bytes in runs:
+            tags = np.ndarray(count, np.uint8, memory, offset + LENGTH_PREFIX_BYTES, record_bytes)
+            found = int(np.count_nonzero(tags <= _RECORD_TAGS[-1]))
+            timestamped = found - int(np.count_nonzero(tags == _RECORD_TAGS[-1]))
+            records += found
+            self.other_elements += count - found
+            self.value_bytes += found * (record_bytes - OVERHEAD_BYTES) - timestamped * 8
+        self.received_records = records
+        self.records += records
+        self.first_record_ns = self.last_record_ns = -1
+        return now_ns + self._delay_ns * records
+
+    def set_delay(self, delay_ns_per_record: int) -> None:
+        """How long the task takes for each record from the next one on."""
+        self._delay_ns = delay_ns_per_record
+
+    def settle(self) -> None:
+        """Nothing was kept."""
+
+
+class StampedSink(LatencySink):
+    """A LatencySink for records of flinknet's form that another program wrote: numbers are checked;
+    instants are of another epoch, so there are no latencies.
+
+    Attributes:
+        value_bytes: of the records.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(epoch_ns=0, is_open_loop=False)
+        self.measured_to_ns = 0
+        self.other_elements = 0
+        self.value_bytes = 0
+
+    def receive(self, runs: Sequence[Run], *, now_ns: int) -> int:
+        """Take the records of a buffer; see LatencySink.receive."""
+        for _, _, count, record_bytes in runs:
+            self.value_bytes += count * (record_bytes - OVERHEAD_BYTES)
+        done_ns = super().receive(runs, now_ns=now_ns)
+        self.first_record_ns = self.last_record_ns = -1
+        return done_ns
