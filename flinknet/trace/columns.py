@@ -79,21 +79,34 @@ def decode_column(column: EncodedColumn, count: int, numpy_type: str) -> IntArra
     if column.width_bytes not in (0, *_WIDTHS):
         raise TraceFormatError(f"a column claims integers of {column.width_bytes} bytes")
     stored_count = count - 1 if column.is_differences else count
-    if column.width_bytes == 0:
-        values = np.full(stored_count, column.low, dtype=np.int64)
-    else:
-        planes = np.frombuffer(
-            _decompress(column.frame, stored_count * column.width_bytes), dtype=np.uint8
-        )
-        stored = np.ascontiguousarray(planes.reshape(column.width_bytes, -1).T)
-        values = stored.view(f"<u{column.width_bytes}").ravel().astype(np.int64)
-        values += column.low
-    if column.is_differences:
-        steps, values = values, np.empty(count, dtype=np.int64)
-        values[0] = column.first
-        values[1:] = steps
-        np.cumsum(values, out=values)
+    stored = _stored(column, stored_count)
+    if not column.is_differences:
+        values = stored.astype(numpy_type)
+        if column.low:
+            values += np.array(column.low).astype(numpy_type)
+        return values
+    values = np.empty(count, dtype=np.int64)
+    values[0] = column.first
+    values[1:] = stored
+    if column.low:
+        values[1:] += column.low
+    np.cumsum(values, out=values)
     return values.astype(numpy_type, copy=False)
+
+
+def _stored(column: EncodedColumn, count: int) -> IntArray:
+    """The integers of a column as they are stored."""
+    width_bytes = column.width_bytes
+    if width_bytes == 0:
+        return np.zeros(count, dtype=np.uint8)
+    data = _decompress(column.frame, count * width_bytes)
+    planes = np.frombuffer(data, dtype=np.uint8).reshape(width_bytes, count)
+    if width_bytes == 1:
+        return planes[0]
+    stored = np.empty((count, width_bytes), dtype=np.uint8)
+    for place in range(width_bytes):
+        stored[:, place] = planes[place]
+    return stored.view(f"<u{width_bytes}").ravel()
 
 
 def _decompress(frame: bytes, expected_bytes: int) -> bytes:
