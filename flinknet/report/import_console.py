@@ -1,0 +1,88 @@
+"""What `trace import` found in a capture. Takes plain data only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from flinknet.units import MISSING, human_bytes, human_duration
+
+_CONNECTIONS_SHOWN = 32
+
+Plain = Mapping[str, Any]
+
+
+def print_import(imported: Plain, console: Console | None = None) -> None:
+    """Print the connections with what TCP did to them, and what the capture lacks."""
+    console = console or Console()
+    packets = imported["packets"]
+    connections = imported["connections"]
+    console.print(
+        f"{packets['tcp_segments']:,} TCP segments, {len(connections)} of"
+        f" {imported['tcp_connections']} connections are Flink's",
+        soft_wrap=True,
+    )
+    console.print(_table(connections[:_CONNECTIONS_SHOWN]))
+    hidden = len(connections) - _CONNECTIONS_SHOWN
+    if hidden > 0:
+        console.print(f"… and {hidden:,} more connections (--json shows all)")
+    for line in _warnings(imported):
+        console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
+    run = imported["run"]
+    console.print(f"trace: {escape(run)}", soft_wrap=True)
+    console.print(f"next:  flinknet trace replay {escape(run)}", soft_wrap=True)
+
+
+def _table(connections: list[Plain]) -> Table:
+    table = Table("connection", box=None, pad_edge=False, header_style="bold")
+    for name in ("layout", "channels", "buffers", "credits", "repeated", "no room", "missing"):
+        table.add_column(name, justify="right")
+    for each in connections:
+        messages, data, credit = each["messages"], each["tcp"]["data"], each["tcp"]["credit"]
+        missing_bytes = data["missing_bytes"] + credit["missing_bytes"]
+        repeated_bytes = data["retransmitted_bytes"] + credit["retransmitted_bytes"]
+        table.add_row(
+            escape(each["connection"]),
+            each["layout"] or MISSING,
+            str(each["channels"]),
+            f"{messages.get('BUFFER_RESPONSE', 0):,}",
+            f"{messages.get('ADD_CREDIT', 0):,}",
+            human_bytes(repeated_bytes) if repeated_bytes else "0",
+            human_duration(data["zero_window_ns"]) if data["zero_windows"] else "0",
+            human_bytes(missing_bytes) if missing_bytes else "0",
+        )
+    return table
+
+
+def _warnings(imported: Plain) -> list[str]:
+    lines = []
+    if imported["is_truncated"]:
+        lines.append("the file ends in the middle of a packet; what comes before it was read")
+    packets = imported["packets"]
+    if packets["fragments"]:
+        lines.append(f"{packets['fragments']:,} fragments of IP packets were left out")
+    if packets["unknown_link_types"]:
+        kinds = ", ".join(map(str, packets["unknown_link_types"]))
+        lines.append(f"packets of link type {kinds} were left out: it is not known")
+    for each in imported["connections"]:
+        name = each["connection"]
+        for direction, carried in (("data", "buffers"), ("credit", "credit messages")):
+            tcp = each["tcp"][direction]
+            if tcp["gaps"]:
+                lines.append(
+                    f"{name}: {human_bytes(tcp['missing_bytes'])} of {carried} are not in the"
+                    f" capture, in {tcp['gaps']:,} gaps"
+                )
+        if each["credit_unknown_channels"]:
+            lines.append(
+                f"{name}: the credit of {each['credit_unknown_channels']} channels is not known:"
+                " their requests, or bytes since, are not in the capture"
+            )
+        if each["undecodable"]:
+            lines.append(f"{name}: {each['undecodable']:,} messages could not be read")
+        lines += [f"{name}: {told}" for told in (*each["errors"], *each["told"][:3])]
+    return lines

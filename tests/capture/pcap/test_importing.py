@@ -1,0 +1,164 @@
+"""`flinknet trace import`: from a capture file to a trace that is read like any other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from dpkt import pcap, tcp
+
+from flinknet.cli import main
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.trace import open_run
+from flinknet.trace.verify import verify_run
+from tests.capture.pcap.packets import tcp_packet
+from tests.capture.pcap.test_connections import CLIENT, SERVER, direct_rows, first_conversation
+
+STEPS = first_conversation()
+
+
+def write_capture(
+    path: Path, *, version: int = 4, lost: frozenset[int] = frozenset(), has_start: bool = True
+) -> Path:
+    """A capture of the first golden conversation in packets of up to 300 bytes, without those whose
+    numbers are lost.
+    """
+    ends = {SERVER: ("10.0.0.1", 6121), CLIENT: ("10.0.0.2", 50_000)}
+    numbers = {SERVER: 100, CLIENT: 200}
+    packets = []
+
+    def send(source: object, data: bytes, flags: int) -> None:
+        own, other = (SERVER, CLIENT) if source == SERVER else (CLIENT, SERVER)
+        packets.append(
+            tcp_packet(
+                data,
+                version=version,
+                source=ends[own],
+                target=ends[other],
+                sequence_number=numbers[own],
+                acknowledged=numbers[other],
+                flags=flags,
+            )
+        )
+        numbers[own] += len(data) + bool(flags & tcp.TH_SYN)
+
+    if has_start:
+        send(CLIENT, b"", tcp.TH_SYN)
+        send(SERVER, b"", tcp.TH_SYN | tcp.TH_ACK)
+    for source, data in STEPS:
+        for at in range(0, len(data), 300):
+            send(source, data[at : at + 300], tcp.TH_ACK)
+    with path.open("wb") as file:
+        writer = pcap.Writer(file, nano=True)
+        for number, packet in enumerate(packets):
+            if number not in lost:
+                writer.writepkt_time(packet, 1_000 + number)
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["trace", "import", *map(str, arguments)])
+
+
+def rows_of(directory: Path) -> list[tuple[int, ...]]:
+    """(channel, point, kind, sequence number, value) of every event, in order."""
+    names = ("channel", "point", "kind", "sequence_number", "value", "at_ns")
+    found = []
+    for reader in open_run(directory).readers():
+        with reader:
+            for block in reader.events(names):
+                columns = [block[name].tolist() for name in names]
+                found += list(zip(*columns, strict=True))
+    found.sort(key=lambda row: row[-1])
+    return [row[:-1] for row in found]
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_a_capture_becomes_the_rows_of_its_messages(tmp_path: Path, version: int) -> None:
+    capture = write_capture(tmp_path / "flink.pcap", version=version)
+    result = run(capture)
+    assert result.exit_code == 0, result.output
+    assert "1 of 1 connections are Flink's" in result.output
+    expected = [(row[0], row[1], row[2], row[5], row[15]) for row in direct_rows(STEPS)]
+    assert sorted(rows_of(tmp_path / "flink")) == sorted(expected)
+    assert verify_run(open_run(tmp_path / "flink")).is_ok
+
+
+def test_the_manifest_says_where_it_comes_from(tmp_path: Path) -> None:
+    run(write_capture(tmp_path / "flink.pcap"), "--out", tmp_path / "run")
+    manifest = open_run(tmp_path / "run").manifest
+    assert manifest is not None
+    assert manifest.origin == "capture"
+    assert manifest.clock.name == "CLOCK_REALTIME"
+    assert manifest.started_at.startswith("1970-01-01T00:16:4")
+    assert manifest.channels[0].connection == f"{SERVER}->{CLIENT}"
+    assert manifest.measured_from_ns is not None
+    assert manifest.measured_from_ns >= 1_000_000_000_000
+
+
+def test_json_has_what_tcp_did(tmp_path: Path) -> None:
+    capture = write_capture(tmp_path / "flink.pcap", lost=frozenset({3}))
+    result = run(capture, "--json")
+    imported = json.loads(result.output)
+    assert imported == json.loads((tmp_path / "flink" / "capture.json").read_text())
+    (connection,) = imported["connections"]
+    data = connection["tcp"]["data"]
+    assert data["gaps"] + connection["tcp"]["credit"]["gaps"] == 1
+    assert connection["losses"] >= 1
+
+
+def test_what_is_missing_is_told(tmp_path: Path) -> None:
+    result = run(write_capture(tmp_path / "flink.pcap", lost=frozenset({0, 1, 2})))
+    assert result.exit_code == 0, result.output
+    assert "the credit of 1 channels is not known" in result.output
+    rows = rows_of(tmp_path / "flink")
+    assert all(row[2] != MessageKind.PARTITION_REQUEST for row in rows)
+    assert any(row[1] == TracePoint.SENT for row in rows)
+
+
+def test_a_file_that_was_cut_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    capture = write_capture(tmp_path / "flink.pcap")
+    capture.write_bytes(capture.read_bytes()[:-10])
+    result = run(capture)
+    assert result.exit_code == 0, result.output
+    assert "the file ends in the middle of a packet" in result.output
+
+
+def test_directories_are_never_overwritten(tmp_path: Path) -> None:
+    capture = write_capture(tmp_path / "flink.pcap")
+    run(capture)
+    result = run(capture)
+    assert result.exit_code == 4
+    assert "is not empty; traces are never overwritten" in result.output
+
+
+def test_a_capture_without_flink_leaves_nothing_behind(tmp_path: Path) -> None:
+    capture = tmp_path / "web.pcap"
+    with capture.open("wb") as file:
+        pcap.Writer(file).writepkt(tcp_packet(b"GET / HTTP/1.1\r\n"), ts=1.0)
+    result = run(capture)
+    assert result.exit_code == 4
+    assert "none of its 1 TCP connections speaks Flink's data-port protocol" in result.output
+    assert not (tmp_path / "web").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"no capture", "neither a pcap nor a pcapng file"),
+        (b"", "neither a pcap nor a pcapng file"),
+    ],
+)
+def test_foreign_files_get_a_line(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "file.pcap").write_bytes(content)
+    result = run(tmp_path / "file.pcap")
+    assert result.exit_code == 4
+    assert message in result.output
+
+
+def test_a_release_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    result = run(write_capture(tmp_path / "flink.pcap"), "--flink-version", "1.4")
+    assert result.exit_code == 2
+    assert "choose from 1.20" in result.output
