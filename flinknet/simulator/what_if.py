@@ -36,6 +36,7 @@ FAST_FROM_MESSAGES = 5_000
 """With fewer the simulator is done before the kernel is loaded."""
 
 _ADD_CREDIT = int(MessageKind.ADD_CREDIT)
+_CONSUMED = int(TracePoint.CONSUMED)
 
 
 class BacklogProbe:
@@ -81,6 +82,46 @@ class BacklogProbe:
         return BacklogSummary(mean, self.backlog_max)
 
 
+class WaitBoundsProbe(BacklogProbe):
+    """Keeps, too, how short and how long the latency may have been of records whose instants are
+    not known: each came after the buffer before its own had left, and before its own did.
+
+    Attributes:
+        low: as if every record had come just before its buffer was sent.
+        high: as if it had come just after the buffer before it was sent; no longer before its own
+            than one beat of the flusher, which would have sent it, unless it had to wait for credit.
+
+    Args:
+        beat_ns: of the flusher; None without a buffer timeout.
+    """
+
+    def __init__(self, start_ns: int, beat_ns: int | None) -> None:
+        super().__init__()
+        self.low, self.high = LogLinearHistogram(), LogLinearHistogram()
+        self._start_ns = start_ns
+        self._beat_ns = beat_ns
+        self._last_sent_ns: dict[int, int] = {}
+        self._sent_ns: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def record(self, at_ns: int, channel: int, point: int, kind: int, *rest: int) -> None:
+        """Count a data message, an AddCredit, or the records of a buffer that was consumed."""
+        if kind == _BUFFER_RESPONSE and rest[0] in IS_BUFFER:
+            sequence_number, records = rest[2], rest[4]
+            if point == _SENT:
+                wait_ns = at_ns - self._last_sent_ns.get(channel, self._start_ns)
+                backlog_buffers = rest[7]
+                if self._beat_ns is not None and backlog_buffers <= 0:
+                    wait_ns = min(wait_ns, self._beat_ns)
+                self._sent_ns[channel, sequence_number] = at_ns, wait_ns
+                self._last_sent_ns[channel] = at_ns
+            elif point == _CONSUMED:
+                sent_ns, wait_ns = self._sent_ns.pop((channel, sequence_number))
+                if records > 0:
+                    self.low.add([at_ns - sent_ns], records)
+                    self.high.add([at_ns - sent_ns + wait_ns], records)
+        super().record(at_ns, channel, point, kind, *rest)
+
+
 def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOutcome:
     """Predict a recorded exchange under other settings, in the faster of two ways.
 
@@ -89,7 +130,7 @@ def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOut
     Raises: as `simulate_in_full`.
     """
     exchange = without_idle_tasks(exchange)
-    if _messages_of(exchange, network) >= FAST_FROM_MESSAGES:
+    if exchange.has_instants and _messages_of(exchange, network) >= FAST_FROM_MESSAGES:
         deployment = deployment_of(exchange, network)
         check_memory(deployment)
         if is_covered(exchange, network, deployment):
@@ -116,6 +157,9 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
     check_memory(deployment)
     start_ns = exchange.measured_from_ns
     probe = BacklogProbe()
+    if not exchange.has_instants:
+        beat_ns = _beat_ns(exchange, network)
+        probe = WaitBoundsProbe(start_ns, beat_ns)
     cluster = Cluster(
         deployment,
         plans_of(exchange, network),
@@ -149,7 +193,15 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
         memory_bytes=memory_bytes(deployment),
         credits=probe.credits,
         credit_messages=probe.credit_messages,
+        latency_bounds=(probe.low, probe.high) if isinstance(probe, WaitBoundsProbe) else None,
     )
+
+
+def _beat_ns(exchange: RecordedExchange, network: NetworkConfig) -> int | None:
+    timeout_ns = network.buffer_timeout_ns
+    if timeout_ns < 0:
+        return None
+    return timeout_ns + exchange.flush_overhead_ns if timeout_ns else 0
 
 
 def _messages_of(exchange: RecordedExchange, network: NetworkConfig) -> float:

@@ -204,6 +204,7 @@ class RecordedExchange:
     task_managers: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     outages: tuple[tuple[Outages, ...], tuple[Outages, ...]] = ((), ())
     flush_overhead_ns: int = 0
+    has_instants: bool = True
 
     def under(self, setting: Setting) -> RecordedExchange:
         """The exchange with the world around it as a setting has it; its network is the
@@ -260,6 +261,8 @@ class SimulatedOutcome:
         credits: announced by the consumers.
         credit_messages: that announced them.
         method: what computed it.
+        latency_bounds: where the arrivals were assumed, the latency if every record had come as
+            late as it can have, and as early.
     """
 
     latency: LogLinearHistogram
@@ -271,6 +274,7 @@ class SimulatedOutcome:
     credits: int = 0
     credit_messages: int = 0
     method: str = "simulator"
+    latency_bounds: tuple[LogLinearHistogram, LogLinearHistogram] | None = None
 
     @property
     def throughput_records_per_s(self) -> float | None:
