@@ -11,6 +11,7 @@ from typing import Any
 
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.graph.execution import ExecutionState
+from flinknet.results import JobStatus
 
 PROTOCOL_VERSION = 1
 
@@ -55,7 +56,6 @@ class SubmitJob:
     is_attached: bool
     duration_ns: int | None
     warmup_ns: int
-    records_trace: bool
     seed: int
 
 
@@ -75,58 +75,6 @@ class RequestStatus:
 @dataclass(frozen=True, slots=True)
 class CancelJob:
     """Client: end the job."""
-
-
-@dataclass(frozen=True, slots=True)
-class VertexStatus:
-    """A vertex of the running job: how many subtasks are in which state."""
-
-    name: str
-    parallelism: int
-    state: str
-    attempt: int
-    records_in: int = 0
-    records_in_per_s: float = 0.0
-    records_out: int = 0
-    records_out_per_s: float = 0.0
-    busy: float = 0.0
-    idle: float = 0.0
-    back_pressured: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class TaskManagerStatus:
-    """A TaskManager as the JobManager knows it."""
-
-    index: int
-    pid: int
-    state: str
-    slots: int
-    slots_in_use: int
-    heard_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class JobStatus:
-    """JobManager: where the job stands.
-
-    Attributes:
-        state: as Flink names those of jobs.
-        reason: why it failed, or last restarted.
-        elapsed_ns: since it was submitted.
-    """
-
-    job_id: str
-    name: str
-    state: str
-    reason: str
-    restarts: int
-    elapsed_ns: int
-    checkpoints: int
-    vertices: tuple[VertexStatus, ...]
-    task_managers: tuple[TaskManagerStatus, ...]
-    latency_ns_p50: float | None = None
-    latency_ns_p99: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +108,11 @@ class InitializeJob:
 
     Attributes:
         run: what the ids of this run follow from.
-        channels: number of channels of one attempt at everything.
+        timestamp_epoch_ns: the instant at which timestamps of barriers are 0.
     """
 
     job: SubmitJob
     run: str
-    trace_path: str | None
-    output_path: str
-    channels: int
     timestamp_epoch_ns: int
 
 
@@ -183,17 +128,23 @@ class SubmitTask:
     Attributes:
         task: a `jobs.TaskDeploymentDescriptor` as JSON has it.
         addresses: data ports of the TaskManagers that it reads from.
-        readers: index of the channel, by receiver id (hexadecimal), of those that will read its
-            partitions from other TaskManagers.
         start_ns: when generated sources begin; `end_ns` when they stop.
     """
 
     task: dict[str, Any]
     addresses: dict[int, tuple[str, int]]
-    readers: dict[str, int]
     start_ns: int
     measured_from_ns: int
     end_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectReaders:
+    """JobManager: these channels will read partitions of this TaskManager from others; number of
+    each by its receiver id (hexadecimal), for the trace.
+    """
+
+    readers: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +168,7 @@ class TaskStateChanged:
     attempt_id: ExecutionAttemptID
     state: ExecutionState
     error: str = ""
+    is_consequence: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,20 +220,26 @@ class Heartbeat:
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelCounts:
-    """One channel so far: what its consumer read, and what its producer saw; -1: the other side
-    knows.
+class ReadChannel:
+    """A channel so far, as its consumer sees it: records and bytes that it has taken."""
+
+    channel: int
+    records: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenChannel:
+    """A channel now, as the producer of a remote one sees it.
+
+    Attributes:
+        starved_ns: how long it had data and no credit so far.
     """
 
     channel: int
-    records: int = -1
-    bytes_in: int = -1
-    buffers: int = -1
-    backlog_sum: int = -1
-    backlog_max: int = -1
-    backlog_now: int = -1
-    credit_now: int = -1
-    starved_ns: int = -1
+    backlog_buffers: int
+    credits_available: int
+    starved_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,19 +252,37 @@ class TaskCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class HeartbeatAnswer:
-    """TaskManager: I am, and this is how far (Flink: TaskExecutorHeartbeatPayload)."""
+class Statistics:
+    """TaskManager: how far it is; several times a second, and with every heart-beat."""
 
-    number: int
     at_ns: int
     tasks: tuple[TaskCounts, ...] = ()
-    channels: tuple[ChannelCounts, ...] = ()
+    read: tuple[ReadChannel, ...] = ()
+    written: tuple[WrittenChannel, ...] = ()
     memory: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
+class HeartbeatAnswer:
+    """TaskManager: I am (Flink: TaskExecutorHeartbeatPayload)."""
+
+    number: int
+    statistics: Statistics
+
+
+@dataclass(frozen=True, slots=True)
 class CloseTrace:
-    """JobManager: the job is over; end the trace and tell."""
+    """JobManager: the job is over; end the trace and tell what was recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentChannel:
+    """Data buffers that the producer of a remote channel sent, and their backlog."""
+
+    channel: int
+    buffers: int
+    backlog_sum: int
+    backlog_max: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +290,7 @@ class TraceClosed:
     """TaskManager: the trace is whole, or `error` says why not."""
 
     error: str | None
+    sent: tuple[SentChannel, ...] = ()
     buffers: int = 0
     events: int = 0
     reasons: tuple[int, ...] = ()
@@ -330,9 +307,16 @@ MESSAGES = {
     each.__name__: each
     for each in (
         *(Hello, Refused, SubmitJob, JobAccepted, RequestStatus, CancelJob, JobStatus, JobEnded),
-        *(RegisterTaskManager, InitializeJob, JobInitialized, SubmitTask, CancelTask),
+        *(
+            RegisterTaskManager,
+            InitializeJob,
+            JobInitialized,
+            ExpectReaders,
+            SubmitTask,
+            CancelTask,
+        ),
         *(ReleasePartitions, TaskStateChanged, Trigger, Abort, Acknowledge, Decline),
-        *(Heartbeat, HeartbeatAnswer, CloseTrace, TraceClosed, Disconnect),
+        *(Heartbeat, HeartbeatAnswer, Statistics, CloseTrace, TraceClosed, Disconnect),
     )
 }
 """Every message by the name it has on the wire."""

@@ -60,9 +60,8 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """Tasks that begin together, and the number of rounds of deployment before."""
+    """Tasks that begin together."""
 
-    generation: int
     plan: PhysicalPlan
     tasks: tuple[TaskDeploymentDescriptor, ...]
 
@@ -102,7 +101,7 @@ class JobMaster:
         self._expected = task_managers
         self._slots_each = slots_each
         self._place_of: dict[ExecutionAttemptID, int] = {}
-        self._generation = 0
+        self._channel_numbers = ChannelNumbers(graph.channels)
         self._waits_for_slots_since_ns: int | None = now_ns
         self._restart_at_ns: int | None = None
         self._to_restart: dict[ExecutionVertex, None] = {}
@@ -292,14 +291,11 @@ class JobMaster:
         plan = self.plan
         index_of = {vertex.vertex.id: vertex.index for vertex in plan.vertices}
         keys = {(index_of[each.job_vertex.id], each.subtask_index) for each in subtasks}
-        offset = self._generation * plan.channels_total
-        tasks = tuple(
-            with_channel_offset(task, offset)
-            for tasks in descriptors_of(plan, only=keys)
-            for task in tasks
-        )
-        self.deployments.append(Deployment(self._generation, plan, tasks))
-        self._generation += 1
+        by_task_manager = descriptors_of(plan, only=keys)
+        found = [task for tasks in by_task_manager for task in tasks]
+        found.sort(key=lambda task: task.key)  # who writes comes before who reads
+        tasks = tuple(self._channel_numbers.numbered(found))
+        self.deployments.append(Deployment(plan, tasks))
         for subtask in subtasks:
             subtask.current.switch_to(_S.SCHEDULED)
             subtask.current.switch_to(_S.DEPLOYING)
@@ -423,23 +419,41 @@ class JobMaster:
                 self.to_end.append((self._place_of[attempt_id], reason))
 
 
-def with_channel_offset(task: TaskDeploymentDescriptor, offset: int) -> TaskDeploymentDescriptor:
-    """A task whose channels have other numbers: in a trace those of every attempt are their own."""
-    if not offset:
-        return task
-    return replace(
-        task,
-        outputs=tuple(
-            replace(each, channels=tuple(channel + offset for channel in each.channels))
-            for each in task.outputs
-        ),
-        inputs=tuple(
-            replace(
-                gate,
-                channels=tuple(
-                    replace(channel, index=channel.index + offset) for channel in gate.channels
-                ),
-            )
-            for gate in task.inputs
-        ),
-    )
+class ChannelNumbers:
+    """Numbers of channels in traces: those of the plan at first, and new ones for every channel
+    whose reader begins again, so that attempts do not mix.
+    """
+
+    def __init__(self, channels: int) -> None:
+        self._next = channels
+        self._number_of: dict[int, int] = {}
+
+    def numbered(self, tasks: Iterable[TaskDeploymentDescriptor]) -> list[TaskDeploymentDescriptor]:
+        """Tasks that are about to begin, with the numbers of their channels."""
+        known = list(tasks)
+        for task in known:
+            for gate in task.inputs:
+                for channel in gate.channels:
+                    if channel.index in self._number_of:
+                        self._number_of[channel.index] = self._next
+                        self._next += 1
+                    else:
+                        self._number_of[channel.index] = channel.index
+        return [self._with_numbers(task) for task in known]
+
+    def _with_numbers(self, task: TaskDeploymentDescriptor) -> TaskDeploymentDescriptor:
+        number_of = self._number_of
+        return replace(
+            task,
+            outputs=tuple(
+                replace(each, channels=tuple(number_of.get(at, at) for at in each.channels))
+                for each in task.outputs
+            ),
+            inputs=tuple(
+                replace(
+                    gate,
+                    channels=tuple(replace(at, index=number_of[at.index]) for at in gate.channels),
+                )
+                for gate in task.inputs
+            ),
+        )

@@ -9,6 +9,7 @@ import pytest
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import RemoteProtocolError
 from flinknet.graph.execution import ExecutionState
+from flinknet.results import JobStatus, TaskManagerStatus, VertexStatus
 from flinknet.runtime.job import control_messages as say
 from flinknet.runtime.job.control_connection import (
     ControlConnection,
@@ -19,18 +20,20 @@ from flinknet.runtime.job.control_connection import (
 ATTEMPT = ExecutionAttemptID.decode(bytes(range(40)))
 
 MESSAGES = [
-    say.SubmitJob("/a/job.py", "text", ("1", "2"), {"a.b": "c"}, True, None, 5, True, 1),
+    say.SubmitJob("/a/job.py", "text", ("1", "2"), {"a.b": "c"}, True, None, 5, 1),
     say.TaskStateChanged(ATTEMPT, ExecutionState.FAILED, "why"),
-    say.SubmitTask({"any": [1, "x", None]}, {1: ("h", 2)}, {"ab": 3}, 1, 2, None),
+    say.SubmitTask({"any": [1, "x", None]}, {1: ("h", 2)}, 1, 2, None),
     say.HeartbeatAnswer(
         3,
-        4,
-        (say.TaskCounts(ATTEMPT, {"numRecordsIn": 5, "share": 0.5}, b"\x00\xff"),),
-        (say.ChannelCounts(7, records=8),),
+        say.Statistics(
+            4,
+            (say.TaskCounts(ATTEMPT, {"numRecordsIn": 5, "share": 0.5}, b"\x00\xff"),),
+            (say.ReadChannel(7, 8, 9),),
+        ),
     ),
     say.Acknowledge("t", 1, {0: 10}, {}, None, 5, 0, 0, False),
     say.CancelTask(ATTEMPT),
-    say.JobStatus(
+    JobStatus(
         "id",
         "name",
         "RUNNING",
@@ -38,8 +41,8 @@ MESSAGES = [
         0,
         1,
         2,
-        (say.VertexStatus("v", 2, "running", 0),),
-        (say.TaskManagerStatus(0, 1, "registered", 2, 1, 5),),
+        (VertexStatus("v", 2, "running", 0),),
+        (TaskManagerStatus(0, 1, "registered", 2, 1, 5),),
     ),
 ]
 

@@ -1,0 +1,134 @@
+"""JobManager and TaskManagers as child processes: how they are started, and what they are given.
+
+The secret of the cluster comes over standard input, never on the command line, where every user of
+the machine could read it. A TaskManager whose JobManager has died ends, even if it was stopped: the
+kernel then sends SIGCONT, and what does not end by itself within GRACE_S is ended by SIGALRM.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any
+
+from .plain_values import from_plain, to_plain
+
+GRACE_S = 5
+JOB_MANAGER, TASK_MANAGER = "jobmanager", "taskmanager"
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class JobManagerSpec:
+    """What a JobManager is given.
+
+    Attributes:
+        token: the secret of the cluster.
+        run_dir: gets the results, traces and logs.
+    """
+
+    token: str
+    run_dir: str
+    task_managers: int
+    slots: int
+    settings: dict[str, str]
+    records_trace: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerProcessSpec:
+    """What a TaskManager is given.
+
+    Attributes:
+        control_port: of the JobManager, on loopback.
+        trace_path: None: no trace.
+    """
+
+    token: str
+    index: int
+    control_port: int
+    task_managers: int
+    slots: int
+    settings: dict[str, str]
+    run_dir: str
+    trace_path: str | None
+    has_own_core: bool
+
+    @property
+    def name(self) -> str:
+        """Its name in logs and traces."""
+        return f"tm-{self.index}"
+
+
+_SPECS: Mapping[str, type] = {JOB_MANAGER: JobManagerSpec, TASK_MANAGER: TaskManagerProcessSpec}
+
+
+def start_child(
+    role: str, spec: Any, run_dir: Path, name: str, *, has_answer: bool = False
+) -> subprocess.Popen[bytes]:
+    """Start a process; its standard output goes to NAME.out and its talk to NAME.log.
+
+    Args:
+        has_answer: standard output is a pipe instead, for its first line.
+    """
+    with (
+        open(run_dir / f"{name}.log", "ab") as log,
+        open(os.devnull if has_answer else run_dir / f"{name}.out", "ab") as out,
+    ):
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-u", "-m", __name__, role, name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE if has_answer else out,
+            stderr=log,
+            start_new_session=role == JOB_MANAGER,
+        )
+    assert process.stdin is not None
+    with suppress(BrokenPipeError), process.stdin as pipe:
+        pipe.write(json.dumps(to_plain(spec)).encode())
+    return process
+
+
+def end_with_parent() -> None:
+    """See to it that this process does not live on without its parent."""
+    parent = os.getppid()
+
+    def check(number: int, frame: FrameType | None) -> None:
+        if os.getppid() != parent:
+            signal.alarm(GRACE_S)
+
+    signal.signal(signal.SIGCONT, check)
+    with suppress(OSError, AttributeError):  # Linux has it
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
+
+
+def read_spec(role: str, stdin: IO[bytes]) -> Any:
+    """What the parent has written for this process."""
+    return from_plain(_SPECS[role], json.loads(stdin.read()))
+
+
+def main(role: str) -> None:
+    """Entry of the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us decides when we end
+    spec = read_spec(role, sys.stdin.buffer)
+    if role == JOB_MANAGER:
+        from .job_manager import run_job_manager
+
+        run_job_manager(spec)
+    else:
+        end_with_parent()
+        from .task_executor import run_task_executor
+
+        run_task_executor(spec)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,245 @@
+"""JobClient: submits a job to a cluster of its own, watches it, or asks after one that runs
+(Flink: CliFrontend with its ClusterClient).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import select
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from flinknet.errors import RunFailedError, TransportError
+from flinknet.results import JobStatus
+
+from ..clock import monotonic_ns
+from ..event_loop import EventLoop
+from ..signals import terminations_unwind
+from ..sockets import loss_of
+from . import control_messages as say
+from .child import JOB_MANAGER, JobManagerSpec, start_child
+from .control_connection import ControlConnection
+from .job_files import Contact
+
+START_WAIT_S = 30.0
+ANSWER_WAIT_NS = 10_000_000_000
+STATUS_INTERVAL_NS = 250_000_000
+EXIT_INTERRUPTED = 130
+END_WAIT_S = 10.0
+"""How long a JobManager may take to end its job before everything of it is killed."""
+
+_DEATH = "the JobManager (pid {}) has died; its TaskManagers end with it. See jobmanager.log"
+
+
+class JobClient:
+    """A connection to the JobManager of a job."""
+
+    def __init__(self, host: str, port: int, token: str, pid: int) -> None:
+        import socket
+
+        self.pid = pid
+        self._loop = EventLoop(may_spin=False)
+        self._connection = ControlConnection(token, role="client")
+        try:
+            sock = socket.create_connection((host, port), timeout=5)
+        except OSError as error:
+            self._loop.close()
+            raise TransportError(
+                f"the JobManager at {host}:{port} (pid {pid}) cannot be reached: {loss_of(error)}"
+            ) from error
+        self._loop.add_transport(sock, self._connection)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.close()
+
+    def send(self, message: Any) -> None:
+        """Say something."""
+        self._connection.send(message)
+
+    def receive(self, *, until_ns: int) -> Any:
+        """The next message; None if none came in time.
+
+        Raises: TransportError when the JobManager is gone.
+        """
+        received = self._connection.received
+        while not received:
+            if self._connection.loss is not None:
+                raise TransportError(_DEATH.format(self.pid))
+            if monotonic_ns() >= until_ns:
+                return None
+            self._loop.run_once(until_ns=until_ns)
+        message = received.popleft()
+        if isinstance(message, say.Refused):
+            raise TransportError(f"the JobManager refuses: {message.reason}")
+        return message
+
+    def status(self) -> JobStatus:
+        """Where the job stands. Raises: TransportError."""
+        self.send(say.RequestStatus())
+        until_ns = monotonic_ns() + ANSWER_WAIT_NS
+        while (message := self.receive(until_ns=until_ns)) is not None:
+            if isinstance(message, JobStatus):
+                return message
+        raise TransportError(f"the JobManager (pid {self.pid}) does not answer")
+
+    def cancel(self) -> say.JobEnded:
+        """End the job, and wait for its end. Raises: TransportError."""
+        self.send(say.CancelJob())
+        until_ns = monotonic_ns() + round(END_WAIT_S * 2e9)
+        while (message := self.receive(until_ns=until_ns)) is not None:
+            if isinstance(message, say.JobEnded):
+                return message
+        raise TransportError(f"the JobManager (pid {self.pid}) does not end the job")
+
+
+def client_of(contact: Contact) -> JobClient:
+    """A client of a job that runs. Raises: TransportError."""
+    return JobClient(contact.host, contact.port, contact.token, contact.pid)
+
+
+def run_attached(
+    spec: JobManagerSpec,
+    submission: say.SubmitJob,
+    *,
+    accepted: Callable[[say.JobAccepted], None],
+    watch: Callable[[JobStatus], None],
+) -> say.JobEnded:
+    """Submit a job to a cluster of its own, and stay until it has ended.
+
+    When this process is told to end, so is the job; when it is killed, the JobManager notices.
+    After a Ctrl-C the job is cancelled, and how it ended is returned, as after any other end.
+
+    Raises: TransportError; KeyboardInterrupt (of a second Ctrl-C) and SystemExit when every process
+        has ended.
+    """
+    with (
+        terminations_unwind(),
+        _job_manager(spec, is_kept=False) as (process, port),
+        JobClient("127.0.0.1", port, spec.token, process.pid) as client,
+    ):
+        client.send(submission)
+        try:
+            return _follow(client, accepted, watch)
+        except KeyboardInterrupt:
+            return replace(client.cancel(), exit_code=EXIT_INTERRUPTED)
+
+
+def submit_detached(spec: JobManagerSpec, submission: say.SubmitJob) -> tuple[str, str, int]:
+    """Submit a job and leave it to itself.
+
+    Returns: id and name of the job, pid of the JobManager.
+    Raises: TransportError; RunFailedError when the job was not accepted.
+    """
+    with (
+        terminations_unwind(),
+        _job_manager(spec, is_kept=True) as (process, port),
+        JobClient("127.0.0.1", port, spec.token, process.pid) as client,
+    ):
+        client.send(submission)
+        until_ns = monotonic_ns() + round(START_WAIT_S * 1e9)
+        message = client.receive(until_ns=until_ns)
+        if isinstance(message, say.JobAccepted):
+            return message.job_id, message.name, process.pid
+        process.kill()
+        if isinstance(message, say.JobEnded):
+            raise JobRefusedError(message)
+        raise TransportError(f"the JobManager (pid {process.pid}) does not take the job")
+
+
+class JobRefusedError(RunFailedError):
+    """The JobManager did not take a job; carries how it ended."""
+
+    def __init__(self, ended: say.JobEnded) -> None:
+        super().__init__(ended.reason)
+        self.exit_code = ended.exit_code
+
+
+def new_token() -> str:
+    """The secret of a new cluster."""
+    return secrets.token_hex(32)
+
+
+def _follow(
+    client: JobClient,
+    accepted: Callable[[say.JobAccepted], None],
+    watch: Callable[[JobStatus], None],
+) -> say.JobEnded:
+    next_ns = 0
+    while True:
+        now_ns = monotonic_ns()
+        if now_ns >= next_ns:
+            client.send(say.RequestStatus())
+            next_ns = now_ns + STATUS_INTERVAL_NS
+        message = client.receive(until_ns=next_ns)
+        if isinstance(message, say.JobEnded):
+            return message
+        if isinstance(message, say.JobAccepted):
+            accepted(message)
+        elif isinstance(message, JobStatus):
+            watch(message)
+
+
+@contextmanager
+def _job_manager(
+    spec: JobManagerSpec, *, is_kept: bool
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A JobManager and its control port; what is left of it at the end is killed, with the process
+    group of its TaskManagers, unless it is to be kept and all went well.
+    """
+    run_dir = Path(spec.run_dir)
+    process = start_child(JOB_MANAGER, spec, run_dir, "jobmanager", has_answer=True)
+    try:
+        yield process, _port_of(process)
+    except BaseException:
+        _end(process)
+        raise
+    if not is_kept:
+        _end(process)
+
+
+def _port_of(process: subprocess.Popen[bytes]) -> int:
+    """What a JobManager tells when it listens. Raises: TransportError."""
+    assert process.stdout is not None
+    with process.stdout as pipe:
+        ready, _, _ = select.select([pipe], [], [], START_WAIT_S)
+        line = pipe.readline() if ready else b""
+    try:
+        answer = json.loads(line)
+    except ValueError:
+        answer = {"error": "it ended without a word; see jobmanager.log"}
+    if "port" not in answer:
+        raise TransportError(f"the JobManager did not start: {answer['error']}")
+    return int(answer["port"])
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Let a JobManager end by itself, which takes its TaskManagers with it; then kill all."""
+    with suppress(OSError):
+        process.terminate()
+    try:
+        _await_exit(process)
+    finally:
+        with suppress(OSError):  # the group has the number of its first process
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _await_exit(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a process to end, but not for ever, and leave its number taken."""
+    if process.returncode is not None or not hasattr(os, "pidfd_open"):
+        return
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        select.select([descriptor], [], [], END_WAIT_S)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,528 @@
+"""JobManager: the process that has the cluster of a job in its hands. Dispatcher, job master and
+resource manager in one (Flink: a per-job ClusterEntrypoint).
+
+It starts the TaskManagers, takes one job from a client, lets `JobMaster` decide what happens to it,
+writes the results, and leaves no process behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import sys
+import traceback
+from contextlib import redirect_stdout, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from flinknet.errors import FlinknetError
+from flinknet.graph import execution_graph_of, job_graph_of, load_program
+from flinknet.graph.execution import ExecutionState
+from flinknet.graph.job_config import job_config
+from flinknet.results import JobStatus, TaskManagerStatus, VertexStatus, Warning
+
+from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
+from ..event_loop import EventLoop
+from ..host import available_cores
+from . import control_messages as say
+from .child import TASK_MANAGER, JobManagerSpec, TaskManagerProcessSpec, start_child
+from .cluster_process import TaskManagerProcess, TaskManagerState
+from .control_connection import ControlConnection
+from .heartbeats import HeartbeatMonitor
+from .job_checkpoints import JobCheckpoints
+from .job_files import CONTACT_NAME, Contact, Instants, result_of, save_manifest, save_result
+from .job_master import Deployment, Failure, JobMaster, JobState
+from .measurements import Measurements
+
+LOOPBACK = "127.0.0.1"
+START_DELAY_NS = 100_000_000
+"""From the deployment to the first generated record, so that every task runs by then."""
+
+CLIENT_WAIT_NS = 60_000_000_000
+"""How long a JobManager waits for a job before it gives up."""
+
+CLOSE_WAIT_NS = 10_000_000_000
+"""How long TaskManagers may take to end their traces."""
+
+EXIT_WAIT_S = 5.0
+TURN_NS = 200_000_000
+"""A process that ends without a word is noticed this late at most."""
+
+
+@dataclass(slots=True)
+class _Job:
+    """The job that was submitted."""
+
+    submission: say.SubmitJob
+    master: JobMaster
+    run: str
+    submitted_ns: int
+    epoch_ns: int
+    warnings: tuple[Warning, ...]
+    checkpoints: JobCheckpoints | None = None
+    first_deployed_ns: int | None = None
+    start_ns: int = 0
+    ended_ns: int | None = None
+
+
+class JobManager:
+    """Everything the process owns."""
+
+    def __init__(self, spec: JobManagerSpec) -> None:
+        self._spec = spec
+        self._run_dir = Path(spec.run_dir)
+        self._config, _ = job_config(spec.settings)
+        self._loop = EventLoop(may_spin=False)
+        self._server = socket.create_server((LOOPBACK, 0))
+        self._server.setblocking(False)
+        self._loop.add_reader(self._server, self._accept)
+        self.port: int = self._server.getsockname()[1]
+        self._connections: list[ControlConnection] = []
+        self._task_managers: list[TaskManagerProcess] = []
+        self._heartbeats = HeartbeatMonitor(
+            self._config.heartbeat_interval_ns, self._config.heartbeat_timeout_ns
+        )
+        self._job: _Job | None = None
+        self._submitter: ControlConnection | None = None
+        self._measurements = Measurements()
+        self._closing_since_ns: int | None = None
+        self._end: say.JobEnded | None = None
+        self._began_ns = monotonic_ns()
+        self._started_at = wall_clock_iso()
+        self._is_terminated = False
+        self._closed: list[say.TraceClosed] = []
+
+    def run(self) -> None:
+        """From the first TaskManager to the last."""
+        signal.signal(signal.SIGTERM, self._terminate)
+        try:
+            self._start_task_managers()
+            while self._end is None:
+                self._loop.run_once(until_ns=self._next_deadline_ns())
+                self._turn(monotonic_ns())
+        finally:
+            self._shut_down()
+
+    def _terminate(self, number: int, frame: FrameType | None) -> None:
+        self._is_terminated = True
+
+    def _start_task_managers(self) -> None:
+        spec = self._spec
+        for index in range(spec.task_managers):
+            trace = self._run_dir / f"tm-{index}.fnt" if spec.records_trace else None
+            child = TaskManagerProcessSpec(
+                spec.token,
+                index,
+                self.port,
+                spec.task_managers,
+                spec.slots,
+                spec.settings,
+                spec.run_dir,
+                None if trace is None else str(trace),
+                available_cores() >= spec.task_managers,
+            )
+            process = start_child(TASK_MANAGER, child, self._run_dir, child.name)
+            self._task_managers.append(TaskManagerProcess(index, process))
+
+    def _accept(self) -> None:
+        with suppress(BlockingIOError, ConnectionError):
+            sock, _ = self._server.accept()
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = ControlConnection(self._spec.token)
+            self._connections.append(connection)
+            self._loop.add_transport(sock, connection)
+
+    def _next_deadline_ns(self) -> int:
+        due = [monotonic_ns() + TURN_NS]
+        wanted = [self._heartbeats.next_deadline_ns()]
+        if self._job is not None:
+            wanted.append(self._job.master.next_deadline_ns())
+            if self._job.checkpoints is not None:
+                wanted.append(self._job.checkpoints.next_deadline_ns())
+        due += [each for each in wanted if each is not None]
+        return min(due)
+
+    def _turn(self, now_ns: int) -> None:
+        for connection in list(self._connections):
+            self._read(connection, now_ns)
+        self._watch_task_managers(now_ns)
+        if self._is_terminated:
+            self._cancel("the JobManager was told to end", now_ns)
+        job = self._job
+        if job is not None:
+            job.master.handle_deadline(now_ns=now_ns)
+            if job.checkpoints is not None:
+                job.checkpoints.set_running(job.master.is_running, now_ns=now_ns)
+                job.checkpoints.handle_deadline(now_ns=now_ns)
+            self._carry_out(job, now_ns)
+            if job.master.state.is_terminal:
+                self._close(job, now_ns)
+        elif self._end is None and now_ns - self._began_ns > CLIENT_WAIT_NS:
+            self._end = say.JobEnded("FAILED", "no client has submitted a job", 1)
+
+    def _read(self, connection: ControlConnection, now_ns: int) -> None:
+        while connection.received:
+            message = connection.received.popleft()
+            if connection.peer_role == "client":
+                self._receive_from_client(connection, message, now_ns)
+            else:
+                self._receive_from_task_manager(connection, message, now_ns)
+        if connection.loss is not None:
+            self._connections.remove(connection)
+            job = self._job
+            if connection is self._submitter and job is not None and job.submission.is_attached:
+                self._cancel("its client has gone", now_ns)
+
+    def _receive_from_client(
+        self, connection: ControlConnection, message: Any, now_ns: int
+    ) -> None:
+        if isinstance(message, say.SubmitJob):
+            if self._job is not None:
+                connection.send(say.Refused("this cluster has a job already"))
+                connection.close()
+                return
+            self._submitter = connection
+            self._submit(connection, message, now_ns)
+        elif isinstance(message, say.RequestStatus):
+            connection.send(self._status(now_ns))
+        elif isinstance(message, say.CancelJob):
+            self._cancel("it was cancelled", now_ns)
+
+    def _submit(self, connection: ControlConnection, message: say.SubmitJob, now_ns: int) -> None:
+        run = secrets.token_hex(8)
+        try:
+            with redirect_stdout(sys.stderr):  # what the program prints is no part of the protocol
+                program = load_program(
+                    Path(message.path), message.settings, message.arguments, source=message.source
+                )
+            graph = execution_graph_of(job_graph_of(program.stream_graph), run)
+            master = JobMaster(graph, self._spec.task_managers, self._spec.slots, now_ns=now_ns)
+        except FlinknetError as error:
+            self._end = say.JobEnded("FAILED", str(error), error.exit_code)
+            return
+        epoch_ns = timestamp_epoch_ns()
+        self._job = _Job(message, master, run, now_ns, epoch_ns, program.warnings)
+        name = graph.job.name
+        Contact(LOOPBACK, self.port, os.getpid(), self._spec.token, run, name).save(self._run_dir)
+        connection.send(say.JobAccepted(run, name))
+        for task_manager in self._task_managers:
+            if task_manager.state is TaskManagerState.REGISTERED:
+                self._initialize(task_manager)
+
+    def _initialize(self, task_manager: TaskManagerProcess) -> None:
+        job = self._job
+        assert job is not None
+        task_manager.send(say.InitializeJob(job.submission, job.run, job.epoch_ns))
+
+    def _receive_from_task_manager(
+        self, connection: ControlConnection, message: Any, now_ns: int
+    ) -> None:
+        if isinstance(message, say.RegisterTaskManager):
+            self._register(connection, message, now_ns)
+            return
+        known = [each for each in self._task_managers if each.connection is connection]
+        if not known or not known[0].is_alive:
+            return
+        task_manager, job = known[0], self._job
+        self._heartbeats.hear(task_manager.index, now_ns=now_ns)
+        if isinstance(message, say.TraceClosed):
+            task_manager.has_closed_trace = True
+            self._closed.append(message)
+            self._measurements.close(message)
+        if job is None:
+            return
+        if isinstance(message, say.JobInitialized):
+            task_manager.state = TaskManagerState.READY
+            job.master.register(task_manager.index, now_ns=now_ns)
+        elif isinstance(message, say.TaskStateChanged):
+            self._task_state_changed(job, message, now_ns)
+        elif isinstance(message, say.Statistics):
+            self._measurements.add(task_manager.index, message)
+        elif isinstance(message, say.HeartbeatAnswer):
+            self._measurements.add(task_manager.index, message.statistics)
+        elif isinstance(message, say.Acknowledge | say.Decline) and job.checkpoints is not None:
+            job.checkpoints.receive(message, now_ns=now_ns)
+
+    def _register(
+        self, connection: ControlConnection, message: say.RegisterTaskManager, now_ns: int
+    ) -> None:
+        known = {each.index: each for each in self._task_managers}
+        task_manager = known.get(message.index)
+        if task_manager is None or task_manager.process.pid != message.pid:
+            connection.send(say.Refused("it is no TaskManager of this cluster"))
+            connection.close()
+            return
+        task_manager.connection = connection
+        task_manager.address = (message.data_host, message.data_port)
+        task_manager.state = TaskManagerState.REGISTERED
+        self._heartbeats.watch(task_manager.index, now_ns=now_ns)
+        if self._job is not None:
+            self._initialize(task_manager)
+
+    def _task_state_changed(self, job: _Job, message: say.TaskStateChanged, now_ns: int) -> None:
+        failure = Failure(message.error, message.is_consequence) if message.error else None
+        counted = job.master.update_state(message.attempt_id, message.state, failure, now_ns=now_ns)
+        if counted and message.state is ExecutionState.FINISHED and job.checkpoints is not None:
+            vertex_id = message.attempt_id.execution_vertex_id
+            name = job.master.graph.subtask(vertex_id).name
+            job.checkpoints.finish(name, now_ns=now_ns)
+
+    def _watch_task_managers(self, now_ns: int) -> None:
+        for task_manager in self._task_managers:
+            death = task_manager.death()
+            if death is not None:
+                self._lose(task_manager, death, now_ns)
+        for index in self._heartbeats.to_ask(now_ns=now_ns):
+            self._task_managers[index].send(say.Heartbeat(self._heartbeats.number))
+        for index in self._heartbeats.silent(now_ns=now_ns):
+            task_manager = self._task_managers[index]
+            timeout_s = self._config.heartbeat_timeout_ns / 1e9
+            self._lose(
+                task_manager,
+                f"{task_manager.name} (pid {task_manager.process.pid}) has not answered heart-beats"
+                f" for {timeout_s:g} s and counts as lost",
+                now_ns,
+            )
+
+    def _lose(self, task_manager: TaskManagerProcess, reason: str, now_ns: int) -> None:
+        """A TaskManager is gone: the process too, whatever it still does."""
+        self._log(reason)
+        task_manager.state = TaskManagerState.LOST
+        task_manager.kill()
+        self._heartbeats.unwatch(task_manager.index)
+        if self._job is not None:
+            self._job.master.lose(task_manager.index, reason, now_ns=now_ns)
+        else:
+            self._end = say.JobEnded("FAILED", f"{reason}; see {task_manager.name}.log", 1)
+
+    def _carry_out(self, job: _Job, now_ns: int) -> None:
+        """Do what the parts that decide have decided."""
+        master = job.master
+        for index, reason in _taken(master.to_end):
+            self._lose(self._task_managers[index], reason, now_ns)
+        for deployment in _taken(master.deployments):
+            self._deploy(job, deployment, now_ns)
+        for index, message in _taken(master.to_tell):
+            self._task_managers[index].send(message)
+        if job.checkpoints is not None:
+            for message in _taken(job.checkpoints.to_tell):
+                for task_manager in self._task_managers:
+                    if task_manager.is_alive:
+                        task_manager.send(message)
+
+    def _deploy(self, job: _Job, deployment: Deployment, now_ns: int) -> None:
+        tasks = deployment.tasks
+        if job.first_deployed_ns is None:
+            self._begin(job, deployment, now_ns)
+        self._measurements.deploy(deployment.plan, tasks)
+        self._save_manifest(job)
+        readers: dict[int, dict[str, int]] = {}
+        for task in tasks:
+            for gate in task.inputs:
+                for channel in gate.channels:
+                    if not channel.is_local:
+                        told = readers.setdefault(channel.task_manager, {})
+                        told[channel.receiver_id.hex()] = channel.index
+        for index, told in readers.items():
+            self._task_managers[index].send(say.ExpectReaders(told))
+        duration_ns = job.submission.duration_ns
+        begin_ns = job.start_ns + job.submission.warmup_ns
+        for task in tasks:
+            sources = {
+                channel.task_manager for gate in task.inputs for channel in gate.channels
+            } - {task.task_manager}
+            self._task_managers[task.task_manager].send(
+                say.SubmitTask(
+                    task.to_dict(),
+                    {at: self._task_managers[at].address for at in sources},
+                    max(job.start_ns, now_ns),
+                    begin_ns,
+                    None if duration_ns is None else begin_ns + duration_ns,
+                )
+            )
+
+    def _begin(self, job: _Job, deployment: Deployment, now_ns: int) -> None:
+        job.first_deployed_ns = now_ns
+        job.start_ns = now_ns + START_DELAY_NS
+        measured_from_ns = job.start_ns + job.submission.warmup_ns
+        self._measurements.measured_from_ns = measured_from_ns
+        config = job.master.graph.job.config
+        if config.checkpoint_interval_ns is not None and deployment.plan.stages == 1:
+            job.checkpoints = JobCheckpoints(
+                job.master.graph,
+                interval_ns=config.checkpoint_interval_ns,
+                timeout_ns=config.network.checkpoint_timeout_ns,
+                start_ns=job.start_ns,
+                measured_from_ns=0,
+                epoch_ns=job.epoch_ns,
+            )
+
+    def _cancel(self, reason: str, now_ns: int) -> None:
+        if self._job is not None:
+            self._job.master.cancel(reason, now_ns=now_ns)
+        elif self._end is None:
+            self._end = say.JobEnded("CANCELED", reason, 1)
+
+    def _close(self, job: _Job, now_ns: int) -> None:
+        """The job is over: let traces be closed, then save everything."""
+        if self._closing_since_ns is None:
+            self._closing_since_ns = job.ended_ns = now_ns
+            for task_manager in self._task_managers:
+                task_manager.send(say.CloseTrace())
+        waiting = [
+            each
+            for each in self._task_managers
+            if each.is_alive and each.connection is not None and not each.has_closed_trace
+        ]
+        if waiting and now_ns - self._closing_since_ns < CLOSE_WAIT_NS:
+            return
+        master = job.master
+        text = "" if master.state is JobState.FINISHED else master.reason
+        try:
+            self._save_all(job)
+        except (FlinknetError, OSError) as error:
+            text = f"{text}; the results could not be saved: {error}".lstrip("; ")
+        code = {JobState.FINISHED: 0, JobState.CANCELED: 0}.get(master.state, 1)
+        self._end = say.JobEnded(master.state.name, text, code)
+
+    def _save_manifest(self, job: _Job) -> None:
+        if self._spec.records_trace:
+            save_manifest(
+                self._run_dir,
+                job.submission,
+                job.master,
+                self._measurements,
+                self._task_managers,
+                self._instants(job),
+            )
+
+    def _save_all(self, job: _Job) -> None:
+        if job.first_deployed_ns is not None:
+            self._save_manifest(job)
+        faults = [each.error for each in self._closed if each.error is not None]
+        result = result_of(
+            job.submission,
+            job.run,
+            job.master,
+            self._measurements,
+            self._task_managers,
+            self._spec.slots,
+            None if job.checkpoints is None else job.checkpoints.summary(),
+            self._instants(job),
+            [*job.warnings, *(Warning("trace-incomplete", each) for each in faults)],
+            str(self._run_dir) if self._spec.records_trace else None,
+        )
+        save_result(self._run_dir, result)
+
+    def _instants(self, job: _Job) -> Instants:
+        return Instants(
+            self._started_at,
+            job.first_deployed_ns,
+            self._measurements.measured_from_ns,
+            job.ended_ns,
+        )
+
+    def _status(self, now_ns: int) -> JobStatus:
+        job = self._job
+        task_managers = tuple(
+            TaskManagerStatus(
+                each.index,
+                each.process.pid,
+                each.state.value,
+                self._spec.slots,
+                0 if job is None else job.master.slots_in_use(each.index),
+                max(0, now_ns - (self._heartbeats.heard_ns(each.index) or now_ns)),
+            )
+            for each in self._task_managers
+        )
+        if job is None:
+            return JobStatus("", "", "CREATED", "", 0, 0, 0, (), task_managers)
+        master = job.master
+        latency = None
+        vertices: tuple[VertexStatus, ...] = ()
+        plan = self._measurements.plan
+        if plan is not None:
+            found = self._measurements.latency(plan)
+            latency = (found.percentile(0.5), found.percentile(0.99))
+            vertices = tuple(
+                VertexStatus(
+                    each.name,
+                    each.parallelism,
+                    plan.vertices[each.index].vertex.state.value,
+                    max(task.attempt for task in each.tasks),
+                    each.records_in,
+                    self._measurements.records_in_per_s(plan, each.index),
+                    each.records_out,
+                    each.busy or 0.0,
+                    each.idle or 0.0,
+                    each.back_pressured or 0.0,
+                )
+                for each in self._measurements.vertices(plan)
+            )
+        return JobStatus(
+            job.run,
+            master.graph.job.name,
+            master.state.name,
+            master.shortage() or master.reason,
+            master.restarts,
+            (job.ended_ns or now_ns) - job.submitted_ns,
+            0 if job.checkpoints is None else job.checkpoints.completed,
+            vertices,
+            task_managers,
+            *(latency or (None, None)),
+        )
+
+    def _shut_down(self) -> None:
+        """End every process, and tell the clients how it ended."""
+        for task_manager in self._task_managers:
+            if task_manager.is_alive:
+                task_manager.send(say.Disconnect())
+        self._flush()
+        for task_manager in self._task_managers:
+            if task_manager.connection is None:  # it would not hear us
+                task_manager.kill()
+            task_manager.wait(EXIT_WAIT_S)
+        with suppress(OSError):
+            (self._run_dir / CONTACT_NAME).unlink(missing_ok=True)
+        end = self._end or say.JobEnded("FAILED", "the JobManager failed; see jobmanager.log", 1)
+        for connection in self._connections:
+            if connection.peer_role == "client":
+                connection.send(end)
+                connection.close()
+        self._flush()
+        self._loop.close()
+        self._server.close()
+
+    def _flush(self) -> None:
+        """Send what waits to be sent, as far as sockets take it now."""
+        for transport in list(self._loop.transports):
+            transport.pump()
+
+    def _log(self, text: str) -> None:
+        print(f"{wall_clock_iso()} {text}", file=sys.stderr, flush=True)
+
+
+def _taken(items: list[Any]) -> list[Any]:
+    """What is in a list, which is empty afterwards."""
+    found = list(items)
+    items.clear()
+    return found
+
+
+def run_job_manager(spec: JobManagerSpec) -> None:
+    """Entry of the process: tells its port on standard output, then runs."""
+    try:
+        manager = JobManager(spec)
+    except (FlinknetError, OSError) as error:
+        print(json.dumps({"error": str(error)}), flush=True)
+        return
+    print(json.dumps({"port": manager.port}), flush=True)
+    try:
+        manager.run()
+    except Exception:  # a bug; the log shows it
+        traceback.print_exc()

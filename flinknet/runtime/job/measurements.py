@@ -1,0 +1,265 @@
+"""Measurements: what the TaskManagers of a job told of it, put together by vertex and by edge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from flinknet.core.wire.ids import ExecutionAttemptID
+from flinknet.graph.physical_plan import PhysicalPlan
+from flinknet.histogram import LogLinearHistogram
+from flinknet.jobs import TaskDeploymentDescriptor
+from flinknet.results import (
+    BacklogSummary,
+    EdgeMeasured,
+    LatencySummary,
+    TaskMeasured,
+    VertexMeasured,
+)
+from flinknet.trace.manifest import ChannelInfo
+
+from . import control_messages as say
+
+SHARES = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
+_BUSY, _IDLE, _BACK_PRESSURED = SHARES
+
+
+@dataclass(slots=True)
+class _Flow:
+    """Records and bytes of an edge at the beginning and the end of the measured part."""
+
+    first: tuple[int, int, int] | None = None  # at_ns, records, bytes
+    last: tuple[int, int, int] | None = None
+
+    def add(self, at_ns: int, records: int, size_bytes: int) -> None:
+        if self.first is None:
+            self.first = (at_ns, records, size_bytes)
+        if self.last is None or records != self.last[1]:
+            self.last = (at_ns, records, size_bytes)
+
+    def per_s(self, at: int) -> float | None:
+        """Records (1) or bytes (2) per second."""
+        if self.first is None or self.last is None or self.last[0] <= self.first[0]:
+            return None
+        return (self.last[at] - self.first[at]) / (self.last[0] - self.first[0]) * 1e9
+
+
+@dataclass(slots=True)
+class Measurements:
+    """Everything that is known of a job so far.
+
+    Attributes:
+        plan: where everything is, or was last.
+        channels: of all attempts that were deployed, for the manifest.
+        memory: metrics of the network memory of each TaskManager.
+    """
+
+    measured_from_ns: int = 0
+    plan: PhysicalPlan | None = None
+    channels: list[ChannelInfo] = field(default_factory=list)
+    memory: dict[int, Mapping[str, float]] = field(default_factory=dict)
+    _tasks: dict[ExecutionAttemptID, say.TaskCounts] = field(default_factory=dict)
+    _read: dict[int, say.ReadChannel] = field(default_factory=dict)
+    _written: dict[int, say.WrittenChannel] = field(default_factory=dict)
+    _sent: dict[int, say.SentChannel] = field(default_factory=dict)
+    _flows: dict[int, _Flow] = field(default_factory=dict)
+    _edge_of: dict[int, int] = field(default_factory=dict)
+
+    def deploy(self, plan: PhysicalPlan, tasks: Iterable[TaskDeploymentDescriptor]) -> None:
+        """Note the channels of tasks that begin."""
+        self.plan = plan
+        for task in tasks:
+            for gate in task.inputs:
+                for channel in gate.channels:
+                    producer, consumer = f"tm-{channel.task_manager}", f"tm-{task.task_manager}"
+                    number = f"#{channel.connection_index}" if channel.connection_index else ""
+                    self._edge_of[channel.index] = gate.edge
+                    self.channels.append(
+                        ChannelInfo(
+                            index=channel.index,
+                            receiver_id=channel.receiver_id.hex(),
+                            producer=channel.producer,
+                            consumer=task.subtask,
+                            producer_process=producer,
+                            consumer_process=consumer,
+                            connection=f"{producer}->{consumer}{number}",
+                            subpartition=channel.subpartition,
+                            partition=channel.partition_id.encode().hex(),
+                            is_local=channel.is_local,
+                            edge=gate.edge,
+                        )
+                    )
+        self.channels.sort(key=lambda each: each.index)
+
+    def add(self, task_manager: int, statistics: say.Statistics) -> None:
+        """Take what a TaskManager tells."""
+        self._tasks.update((each.attempt_id, each) for each in statistics.tasks)
+        self._read.update((each.channel, each) for each in statistics.read)
+        self._written.update((each.channel, each) for each in statistics.written)
+        if statistics.memory:
+            self.memory[task_manager] = statistics.memory
+        if statistics.at_ns >= self.measured_from_ns:
+            for edge in {self._edge_of[each.channel] for each in statistics.read}:
+                records, size_bytes = self._totals(edge)
+                flow = self._flows.setdefault(edge, _Flow())
+                flow.add(statistics.at_ns, records, size_bytes)
+
+    def close(self, closed: say.TraceClosed) -> None:
+        """Take what a TaskManager had recorded when all was over."""
+        self._sent.update((each.channel, each) for each in closed.sent)
+
+    def records_in(self, plan: PhysicalPlan, vertex: int) -> int:
+        """Records that a vertex has read."""
+        return sum(self._totals(edge.index)[0] for edge in plan.inputs_of(vertex))
+
+    def records_in_per_s(self, plan: PhysicalPlan, vertex: int) -> float:
+        """Records that a vertex reads per second, over the measured part so far."""
+        flows = (self._flows.get(edge.index) for edge in plan.inputs_of(vertex))
+        return sum((flow.per_s(1) or 0.0) for flow in flows if flow is not None)
+
+    def records_out(self, plan: PhysicalPlan, vertex: int) -> int:
+        """Records that all attempts of a vertex have handed to their writers."""
+        return int(
+            sum(
+                each.metrics.get("numRecordsOut", 0)
+                for attempt_id, each in self._tasks.items()
+                if attempt_id.execution_vertex_id.job_vertex_id == plan.vertices[vertex].vertex.id
+            )
+        )
+
+    def metrics_of(self, attempt_id: ExecutionAttemptID) -> Mapping[str, float] | None:
+        """The last metrics of an attempt."""
+        counts = self._tasks.get(attempt_id)
+        return None if counts is None else counts.metrics
+
+    def latency(self, plan: PhysicalPlan, vertex: int | None = None) -> LogLinearHistogram:
+        """Ages of the records that sinks have measured, of one vertex or of all."""
+        total = LogLinearHistogram()
+        wanted = None if vertex is None else plan.vertices[vertex].vertex.id
+        for attempt_id, counts in self._tasks.items():
+            if counts.latency and wanted in (
+                None,
+                attempt_id.execution_vertex_id.job_vertex_id,
+            ):
+                total.merge(LogLinearHistogram.from_bytes(counts.latency))
+        return total
+
+    def vertices(self, plan: PhysicalPlan) -> tuple[VertexMeasured, ...]:
+        """What every vertex did."""
+        return tuple(self._vertex(plan, index) for index in range(len(plan.vertices)))
+
+    def edges(self, plan: PhysicalPlan) -> tuple[EdgeMeasured, ...]:
+        """What went over every edge."""
+        return tuple(self._edge(plan, index) for index in range(len(plan.edges)))
+
+    def connections(self) -> dict[str, int]:
+        """How many channels each TCP connection carried, of all attempts."""
+        counts: dict[str, int] = {}
+        for channel in self.channels:
+            if not channel.is_local:
+                counts[channel.connection] = counts.get(channel.connection, 0) + 1
+        return dict(sorted(counts.items()))
+
+    def _vertex(self, plan: PhysicalPlan, index: int) -> VertexMeasured:
+        vertex = plan.vertices[index]
+        tasks = []
+        for subtask, execution in enumerate(vertex.vertex.task_vertices):
+            metrics = self.metrics_of(execution.current.attempt_id)
+            busy, idle, back_pressured = (
+                None if metrics is None or name not in metrics else metrics[name] / 1000
+                for name in SHARES
+            )
+            tasks.append(
+                TaskMeasured(
+                    execution.name,
+                    execution.current.attempt_number,
+                    execution.state.value,
+                    f"tm-{vertex.task_managers[subtask]}",
+                    busy,
+                    idle,
+                    back_pressured,
+                    dict(metrics or {}),
+                )
+            )
+        latency: LatencySummary = self.latency(plan, index).summary()
+        return VertexMeasured(
+            index,
+            vertex.name,
+            vertex.parallelism,
+            self.records_in(plan, index),
+            self.records_out(plan, index),
+            _mean([each.busy for each in tasks]),
+            _mean([each.idle for each in tasks]),
+            _mean([each.back_pressured for each in tasks]),
+            latency if latency.count else None,
+            tuple(tasks),
+        )
+
+    def _edge(self, plan: PhysicalPlan, index: int) -> EdgeMeasured:
+        edge = plan.edges[index]
+        own = {channel for channel, at in self._edge_of.items() if at == index}
+        records, size_bytes = self._totals(index)
+        flow = self._flows.get(index, _Flow())
+        sent = [each for channel, each in self._sent.items() if channel in own]
+        written = [each for channel, each in self._written.items() if channel in own]
+        buffers = sum(each.buffers for each in sent)
+        return EdgeMeasured(
+            index,
+            plan.vertices[edge.source].name,
+            plan.vertices[edge.target].name,
+            edge.partitioner,
+            edge.wiring.channels,
+            plan.traffic(edge).local_channels,
+            records,
+            size_bytes,
+            flow.per_s(1),
+            flow.per_s(2),
+            buffers,
+            BacklogSummary(
+                sum(each.backlog_sum for each in sent) / buffers if buffers else None,
+                max((each.backlog_max for each in sent), default=None),
+            ),
+            sum(each.starved_ns for each in written) if written else None,
+        )
+
+    def _totals(self, edge: int) -> tuple[int, int]:
+        own = [each for channel, each in self._read.items() if self._edge_of[channel] == edge]
+        return sum(each.records for each in own), sum(each.size_bytes for each in own)
+
+
+def limited_by(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]) -> str:
+    """What held the job back, by the times of its tasks: the busiest vertex whose producers wait
+    for it.
+    """
+    pressed = [each for each in vertices if (each.back_pressured or 0) >= 0.1]
+    if not pressed:
+        if all(each.busy is None for each in vertices):
+            return "nothing is known of it: the tasks ended before they were looked at."
+        return "its sources: no task waited for its output for a tenth of its time or more."
+    names = {each.name for each in pressed}
+    behind = [
+        (vertex, edge)
+        for edge in edges
+        for vertex in vertices
+        if edge.source in names and vertex.name == edge.target and vertex.name not in names
+    ]
+    if not behind:
+        behind = [
+            (vertex, edge)
+            for edge in edges
+            for vertex in vertices
+            if edge.source in names and vertex.name == edge.target
+        ]
+    if not behind:
+        return "tasks waited for their output."
+    slowest, edge = max(behind, key=lambda each: each[0].busy or 0)
+    waiting = max((each.back_pressured or 0) for each in pressed if each.name == edge.source)
+    return (
+        f"{slowest.name}: it is busy {slowest.busy or 0:.0%} of the time, and {edge.source} waits"
+        f" {waiting:.0%} of the time for its output (edge {edge.index})."
+    )
+
+
+def _mean(shares: Sequence[float | None]) -> float | None:
+    known = [each for each in shares if each is not None]
+    return sum(known) / len(known) if known else None
