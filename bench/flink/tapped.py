@@ -1,0 +1,518 @@
+"""A real Flink job with and without `flinknet trace tap` between its TaskManagers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench.flink import message_table
+from bench.flink.cluster import Cluster, FlinkError, end_on_sigterm
+from bench.flink.compare import java_version, tell, timeout_name, whole_ms
+from bench.flink.distribution import VERSION, flink_home
+from bench.flink.exchange import (
+    SMALLEST_VALUE_BYTES,
+    Exchange,
+    Outcome,
+    build,
+    run,
+    upload,
+)
+from bench.flink.message_table import MessageTable
+from bench.flink.tap import (
+    behind_a_tap,
+    flinknet,
+    last_document,
+    run_directory,
+    tap,
+    tcpdump,
+)
+from bench.measure import print_table
+from flinknet.errors import ConfigError
+from flinknet.units import (
+    human_count,
+    human_duration,
+    parse_duration_ns,
+    parse_rate_per_s,
+    parse_size_bytes,
+)
+
+TEACH = """\
+Two TaskManagers advertise one data port and bind another; the tap listens at the first and connects
+to the second. The job (source, rebalance, sink) runs in turns directly and through the tap, each
+time on a fresh cluster. Placement split: sources on one TaskManager, sinks on the other, so that
+the tap sees every record; spread: one of each on both, half of the channels stay local.
+
+It prints
+  - the results of the job, which must be complete both times, and its throughput and latency;
+  - the tap's counts beside Flink's own metrics, read through REST before the job ends:
+      numRecordsOut        records
+      numBytesOut          bytes of records; events do not count
+      numBuffersOut        buffers finished: full, or an event followed. A flush sends what lies in
+                           a buffer and goes on filling it, so there are more messages than buffers;
+                           how many buffers they were follows from the sizes of the messages
+      numBuffersInRemote   messages taken from other TaskManagers, events among them
+      numBytesInRemote     bytes of these messages
+  - whether `flinknet trace verify` finds the trace clean.
+
+examples:
+  python bench/flink/tapped.py
+      20,000 records/s over 2 x 2 channels, a checkpoint every second, for a minute
+  python bench/flink/tapped.py --max --duration 10s
+      how much of the job's highest throughput is left
+  python bench/flink/tapped.py --tcpdump --duration 10s
+      a capture of the same run, imported and compared message by message
+  python bench/flink/tapped.py --predict 1ms,5ms,10ms,50ms,100ms --rates 2k,20k --duration 10s
+      what replay of the tapped trace says about other buffer timeouts, against the job run at them
+
+Flink's jars: `make flink`, or FLINK_HOME. It takes a JDK of 17 or newer; --tcpdump takes the right
+to capture packets.
+"""
+
+SEGMENT_BYTES = 32 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Tapped:
+    """One run of the job, and what the tap saw of it, if there was one.
+
+    Args:
+        tap: what the tap itself stated at its end.
+        verified: what `trace verify` said, None if it found fault.
+        imported: run directory of the capture, if one was taken.
+    """
+
+    outcome: Outcome
+    run: Path | None = None
+    imported: Path | None = None
+    tap: Mapping[str, Any] = field(default_factory=dict)
+    tap_cpu_s: float = 0.0
+    verified: str = ""
+    is_verified: bool = False
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is asked for and print it. Returns: the exit code."""
+    parser = arguments_parser()
+    options = parser.parse_args(arguments)
+    try:
+        exchange = settings(options)
+        timeouts = [whole_ms(each, "--predict") for each in split_list(options.predict)]
+        rates = [total_rate(each, "--rates") for each in split_list(options.rates)]
+    except ConfigError as error:
+        parser.error(str(error))
+    home = flink_home(options.flink_version)
+    if home is None:
+        parser.error(
+            f"no jars of Flink {options.flink_version}: run `make flink`, or set FLINK_HOME"
+        )
+    end_on_sigterm()
+    work = Path(options.work or tempfile.mkdtemp(prefix="flinknet-tapped-"))
+    work.mkdir(parents=True, exist_ok=True)
+    try:
+        bench = Bench(home, work, build(home, work))
+        if timeouts:
+            document = predict(bench, exchange, timeouts, rates or [exchange_rate(exchange)])
+        else:
+            document = in_turns(bench, exchange, options.rounds, with_tcpdump=options.tcpdump)
+    except FlinkError as error:
+        print(f"tapped.py: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    document |= {"java": java_version(), "flink": options.flink_version, "work": str(work)}
+    text = json.dumps(document, indent=1, default=str) + "\n"
+    if options.json == "-":
+        print(text, end="")
+        return 0
+    if options.json is not None:
+        Path(options.json).write_text(text)
+    (print_predictions if timeouts else print_turns)(document)
+    print(f"\nFlink {options.flink_version} on Java {document['java']}; logs and traces: {work}")
+    return 0
+
+
+def arguments_parser() -> argparse.ArgumentParser:
+    """The options; `--help` teaches."""
+    parser = argparse.ArgumentParser(
+        prog="tapped.py",
+        description=__doc__,
+        epilog=TEACH,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--rate", default="20k/s", help="records per second of all sources [default: 20k/s]")
+    add("--max", action="store_true", help="as fast as it goes, instead of a rate")
+    add("--record-size", default="100b", help="of a value; at least 20b [default: 100b]")
+    add("--buffer-timeout", default="10ms", help="[default: 10ms]")
+    add("--parallelism", type=int, default=2, help="of sources and of sinks [default: 2]")
+    add("--placement", choices=("split", "spread"), default="split", help="[default: split]")
+    add("--checkpoint-interval", default="1s", help="0: none [default: 1s]")
+    add("--duration", default="1min", help="of the measured part [default: 1min]")
+    add("--warmup", default="5s", help="before it; a JVM needs some [default: 5s]")
+    add("--rounds", type=int, default=1, help="turns of direct and tapped [default: 1]")
+    add("--tcpdump", action="store_true", help="capture the tapped run, too, and compare")
+    add("--predict", metavar="LIST", help="buffer timeouts to predict from the tapped trace")
+    add("--rates", metavar="LIST", help="of all sources, for --predict [default: --rate]")
+    add("--flink-version", default=VERSION, help=f"[default: {VERSION}]")
+    add("--work", help="directory for logs and traces [default: a new one]")
+    add("--json", metavar="FILE|-", help="write all figures; - for standard output, alone")
+    return parser
+
+
+def settings(options: argparse.Namespace) -> Exchange:
+    """The job that the options ask for.
+
+    Raises:
+        ConfigError: a value cannot be used.
+    """
+    if options.parallelism < 1 or options.rounds < 1:
+        raise ConfigError("--parallelism, --rounds: give 1 or more")
+    value_bytes = parse_size_bytes(options.record_size, "--record-size")
+    if value_bytes < SMALLEST_VALUE_BYTES:
+        raise ConfigError(f"--record-size: give at least {SMALLEST_VALUE_BYTES}b")
+    duration_ns = parse_duration_ns(options.duration, "--duration")
+    if duration_ns <= 0:
+        raise ConfigError("--duration: give more than 0")
+    rate_per_s = None if options.max else parse_rate_per_s(options.rate, "--rate")
+    return Exchange(
+        rate_per_s=None if rate_per_s is None else rate_per_s / options.parallelism,
+        value_bytes=value_bytes,
+        buffer_timeout_ms=whole_ms(options.buffer_timeout, "--buffer-timeout"),
+        checkpoint_interval_ms=whole_ms(options.checkpoint_interval, "--checkpoint-interval"),
+        warmup_ns=parse_duration_ns(options.warmup, "--warmup"),
+        duration_ns=duration_ns,
+        producers=options.parallelism,
+        consumers=options.parallelism,
+        placement=options.placement,
+    )
+
+
+def split_list(text: str | None) -> list[str]:
+    """The members of a comma list; none of None."""
+    return text.split(",") if text else []
+
+
+def total_rate(text: str, name: str) -> float:
+    """A rate that is one.
+
+    Raises:
+        ConfigError: it is max, or no rate.
+    """
+    rate = parse_rate_per_s(text, name)
+    if rate is None:
+        raise ConfigError(f"{name}: a prediction needs a rate, such as 20k/s")
+    return rate
+
+
+def exchange_rate(exchange: Exchange) -> float:
+    """Of all sources together.
+
+    Raises:
+        FlinkError: they have none.
+    """
+    if exchange.rate_per_s is None:
+        raise FlinkError("--predict needs a rate; leave out --max")
+    return exchange.rate_per_s * exchange.producers
+
+
+@dataclass(slots=True)
+class Bench:
+    """Runs jobs, each on a cluster of its own, in numbered directories below `work`."""
+
+    home: Path
+    work: Path
+    jar: Path
+    runs: int = 0
+
+    def directory(self, name: str) -> Path:
+        """A new directory of this name."""
+        self.runs += 1
+        place = self.work / f"{self.runs:02}-{name}"
+        place.mkdir()
+        return place
+
+    def direct(self, *exchanges: Exchange) -> list[Outcome]:
+        """Jobs one after another on one cluster."""
+        work = self.directory("direct")
+        with Cluster(self.home, work, exchanges[0].task_managers()) as cluster:
+            jar_id = upload(cluster, self.jar)
+            return [
+                complete(run(cluster, jar_id, exchange, work / f"job-{index}"), work)
+                for index, exchange in enumerate(exchanges)
+            ]
+
+    def tapped(self, exchange: Exchange, *, with_tcpdump: bool = False) -> Tapped:
+        """One job through a tap."""
+        work = self.directory("tapped")
+        task_managers = behind_a_tap(exchange.task_managers())
+        with ExitStack() as stack:
+            proxy = stack.enter_context(tap(task_managers, work))
+            capture = stack.enter_context(tcpdump(task_managers, work)) if with_tcpdump else None
+            cluster = stack.enter_context(Cluster(self.home, work, task_managers))
+            jar_id = upload(cluster, self.jar)
+            outcome = complete(
+                run(cluster, jar_id, exchange, work / "job", with_metrics=True), work
+            )
+            stated = last_document(proxy.stop())
+            if capture is not None:
+                capture.stop()
+        found = run_directory(work / "tap")
+        try:
+            verified, is_verified = flinknet("trace", "verify", str(found)).strip(), True
+        except FlinkError as error:
+            verified, is_verified = str(error), False
+        imported = None
+        if with_tcpdump:
+            capture_file, out = work / "capture.pcap", work / "imported"
+            flinknet("trace", "import", str(capture_file), "--out", str(out))
+            imported = run_directory(out)
+        return Tapped(outcome, found, imported, stated, proxy.cpu_s, verified, is_verified)
+
+
+def complete(outcome: Outcome, work: Path) -> Outcome:
+    """The outcome, unless records are missing.
+
+    Raises:
+        FlinkError: they are.
+    """
+    if not outcome.is_complete:
+        raise FlinkError(f"records were lost, repeated or out of order; {work}")
+    return outcome
+
+
+def in_turns(
+    bench: Bench, exchange: Exchange, rounds: int, *, with_tcpdump: bool
+) -> dict[str, Any]:
+    """The job directly and through the tap. Returns: what both did, and the tap's counts."""
+    direct: list[Outcome] = []
+    tapped: list[Tapped] = []
+    for index in range(rounds):
+        for side in ("direct", "tapped") if index % 2 == 0 else ("tapped", "direct"):
+            if side == "direct":
+                direct += bench.direct(exchange)
+                told = direct[-1]
+            else:
+                tapped.append(bench.tapped(exchange, with_tcpdump=with_tcpdump))
+                told = tapped[-1].outcome
+            tell(
+                f"  {side}: {human_count(told.throughput_records_per_s)} records/s,"
+                f" p50 {human_duration(told.latency.p50)}, p99 {human_duration(told.latency.p99)}"
+            )
+    return {
+        "exchange": asdict(exchange),
+        "direct": [asdict(each) for each in direct],
+        "tapped": [asdict(each) for each in tapped],
+        "counts": [counted(each, exchange) for each in tapped],
+    }
+
+
+def counted(tapped: Tapped, exchange: Exchange) -> dict[str, Any]:
+    """The tap's counts beside Flink's metrics, and the differences from the capture."""
+    if tapped.run is None:
+        return {}
+    table = message_table.read(tapped.run)
+    answer: dict[str, Any] = {"rows": counts(table, tapped.outcome.metrics, exchange)}
+    if tapped.imported is not None:
+        answer["imported"] = asdict(
+            message_table.difference(table, message_table.read(tapped.imported))
+        )
+    return answer
+
+
+def counts(
+    table: MessageTable, metrics: Mapping[str, Mapping[str, int]], exchange: Exchange
+) -> list[tuple[str, int, int]]:
+    """Name, Flink's figure, the tap's.
+
+    Where channels stay local the tap does not see them; then what the sources count is left out.
+    """
+    source, sink = metrics["source"], metrics["sink"]
+    data, taken = table.data(), sink["numBuffersInRemote"]
+    rows = [
+        (
+            "numBuffersInRemote, at least",
+            taken,
+            min(taken, len(table.responses().columns["at_ns"])),
+        ),
+        ("numBytesInRemote", sink["numBytesInRemote"], message_table.first_bytes(table, taken)),
+    ]
+    if exchange.placement == "split":
+        finished = message_table.buffers_finished(table, SEGMENT_BYTES)
+        rows = [
+            ("numRecordsOut", source["numRecordsOut"], int(data.columns["records"].sum())),
+            ("numBytesOut", source["numBytesOut"], int(data.columns["payload_bytes"].sum())),
+            ("numBuffersOut", source["numBuffersOut"], finished),
+            *rows,
+        ]
+    return rows
+
+
+def predict(
+    bench: Bench, exchange: Exchange, timeouts_ms: Sequence[int], rates_per_s: Sequence[float]
+) -> dict[str, Any]:
+    """At each rate: tap one run, predict all timeouts from its trace, then measure them."""
+    cells = []
+    for rate_per_s in rates_per_s:
+        recorded = replace(exchange, rate_per_s=rate_per_s / exchange.producers)
+        tell(f"{human_count(rate_per_s)}/s: recording")
+        tapped = bench.tapped(recorded)
+        file = bench.directory("replay") / "replay.json"
+        asked = ",".join("-1" if each < 0 else f"{each}ms" for each in timeouts_ms)
+        tell("  replay")
+        flinknet(
+            *("trace", "replay", str(tapped.run), "--buffer-timeout", asked),
+            *("--json", str(file)),
+        )
+        predicted = json.loads(file.read_text())["trade_offs"]
+        tell("  measuring")
+        measured = bench.direct(
+            *(replace(recorded, buffer_timeout_ms=each) for each in timeouts_ms)
+        )
+        cells += [
+            cell(rate_per_s, timeout, guess, outcome)
+            for timeout, guess, outcome in zip(timeouts_ms, predicted, measured, strict=True)
+        ]
+    return {
+        "exchange": asdict(exchange),
+        "recorded_timeout_ms": exchange.buffer_timeout_ms,
+        "cells": cells,
+        "summary": summary(cells),
+    }
+
+
+def cell(
+    rate_per_s: float, timeout_ms: int, guess: Mapping[str, Any], measured: Outcome
+) -> dict[str, Any]:
+    """Predicted against measured, for p50 and p99: value, interval, error."""
+    found: dict[str, Any] = {"rate_per_s": rate_per_s, "timeout_ms": timeout_ms}
+    for name in ("p50", "p99"):
+        truth = getattr(measured.latency, name)
+        value = guess["latency_ns"][name]
+        low, high = interval(guess, name)
+        found[name] = {
+            "predicted_ns": value,
+            "low_ns": low,
+            "high_ns": high,
+            "measured_ns": truth,
+            "error": None if value is None or not truth else value / truth - 1,
+            "is_covered": None if low is None or truth is None else low <= truth <= high,
+        }
+    return found
+
+
+def interval(guess: Mapping[str, Any], name: str) -> tuple[float | None, float | None]:
+    """The bounds that replay gives, if it gives any."""
+    bounds = guess.get("latency_interval_ns") or {}
+    low, high = bounds.get(name) or (None, None)
+    return low, high
+
+
+def summary(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Median of the absolute errors, and how many intervals hold the truth."""
+    figures = [each[name] for each in cells for name in ("p50", "p99")]
+    errors = [abs(each["error"]) for each in figures if each["error"] is not None]
+    covered = [each["is_covered"] for each in figures if each["is_covered"] is not None]
+    return {
+        "median_error": median(errors) if errors else None,
+        "intervals": len(covered),
+        "intervals_that_hold": sum(covered),
+    }
+
+
+def print_turns(document: Mapping[str, Any]) -> None:
+    """Job, added latency, counts, verdicts."""
+    sides = {
+        "direct": document["direct"],
+        "through the tap": [each["outcome"] for each in document["tapped"]],
+    }
+    print_table(
+        ("job", "records", "complete", "records/s", "p50", "p99"),
+        [
+            (
+                name,
+                f"{sum(each['received_records'] for each in of):,}",
+                "yes" if all(each["is_complete"] for each in of) else "NO",
+                human_count(middle(of, "throughput_records_per_s")),
+                human_duration(middle_latency(of, "p50")),
+                human_duration(middle_latency(of, "p99")),
+            )
+            for name, of in sides.items()
+        ],
+    )
+    direct, tapped = sides.values()
+    kept = middle(tapped, "throughput_records_per_s") / middle(direct, "throughput_records_per_s")
+    added = [
+        (middle_latency(tapped, name) - middle_latency(direct, name)) / 1e6
+        for name in ("p50", "p99")
+    ]
+    print(f"\nthroughput through the tap / direct: {kept:.3f}")
+    print(f"latency added (between runs): p50 {added[0]:+.3f} ms, p99 {added[1]:+.3f} ms")
+    for each, count in zip(document["tapped"], document["counts"], strict=True):
+        print()
+        print_table(
+            ("count", "Flink", "tap", "equal"),
+            [
+                (name, f"{flink:,}", f"{seen:,}", "yes" if flink == seen else "NO")
+                for name, flink, seen in count["rows"]
+            ],
+        )
+        cpu_ns = each["tap_cpu_s"] / each["outcome"]["received_records"] * 1e9
+        print(f"\ntap: {human_duration(cpu_ns)} of processor time per record")
+        print(f"trace verify: {'' if each['is_verified'] else 'NOT CLEAN '}{each['verified']}")
+        if "imported" in count:
+            other = count["imported"]
+            print(
+                f"capture, imported: {other['messages']} of {other['compared']} messages and"
+                f" {other['channels']} channels differ from the tap's"
+            )
+
+
+def print_predictions(document: Mapping[str, Any]) -> None:
+    """Predicted (interval) against measured."""
+    rows = []
+    for each in document["cells"]:
+        row = [f"{human_count(each['rate_per_s'])}/s, {timeout_name(each['timeout_ms'])}"]
+        for name in ("p50", "p99"):
+            figure = each[name]
+            bounds = (
+                ""
+                if figure["low_ns"] is None
+                else f" [{figure['low_ns'] / 1e6:.3g}, {figure['high_ns'] / 1e6:.3g}]"
+            )
+            row += [
+                "-"
+                if figure["predicted_ns"] is None
+                else f"{figure['predicted_ns'] / 1e6:.3g}" + bounds,
+                f"{figure['measured_ns'] / 1e6:.3g}",
+                "-" if figure["error"] is None else f"{figure['error']:+.0%}",
+            ]
+        rows.append(row)
+    print_table(("rate, timeout", "p50 ms", "measured", "", "p99 ms", "measured", ""), rows)
+    found = document["summary"]
+    print(f"\nrecorded at {document['recorded_timeout_ms']} ms")
+    if found["median_error"] is not None:
+        print(f"median error: {found['median_error']:.1%}")
+    if found["intervals"]:
+        print(f"intervals that hold: {found['intervals_that_hold']} of {found['intervals']}")
+
+
+def middle(outcomes: Sequence[Mapping[str, Any]], name: str) -> float:
+    """The median over the rounds."""
+    return median(each[name] for each in outcomes)
+
+
+def middle_latency(outcomes: Sequence[Mapping[str, Any]], name: str) -> float:
+    """The median of a percentile over the rounds; 0 where too few records support it."""
+    return median(each["latency"][name] or 0 for each in outcomes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
