@@ -16,6 +16,7 @@ from flinknet import options as flink
 from flinknet.config import CREDIT, Scenario
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.errors import ConfigError, LocalProtocolError, RunFailedError
+from flinknet.options.keys import COMPRESSION_CODEC
 
 from .options import Settings, collect, scenario_of
 
@@ -192,12 +193,19 @@ def _scenario(values: Mapping[str, Any]) -> Scenario:
     swept = flink.swept_keys(settings.network)
     if swept:
         raise ConfigError(f"{role}: {swept[0]} must be one value, not a list")
-    workload = dict(settings.workload)
-    if not is_consumer:
+    workload, network = dict(settings.workload), dict(settings.network)
+    codec = ""
+    if is_consumer:  # who reads can read what flinknet does not write
+        codec = flink.network_config(network)[0].compression_codec
+        network.pop(COMPRESSION_CODEC, None)
+    else:
         workload["producers"] = str(max(1, len(values["partition"])))
     scenario, _ = scenario_of(
-        Settings(settings.network, workload, settings.warnings, settings.origins), values["seed"]
+        Settings(network, workload, settings.warnings, settings.origins), values["seed"]
     )
+    if is_consumer:
+        network_read = replace(scenario.network, compression_codec=codec)
+        scenario = replace(scenario, network=network_read)
     if scenario.flow_control != CREDIT:
         raise ConfigError(f"{role}: TaskManagers of Flink know credit-based flow control only")
     asked = replace(scenario.workload, warmup_ns=0)

@@ -8,9 +8,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 
 import org.apache.flink.configuration.Configuration;
@@ -22,6 +24,7 @@ import org.apache.flink.runtime.checkpoint.CheckpointOptions;
 import org.apache.flink.runtime.checkpoint.CheckpointType;
 import org.apache.flink.runtime.checkpoint.channel.ChannelStateWriter;
 import org.apache.flink.runtime.checkpoint.channel.InputChannelInfo;
+import org.apache.flink.runtime.checkpoint.channel.ResultSubpartitionInfo;
 import org.apache.flink.runtime.clusterframework.types.ResourceID;
 import org.apache.flink.runtime.deployment.InputGateDeploymentDescriptor;
 import org.apache.flink.runtime.deployment.ResultPartitionDeploymentDescriptor;
@@ -41,6 +44,8 @@ import org.apache.flink.runtime.io.network.api.serialization.RecordDeserializer.
 import org.apache.flink.runtime.io.network.api.serialization.SpillingAdaptiveSpanningRecordDeserializer;
 import org.apache.flink.runtime.io.network.api.writer.RecordWriter;
 import org.apache.flink.runtime.io.network.api.writer.RecordWriterBuilder;
+import org.apache.flink.runtime.io.network.buffer.Buffer;
+import org.apache.flink.runtime.io.network.partition.ChannelStateHolder;
 import org.apache.flink.runtime.io.network.partition.CheckpointedResultPartition;
 import org.apache.flink.runtime.io.network.partition.ResultPartition;
 import org.apache.flink.runtime.io.network.partition.ResultPartitionID;
@@ -60,6 +65,7 @@ import org.apache.flink.runtime.taskmanager.NettyShuffleEnvironmentConfiguration
 import org.apache.flink.shaded.netty4.io.netty.buffer.ByteBuf;
 import org.apache.flink.shaded.netty4.io.netty.buffer.Unpooled;
 import org.apache.flink.types.Either;
+import org.apache.flink.util.CloseableIterator;
 import org.apache.flink.util.concurrent.ScheduledExecutorServiceAdapter;
 
 /**
@@ -77,7 +83,8 @@ import org.apache.flink.util.concurrent.ScheduledExecutorServiceAdapter;
  * <p>Keys of both: partitions (120 hex digits each, by commas), subpartitions (how many each
  * partition has), records (of each channel), size (of a value, in bytes), type
  * (ResultPartitionType), and any of Flink's keys. produce: port, timeout (ms), barrier-every
- * (records), unaligned, fail-at (records; then the partition fails). consume: host, port, delay
+ * (records), unaligned, say-at (records; "written records=N" then), fail-when-stalled (the partition
+ * fails when its writer waits for buffers, "partition-failed" then). consume: host, port, delay
  * (ms, before each buffer), cancel-at (records; then the gates are closed).
  */
 public final class FlinkPeer {
@@ -145,6 +152,36 @@ public final class FlinkPeer {
                 throw new IOException("tag " + tag);
             }
             in.readFully(value);
+        }
+    }
+
+    /** Takes what an unaligned barrier overtakes, as if it were stored. */
+    static final class Forgetful extends ChannelStateWriter.NoOpChannelStateWriter {
+        @Override
+        public void addOutputData(
+                long checkpoint, ResultSubpartitionInfo info, int first, Buffer... data) {
+            for (Buffer buffer : data) {
+                buffer.recycleBuffer();
+            }
+        }
+
+        @Override
+        public void addInputData(
+                long checkpoint, InputChannelInfo info, int first, CloseableIterator<Buffer> data) {
+            try {
+                data.close();
+            } catch (Exception error) {
+                throw new IllegalStateException(error);
+            }
+        }
+
+        @Override
+        public void addOutputDataFuture(
+                long checkpoint,
+                ResultSubpartitionInfo info,
+                int first,
+                CompletableFuture<List<Buffer>> data) {
+            data.thenAccept(buffers -> buffers.forEach(Buffer::recycleBuffer));
         }
     }
 
@@ -236,6 +273,9 @@ public final class FlinkPeer {
         List<ResultPartition> written = environment.createResultPartitionWriters(owner, descriptors);
         for (ResultPartition partition : written) {
             partition.setup();
+            if (partition instanceof ChannelStateHolder) {
+                ((ChannelStateHolder) partition).setChannelStateWriter(new Forgetful());
+            }
         }
         boolean isPipelined = type().isPipelinedOrPipelinedBoundedResultPartition();
         if (isPipelined) {
@@ -257,7 +297,6 @@ public final class FlinkPeer {
         boolean isPipelined = type().isPipelinedOrPipelinedBoundedResultPartition();
         long records = number("records", 1000);
         long barrierEvery = number("barrier-every", 0);
-        long failAt = number("fail-at", -1);
         Stamped record = new Stamped(number("size", 100));
         RecordWriter<Stamped> writer =
                 new RecordWriterBuilder<Stamped>()
@@ -269,13 +308,16 @@ public final class FlinkPeer {
         }
         long start = System.nanoTime();
         long checkpoint = 0;
+        long sayAt = number("say-at", -1);
+        AtomicLong written = new AtomicLong();
+        if (options.containsKey("fail-when-stalled")) {
+            new Thread(() -> failWhenStalled(partition, written)).start();
+        }
         for (long number = 0; number < records; number++) {
-            if (number == failAt) {
-                RuntimeException cause = new RuntimeException("the interop producer fails on demand");
-                partition.fail(cause);
-                Thread.sleep(2000); // as a task that is being torn down while its data port answers
-                throw cause;
+            if (number == sayAt) {
+                say("written records=" + number);
             }
+            written.set(number);
             if (barrierEvery > 0 && number % barrierEvery == barrierEvery - 1) {
                 CheckpointOptions aligned = CheckpointOptions.alignedNoTimeout(
                         CheckpointType.CHECKPOINT, CheckpointStorageLocationReference.getDefault());
@@ -306,6 +348,21 @@ public final class FlinkPeer {
             Thread.sleep(5);
         }
         return new long[] {records * subpartitions};
+    }
+
+    /** Fails a partition whose writer waits for buffers: data is due then, and cannot leave. */
+    private static void failWhenStalled(ResultPartition partition, AtomicLong written) {
+        try {
+            long before = -1;
+            while (written.get() == 0 || written.get() != before) {
+                before = written.get();
+                Thread.sleep(500);
+            }
+            partition.fail(new RuntimeException("the interop producer fails on demand"));
+            say("partition-failed records=" + before);
+        } catch (InterruptedException never) {
+            throw new AssertionError(never);
+        }
     }
 
     // ------------------------------------------------------------------------------ consuming
@@ -405,7 +462,7 @@ public final class FlinkPeer {
         long[] read() throws Exception {
             long cancelAt = number("cancel-at", -1);
             int delay = number("delay", 0);
-            gate.setChannelStateWriter(ChannelStateWriter.NO_OP);
+            gate.setChannelStateWriter(new Forgetful());
             gate.finishReadRecoveredState();
             while (!gate.getStateConsumedFuture().isDone()) {
                 gate.pollNext();
