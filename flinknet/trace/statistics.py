@@ -13,6 +13,11 @@ from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 
 _DATA_TYPES = [int(data_type) for data_type in DataType if data_type.is_buffer]
 
+_BY_CHANNEL = (
+    *("channel_bytes_in", "channel_buffers"),
+    *("channel_backlog_sum", "channel_backlog_max"),
+)
+
 
 class EventWriter(Protocol):
     """Where full blocks of rows go (writer.TraceWriter)."""
@@ -50,6 +55,13 @@ class EventStatistics:
         self.channel_buffers = np.zeros(channels, np.int64)
         self.channel_backlog_sum = np.zeros(channels, np.int64)
         self.channel_backlog_max = np.zeros(channels, np.int64)
+
+    def grow(self, channels: int) -> None:
+        """There are more channels now, numbered below `channels`."""
+        more = channels - len(self.channel_buffers)
+        if more > 0:
+            for name in _BY_CHANNEL:
+                setattr(self, name, np.pad(getattr(self, name), (0, more)))
 
     def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:
         """Count the rows, then write them."""

@@ -29,6 +29,11 @@ CONTACT_NAME = "jobmanager.json"
 RESULT_NAME = "result.json"
 
 
+def spill_directory(run_dir: Path) -> Path:
+    """Where blocking results are written; goes with the job."""
+    return run_dir / "spill"
+
+
 @dataclass(frozen=True, slots=True)
 class Contact:
     """How to reach the JobManager of a job; only its owner may read the file."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import signal
 import socket
 import sys
@@ -35,7 +36,15 @@ from .cluster_process import TaskManagerProcess, TaskManagerState
 from .control_connection import ControlConnection
 from .heartbeats import HeartbeatMonitor
 from .job_checkpoints import JobCheckpoints
-from .job_files import CONTACT_NAME, Contact, Instants, result_of, save_manifest, save_result
+from .job_files import (
+    CONTACT_NAME,
+    Contact,
+    Instants,
+    result_of,
+    save_manifest,
+    save_result,
+    spill_directory,
+)
 from .job_master import Deployment, Failure, JobMaster, JobState
 from .measurements import Measurements
 
@@ -113,6 +122,7 @@ class JobManager:
 
     def _start_task_managers(self) -> None:
         spec = self._spec
+        spill_directory(self._run_dir).mkdir(exist_ok=True)
         for index in range(spec.task_managers):
             trace = self._run_dir / f"tm-{index}.fnt" if spec.records_trace else None
             child = TaskManagerProcessSpec(
@@ -487,6 +497,7 @@ class JobManager:
             if task_manager.connection is None:  # it would not hear us
                 task_manager.kill()
             task_manager.wait(EXIT_WAIT_S)
+        shutil.rmtree(spill_directory(self._run_dir), ignore_errors=True)
         with suppress(OSError):
             (self._run_dir / CONTACT_NAME).unlink(missing_ok=True)
         end = self._end or say.JobEnded("FAILED", "the JobManager failed; see jobmanager.log", 1)

@@ -1,0 +1,150 @@
+"""RunningTask: an attempt on this TaskManager, as the event loop steps it: what a task raises ends
+the attempt, not the process (Flink: Task).
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+
+from flinknet.core.producer import BufferWritingResultPartition
+from flinknet.errors import (
+    FlinknetError,
+    GateClosedError,
+    PartitionError,
+    TransportError,
+)
+from flinknet.jobs.stream_task import StreamTask
+from flinknet.tasks.metrics import input_metrics, output_metrics
+from flinknet.tasks.times import Meter, TaskTimes
+
+from .task_io import TextReader
+
+_CONSEQUENCES = (PartitionError, TransportError, GateClosedError)
+
+
+class RunningTask:
+    """One attempt.
+
+    Attributes:
+        error: why it failed, None while it has not; `is_consequence` where another task did first.
+    """
+
+    def __init__(
+        self,
+        task: StreamTask,
+        partitions: Sequence[BufferWritingResultPartition],
+        readers: Sequence[TextReader],
+        *,
+        start_ns: int,
+    ) -> None:
+        self.task = task
+        self.attempt_id = task.descriptor.attempt_id
+        self.partitions = tuple(partitions)
+        self.error: str | None = None
+        self.is_consequence = False
+        self._readers = tuple(readers)
+        self._meters = {
+            name: Meter(0, now_ns=start_ns) for name in ("numRecordsIn", "numRecordsOut")
+        }
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has finished or failed."""
+        return self.error is not None or self.task.is_finished
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it waits for buffers that sending gives back."""
+        return self.error is None and self.task.is_blocked
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a step would do something now that another task of the turn made possible."""
+        return self.error is None and self.task.is_ready
+
+    @property
+    def times(self) -> TaskTimes:
+        """How it spends its time."""
+        return self.task.times
+
+    @property
+    def wants_text(self) -> bool:
+        """Whether there is text of a file to be brought at once."""
+        return any(reader.is_waiting for reader in self._readers)
+
+    def rest(self, *, now_ns: int) -> None:
+        """There is nothing to step it for at once."""
+        if self.error is None:
+            self.task.rest(now_ns=now_ns)
+
+    def step(self, *, now_ns: int) -> int | None:
+        """Do a bounded piece of work; see StreamTask. Never raises what the task raises."""
+        if self.error is not None:
+            return None
+        try:
+            for reader in self._readers:
+                reader.pump()
+            next_ns = self.task.step(now_ns=now_ns)
+            return now_ns if self.wants_text else next_ns
+        except (Exception, SystemExit) as error:
+            self.fail(error)
+            return None
+
+    def fail(self, error: BaseException) -> None:
+        """The attempt is over, for an error of its own or of what it reads."""
+        self.is_consequence = isinstance(error, _CONSEQUENCES)
+        self.error = told(error)
+
+    def release(self, cause: str | None) -> None:
+        """Let go of everything.
+
+        Args:
+            cause: why it ended early, which readers of its partitions are told; None: it finished,
+                and what it wrote can still be read.
+        """
+        for reader in self._readers:
+            reader.close()
+        if cause is not None:
+            with suppress(Exception):  # a task that failed may fail at this, too
+                self.task.cancel()
+            for partition in self.partitions:
+                partition.fail(cause)
+        for gate in self.task.gates:
+            gate.close()
+
+    def metrics(self, *, now_ns: int) -> dict[str, float]:
+        """Its metrics under Flink's names."""
+        task = self.task
+        task.times.update(now_ns=now_ns)
+        counters = {
+            "numRecordsIn": task.processed_records,
+            "numRecordsOut": task.emitted_records,
+        }
+        found: dict[str, float] = {}
+        for name, count in counters.items():
+            meter = self._meters[name]
+            meter.update(count, now_ns=now_ns)
+            found[name] = count
+            found[f"{name}PerSecond"] = meter.per_second(count, now_ns=now_ns)
+        if task.network_input is not None:
+            read_bytes = task.network_input.checkpoints.read_bytes
+            found["numBytesIn"] = sum(read_bytes)
+            found |= input_metrics(task.gates)
+        if task.outputs:
+            found["numBytesOut"] = sum(writer.written_bytes for writer in task.writers)
+            found |= output_metrics(self.partitions)
+            found["isBackPressured"] = float(task.is_blocked)
+        return found | task.times.metrics(now_ns=now_ns)
+
+
+def told(error: BaseException) -> str:
+    """An error as one line; that of a bug with the place where it happened."""
+    if isinstance(error, FlinknetError):
+        return str(error)
+    if isinstance(error, SystemExit):
+        return "the program ends itself (SystemExit); let its functions return"
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = "".join(f" ({frame.filename}:{frame.lineno})" for frame in last)
+    return f"{type(error).__name__}: {error}{where}"
