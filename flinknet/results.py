@@ -289,7 +289,12 @@ class ModelError:
 
 @dataclass(frozen=True, slots=True)
 class TradeOffPoint:
-    """What the replay predicts for one candidate configuration."""
+    """What the replay predicts for one candidate configuration.
+
+    Attributes:
+        latency_low_ns, latency_high_ns: what it is at least and at most, where the trace does not
+            tell when records came and `latency_ns` is what an assumption makes of it.
+    """
 
     config: dict[str, Any]
     throughput_records_per_s: float | None
@@ -305,6 +310,8 @@ class TradeOffPoint:
     consumer_speed: float = 1.0
     rate_factor: float = 1.0
     method: str | None = None  # what computed it
+    latency_low_ns: LatencySummary | None = None
+    latency_high_ns: LatencySummary | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ def fit_delays(
     )
     message_ns = typical_ns + costs.transit_ns + costs.receive_ns_per_message
     beyond_ns = whole_ns - (message_ns + per_record_ns * records).astype(np.int64)
-    return Delays(typical_ns, _spread(beyond_ns, records))
+    return Delays(typical_ns, spread_of(beyond_ns, records))
 
 
 def _due_ns(sent: EventColumns, buffer_timeout_ns: int) -> IntArray:
@@ -118,7 +118,7 @@ def _due_ns(sent: EventColumns, buffer_timeout_ns: int) -> IntArray:
     return in_order
 
 
-def _spread(beyond_ns: IntArray, records: IntArray) -> IntArray:
+def spread_of(beyond_ns: IntArray, records: IntArray) -> IntArray:
     """Quantiles over records of what their messages took beyond the typical."""
     if len(beyond_ns) < _MIN_SAMPLES or not records.any():
         return NO_DELAYS.spread_ns

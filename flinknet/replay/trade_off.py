@@ -3,6 +3,7 @@ setting."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,7 +63,9 @@ def _point(candidate: Candidate, outcome: dict[str, Any], recorded: Setting) -> 
     notes = list(outcome["notes"])
     timeout_ns, recorded_ns = setting.network.buffer_timeout_ns, recorded.network.buffer_timeout_ns
     is_longer = recorded_ns < 0 or recorded_ns > timeout_ns
-    if timeout_ns >= 0 and is_longer:
+    bounds = json.loads(outcome["bounds"]) if outcome["bounds"] else (None, None)
+    low, high = (each and LatencySummary(**each) for each in bounds)
+    if timeout_ns >= 0 and is_longer and low is None:
         notes.append(
             "shorter than recorded: instants between the first and last record of a recorded"
             " buffer are taken as evenly spread"
@@ -86,6 +89,8 @@ def _point(candidate: Candidate, outcome: dict[str, Any], recorded: Setting) -> 
         consumer_speed=setting.consumer_speed,
         rate_factor=setting.rate_factor,
         method=outcome["method"],
+        latency_low_ns=low,
+        latency_high_ns=high,
     )
 
 

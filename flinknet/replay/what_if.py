@@ -13,10 +13,12 @@ import pyarrow as pa
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError, SimulationError
+from flinknet.trace import open_run
 from flinknet.workload.recorded import RecordedExchange, Setting, SimulatedOutcome
 
 from .costs import CostFit
 from .exchange import is_max_rate, load_exchange
+from .passing import load_in_passing
 from .units import RecordedRun
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ _OUTCOME_SCHEMA = (
     " memory_bytes bigint, method string,"
     " backlog_buffers_mean double, backlog_buffers_max bigint,"
     " count bigint, min bigint, mean double, p50 double, p75 double, p90 double, p95 double,"
-    " p99 double, p99_9 double, max bigint, notes array<string>, error string"
+    " p99 double, p99_9 double, max bigint, bounds string, notes array<string>, error string"
 )
 
 
@@ -85,8 +87,9 @@ def predict(
 
     Returns: run, candidate (its number), the values of its setting, records, duration_ns,
     throughput_records_per_s, buffers_per_s, credits_per_s, memory_bytes, method (what computed it),
-        backlog_buffers_mean and _max, the fields of `results.LatencySummary`, notes, and error:
-        what the simulator said if it failed, with nulls in place of numbers.
+        backlog_buffers_mean and _max, the fields of `results.LatencySummary`, bounds (such fields as
+        JSON: of the least latency and of the greatest, where arrivals were assumed), notes, and
+        error: what the simulator said if it failed, with nulls in place of numbers.
     """
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType, _parse_datatype_string
@@ -143,10 +146,10 @@ def _units(candidates: Sequence[Candidate], cores: int) -> list[dict[str, Any]]:
 
 def _simulate_unit(unit: dict[str, Any], simulate: Simulate | None) -> Iterator[dict[str, Any]]:
     simulate = simulate or _own_simulation()
-    exchange, fit = load_exchange(Path(unit["path"]), unit["from_ns"], unit["to_ns"])
+    exchange, fit = _load(Path(unit["path"]), unit["from_ns"], unit["to_ns"])
     notes, error = list(fit.notes), None
     if exchange.records == 0:
-        error = "the trace holds no record instants to drive a simulation with"
+        error = "the trace holds no records to drive a simulation with"
     for candidate, text in zip(unit["candidates"], unit["settings"], strict=True):
         plain = json.loads(text)
         setting = Setting(**plain | {"network": NetworkConfig(**plain["network"])})
@@ -159,6 +162,12 @@ def _simulate_unit(unit: dict[str, Any], simulate: Simulate | None) -> Iterator[
             except (SimulationError, ConfigError) as failure:
                 row["error"] = str(failure)
         yield row
+
+
+def _load(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchange, CostFit]:
+    manifest = open_run(path).manifest
+    is_from_between = manifest is not None and manifest.is_from_between
+    return (load_in_passing if is_from_between else load_exchange)(path, from_ns, to_ns)
 
 
 def _simulate_setting(
@@ -177,6 +186,9 @@ def _simulate_setting(
         "backlog_buffers_mean": outcome.backlog_buffers.mean,
         "backlog_buffers_max": outcome.backlog_buffers.max,
         **asdict(fit.delays.over(outcome.latency)),
+        "bounds": None
+        if outcome.latency_bounds is None
+        else json.dumps([asdict(fit.delays.over(each)) for each in outcome.latency_bounds]),
     }
 
 
