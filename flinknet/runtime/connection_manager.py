@@ -28,7 +28,7 @@ from flinknet.tasks.deployment import Deployment
 from .client_factory import ConnectionID, PartitionRequestClientFactory
 from .event_loop import EventLoop
 from .protocol import DataProtocol
-from .sockets import accept, listen
+from .sockets import accept, listed_ports, listen
 
 LOCAL_ONLY_PORT = -1
 """Port of a TaskManager that has no data port (as in Flink)."""
@@ -191,10 +191,16 @@ class LocalConnectionManager:
 
 
 def advertised_port(network: NetworkConfig, bound_port: int) -> int:
-    """The port others are told."""
+    """The port others are told.
+
+    In Flink each TaskManager has a configuration of its own. Here all have the same one: where the
+    bind-port is a range, the ports that are told count up along it, so that a forwarder can stand
+    before each TaskManager.
+    """
     external = network.data_port.strip()
     if network.bind_port and external.isdecimal() and external != "0":
-        return int(external)
+        ports = listed_ports(network.bind_port, "taskmanager.data.bind-port")
+        return int(external) + (ports.index(bound_port) if bound_port in ports else 0)
     return bound_port
 
 

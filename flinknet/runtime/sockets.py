@@ -34,7 +34,7 @@ def listen(network: NetworkConfig) -> socket.socket:
     """
     host, ports = network.bind_host, network.bind_port or network.data_port
     key = "taskmanager.data.bind-port" if network.bind_port else "taskmanager.data.port"
-    for port in _ports(ports, key):
+    for port in listed_ports(ports, key):
         server = _open(host)
         try:
             server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -150,7 +150,8 @@ def _set_buffer_sizes(sock: socket.socket, network: NetworkConfig) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, network.send_receive_buffer_bytes)
 
 
-def _ports(ports: str, key: str) -> list[int]:
+def listed_ports(ports: str, key: str) -> list[int]:
+    """The ports that a number, a range or a list names, in order; raises ConfigError."""
     found: list[int] = []
     try:
         for part in ports.split(","):

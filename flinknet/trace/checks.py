@@ -172,7 +172,9 @@ class CreditCheck:
     ) -> None:
         where = np.searchsorted(self._channels, block["channel"])
         self._is_without_initial[where[requests]] = block["value"][requests] == 0
-        resumes = resumes & self._is_without_initial[where]
+        # one that tells the credit it takes does so because the request may stand in another file
+        tells = block["credit_before"] != -1
+        resumes = resumes & (self._is_without_initial[where] | tells)
         rows = np.flatnonzero(changes | requests | resumes)
         arrival = where[rows].astype(np.int64) * MAX_BLOCK_EVENTS + block["order"][rows]
         rows = rows[np.argsort(arrival, kind="stable")]

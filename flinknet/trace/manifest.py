@@ -23,6 +23,11 @@ MANIFEST_NAME = "manifest.json"
 SYNTHETIC = "synthetic"
 """Stands in `host` of a run that nobody recorded."""
 
+RUN, TAP, CAPTURE = "run", "tap", "capture"
+"""Where events come from: the processes of a run themselves, a tap between processes, a packet
+capture. The latter two saw each message once, in between: what is SENT by producers and RECEIVED by
+them, and nothing of what goes on inside a process."""
+
 _T = TypeVar("_T")
 
 
@@ -91,6 +96,12 @@ class RunManifest:
     processes: tuple[ProcessInfo, ...]
     channels: tuple[ChannelInfo, ...]
     schema_version: int = SCHEMA_VERSION
+    origin: str = RUN
+
+    @property
+    def is_from_between(self) -> bool:
+        """Whether it was recorded between the processes, not in them."""
+        return self.origin != RUN
 
     @property
     def is_synthetic(self) -> bool:
@@ -98,8 +109,12 @@ class RunManifest:
         return bool(self.host.get(SYNTHETIC))
 
     def to_dict(self) -> dict[str, Any]:
-        """The manifest as JSON-ready plain data; the one edge of most runs is not named."""
+        """The manifest as JSON-ready plain data; the one edge of most runs is not named, nor the
+        origin of those that recorded themselves.
+        """
         value = asdict(self)
+        if self.origin == RUN:
+            del value["origin"]
         for channel in value["channels"]:
             if not channel["edge"]:
                 del channel["edge"]
@@ -169,7 +184,7 @@ _ACCEPTED: dict[str, tuple[type, ...]] = {
 """JSON types that a field of this annotation takes; other fields were decoded by the caller."""
 
 
-_MAY_BE_MISSING = frozenset({"edge"})
+_MAY_BE_MISSING = frozenset({"edge", "origin"})
 """Fields that came after the first manifests; their default stands for those."""
 
 

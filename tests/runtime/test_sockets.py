@@ -78,6 +78,11 @@ def test_others_are_told_the_data_port_only_when_another_one_is_bound() -> None:
     assert advertised_port(replace(NETWORK, data_port="0", bind_port="4711"), 4711) == 4711
 
 
+def test_ports_that_are_told_count_up_along_the_range_that_is_bound() -> None:
+    network = replace(NETWORK, data_port="7001", bind_port="7101-7103, 7200")
+    assert [advertised_port(network, port) for port in (7101, 7103, 7200)] == [7001, 7003, 7004]
+
+
 @pytest.mark.parametrize("ports", ["", "eighty", "1-x", "5,", "-7", "70000", "1-65536", "9-8"])
 def test_text_that_is_no_port_is_a_configuration_error(ports: str) -> None:
     with pytest.raises(ConfigError, match=r"taskmanager\.data\.port"):

@@ -1,0 +1,172 @@
+"""CaptureRecording: the run directory of a capture while it grows.
+
+The manifest is written at the start, and again whenever channels or files have come or gone, so
+that a crash leaves a run that can be read. With a ring only the newest events stay, and those
+around a trigger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flinknet.errors import TraceError
+from flinknet.trace import ClockInfo, RunManifest, TraceRecorder
+
+from .channels import ChannelTable
+from .trace_files import TraceFiles, create_directory, delete
+
+FLUSH_EVENTS_MAX = 4096
+"""A second's events, up to which they are written at once without holding anything up."""
+
+FLUSH_INTERVAL_NS = 1_000_000_000
+
+RING_SLICES = 12
+"""Files of a ring: what is dropped goes in such parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What stands in the manifest and does not change."""
+
+    origin: str
+    name: str  # of the process that listens
+    pid: int
+    started_at: str
+    host: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    flink_keys: Mapping[str, Any] = field(default_factory=dict)
+    scenario: Mapping[str, Any] = field(default_factory=dict)
+    clock: ClockInfo = field(default_factory=ClockInfo)
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """When files end, and what stays; None: never, all."""
+
+    rotate_bytes: int | None = None
+    rotate_ns: int | None = None
+    ring_ns: int | None = None
+
+
+class CaptureRecording:
+    """Records a capture into a new directory. `recorder` is the observers' probe.
+
+    Around a trigger there stay the ring before it and half a ring after it; without any trigger the
+    last ring.
+
+    Raises: TraceError if the directory cannot be used.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        about: About,
+        channels: ChannelTable,
+        rotation: Rotation = Rotation(),
+    ) -> None:
+        create_directory(directory)
+        self.directory = directory
+        self.channels = channels
+        self.triggers: list[tuple[int, str]] = []
+        self._about = about
+        self._ring_ns = rotation.ring_ns
+        rotate_ns = rotation.rotate_ns
+        if rotation.ring_ns is not None:
+            rotate_ns = max(1, rotation.ring_ns // RING_SLICES)
+        self._slice_ns = rotate_ns
+        self.files = TraceFiles(
+            directory,
+            about.name,
+            about.pid,
+            rotate_bytes=rotation.rotate_bytes,
+            rotate_ns=rotate_ns,
+        )
+        self.recorder = TraceRecorder(self.files)
+        self._saved_channels = 0
+        self._next_flush_ns = 0
+        self._keep_until_ns: int | None = None
+        self._first_ns: int | None = None
+        self._save(None)
+
+    def tick(self, now_ns: int) -> None:
+        """To be called some times a second: write what waits, drop what is too old, and keep the
+        manifest up with it.
+        """
+        if self._first_ns is None:
+            self._first_ns = now_ns
+        if now_ns >= self._next_flush_ns:
+            self._next_flush_ns = now_ns + FLUSH_INTERVAL_NS
+            is_ring = self._ring_ns is not None
+            if is_ring or self.recorder.pending_events < FLUSH_EVENTS_MAX:
+                self.recorder.flush()
+        old = []
+        if self._ring_ns is not None:
+            if self._keep_until_ns is not None:
+                self.files.keep_all()
+                if now_ns >= self._keep_until_ns:
+                    self._keep_until_ns = None
+            old = self.files.take_older(now_ns - self._ring_ns)
+        if self.files.has_changed or len(self.channels) != self._saved_channels:
+            self._save(now_ns)
+        delete(old)
+
+    def trigger(self, why: str, now_ns: int) -> None:
+        """What is in the ring shall stay, and what comes soon after, too."""
+        self.triggers.append((now_ns, why))
+        if self._ring_ns is not None:
+            self._keep_until_ns = now_ns + self._ring_ns // 2
+            self.files.keep_all()
+
+    def close(self, now_ns: int, scenario: Mapping[str, Any] | None = None) -> None:
+        """Write everything.
+
+        Args:
+            scenario: what is known now, in place of what the manifest said.
+
+        Raises: TraceError if events were lost; what was written is readable.
+        """
+        self.recorder.flush()
+        error = None
+        try:
+            self.recorder.close()
+        except TraceError as caught:
+            error = caught
+        old = []
+        if self._ring_ns is not None:
+            if self._keep_until_ns is not None:
+                self.files.keep_all()
+            from_ns = None if self.triggers else now_ns - self._ring_ns
+            old = self.files.take_unkept(from_ns)
+        self._save(now_ns, scenario)
+        delete(old)
+        if error is not None:
+            raise error
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether a trigger was not long ago."""
+        return self._keep_until_ns is not None
+
+    def _save(self, now_ns: int | None, scenario: Mapping[str, Any] | None = None) -> None:
+        about = self._about
+        self.files.has_changed = False
+        self._saved_channels = len(self.channels)
+        starts = [each.first_ns for each in self.files.files if each.first_ns is not None]
+        first_ns = min(starts, default=self._first_ns)
+        RunManifest(
+            scenario=dict(about.scenario if scenario is None else scenario),
+            flink_keys=dict(about.flink_keys),
+            host=dict(about.host),
+            versions=dict(about.versions),
+            seed=0,
+            clock=about.clock,
+            started_at=about.started_at,
+            measured_from_ns=None if now_ns is None else first_ns,
+            measured_to_ns=None if first_ns is None else now_ns,
+            processes=self.files.processes,
+            channels=self.channels.infos(),
+            origin=about.origin,
+        ).save(self.directory)

@@ -1,0 +1,191 @@
+"""The two ends of a relayed connection: sockets that never block, plain or with TLS.
+
+Both kinds have the same verbs and raise BlockingIOError where nothing can be done now.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from flinknet.errors import ConfigError, TlsError
+from flinknet.runtime.tls import reason_of
+
+
+class End(Protocol):
+    """One end."""
+
+    @property
+    def sock(self) -> socket.socket:
+        """The socket, for the selector."""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether bytes wait that the socket does not tell of."""
+
+    def shake(self) -> bool:
+        """Go on with the handshake. Returns: whether it is over. Raises: TlsError."""
+
+    def wants_to_write(self) -> bool:
+        """Whether the handshake waits for the socket to become writable."""
+
+    def receive_into(self, view: memoryview) -> int:
+        """Receive what is there; 0 at the end."""
+
+    def send(self, view: memoryview) -> int:
+        """Send what the socket takes."""
+
+    def finish(self) -> None:
+        """Nothing more is sent; the other half stays open."""
+
+    def close(self) -> None:
+        """Close the socket."""
+
+
+class PlainEnd:
+    """An end without TLS."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock = sock
+        self.has_more = False
+        self.receive_into = sock.recv_into
+        self.send = sock.send
+
+    def shake(self) -> bool:
+        return True
+
+    def wants_to_write(self) -> bool:
+        return False
+
+    def finish(self) -> None:
+        with suppress(OSError):
+            self.sock.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+class TlsEnd:
+    """An end that speaks TLS. A handshake is finished before anything is relayed."""
+
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext, *, is_server: bool) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock: ssl.SSLSocket = context.wrap_socket(
+            sock, server_side=is_server, do_handshake_on_connect=False, suppress_ragged_eofs=True
+        )
+        self._waits_to_write = False
+
+    @property
+    def has_more(self) -> bool:
+        return self.sock.pending() > 0
+
+    def shake(self) -> bool:
+        self._waits_to_write = False
+        try:
+            self.sock.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        except ssl.SSLWantWriteError:
+            self._waits_to_write = True
+            return False
+        except ssl.SSLError as error:
+            raise TlsError(f"the TLS handshake failed: {reason_of(error)}") from None
+        except OSError as error:
+            raise TlsError(f"the TLS handshake failed: {error.strerror or error}") from None
+        return True
+
+    def wants_to_write(self) -> bool:
+        return self._waits_to_write
+
+    def receive_into(self, view: memoryview) -> int:
+        """TLS gives a record of 16 KiB at a time; all that is there is taken."""
+        filled = 0
+        while filled < len(view):
+            try:
+                count = self.sock.recv_into(view[filled:])
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                if not filled:
+                    raise BlockingIOError from None
+                break
+            except ssl.SSLError as error:
+                raise ConnectionError(errno.EPROTO, reason_of(error)) from None
+            if not count:
+                break
+            filled += count
+        return filled
+
+    def send(self, view: memoryview) -> int:
+        try:
+            return self.sock.send(view)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise BlockingIOError from None
+        except ssl.SSLError as error:
+            raise ConnectionError(errno.EPROTO, reason_of(error)) from None
+
+    def finish(self) -> None:
+        """TLS ends both halves at once, so that only close does it."""
+
+    def close(self) -> None:
+        with suppress(OSError, ValueError):
+            self.sock.unwrap()
+        self.sock.close()
+
+
+@dataclass(frozen=True, slots=True)
+class TlsContexts:
+    """What the tap shows to either side and whom it trusts: one certificate, as Flink's internal
+    TLS has it.
+    """
+
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+
+
+def create_contexts(certificate: Path, key: Path, authority: Path) -> TlsContexts:
+    """TLS for both sides from PEM files; both sides must show a certificate that `authority`
+    signed. Host names are not checked, as in Flink before 2.3.
+
+    Raises: ConfigError naming the file that cannot be used.
+    """
+    contexts = []
+    for purpose in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT):
+        context = ssl.SSLContext(purpose)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        for path, option in (
+            (certificate, "--tls-cert"),
+            (key, "--tls-key"),
+            (authority, "--tls-ca"),
+        ):
+            if not path.is_file():
+                raise ConfigError(f"{option}: {path}: there is no such file")
+        try:
+            context.load_cert_chain(certificate, key, password="")
+        except (ssl.SSLError, OSError, ValueError) as error:
+            raise ConfigError(
+                f"--tls-cert, --tls-key: {certificate} and {key} are no certificate in PEM with its"
+                f" unencrypted key ({_reason(error)}); of a PKCS12 store: openssl pkcs12 -in FILE"
+                " -nodes"
+            ) from None
+        try:
+            context.load_verify_locations(cafile=authority)
+        except (ssl.SSLError, OSError) as error:
+            raise ConfigError(
+                f"--tls-ca: {authority} holds no certificate in PEM ({_reason(error)})"
+            ) from None
+        contexts.append(context)
+    return TlsContexts(*contexts)
+
+
+def _reason(error: Exception) -> str:
+    return reason_of(error) if isinstance(error, ssl.SSLError) else str(error)

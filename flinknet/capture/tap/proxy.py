@@ -1,0 +1,288 @@
+"""Proxy: listeners, relays and one selector; all of the tap that waits for sockets."""
+
+from __future__ import annotations
+
+import errno
+import os
+import selectors
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from flinknet.errors import LocalTransportError, TlsError
+from flinknet.runtime.clock import monotonic_ns
+
+from ..channels import Ends
+from ..observer import ConnectionObserver
+from .delays import AddedDelay
+from .ends import End, PlainEnd, TlsContexts, TlsEnd
+from .relay import CHUNK_BYTES, Relay, Turn
+
+CONNECT_TIMEOUT_NS: Final = 10_000_000_000
+"""For the upstream to answer, and for both handshakes."""
+
+INCIDENTS_KEPT: Final = 100
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Something that went wrong with one connection."""
+
+    at_ns: int
+    connection: str
+    text: str
+
+
+class Proxy:
+    """Relays what comes to each listening address to its upstream.
+
+    Attributes:
+        relays: that are open. `accepted`: how many there were in all.
+        ended: called with each relay that has ended.
+        incidents: the last ones; `incident_count` all of them.
+
+    Raises: LocalTransportError if an address cannot be listened on.
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[tuple[Address, Address]],
+        observer_for: Callable[[Ends], ConnectionObserver],
+        ended: Callable[[Relay], None],
+        tls: TlsContexts | None = None,
+    ) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._observer_for = observer_for
+        self._ended = ended
+        self._tls = tls
+        self._turn = Turn(memoryview(bytearray(CHUNK_BYTES)), AddedDelay(), monotonic_ns())
+        self._listeners: list[tuple[socket.socket, Address]] = []
+        self._resting: list[tuple[socket.socket, Address]] = []
+        self.relays: list[Relay] = []
+        self.accepted = 0
+        self.refused = 0
+        self.incidents: deque[Incident] = deque(maxlen=INCIDENTS_KEPT)
+        self.incident_count = 0
+        self.observer_failures = 0
+        self.addresses: list[Address] = []
+        try:
+            for address, upstream in pairs:
+                self._listen(address, upstream)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def delay(self) -> AddedDelay:
+        """What it added to each chunk."""
+        return self._turn.delay
+
+    @property
+    def chunks(self) -> int:
+        """Chunks forwarded."""
+        return self._turn.chunks
+
+    def run_once(self, timeout_ns: int) -> None:
+        """Wait for sockets, but not longer than that, and serve those that can be served."""
+        turn = self._turn
+        ready = self._selector.select(0)
+        if not ready:
+            ready = self._selector.select(max(timeout_ns, 0) / 1e9)
+            turn.since_ns = monotonic_ns()
+        asked_ns = monotonic_ns()
+        for key, mask in ready:
+            if isinstance(key.data, tuple):
+                relay, end = key.data
+                self._serve(relay, end, mask)
+            else:
+                key.data()
+        turn.since_ns = asked_ns
+
+    def tick(self, now_ns: int) -> None:
+        """To be called some times a second: time-outs, and listeners that had to rest."""
+        self.delay.fold()
+        for relay in [each for each in self.relays if not each.is_established]:
+            if now_ns >= relay.connect_by_ns:
+                what = "handshake" if relay.is_connected else "upstream"
+                self._break(
+                    relay, f"no answer of the {what} within {CONNECT_TIMEOUT_NS // 10**9} s"
+                )
+        resting, self._resting = self._resting, []
+        for sock, upstream in resting:
+            self._watch_listener(sock, upstream)
+
+    def close(self) -> None:
+        """Close all connections and stop listening."""
+        for relay in list(self.relays):
+            self._close(relay)
+        for sock, _ in self._listeners:
+            sock.close()
+        self._selector.close()
+
+    def _listen(self, address: Address, upstream: Address) -> None:
+        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        sock = socket.socket(family)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(address)
+            sock.listen(1024)
+            sock.setblocking(False)
+        except OSError as error:
+            sock.close()
+            raise LocalTransportError(
+                f"--listen {_text(address)}: cannot listen there ({error.strerror}); stop what"
+                " uses the port, or choose another and set it as taskmanager.data.port"
+            ) from error
+        self._listeners.append((sock, upstream))
+        self.addresses.append(sock.getsockname()[:2])
+        self._watch_listener(sock, upstream)
+
+    def _watch_listener(self, sock: socket.socket, upstream: Address) -> None:
+        self._selector.register(sock, selectors.EVENT_READ, lambda: self._accept(sock, upstream))
+
+    def _accept(self, listener: socket.socket, upstream: Address) -> None:
+        try:
+            sock, peer = listener.accept()
+        except (BlockingIOError, ConnectionError):  # it may have gone away in the meantime
+            return
+        except OSError as error:
+            self._note("", f"cannot accept: {error.strerror}; raise the limit (ulimit -n)")
+            self._selector.unregister(listener)  # until the next tick
+            self._resting.append((listener, upstream))
+            return
+        self.accepted += 1
+        name = f"{_text(peer)} through {_text(listener.getsockname())}"
+        try:
+            self._open(sock, peer, upstream, name)
+        except OSError as error:
+            self.refused += 1
+            text = f"upstream {_text(upstream)}: {error.strerror}; is its TaskManager up?"
+            self._note(name, text)
+
+    def _open(self, sock: socket.socket, peer: Address, upstream: Address, name: str) -> None:
+        """Begin to connect to the upstream; nothing is received from the client before."""
+        client = server = None
+        try:
+            client = self._end(sock, is_server=True)
+            family = socket.AF_INET6 if ":" in upstream[0] else socket.AF_INET
+            server = self._end(socket.socket(family), is_server=False)
+            code = server.sock.connect_ex(upstream)
+            if code not in (0, errno.EINPROGRESS):
+                raise OSError(code, os.strerror(code))
+        except BaseException:
+            sock.close()
+            for end in (client, server):
+                if end is not None:
+                    end.close()
+            raise
+        ends = Ends(_text(upstream), _text(peer))
+        relay = Relay(
+            name,
+            client,
+            server,
+            self._observer_for(ends),
+            is_tls=self._tls is not None,
+            connect_by_ns=monotonic_ns() + CONNECT_TIMEOUT_NS,
+        )
+        self.relays.append(relay)
+        self._watch(relay)
+
+    def _end(self, sock: socket.socket, *, is_server: bool) -> End:
+        if self._tls is None:
+            return PlainEnd(sock)
+        context = self._tls.server if is_server else self._tls.client
+        return TlsEnd(sock, context, is_server=is_server)
+
+    def _serve(self, relay: Relay, end: End, mask: int) -> None:
+        if relay.is_closed:
+            return
+        try:
+            if not relay.is_established:
+                self._establish(relay)
+            else:
+                if mask & selectors.EVENT_WRITE:
+                    relay.handle_writable(end, self._turn)
+                if mask & selectors.EVENT_READ:
+                    relay.handle_readable(end, self._turn)
+        except TlsError as error:
+            self._break(relay, str(error))
+            return
+        except OSError as error:
+            side = "the consumer" if end is relay.client else "the upstream"
+            self._break(relay, f"{error.strerror or error}, at or on the way to {side}")
+            return
+        if relay.observer_failure is not None and relay.from_client.observe is None:
+            self._tell_unobserved(relay)
+        if relay.is_over:
+            self._close(relay)
+        elif end.sock.fileno() >= 0:
+            self._watch(relay)
+
+    def _establish(self, relay: Relay) -> None:
+        if not relay.is_connected:
+            code = relay.server.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                self.refused += 1
+                text = f"upstream {relay.observer.ends.producer}: {os.strerror(code)}"
+                self._break(relay, f"{text}; is its TaskManager up?")
+                return
+            relay.is_connected = True
+        relay.shake()
+
+    def _tell_unobserved(self, relay: Relay) -> None:
+        if relay.failure is None:
+            relay.failure = f"not observed any more: {relay.observer_failure}"
+            self.observer_failures += 1
+            self._note(relay.name, relay.failure)
+
+    def _break(self, relay: Relay, why: str) -> None:
+        relay.failure = why
+        self._note(relay.name, why)
+        self._close(relay)
+
+    def _close(self, relay: Relay) -> None:
+        if relay.is_closed:
+            return
+        relay.is_closed = True
+        for end in list(relay.watched):
+            with suppress(KeyError, ValueError):
+                self._selector.unregister(end.sock)
+        relay.watched.clear()
+        relay.client.close()
+        relay.server.close()
+        self.relays.remove(relay)
+        self._ended(relay)
+
+    def _watch(self, relay: Relay) -> None:
+        """Wait for what both ends want now."""
+        if relay.is_closed:
+            return
+        for end in (relay.client, relay.server):
+            reads, writes = relay.wanted(end)
+            events = (selectors.EVENT_READ if reads else 0) | (
+                selectors.EVENT_WRITE if writes else 0
+            )
+            before = relay.watched.get(end, 0)
+            if events == before:
+                continue
+            if not before:
+                self._selector.register(end.sock, events, (relay, end))
+            elif not events:
+                self._selector.unregister(end.sock)
+            else:
+                self._selector.modify(end.sock, events, (relay, end))
+            relay.watched[end] = events
+
+    def _note(self, connection: str, text: str) -> None:
+        self.incident_count += 1
+        self.incidents.append(Incident(monotonic_ns(), connection, text))
+
+
+def _text(address: Address) -> str:
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

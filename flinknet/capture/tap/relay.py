@@ -1,0 +1,218 @@
+"""Relay: one connection through the tap, bytes both ways, in order and as they come.
+
+Bytes are forwarded first and shown to the observer afterwards, before anything else is received; an
+answer cannot pass before what it answers was seen. What the target does not take at once is held,
+and nothing more is received from the source until it is gone: so a direction holds at most one
+chunk, and back pressure goes through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from flinknet.errors import TlsError
+from flinknet.runtime.clock import monotonic_ns
+
+from ..observer import ConnectionObserver
+from .delays import AddedDelay
+from .ends import End
+
+CHUNK_BYTES: Final = 256 * 1024
+"""Received at most at once, and held at most in each direction."""
+
+
+@dataclass(slots=True)
+class Turn:
+    """What the loop shares with its relays.
+
+    Attributes:
+        since_ns: bytes that are found now cannot have been there before this.
+        buffer: for one chunk, reused for the next one.
+    """
+
+    buffer: memoryview
+    delay: AddedDelay
+    since_ns: int = 0
+    chunks: int = 0
+
+
+class Pipe:
+    """One direction."""
+
+    __slots__ = (
+        "bytes",
+        "held",
+        "held_since_ns",
+        "is_ended",
+        "is_finished",
+        "observe",
+        "source",
+        "target",
+    )
+
+    def __init__(
+        self, source: End, target: End, observe: Callable[[memoryview, int], None]
+    ) -> None:
+        self.source = source
+        self.target = target
+        self.observe: Callable[[memoryview, int], None] | None = observe
+        self.held: memoryview | None = None
+        self.held_since_ns = 0
+        self.is_ended = False  # the source sends no more
+        self.is_finished = False  # and the target was told
+        self.bytes = 0
+
+    @property
+    def wants_to_read(self) -> bool:
+        return self.held is None and not self.is_ended
+
+    def flow(self, turn: Turn) -> None:
+        """Receive once and forward it.
+
+        Raises: OSError of either socket, but for those that mean "later".
+        """
+        buffer = turn.buffer
+        try:
+            count = self.source.receive_into(buffer)
+        except BlockingIOError:
+            return
+        if not count:
+            self.is_ended = True
+            self._finish()
+            return
+        at_ns = monotonic_ns()
+        self.bytes += count
+        turn.chunks += 1
+        chunk = buffer[:count]
+        rest = self._send(chunk)
+        if rest is None:
+            turn.delay.add(monotonic_ns() - turn.since_ns)
+        else:
+            self.held = memoryview(bytes(rest))
+            self.held_since_ns = turn.since_ns
+        if self.observe is not None:
+            self.observe(chunk, at_ns)
+
+    def drain(self, turn: Turn) -> None:
+        """The target takes bytes again."""
+        if self.held is not None:
+            self.held = self._send(self.held)
+            if self.held is None:
+                turn.delay.add(monotonic_ns() - self.held_since_ns)
+                if self.is_ended:
+                    self._finish()
+
+    def _send(self, view: memoryview) -> memoryview | None:
+        """Send what the target takes. Returns: what it did not take."""
+        try:
+            while view:
+                view = view[self.target.send(view) :]
+        except BlockingIOError:
+            return view
+        return None
+
+    def _finish(self) -> None:
+        if self.held is None and not self.is_finished:
+            self.is_finished = True
+            self.target.finish()
+
+
+class Relay:
+    """Both directions of a connection, and the observer that follows it.
+
+    Attributes:
+        client: the consuming TaskManager's end; `server` the producing one's.
+        failure: why it ended, if one side broke it off.
+        observer_failure: why it is not observed any more.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        client: End,
+        server: End,
+        observer: ConnectionObserver,
+        *,
+        is_tls: bool,
+        connect_by_ns: int,
+    ) -> None:
+        self.name = name
+        self.client = client
+        self.server = server
+        self.observer = observer
+        self.failure: str | None = None
+        self.observer_failure: str | None = None
+        self.is_connected = False
+        self.is_established = False
+        self.is_closed = False
+        self.connect_by_ns = connect_by_ns
+        self.watched: dict[End, int] = {}
+        self.from_client = Pipe(client, server, self._guarded(observer.from_client))
+        self.from_server = Pipe(server, client, self._guarded(observer.from_server))
+        self._is_tls = is_tls
+        self._unshaken = [client, server]
+
+    def shake(self) -> None:
+        """Go on with the handshakes of both sides; without TLS they are over at once.
+
+        Raises: TlsError naming the side.
+        """
+        for end, side in ((self.client, "the consumer"), (self.server, "the upstream")):
+            if end not in self._unshaken or (end is self.server and not self.is_connected):
+                continue
+            try:
+                if end.shake():
+                    self._unshaken.remove(end)
+            except TlsError as error:
+                raise TlsError(f"with {side} {error}") from None
+        self.is_established = not self._unshaken
+
+    def handle_readable(self, end: End, turn: Turn) -> None:
+        """One side has sent something."""
+        pipe = self.from_client if end is self.client else self.from_server
+        if pipe.wants_to_read:
+            pipe.flow(turn)
+            while end.has_more and pipe.wants_to_read:
+                pipe.flow(turn)
+
+    def handle_writable(self, end: End, turn: Turn) -> None:
+        """One side takes bytes again."""
+        pipe = self.from_server if end is self.client else self.from_client
+        pipe.drain(turn)
+        while pipe.wants_to_read and pipe.source.has_more:
+            pipe.flow(turn)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether both halves have ended; TLS has no halves."""
+        ends = self.from_client.is_finished, self.from_server.is_finished
+        return any(ends) if self._is_tls else all(ends)
+
+    def wanted(self, end: End) -> tuple[bool, bool]:
+        """Whether to wait until an end can be read, and until it can be written."""
+        if not self.is_connected:
+            return False, end is self.server
+        if not self.is_established:
+            return end in self._unshaken, end.wants_to_write()
+        reading, writing = (
+            (self.from_client, self.from_server)
+            if end is self.client
+            else (self.from_server, self.from_client)
+        )
+        return reading.wants_to_read, writing.held is not None
+
+    def _guarded(
+        self, observe: Callable[[memoryview, int], None]
+    ) -> Callable[[memoryview, int], None]:
+        """Whatever goes wrong with observing must not touch the connection."""
+
+        def observed(chunk: memoryview, at_ns: int) -> None:
+            try:
+                observe(chunk, at_ns)
+            except Exception as error:  # fails open: bytes go on, unseen
+                self.observer_failure = f"{type(error).__name__}: {error}"
+                self.from_client.observe = self.from_server.observe = None
+
+        return observed

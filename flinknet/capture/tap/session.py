@@ -1,0 +1,256 @@
+"""A tap from start to end: proxy, observers, recording, triggers, and what is told of it all."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from flinknet.errors import TraceError
+from flinknet.runtime.clock import monotonic_ns, wall_clock_iso
+from flinknet.runtime.host import environment, host_id
+from flinknet.trace.manifest import TAP, ClockInfo
+
+from ..channels import ChannelTable, Ends
+from ..observer import ConnectionObserver
+from ..recording import About, CaptureRecording, Rotation
+from ..trigger import Trigger
+from .ends import TlsContexts
+from .proxy import Address, Proxy
+from .relay import Relay
+from .view import Meter, channel_rows
+
+TICK_NS: Final = 250_000_000
+LOOK_NS: Final = 1_000_000_000
+CONNECTIONS_TOLD: Final = 200
+
+PROCESS_NAME: Final = "tap"
+
+
+@dataclass(frozen=True, slots=True)
+class TapConfig:
+    """What a tap is asked to do.
+
+    Attributes:
+        pairs: where to listen, and the upstream of it.
+        layout: of BufferResponses; None to detect it on each connection.
+        flink_keys: of the cluster, for the manifest; the wire does not tell them.
+        duration_ns: None: until it is stopped.
+    """
+
+    pairs: tuple[tuple[Address, Address], ...]
+    out: Path
+    layout: str | None = None
+    counts_records: bool = True
+    rotation: Rotation = field(default_factory=Rotation)
+    trigger: Trigger | None = None
+    duration_ns: int | None = None
+    tls: TlsContexts | None = None
+    flink_keys: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Tap:
+    """One tap. `run` returns the result, as plain data.
+
+    Raises: TraceError if --out cannot be used, LocalTransportError for an address that is taken;
+        nothing was begun then.
+    """
+
+    def __init__(self, config: TapConfig, on_look: Callable[[dict[str, Any]], None]) -> None:
+        self._config = config
+        self._on_look = on_look
+        self._table = ChannelTable()
+        self._connections: list[dict[str, Any]] = []
+        self._totals: Counter[str] = Counter()
+        self._messages: Counter[str] = Counter()
+        self._layouts: set[str] = set()
+        self._relayed_bytes = [0, 0]
+        self._recording_error: str | None = None
+        self._stopped_by: str | None = None
+        self._begun_ns = monotonic_ns()
+        self._proxy = Proxy(config.pairs, self._observer_for, self._relay_ended, config.tls)
+        host = environment()
+        self._about = About(
+            origin=TAP,
+            name=PROCESS_NAME,
+            pid=os.getpid(),
+            started_at=host["started_at"],
+            host=host,
+            versions={"flinknet": host["flinknet"], "python": host["python"]},
+            flink_keys=config.flink_keys,
+            scenario={"tap": self._plan()},
+            clock=ClockInfo(host_id=host_id()),
+        )
+        try:
+            self._recording = CaptureRecording(
+                config.out, self._about, self._table, config.rotation
+            )
+        except BaseException:
+            self._proxy.close()
+            raise
+
+    @property
+    def addresses(self) -> list[Address]:
+        """Where it listens; a port of 0 has become one."""
+        return self._proxy.addresses
+
+    def run(self) -> dict[str, Any]:
+        """Relay until the time is over or a signal comes; then close everything and tell.
+
+        Raises: TraceError if events were lost; `result.json` lies there nevertheless.
+        """
+        config, proxy, recording = self._config, self._proxy, self._recording
+        gc.freeze()  # what is alive now stays; cycle collection need not look at it again
+        begun_ns = self._begun_ns = monotonic_ns()
+        until_ns = None if config.duration_ns is None else begun_ns + config.duration_ns
+        meter, next_tick_ns, next_look_ns = Meter(begun_ns), begun_ns, begun_ns + LOOK_NS
+        with self._signals_stop():
+            while self._stopped_by is None:
+                now_ns = monotonic_ns()
+                if until_ns is not None and now_ns >= until_ns:
+                    self._stopped_by = "duration"
+                    break
+                if now_ns >= next_tick_ns:
+                    proxy.tick(now_ns)
+                    self._record(recording.tick, now_ns)
+                    next_tick_ns = now_ns + TICK_NS
+                if now_ns >= next_look_ns:
+                    self._look(meter, now_ns)
+                    next_look_ns = now_ns + LOOK_NS
+                wake_ns = next_tick_ns if until_ns is None else min(next_tick_ns, until_ns)
+                proxy.run_once(wake_ns - now_ns)
+        cut = len(proxy.relays)
+        ended_ns = monotonic_ns()
+        proxy.close()
+        result = self._result(ended_ns, cut)
+        self._record(recording.close, ended_ns)
+        result["files"] = [each.path.name for each in recording.files.files]
+        result["trace_bytes"] = recording.files.size_bytes
+        result["lost_events"] = recording.recorder.dropped_events
+        result["recording_error"] = self._recording_error
+        return result
+
+    def _observer_for(self, ends: Ends) -> ConnectionObserver:
+        return ConnectionObserver(
+            self._recording.recorder,
+            self._table,
+            self._config.layout,
+            ends=ends,
+            counts_records=self._config.counts_records,
+        )
+
+    def _relay_ended(self, relay: Relay) -> None:
+        """Keep what is to be told of a connection, and no more."""
+        now_ns = monotonic_ns()
+        relay.observer.close(now_ns)
+        summary = relay.observer.summary()
+        for name in _TOTALS:
+            self._totals[name] += getattr(summary, name)
+        self._messages.update(summary.messages)
+        if summary.layout is not None:
+            self._layouts.add(summary.layout)
+        self._relayed_bytes[0] += relay.from_server.bytes
+        self._relayed_bytes[1] += relay.from_client.bytes
+        if len(self._connections) < CONNECTIONS_TOLD:
+            told = {**summary.to_dict(), "failure": relay.failure}
+            self._connections.append(told)
+
+    def _look(self, meter: Meter, now_ns: int) -> None:
+        seen = meter.look(self._table, self._proxy, now_ns)
+        trigger, recording = self._config.trigger, self._recording
+        if trigger is not None and not recording.is_holding:
+            why = trigger.reason(seen["metrics"])
+            if why is not None:
+                recording.trigger(why, now_ns)
+        seen["elapsed_ns"] = now_ns - self._begun_ns
+        seen["trace_bytes"] = recording.files.size_bytes
+        seen["triggers"] = len(recording.triggers)
+        self._on_look(seen)
+
+    def _record(self, step: Callable[[int], None], now_ns: int) -> None:
+        """A trace that cannot be written must not stop the connections."""
+        try:
+            step(now_ns)
+        except TraceError as error:
+            self._recording_error = str(error)
+
+    def _plan(self) -> dict[str, Any]:
+        config = self._config
+        return {
+            "pairs": [
+                {"listen": f"{own[0]}:{own[1]}", "upstream": f"{up[0]}:{up[1]}"}
+                for own, up in config.pairs
+            ],
+            "layout": config.layout,
+            "counts_records": config.counts_records,
+            "trigger": None if config.trigger is None else config.trigger.text,
+            "ring_ns": config.rotation.ring_ns,
+            "is_tls": config.tls is not None,
+        }
+
+    def _result(self, ended_ns: int, cut: int) -> dict[str, Any]:
+        channels, proxy = self._table.channels, self._proxy
+        largest = max((each.largest_buffer_bytes for each in channels), default=0)
+        return {
+            "schema_version": 1,
+            "origin": TAP,
+            "started_at": self._about.started_at,
+            "ended_at": wall_clock_iso(),
+            "duration_ns": ended_ns - self._begun_ns,
+            "stopped_by": self._stopped_by,
+            "tap": self._plan(),
+            "connections": proxy.accepted,
+            "connections_cut": cut,
+            "connections_refused": proxy.refused,
+            "bytes_from_producers": self._relayed_bytes[0],
+            "bytes_from_consumers": self._relayed_bytes[1],
+            "chunks": proxy.chunks,
+            "added_delay_ns": asdict(proxy.delay.summary()),
+            "layouts": sorted(self._layouts),
+            "messages": {name: self._messages[name] for name in sorted(self._messages)},
+            "buffers": sum(each.data_buffers for each in channels),
+            "data_bytes": sum(each.data_bytes for each in channels),
+            "records": sum(each.records for each in channels),
+            "other_elements": sum(each.other_elements for each in channels),
+            "uncounted_buffers": sum(each.uncounted_buffers for each in channels),
+            "events": sum(each.events for each in channels),
+            "largest_buffer_bytes": largest,
+            "fan_out": self._table.fan_out(),
+            **{name: self._totals[name] for name in _TOTALS},
+            "channels_refused": self._table.refused_channels,
+            "observer_failures": proxy.observer_failures,
+            "incidents": [asdict(each) for each in proxy.incidents],
+            "incident_count": proxy.incident_count,
+            "triggers": [{"at_ns": at_ns, "why": why} for at_ns, why in self._recording.triggers],
+            "channels": channel_rows(channels, max(largest, 1)),
+            "per_connection": self._connections,
+        }
+
+    @contextmanager
+    def _signals_stop(self) -> Iterator[None]:
+        """Ctrl-C, SIGTERM and SIGHUP end the loop, and nothing else; a second one is the first."""
+
+        def stop(number: int, _: FrameType | None) -> None:
+            self._stopped_by = signal.Signals(number).name
+
+        before = {each: signal.signal(each, stop) for each in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_TOTALS = (
+    *("skipped_bytes", "undecodable", "losses", "sequence_gaps", "unpaid_buffers"),
+    *("credit_unknown_channels", "unknown_receivers"),
+)

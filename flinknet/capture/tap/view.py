@@ -1,0 +1,133 @@
+"""What a tap shows while it runs and when it ends: plain data made of channels and proxy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..channels import ChannelTable, ObservedChannel
+from .proxy import Proxy
+
+CHANNELS_SHOWN = 64
+
+
+@dataclass(slots=True)
+class _Before:
+    """What a channel had at the last look."""
+
+    payload_bytes: int = 0
+    records: int = 0
+    data_buffers: int = 0
+    starved_ns: int = 0
+    blocked_ns: int = 0
+
+
+class Meter:
+    """Rates and shares since the last look, of every channel and of all together."""
+
+    def __init__(self, now_ns: int) -> None:
+        self._at_ns = now_ns
+        self._before: dict[int, _Before] = {}
+        self._largest_buffer_bytes = 1
+
+    def look(self, table: ChannelTable, proxy: Proxy, now_ns: int) -> dict[str, Any]:
+        """Plain data for the live view; `metrics` are what triggers are about."""
+        span_ns = max(1, now_ns - self._at_ns)
+        self._at_ns = now_ns
+        rows = [
+            self._row(each, now_ns, span_ns)
+            for each in table.channels
+            if not each.is_ended or each.index in self._before
+        ]
+        for channel in table.channels:
+            if channel.is_ended:
+                self._before.pop(channel.index, None)
+        delay = proxy.delay.take_recent()
+        open_rows = [row for row in rows if not row["is_ended"]]
+        counted = [row["records_per_s"] for row in rows if row["records_per_s"] is not None]
+        bytes_per_s = sum(row["bytes_per_s"] for row in rows)
+        metrics: dict[str, float] = {
+            "throughput": bytes_per_s,
+            "connections": len(proxy.relays),
+        }
+        if counted:
+            metrics["records"] = sum(counted)
+        if open_rows:
+            metrics["credit_starved"] = max(row["starved_share"] for row in open_rows)
+            metrics["blocked"] = max(row["blocked_share"] for row in open_rows)
+            metrics["backlog_buffers"] = max(row["backlog_buffers"] or 0 for row in open_rows)
+        if delay.count:
+            metrics["added_delay"] = delay.percentile(0.99) or 0.0
+        pressed = sorted(open_rows, key=lambda row: (-row["starved_share"], row["channel"]))
+        return {
+            "connections": len(proxy.relays),
+            "accepted": proxy.accepted,
+            "incidents": proxy.incident_count,
+            "last_incident": proxy.incidents[-1].text if proxy.incidents else None,
+            "channels_open": len(open_rows),
+            "channels_seen": len(table),
+            "bytes_per_s": bytes_per_s,
+            "records_per_s": sum(counted) if counted else None,
+            "delay_ns_p50": delay.percentile(0.5) if delay.count else None,
+            "delay_ns_p99": delay.percentile(0.99) if delay.count else None,
+            "channels": sorted(pressed[:CHANNELS_SHOWN], key=lambda row: row["channel"]),
+            "metrics": metrics,
+        }
+
+    def _row(self, channel: ObservedChannel, now_ns: int, span_ns: int) -> dict[str, Any]:
+        before = self._before.get(channel.index) or _Before()
+        now = _Before(
+            channel.payload_bytes,
+            channel.records,
+            channel.data_buffers,
+            channel.starved_until(now_ns),
+            channel.blocked_until(now_ns),
+        )
+        self._before[channel.index] = now
+        self._largest_buffer_bytes = max(self._largest_buffer_bytes, channel.largest_buffer_bytes)
+        buffers = now.data_buffers - before.data_buffers
+        size = now.payload_bytes - before.payload_bytes
+        is_counted = channel.uncounted_buffers < channel.data_buffers or not channel.data_buffers
+        return {
+            "channel": channel.index,
+            "is_ended": channel.is_ended,
+            "bytes_per_s": size * 1e9 / span_ns,
+            "records_per_s": (now.records - before.records) * 1e9 / span_ns if is_counted else None,
+            "backlog_buffers": channel.backlog_buffers,
+            "credits_available": channel.credits_available,
+            "starved_share": min(1.0, (now.starved_ns - before.starved_ns) / span_ns),
+            "blocked_share": min(1.0, (now.blocked_ns - before.blocked_ns) / span_ns),
+            "fill": size / buffers / self._largest_buffer_bytes if buffers else None,
+        }
+
+
+def channel_rows(channels: Sequence[ObservedChannel], largest_bytes: int) -> list[dict[str, Any]]:
+    """What is told of each channel at the end."""
+    return [
+        {
+            "channel": each.index,
+            "connection": each.ends.connection,
+            "receiver_id": each.receiver_id.hex(),
+            "partition": None if each.partition_id is None else str(each.partition_id),
+            "subpartitions": each.subpartitions,
+            "initial_credit": each.initial_credit,
+            "credits_available": each.credits_available,
+            "in_flight_buffers": each.in_flight_buffers,
+            "buffers": each.data_buffers,
+            "payload_bytes": each.payload_bytes,
+            "data_bytes": each.data_bytes,
+            "records": each.records,
+            "other_elements": each.other_elements,
+            "uncounted_buffers": each.uncounted_buffers,
+            "events": each.events,
+            "events_by_kind": dict(each.events_by_kind),
+            "last_checkpoints": [checkpoint for checkpoint, _ in each.barriers][-5:],
+            "mean_fill": each.data_bytes / each.data_buffers / largest_bytes
+            if each.data_buffers
+            else None,
+            "starved_ns": each.starved_ns,
+            "blocked_ns": each.blocked_ns,
+        }
+        for each in channels
+    ]

@@ -1,0 +1,223 @@
+"""`flinknet trace tap`: record a real Flink's traffic from between its TaskManagers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flinknet.errors import ConfigError, TraceError
+from flinknet.units import parse_duration_ns, parse_size_bytes
+
+if TYPE_CHECKING:
+    from flinknet.capture.recording import Rotation
+    from flinknet.capture.tap import TlsContexts
+
+_EPILOG = """\b
+Examples:
+  flinknet trace tap --listen 127.0.0.1:7001 --upstream 127.0.0.1:7101 --out tapped
+      one TaskManager behind the tap, until Ctrl-C
+  flinknet trace tap --listen 0.0.0.0:7001 --upstream 127.0.0.1:7101 \\
+                     --listen 0.0.0.0:7002 --upstream 127.0.0.1:7102 --out tapped --duration 1min
+      two of them
+  flinknet trace tap … --ring 60s --trigger 'credit_starved>50%'
+      wait for days, keep the minute that matters
+
+Two lines of a TaskManager's configuration bring its consumers through the tap; the job stays as it
+is:
+
+  taskmanager.data.port: 7001        what consumers are told: the tap's port
+  taskmanager.data.bind-port: 7101   where the TaskManager listens
+
+Start the tap before the job. Stopping it closes the connections through it, and Flink restarts the
+jobs on them. Metrics for --trigger, once a second: credit_starved and blocked (share of the
+second, of the worst channel), backlog_buffers, throughput (bytes/s), records (per s), connections,
+added_delay (p99).
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    multiple=True,
+    required=True,
+    help="Where consumers connect to; the TaskManager's taskmanager.data.port. May be repeated,"
+    " with an --upstream for each.",
+)
+@click.option(
+    "--upstream",
+    metavar="HOST:PORT",
+    multiple=True,
+    required=True,
+    help="Where the TaskManager listens: its taskmanager.data.bind-port.",
+)
+@click.option("--out", metavar="DIR", required=True, help="New run directory for the trace.")
+@click.option(
+    "--flink-version",
+    metavar="VERSION",
+    help="1.20, or 2.0 to 2.3. [default: detected on each connection]",
+)
+@click.option(
+    "--records/--no-records",
+    default=True,
+    help="Walk through payloads for the lengths of records, to count them. [default: records]",
+)
+@click.option("--duration", metavar="TIME", help="Stop after that. [default: at Ctrl-C]")
+@click.option(
+    "--rotate",
+    metavar="SIZE|TIME",
+    help="Begin a new trace file at such a size (256MiB) or age (10min).",
+)
+@click.option("--ring", metavar="TIME", help="Keep only that much of the past, such as 60s.")
+@click.option(
+    "--trigger",
+    metavar="BOUND",
+    help="With --ring: keep the past when this is true, such as 'credit_starved>50%', and half as"
+    " much after it; drop all else.",
+)
+@click.option("--tls-cert", metavar="FILE", help="PEM: what the tap shows to both sides.")
+@click.option("--tls-key", metavar="FILE", help="PEM: its key, not encrypted.")
+@click.option("--tls-ca", metavar="FILE", help="PEM: whose certificates it accepts on both sides.")
+@click.option(
+    "--flink-conf",
+    metavar="FILE",
+    help="The cluster's config.yaml, to go with the trace: the wire does not tell its settings.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON to stdout.")
+def tap(
+    listen: tuple[str, ...],
+    upstream: tuple[str, ...],
+    out: str,
+    flink_version: str | None,
+    records: bool,
+    duration: str | None,
+    rotate: str | None,
+    ring: str | None,
+    trigger: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    tls_ca: str | None,
+    flink_conf: str | None,
+    as_json: bool,
+) -> None:
+    """Record every message between real TaskManagers, as a proxy between them.
+
+    Bytes are forwarded as they come, before they are looked at; what cannot be decoded is forwarded
+    all the same. No payload is stored. The trace is one like those of `flinknet bench`.
+    """
+    from flinknet.capture.observer import layout_of_release
+    from flinknet.capture.tap import Tap, TapConfig
+    from flinknet.capture.trigger import Trigger
+    from flinknet.report.console import console_for
+    from flinknet.report.export import dump, write_json
+    from flinknet.report.tap_console import TapView, print_tap, setting_lines
+
+    if trigger is not None and ring is None:
+        raise ConfigError("--trigger: says what of a ring to keep; give --ring, such as 60s, too")
+    config = TapConfig(
+        pairs=_pairs(listen, upstream),
+        out=Path(out),
+        layout=layout_of_release(flink_version),
+        counts_records=records,
+        rotation=_rotation(rotate, ring),
+        trigger=None if trigger is None else Trigger.parse(trigger),
+        duration_ns=None if duration is None else _positive_duration(duration, "--duration"),
+        tls=_tls(tls_cert, tls_key, tls_ca),
+        flink_keys=_flink_keys(flink_conf),
+    )
+    talk = console_for(sys.stderr)
+    view = TapView(talk)
+    session = Tap(config, view.update)
+    upstreams = [each for _, each in config.pairs]
+    for line in setting_lines(list(zip(session.addresses, upstreams, strict=True))):
+        talk.print(line, soft_wrap=True, highlight=False)
+    with view:
+        result = session.run()
+    write_json(config.out / "result.json", result)
+    if as_json:
+        click.echo(dump(result), nl=False)
+    else:
+        print_tap(result, out, console_for(sys.stdout))
+    if result["recording_error"] is not None:
+        raise TraceError(f"all was forwarded, but {result['recording_error']}")
+
+
+def _pairs(
+    listen: Sequence[str], upstream: Sequence[str]
+) -> tuple[tuple[tuple[str, int], tuple[str, int]], ...]:
+    if len(listen) != len(upstream):
+        raise ConfigError(
+            f"{len(listen)} times --listen and {len(upstream)} times --upstream: each address to"
+            " listen on needs its upstream, in the same order"
+        )
+    own = [_address(each, "--listen", lowest=0) for each in listen]
+    targets = [_address(each, "--upstream", lowest=1) for each in upstream]
+    for address, target in zip(own, targets, strict=True):
+        if address == target:
+            raise ConfigError(f"--upstream: {target[0]}:{target[1]} is the tap's own address")
+    return tuple(zip(own, targets, strict=True))
+
+
+def _address(text: str, option: str, *, lowest: int) -> tuple[str, int]:
+    host, colon, port = text.strip().rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    if not colon or not host or not port.isdecimal() or not lowest <= int(port) <= 65_535:
+        raise ConfigError(f"{option}: {text!r} is no address; write HOST:PORT or [IPV6]:PORT")
+    return host, int(port)
+
+
+def _positive_duration(text: str, option: str) -> int:
+    duration_ns = parse_duration_ns(text, option, bare_unit=None)
+    if not duration_ns:
+        raise ConfigError(f"{option}: 0 is too short; give some seconds, such as 60s")
+    return duration_ns
+
+
+def _rotation(rotate: str | None, ring: str | None) -> Rotation:
+    from flinknet.capture.recording import Rotation
+
+    if ring is not None:
+        if rotate is not None:
+            raise ConfigError("--rotate and --ring do not go together: a ring rotates by itself")
+        return Rotation(ring_ns=_positive_duration(ring, "--ring"))
+    if rotate is None:
+        return Rotation()
+    try:
+        return Rotation(rotate_ns=_positive_duration(rotate, "--rotate"))
+    except ConfigError:
+        try:
+            size = parse_size_bytes(rotate, "--rotate")
+        except ConfigError:
+            size = 0
+    if not size:
+        raise ConfigError(
+            f"--rotate: {rotate!r} is neither a size nor a time; write 256MiB or 10min"
+        )
+    return Rotation(rotate_bytes=size)
+
+
+def _tls(certificate: str | None, key: str | None, authority: str | None) -> TlsContexts | None:
+    given = [each for each in (certificate, key, authority) if each is not None]
+    if not given:
+        return None
+    if certificate is None or key is None or authority is None:
+        raise ConfigError("--tls-cert, --tls-key and --tls-ca go together; give all three")
+    from flinknet.capture.tap import create_contexts
+
+    return create_contexts(Path(certificate), Path(key), Path(authority))
+
+
+def _flink_keys(flink_conf: str | None) -> dict[str, Any]:
+    """The effective settings of the cluster, as far as the network is concerned."""
+    if flink_conf is None:
+        return {}
+    from flinknet import options as flink
+
+    settings, _ = flink.read_flink_conf(Path(flink_conf))
+    network, _ = flink.network_config(settings)
+    return dict(flink.effective_flink_keys(network))

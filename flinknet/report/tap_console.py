@@ -1,0 +1,221 @@
+"""What a tap shows: the lines to set, the live view, and the summary. Takes plain data only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from flinknet.units import MISSING, human_bytes, human_count, human_duration
+
+Plain = Mapping[str, Any]
+
+CHANNELS_SHOWN = 16
+INCIDENTS_SHOWN = 5
+
+
+def setting_lines(pairs: Sequence[tuple[tuple[str, int], tuple[str, int]]]) -> list[str]:
+    """The two lines that bring a TaskManager's traffic through the tap, for each pair."""
+    lines = []
+    for (host, port), (upstream_host, upstream_port) in pairs:
+        lines += [
+            f"{host}:{port} -> {upstream_host}:{upstream_port}; the TaskManager behind it needs",
+            f"    taskmanager.data.port: {port}",
+            f"    taskmanager.data.bind-port: {upstream_port}",
+        ]
+    return lines
+
+
+class TapView:
+    """A live panel where there is a terminal; else nothing, for a tap runs long."""
+
+    def __init__(self, console: Console) -> None:
+        self._live = (
+            Live(console=console, transient=True, refresh_per_second=4)
+            if console.is_terminal
+            else None
+        )
+
+    def __enter__(self) -> TapView:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def update(self, seen: Plain) -> None:
+        """Show where the tap stands."""
+        if self._live is not None:
+            self._live.update(panel(seen))
+
+
+def panel(seen: Plain) -> RenderableType:
+    """Connections, rates, added delay, and the channels that wait most for credit."""
+    heading = Text.assemble(
+        ("tap", "bold"),
+        f"  {seen['elapsed_ns'] / 1e9:,.0f} s, {seen['connections']} connections open"
+        f" ({seen['accepted']} in all), {seen['channels_open']} channels,"
+        f" {human_bytes(seen['trace_bytes'])} of trace",
+    )
+    rates = Text(
+        f"  {human_count(seen['records_per_s'])} records/s, {human_bytes(seen['bytes_per_s'])}/s,"
+        f" added delay p50 {human_duration(seen['delay_ns_p50'])},"
+        f" p99 {human_duration(seen['delay_ns_p99'])}"
+    )
+    table = _table(
+        *("channel", "records/s", "bytes/s", "backlog", "credit", "starved", "blocked", "fill")
+    )
+    for row in seen["channels"][:CHANNELS_SHOWN]:
+        table.add_row(
+            str(row["channel"]),
+            human_count(row["records_per_s"]),
+            f"{human_bytes(row['bytes_per_s'])}/s",
+            _number(row["backlog_buffers"]),
+            _number(row["credits_available"]),
+            _share(row["starved_share"]),
+            _share(row["blocked_share"]),
+            _share(row["fill"]),
+        )
+    hidden = seen["channels_open"] - min(len(seen["channels"]), CHANNELS_SHOWN)
+    more = Text(f"  and {hidden} more channels" if hidden > 0 else "", style="dim")
+    parts: list[RenderableType] = [heading, rates, table, more]
+    if seen["incidents"]:
+        parts.append(Text(f"  {seen['incidents']} incidents, last: {seen['last_incident']}"))
+    if seen["triggers"]:
+        parts.append(Text(f"  the trigger has fired {seen['triggers']} times"))
+    return Group(*parts)
+
+
+def print_tap(result: Plain, out: str, console: Console) -> None:
+    """Print what was seen and what it cost; what is doubtful after it, and the next command."""
+    delay = result["added_delay_ns"]
+    console.print(
+        f"[bold]{escape(out)}[/bold]: {result['duration_ns'] / 1e9:,.1f} s,"
+        f" {result['connections']:,} connections, {len(result['channels']):,} channels"
+        f" ({', '.join(result['layouts']) or 'no layout seen'})",
+        soft_wrap=True,
+    )
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="dim")
+    table.add_column()
+    records = f"{result['records']:,}"
+    if result["uncounted_buffers"]:
+        records += f", and those in {result['uncounted_buffers']:,} buffers that were not counted"
+    messages = sum(result["messages"].values())
+    table.add_row("messages", f"{messages:,}: {_kinds(result['messages'])}")
+    table.add_row("buffers", f"{result['buffers']:,} with {human_bytes(result['data_bytes'])}")
+    table.add_row("records", records)
+    table.add_row("events", f"{result['events']:,}")
+    table.add_row(
+        "added delay",
+        f"p50 {human_duration(delay['p50'])}, p99 {human_duration(delay['p99'])} of"
+        f" {result['chunks']:,} chunks; at most",
+    )
+    table.add_row("trace", f"{human_bytes(result['trace_bytes'])} in {len(result['files'])} files")
+    console.print(table)
+    _print_channels(result["channels"], console)
+    for line in doubts(result):
+        console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
+    for trigger in result["triggers"][:INCIDENTS_SHOWN]:
+        console.print(f"kept: {escape(trigger['why'])}", soft_wrap=True)
+    console.print(f"next: flinknet trace verify {out}; flinknet trace info {out}", soft_wrap=True)
+
+
+def doubts(result: Plain) -> list[str]:
+    """What is not whole, in sentences."""
+    lines = []
+    if result["credit_unknown_channels"]:
+        lines.append(
+            f"{result['credit_unknown_channels']} channels were joined late or bytes of them were"
+            " missed: their credit is not known, all else from their next message on"
+        )
+    if result["skipped_bytes"] or result["losses"]:
+        lines.append(
+            f"{result['skipped_bytes']:,} bytes belonged to no message; messages were lost sight of"
+            f" {result['losses']} times. All bytes were forwarded"
+        )
+    if result["undecodable"]:
+        lines.append(
+            f"{result['undecodable']} messages could not be decoded; they were forwarded:"
+            f" {_first(result, 'told')}"
+        )
+    if result["observer_failures"]:
+        lines.append(f"{result['observer_failures']} connections were forwarded unobserved")
+    if result["sequence_gaps"] or result["unpaid_buffers"]:
+        lines.append(
+            f"{result['sequence_gaps']} gaps in sequence numbers, {result['unpaid_buffers']}"
+            " buffers without credit"
+        )
+    if result["channels_refused"]:
+        lines.append("there were too many channels to tell them all apart")
+    if result["recording_error"] is not None:
+        lines.append(f"{result['recording_error']}")
+    if result["connections_cut"]:
+        lines.append(
+            f"{result['connections_cut']} connections were open at the end and were closed"
+        )
+    for incident in result["incidents"][-INCIDENTS_SHOWN:]:
+        lines.append(f"{incident['connection']}: {incident['text']}".lstrip(": "))
+    hidden = result["incident_count"] - INCIDENTS_SHOWN
+    if hidden > 0:
+        lines.append(f"and {hidden} incidents before them (result.json has more)")
+    return lines
+
+
+def _print_channels(channels: Sequence[Plain], console: Console) -> None:
+    if not channels:
+        return
+    table = _table("channel", "buffers", "bytes", "records", "events", "fill", "starved", "blocked")
+    for each in channels[:CHANNELS_SHOWN]:
+        table.add_row(
+            str(each["channel"]),
+            f"{each['buffers']:,}",
+            human_bytes(each["data_bytes"]),
+            f"{each['records']:,}",
+            f"{each['events']:,}",
+            _share(each["mean_fill"]),
+            human_duration(each["starved_ns"]),
+            human_duration(each["blocked_ns"]),
+        )
+    console.print(table)
+    hidden = len(channels) - CHANNELS_SHOWN
+    if hidden > 0:
+        console.print(f"… and {hidden:,} more channels (result.json has all)")
+
+
+def _kinds(messages: Mapping[str, int]) -> str:
+    told = sorted(messages.items(), key=lambda each: -each[1])
+    return ", ".join(f"{name} {count:,}" for name, count in told[:4])
+
+
+def _first(result: Plain, name: str) -> str:
+    found = [text for each in result["per_connection"] for text in each[name]]
+    return found[0] if found else "?"
+
+
+def _table(*names: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2), header_style="bold")
+    for name in names:
+        table.add_column(name, justify="right")
+    return table
+
+
+def _number(value: int | None) -> str:
+    return MISSING if value is None else str(value)
+
+
+def _share(share: float | None) -> str:
+    return MISSING if share is None else f"{share:.0%}"
