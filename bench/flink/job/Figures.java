@@ -14,12 +14,16 @@ final class Figures {
         values.put(name, value);
     }
 
+    static Path file(String folder, String task, int subtask) {
+        return Path.of(folder, task + "-" + subtask + ".json");
+    }
+
     void write(String folder, String task, int subtask) throws IOException {
         String json =
                 values.entrySet().stream()
                         .map(each -> "\"" + each.getKey() + "\":" + each.getValue())
                         .collect(Collectors.joining(",", "{", "}\n"));
-        Path file = Path.of(folder, task + "-" + subtask + ".json");
+        Path file = file(folder, task, subtask);
         Path draft = file.resolveSibling(file.getFileName() + ".draft");
         Files.writeString(draft, json);
         Files.move(draft, file, StandardCopyOption.ATOMIC_MOVE);

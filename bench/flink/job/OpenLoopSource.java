@@ -14,6 +14,7 @@ final class OpenLoopSource extends RichParallelSourceFunction<byte[]> {
     /** Records emitted under one hold of the checkpoint lock, so that a barrier gets its turn. */
     private static final int BATCH_RECORDS = 256;
 
+    private static final long START_AFTER_NS = 50_000_000;
     private static final long LONGEST_WAIT_FOR_END_NS = 60_000_000_000L;
 
     private final Settings settings;
@@ -29,7 +30,7 @@ final class OpenLoopSource extends RichParallelSourceFunction<byte[]> {
         // used again, for the exchange serialises it before collect() returns.
         byte[] record = new byte[settings.valueBytes - Integer.BYTES];
         int subtask = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
-        long epochNs = System.nanoTime();
+        long epochNs = commonEpochNs(subtask);
         long measuredFromNs = epochNs + settings.warmupNs;
         long endNs = measuredFromNs + settings.durationNs;
         boolean isOpenLoop = settings.ratePerSecond > 0;
@@ -66,6 +67,27 @@ final class OpenLoopSource extends RichParallelSourceFunction<byte[]> {
         figures.put("latest_ns", latestNs);
         figures.write(settings.out, "source", subtask);
         waitForEnd();
+    }
+
+    /** The instant from which all sources count: shortly after the last of them has come up. */
+    private long commonEpochNs(int subtask) throws Exception {
+        Figures ready = new Figures();
+        ready.put("ready_ns", System.nanoTime());
+        ready.write(settings.out, "ready", subtask);
+        long latestNs = Long.MIN_VALUE;
+        for (int source = 0; source < settings.producers && isRunning; ) {
+            Path file = Figures.file(settings.out, "ready", source);
+            if (Files.exists(file)) {
+                String digits = Files.readString(file).replaceAll("[^0-9]", "");
+                latestNs = Math.max(latestNs, Long.parseLong(digits));
+                source++;
+            } else {
+                Thread.sleep(5);
+            }
+        }
+        long epochNs = latestNs + START_AFTER_NS;
+        LockSupport.parkNanos(epochNs - System.nanoTime());
+        return epochNs;
     }
 
     private void waitForEnd() throws InterruptedException {
