@@ -24,6 +24,7 @@ _COMMANDS = {
     "trace": ("trace", "Look into recorded runs, and replay them for other settings."),
     "compare-configs": ("compare_configs", "Say which configuration is better, and how surely."),
     "plan": ("plan", "What becomes of a job: graphs, channels, sockets, buffers."),
+    "job": ("job", "Look at jobs that run detached, and end them."),
     "certificates": ("certificates", "Make a test set of certificates for TLS."),
     "doctor": ("doctor", "Is this machine ready: Python, Java, Spark, ports, clock?"),
 }

@@ -9,6 +9,7 @@ import click
 
 from flinknet.errors import ConfigError, TraceError
 
+from .job_run import check_without_job
 from .options import collect, load_options, output_options
 from .peer import is_peer, peer_options, run_peer
 from .sections import SectionedCommand
@@ -39,6 +40,8 @@ Examples:
       the recorded arrivals under other timeouts: predicted against measured
   flinknet bench --as-consumer-of taskmanager-1:34567 --partition 5ca1…#0@9d2e…_bc76…_0_0
       read what a TaskManager of a real Flink produces, and see its credit and backlog
+  flinknet bench --job bench/jobs/shuffle.py --task-managers 2 --slots 2
+      a program of your own, on a JobManager and TaskManagers
   flinknet bench --flink-conf conf/config.yaml --print-config
       what holds for every key, and where it comes from
   flinknet bench --records 1000000 --no-trace --json - | jq .runs[0].measured
@@ -71,6 +74,24 @@ beside it.
 )
 @peer_options
 @click.option(
+    "--job",
+    metavar="FILE",
+    help="Run the job of a program, a Python file with main(env), on a JobManager and TaskManagers"
+    " of its own, which are processes; ARGUMENTS after -- are main's. See also `flinknet plan`.",
+)
+@click.option(
+    "--slots",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Slots of each TaskManager. [default: taskmanager.numberOfTaskSlots]",
+)
+@click.option(
+    "--detached",
+    is_flag=True,
+    help="Submit the job, tell how to look at it and how to end it, and do not wait for it.",
+)
+@click.argument("arguments", nargs=-1)
+@click.option(
     "--print-config",
     is_flag=True,
     help="Tell the effective value of every key and where it comes from, and run nothing.",
@@ -82,7 +103,7 @@ beside it.
     " nothing.",
 )
 @click.pass_obj
-def bench(executor: Executor | None, /, **values: Any) -> None:
+def bench(executor: Executor | None, /, **values: Any) -> int | None:
     """Measure an exchange between tasks over real sockets.
 
     Producers and consumers run in TaskManager processes on this machine and speak Flink's own
@@ -98,34 +119,41 @@ def bench(executor: Executor | None, /, **values: Any) -> None:
     if len(apart) > 1:
         first, second = (f"--{each.replace('_', '-')}" for each in apart[:2])
         raise ConfigError(f"{first} and {second} do not go together; give one of them")
+    if values["job"] is not None:
+        from .job_run import run_job
+
+        if is_peer(values):
+            raise ConfigError("--job does not go with a peer that is not flinknet's")
+        return run_job(values)
+    check_without_job(values)
     if is_peer(values):
         if apart or values["from_trace"] is not None:
             other = apart[0].replace("_", "-") if apart else "from-trace"
             raise ConfigError(f"--{other} does not go with a peer that is not flinknet's")
         run_peer(values)
-        return
+        return None
     if values["demo"] is not None:
         from .demo import run_demo
 
         run_demo(values, executor)
-        return
+        return None
     if values["from_trace"] is not None:
         from .from_trace import run_from_trace
 
         run_from_trace(values, executor)
-        return
+        return None
     settings = collect(values)
     plans = sweep.plan_sweep(settings, values["seed"])
     if values["print_config"]:
         from .print_config import print_config
 
         print_config(settings, plans, values["json"])
-        return
+        return None
     if values["print_channels"]:
         from .print_channels import print_channels
 
         print_channels(plans, values["json"])
-        return
+        return None
     json_file = sweep.json_file(values["json"])
     out = sweep.out_directory(values["out"], trace=values["trace"])
     files = [path for path in (json_file, out / "bench.json" if out else None) if path]
@@ -166,6 +194,7 @@ def bench(executor: Executor | None, /, **values: Any) -> None:
     ]
     if incomplete:
         raise TraceError(f"measured, but a trace is incomplete: {incomplete[0]}")
+    return None
 
 
 def _document(

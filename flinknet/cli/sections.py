@@ -15,6 +15,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("producers", "consumers", "partitioner", "relays", "relay-delay"),
         *("placement", "task-managers"),
     ),
+    "A job instead": ("job", "slots", "detached"),
     "Kind of exchange": ("flow-control", "partition-type", "scheduling"),
     "Network settings, each a value or a list a,b,c that makes a sweep": (
         *("buffer-timeout", "exclusive-buffers", "floating-buffers", "segment-size"),

@@ -25,6 +25,7 @@ from flinknet.errors import FlinknetError
 from flinknet.graph import execution_graph_of, job_graph_of, load_program
 from flinknet.graph.execution import ExecutionState
 from flinknet.graph.job_config import job_config
+from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.results import JobStatus, TaskManagerStatus, VertexStatus, Warning
 
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
@@ -459,21 +460,7 @@ class JobManager:
         if plan is not None:
             found = self._measurements.latency(plan)
             latency = (found.percentile(0.5), found.percentile(0.99))
-            vertices = tuple(
-                VertexStatus(
-                    each.name,
-                    each.parallelism,
-                    plan.vertices[each.index].vertex.state.value,
-                    max(task.attempt for task in each.tasks),
-                    each.records_in,
-                    self._measurements.records_in_per_s(plan, each.index),
-                    each.records_out,
-                    each.busy or 0.0,
-                    each.idle or 0.0,
-                    each.back_pressured or 0.0,
-                )
-                for each in self._measurements.vertices(plan)
-            )
+            vertices = tuple(self._vertex_status(plan, each.index) for each in plan.vertices)
         return JobStatus(
             job.run,
             master.graph.job.name,
@@ -485,6 +472,26 @@ class JobManager:
             vertices,
             task_managers,
             *(latency or (None, None)),
+        )
+
+    def _vertex_status(self, plan: PhysicalPlan, index: int) -> VertexStatus:
+        vertex, measurements = plan.vertices[index], self._measurements
+        executions = vertex.vertex.task_vertices
+        shares = [measurements.shares_now(each.current.attempt_id) for each in executions]
+        busy, idle, back_pressured = (
+            sum(each[at] or 0.0 for each in shares) / len(shares) for at in range(3)
+        )
+        return VertexStatus(
+            vertex.name,
+            vertex.parallelism,
+            vertex.vertex.state.value,
+            max(each.current.attempt_number for each in executions),
+            measurements.records_in(plan, index),
+            measurements.records_in_per_s(plan, index),
+            measurements.records_out(plan, index),
+            busy,
+            idle,
+            back_pressured,
         )
 
     def _shut_down(self) -> None:

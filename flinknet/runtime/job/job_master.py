@@ -246,7 +246,12 @@ class JobMaster:
 
     def shortage(self) -> str:
         """How many slots are needed and offered; empty unless that is what is waited for."""
-        if not self.is_waiting_for_slots or self._pool.offered >= self._pool.needed:
+        is_starting = self.state is JobState.CREATED and (
+            len(self._pool.task_managers) < self._expected
+        )
+        if not self.is_waiting_for_slots or is_starting:
+            return ""
+        if self._pool.offered >= self._pool.needed:
             return ""
         return self._shortage()
 

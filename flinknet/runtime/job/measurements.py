@@ -20,8 +20,13 @@ from flinknet.trace.manifest import ChannelInfo
 
 from . import control_messages as say
 
-SHARES = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
-_BUSY, _IDLE, _BACK_PRESSURED = SHARES
+TIMES = ("accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")
+SHARES_NOW = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
+
+Shares = tuple[float | None, float | None, float | None]
+"""Busy, idle, back-pressured."""
+
+UNKNOWN_SHARES: Shares = (None, None, None)
 
 
 @dataclass(slots=True)
@@ -59,6 +64,7 @@ class Measurements:
     channels: list[ChannelInfo] = field(default_factory=list)
     memory: dict[int, Mapping[str, float]] = field(default_factory=dict)
     _tasks: dict[ExecutionAttemptID, say.TaskCounts] = field(default_factory=dict)
+    _times_before: dict[ExecutionAttemptID, tuple[float, ...]] = field(default_factory=dict)
     _read: dict[int, say.ReadChannel] = field(default_factory=dict)
     _written: dict[int, say.WrittenChannel] = field(default_factory=dict)
     _sent: dict[int, say.SentChannel] = field(default_factory=dict)
@@ -99,6 +105,8 @@ class Measurements:
         if statistics.memory:
             self.memory[task_manager] = statistics.memory
         if statistics.at_ns >= self.measured_from_ns:
+            for each in statistics.tasks:
+                self._times_before.setdefault(each.attempt_id, _times(each.metrics))
             for edge in {self._edge_of[each.channel] for each in statistics.read}:
                 records, size_bytes = self._totals(edge)
                 flow = self._flows.setdefault(edge, _Flow())
@@ -164,20 +172,15 @@ class Measurements:
         vertex = plan.vertices[index]
         tasks = []
         for subtask, execution in enumerate(vertex.vertex.task_vertices):
-            metrics = self.metrics_of(execution.current.attempt_id)
-            busy, idle, back_pressured = (
-                None if metrics is None or name not in metrics else metrics[name] / 1000
-                for name in SHARES
-            )
+            attempt_id = execution.current.attempt_id
+            metrics = self.metrics_of(attempt_id)
             tasks.append(
                 TaskMeasured(
                     execution.name,
                     execution.current.attempt_number,
                     execution.state.value,
                     f"tm-{vertex.task_managers[subtask]}",
-                    busy,
-                    idle,
-                    back_pressured,
+                    *self._shares(attempt_id),
                     dict(metrics or {}),
                 )
             )
@@ -194,6 +197,30 @@ class Measurements:
             latency if latency.count else None,
             tuple(tasks),
         )
+
+    def shares_now(self, attempt_id: ExecutionAttemptID) -> Shares:
+        """What an attempt did with its time lately."""
+        metrics = self.metrics_of(attempt_id)
+        if metrics is None:
+            return UNKNOWN_SHARES
+        busy, idle, back_pressured = (metrics[name] / 1000 for name in SHARES_NOW)
+        return busy, idle, back_pressured
+
+    def _shares(self, attempt_id: ExecutionAttemptID) -> Shares:
+        """What an attempt did with its time in the measured part, or since it began if it ended
+        before that, or soon after.
+        """
+        metrics = self.metrics_of(attempt_id)
+        if metrics is None:
+            return UNKNOWN_SHARES
+        now, before = _times(metrics), self._times_before.get(attempt_id, (0.0, 0.0, 0.0))
+        passed = [last - first for last, first in zip(now, before, strict=True)]
+        if sum(passed) <= 0:
+            passed = list(now)
+        total = sum(passed)
+        if total <= 0:
+            return UNKNOWN_SHARES
+        return passed[0] / total, passed[1] / total, passed[2] / total
 
     def _edge(self, plan: PhysicalPlan, index: int) -> EdgeMeasured:
         edge = plan.edges[index]
@@ -258,6 +285,10 @@ def limited_by(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]
         f"{slowest.name}: it is busy {slowest.busy or 0:.0%} of the time, and {edge.source} waits"
         f" {waiting:.0%} of the time for its output (edge {edge.index})."
     )
+
+
+def _times(metrics: Mapping[str, float]) -> tuple[float, ...]:
+    return tuple(metrics[name] for name in TIMES)
 
 
 def _mean(shares: Sequence[float | None]) -> float | None:

@@ -1,0 +1,84 @@
+"""`flinknet job`: look at jobs that run, and end them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from flinknet.errors import ConfigError, TransportError
+
+RUNS = Path("flinknet-runs")
+
+
+@click.group()
+def job() -> None:
+    """Look at jobs that run detached, and end them."""
+
+
+@job.command("list")
+@click.argument("directory", type=click.Path(path_type=Path), default=RUNS)
+def list_jobs(directory: Path) -> None:
+    """List the jobs that run in the directories of DIRECTORY (flinknet-runs)."""
+    from flinknet.runtime.job.client import client_of
+    from flinknet.runtime.job.job_files import CONTACT_NAME, Contact
+
+    found = sorted(path.parent for path in directory.glob(f"*/{CONTACT_NAME}"))
+    told = 0
+    for run_dir in found:
+        contact = Contact.load(run_dir)
+        if contact is None:
+            continue
+        try:
+            with client_of(contact) as client:
+                state = client.status().state
+        except TransportError:
+            state = "LOST"
+        told += 1
+        click.echo(f"{contact.job_id}  {state:<10}  {contact.name}  {run_dir}")
+    if not told:
+        click.echo(f"no job runs in {directory}", err=True)
+
+
+@job.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+def status(directory: Path) -> None:
+    """Tell where the job in DIRECTORY stands: its vertices and TaskManagers, or its result."""
+    from flinknet.report.console import console_for
+    from flinknet.report.job_console import print_job, status_panel
+    from flinknet.runtime.job.client import client_of
+    from flinknet.runtime.job.job_files import RESULT_NAME, Contact
+
+    contact = Contact.load(directory)
+    if contact is not None:
+        with client_of(contact) as client:
+            console_for(sys.stdout).print(status_panel(client.status()))
+        return
+    try:
+        result = json.loads((directory / RESULT_NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise ConfigError(
+            f"{directory}: no job runs there, and there is no result of one; give the directory"
+            " that `flinknet bench --job … --detached` told"
+        ) from None
+    if result.get("kind") != "job":
+        raise ConfigError(f"{directory}: it is no run of a job")
+    print_job(console_for(sys.stdout), result)
+
+
+@job.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+def cancel(directory: Path) -> None:
+    """End the job in DIRECTORY; what it has measured so far is kept."""
+    from flinknet.runtime.job.client import client_of
+    from flinknet.runtime.job.job_files import Contact
+
+    contact = Contact.load(directory)
+    if contact is None:
+        raise ConfigError(f"{directory}: no job runs there")
+    with client_of(contact) as client:
+        ended = client.cancel()
+    click.echo(f"job {contact.job_id} ({contact.name}) ended: {ended.state.lower()}")
+    click.echo(f"results: {directory / 'result.json'}", err=True)

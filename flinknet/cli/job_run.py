@@ -1,0 +1,217 @@
+"""`flinknet bench --job`: run a program on a cluster of its own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flinknet import options as flink
+from flinknet.errors import ConfigError, RunFailedError
+
+from . import sweep
+from .option_tables import DEFAULT_DURATION_NS, WORKLOAD_OPTIONS
+from .options import Settings, collect
+
+if TYPE_CHECKING:
+    from flinknet.runtime.job.child import JobManagerSpec
+    from flinknet.runtime.job.control_messages import SubmitJob
+
+JOB_OPTIONS = frozenset(("duration", "warmup", "task-managers"))
+"""Options of a workload that mean something for a job."""
+
+NOT_FOR_JOBS = ("demo", "from_trace", "print_config", "print_channels")
+DEFAULT_WARMUP_NS = 500_000_000
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class JobCall:
+    """What the command line says of a job.
+
+    `duration_ns` None: generated sources make records without end.
+    """
+
+    path: Path
+    source: str
+    arguments: tuple[str, ...]
+    settings: Mapping[str, str]
+    task_managers: int
+    slots: int
+    duration_ns: int | None
+    warmup_ns: int
+    seed: int
+    records_trace: bool
+
+
+def run_job(values: Mapping[str, Any]) -> int:
+    """Run the program that --job names. Returns: the exit code."""
+    call = _call(values)
+    json_file = sweep.json_file(values["json"])
+    out = sweep.out_directory(values["out"], trace=True)
+    assert out is not None
+    _check_fresh(out)
+    if values["detached"]:
+        if values["json"] is not None:
+            raise ConfigError("--json: a detached job has no result yet; leave it out")
+        _detach(call, out)
+        return 0
+    return _attend(call, out, json_file, is_json_on_stdout=values["json"] == "-")
+
+
+def check_without_job(values: Mapping[str, Any]) -> None:
+    """Raises: ConfigError for options that need --job."""
+    for name in ("detached", "slots", "arguments"):
+        if values[name]:
+            what = f"argument {values[name][0]!r}" if name == "arguments" else f"--{name}"
+            raise ConfigError(f"{what}: it belongs to a job; give the program with --job FILE")
+
+
+def _call(values: Mapping[str, Any]) -> JobCall:
+    from flinknet.graph import execution_graph_of, job_graph_of, load_program, physical_plan_of
+    from flinknet.graph.program import read_source
+
+    for name in NOT_FOR_JOBS:
+        if values[name]:
+            raise ConfigError(f"--{name.replace('_', '-')} and --job do not go together")
+    if values["runs"] != 1:
+        raise ConfigError("--runs: a job runs once; leave it out")
+    settings = collect(values)
+    workload = _workload(settings)
+    if swept := flink.swept_keys(settings.network):
+        raise ConfigError(f"{swept[0]} has several values; a job has one of each")
+    path = Path(values["job"])
+    source = read_source(path)
+    with redirect_stdout(sys.stderr):  # what the program prints is no result
+        program = load_program(path, settings.network, values["arguments"], source=source)
+    for warning in (*settings.warnings, *program.warnings):
+        click.echo(f"flinknet: {warning.text}", err=True)
+    graph = execution_graph_of(job_graph_of(program.stream_graph))
+    slots = values["slots"] or graph.job.config.task_slots
+    needed = physical_plan_of(graph, slots_per_task_manager=slots)
+    task_managers = workload.get("task-managers") or needed.task_managers
+    if task_managers >= needed.task_managers:
+        plan = physical_plan_of(graph, task_managers=task_managers, slots_per_task_manager=slots)
+        if shortage := plan.shortage():
+            raise ConfigError(shortage)
+    duration_ns = workload.get("duration")
+    if duration_ns is None and not values["detached"]:
+        duration_ns = DEFAULT_DURATION_NS
+    return JobCall(
+        path.absolute(),
+        source,
+        tuple(values["arguments"]),
+        settings.network,
+        task_managers,
+        slots,
+        duration_ns,
+        workload.get("warmup", DEFAULT_WARMUP_NS),
+        values["seed"],
+        values["trace"],
+    )
+
+
+def _workload(settings: Settings) -> dict[str, Any]:
+    for name in settings.workload:
+        if name not in JOB_OPTIONS:
+            raise ConfigError(
+                f"--{name}: what flows is up to the program of --job; give it there, or as an"
+                " argument after --"
+            )
+    parse = {name: WORKLOAD_OPTIONS[name].parse for name in JOB_OPTIONS}
+    return {name: parse[name](text) for name, text in settings.workload.items()}
+
+
+def _check_fresh(out: Path) -> None:
+    """Raises: ConfigError if a job has been there."""
+    for name in ("manifest.json", "result.json", "jobmanager.json", "tm-0.fnt"):
+        if (out / name).exists():
+            raise ConfigError(f"--out: {out} holds a run already; give another directory")
+
+
+def _cluster(call: JobCall, out: Path, *, is_attached: bool) -> tuple[JobManagerSpec, SubmitJob]:
+    from flinknet.runtime.job.child import JobManagerSpec
+    from flinknet.runtime.job.client import new_token
+    from flinknet.runtime.job.control_messages import SubmitJob
+
+    settings = dict(call.settings)
+    spec = JobManagerSpec(
+        new_token(),
+        str(out.absolute()),
+        call.task_managers,
+        call.slots,
+        settings,
+        call.records_trace,
+    )
+    submission = SubmitJob(
+        str(call.path),
+        call.source,
+        call.arguments,
+        settings,
+        is_attached,
+        call.duration_ns,
+        call.warmup_ns,
+        call.seed,
+    )
+    return spec, submission
+
+
+def _attend(call: JobCall, out: Path, json_file: Path | None, *, is_json_on_stdout: bool) -> int:
+    """Run a job and stay until it has ended."""
+    from flinknet.report.console import console_for
+    from flinknet.report.export import dump, write_json
+    from flinknet.report.job_console import JobView, print_job
+    from flinknet.runtime.job.client import run_attached
+    from flinknet.runtime.job.printed_lines import PrintedLines
+
+    spec, submission = _cluster(call, out, is_attached=True)
+    printed = PrintedLines(out, call.task_managers)
+    stream = sys.stderr if is_json_on_stdout else sys.stdout
+    with JobView(console_for(sys.stderr)) as view:
+
+        def watch(status: Any) -> None:
+            for line in printed.new_lines():
+                click.echo(line, file=stream)
+            view.update(status)
+
+        ended = run_attached(spec, submission, accepted=lambda _: None, watch=watch)
+        for line in printed.new_lines():
+            click.echo(line, file=stream)
+    if ended.exit_code == ConfigError.exit_code:
+        raise ConfigError(ended.reason)
+    try:
+        result = json.loads((out / "result.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise RunFailedError(f"the job has no result: {ended.reason}") from None
+    if json_file is not None:
+        write_json(json_file, result)
+    if is_json_on_stdout:
+        click.echo(dump(result), nl=False)
+    else:
+        print_job(console_for(sys.stdout), result)
+    click.echo(f"results: {out}/result.json", err=True)
+    if call.records_trace and result["vertices"]:
+        click.echo(f"trace:   {out}; next: flinknet trace info {out}", err=True)
+    if ended.exit_code == EXIT_INTERRUPTED:
+        return EXIT_INTERRUPTED
+    if ended.exit_code:
+        raise RunFailedError(ended.reason)
+    return 0
+
+
+def _detach(call: JobCall, out: Path) -> None:
+    """Submit a job and leave it to itself."""
+    from flinknet.runtime.job.client import submit_detached
+
+    spec, submission = _cluster(call, out, is_attached=False)
+    job_id, name, pid = submit_detached(spec, submission)
+    click.echo(f"job {job_id} ({name}) runs; JobManager pid {pid}")
+    click.echo(f"directory: {out}")
+    click.echo(f"look at it: flinknet job status {out}")
+    click.echo(f"end it:     flinknet job cancel {out}")

@@ -1,0 +1,188 @@
+"""The result of a job on a terminal: a table of its vertices, one of its edges, what limited it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from flinknet.results import JobStatus
+from flinknet.units import human_bytes, human_count, human_duration
+
+LINE_EVERY_NS = 5_000_000_000
+
+
+def print_job(console: Console, result: Mapping[str, Any]) -> None:
+    """The tables of a result as `result.json` has it, and its doubts."""
+    state, reason = result["state"], result["reason"]
+    heading = f"{result['name']}: {state} after {human_duration(result['duration_ns'])}"
+    if result["restarts"]:
+        heading += f", {_times(result['restarts'], 'restart')}"
+    console.print(Text(heading, style="bold"), soft_wrap=True)
+    if reason:
+        console.print(Text(reason), soft_wrap=True)
+    if not result["vertices"]:
+        return
+    console.print(vertex_table(result["vertices"]))
+    if result["edges"]:
+        console.print(edge_table(result["edges"]))
+    for name, channels in result["connections"].items():
+        console.print(Text(f"  {name}: {_times(channels, 'channel')} on one connection", "dim"))
+    checkpoints = result["checkpoints"]
+    if checkpoints is not None:
+        console.print(Text(_checkpoints(checkpoints)))
+    console.print(Text(f"Limited by {result['limited_by']}"), soft_wrap=True)
+    for warning in result["warnings"]:
+        console.print(Text(f"{warning['code']}: {warning['text']}", "yellow"), soft_wrap=True)
+
+
+def vertex_table(vertices: Sequence[Mapping[str, Any]]) -> Table:
+    """Records, times and latency of each vertex."""
+    table = _table("vertex", "tasks", "records in", "records out", "busy", "idle", "pressed")
+    for name in ("p50", "p99"):
+        table.add_column(name, justify="right")
+    for each in vertices:
+        latency = each["latency_ns"]
+        table.add_row(
+            each["name"],
+            str(each["parallelism"]),
+            human_count(each["records_in"]) if each["records_in"] else "",
+            human_count(each["records_out"]) if each["records_out"] else "",
+            *(_share(each[name]) for name in ("busy", "idle", "back_pressured")),
+            human_duration(latency["p50"]) if latency else "",
+            human_duration(latency["p99"]) if latency else "",
+        )
+    return table
+
+
+def edge_table(edges: Sequence[Mapping[str, Any]]) -> Table:
+    """What went over each edge."""
+    table = _table(
+        *("edge", "channels", "local", "records", "records/s", "bytes/s", "buffers"),
+        *("backlog", "max", "no credit"),
+    )
+    for each in edges:
+        backlog = each["backlog_buffers"]
+        table.add_row(
+            f"{each['index']} {each['source']} -{each['partitioner']}-> {each['target']}",
+            str(each["channels"]),
+            str(each["local_channels"]),
+            human_count(each["records"]),
+            human_count(each["throughput_records_per_s"]),
+            human_bytes(each["throughput_bytes_per_s"]),
+            human_count(each["buffers"]) if each["buffers"] else "",
+            "" if backlog["mean"] is None else f"{backlog['mean']:.1f}",
+            "" if backlog["max"] is None else str(backlog["max"]),
+            "" if each["starved_ns"] is None else human_duration(each["starved_ns"]),
+        )
+    return table
+
+
+class JobView:
+    """Follows a job: in place on a terminal, else a line every few seconds."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = (
+            Live(console=console, transient=True, refresh_per_second=8)
+            if console.is_terminal
+            else None
+        )
+        self._next_line_ns = 0
+        self._told = ""
+
+    def __enter__(self) -> JobView:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def update(self, status: JobStatus) -> None:
+        """Show where the job stands; changes of its state are told at once."""
+        if self._live is not None:
+            self._live.update(status_panel(status))
+            return
+        state = f"{status.state} {status.restarts} {status.reason}"
+        if state != self._told or status.elapsed_ns >= self._next_line_ns:
+            self._told = state
+            self._next_line_ns = status.elapsed_ns + LINE_EVERY_NS
+            self._console.print(Text(status_line(status)), soft_wrap=True)
+
+
+def status_line(status: JobStatus) -> str:
+    """Where a job stands, in one line."""
+    parts = [f"{status.name or 'job'}: {status.state.lower()}"]
+    if status.restarts:
+        parts.append(_times(status.restarts, "restart"))
+    rate = max((each.records_in_per_s for each in status.vertices), default=0.0)
+    if rate:
+        parts.append(f"{human_count(rate)} records/s")
+    if status.latency_ns_p99 is not None:
+        parts.append(f"p99 {human_duration(status.latency_ns_p99)}")
+    if status.checkpoints:
+        parts.append(_times(status.checkpoints, "checkpoint"))
+    if status.reason:
+        parts.append(status.reason)
+    return ", ".join(parts)
+
+
+def status_panel(status: JobStatus) -> RenderableType:
+    """Where a job stands: a table of its vertices and one of its TaskManagers."""
+    heading = Text(status_line(status))
+    vertices = _table("vertex", "tasks", "state", "attempt", "records in", "/s", "busy", "pressed")
+    for each in status.vertices:
+        vertices.add_row(
+            each.name,
+            str(each.parallelism),
+            each.state,
+            str(each.attempt),
+            human_count(each.records_in),
+            human_count(each.records_in_per_s) if each.records_in_per_s else "",
+            _share(each.busy),
+            _share(each.back_pressured),
+        )
+    managers = _table("TaskManager", "pid", "state", "slots in use", "silent")
+    for manager in status.task_managers:
+        managers.add_row(
+            f"tm-{manager.index}",
+            str(manager.pid),
+            manager.state,
+            f"{manager.slots_in_use} of {manager.slots}",
+            human_duration(manager.silent_ns),
+        )
+    tables = ([vertices] if status.vertices else []) + [managers]
+    return Group(heading, *tables)
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(first)
+    for name in others:
+        table.add_column(name, justify="right")
+    return table
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"
+
+
+def _times(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+def _checkpoints(summary: Mapping[str, Any]) -> str:
+    text = f"{summary['completed']} of {_times(summary['triggered'], 'checkpoint')} completed"
+    if summary["duration_ns"]["p50"] is not None:
+        text += f", p50 {human_duration(summary['duration_ns']['p50'])}"
+    elif summary["duration_ns"]["mean"] is not None:
+        text += f", mean {human_duration(summary['duration_ns']['mean'])}"
+    if summary["aborted"]:
+        text += f", {summary['aborted']} aborted"
+    return text
