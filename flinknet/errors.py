@@ -216,6 +216,12 @@ class RunFailedError(FlinknetError):
     exit_code = 1
 
 
+class TaskFailedError(RunFailedError):
+    """A task of a job failed: a function of its program raised, or a record was not what it should
+    be.
+    """
+
+
 class SimulationError(FlinknetError):
     """A simulated run went wrong; carries the seed that repeats it."""
 

@@ -18,6 +18,7 @@ from .job_config import JobConfig
 from .operators import OperatorFactory
 from .resources import UNKNOWN, ResourceSpec
 from .stream_config import StreamConfig
+from .stream_graph import StreamEdge
 from .wiring import DistributionPattern
 
 
@@ -137,6 +138,8 @@ class JobGraph:
         vertices: in the order in which they were made: what reads before what writes.
         steps: what was done to build it, in order.
         factories: operator id -> what makes the operator; found again by running the program.
+        stream_edges: edge id -> the edge of the StreamGraph, with its partitioner and the type of
+            its records; found again in the same way.
         checkpoints: settings, empty where none are drawn.
         execution_config: settings that every task gets.
     """
@@ -149,6 +152,7 @@ class JobGraph:
         self.vertices: dict[JobVertexID, JobVertex] = {}
         self.steps: list[str] = []
         self.factories: dict[str, OperatorFactory] = {}
+        self.stream_edges: dict[str, StreamEdge] = {}
         self.checkpoints: Mapping[str, Any] = {}
         self.artifacts: Mapping[str, str] = {}
         self.execution_config: Mapping[str, Any] = {}

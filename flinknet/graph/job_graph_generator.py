@@ -303,6 +303,7 @@ class JobGraphGenerator:
             )
         )
         self._physical_edges.append(edge)
+        self._job.stream_edges[edge.id] = edge
 
     def _partition_type(self, edge: StreamEdge) -> ResultPartitionType:
         if edge.source.emits_only_at_end:

@@ -8,7 +8,7 @@ from typing import Any
 
 from flinknet.errors import ConfigError
 
-from .operators import OperatorFactory, Output, OutputTag, StreamOperator
+from .operators import OperatorFactory, Output, OutputTag, StreamOperator, as_list
 from .stream_config import StreamConfig
 
 Emit = Callable[[Any], None]
@@ -30,7 +30,8 @@ class OperatorChain:
         Args:
             config: of the head.
             factories: operator id -> what makes it.
-            writers: edge id -> what takes the records that leave there.
+            writers: edge id -> what takes the records that leave there; batches go as such to one
+                that has `collect_batch`.
 
         Raises: ConfigError when an operator of the configuration is not in the program.
         """
@@ -71,6 +72,10 @@ class OperatorChain:
         """Hand several records to an operator, in order, by default to the head."""
         chosen = operator_id or self.config.operator_id
         self.operators[chosen].process_batch(values, self._outputs[chosen], input_number)
+
+    def entry(self, operator_id: str) -> tuple[StreamOperator, Output]:
+        """An operator and what it puts out to: for who hands it many records one by one."""
+        return self.operators[operator_id], self._outputs[operator_id]
 
     def emit(self, value: Any, operator_id: str | None = None) -> None:
         """Let a record leave an operator, by default the head, as if it had made it: what a source
@@ -126,7 +131,11 @@ class _ChainingOutput:
     def collect_batch(self, values: Sequence[Any]) -> None:
         for output, target, input_number in self._main:
             if output is None:
-                for value in values:
+                collect_batch = getattr(target, "collect_batch", None)
+                if collect_batch is not None:
+                    collect_batch(values)
+                    continue
+                for value in as_list(values):
                     target(value)
             else:
                 target.process_batch(values, output, input_number)

@@ -77,7 +77,7 @@ class StreamOperator:
 
     def process_batch(self, values: Sequence[Any], output: Output, input_number: int = 0) -> None:
         """Take several records, in order."""
-        for value in values:
+        for value in as_list(values):
             self.process(value, output, input_number)
 
     def finish(self, output: Output) -> None:
@@ -272,6 +272,12 @@ class OperatorFactory:
     def is_source(self) -> bool:
         """Whether its operators are asked for records."""
         return issubclass(self.kind, SourceOperator)
+
+
+def as_list(values: Any) -> Sequence[Any]:
+    """Records one by one, those of an array as plain values of Python."""
+    found: Sequence[Any] = values.tolist() if isinstance(values, np.ndarray) else values
+    return found
 
 
 def factory(kind: type[StreamOperator], *arguments: Any, **options: Any) -> OperatorFactory:

@@ -98,6 +98,11 @@ class StreamEdge:
     supports_unaligned_checkpoints: bool = True
 
     @property
+    def record_type(self) -> Any:
+        """Type of its records."""
+        return self.source.output_type if self.output_tag is None else self.output_tag.output_type
+
+    @property
     def source_id(self) -> int:
         """Id of the source."""
         return self.source.id

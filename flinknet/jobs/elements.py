@@ -42,6 +42,18 @@ _WRONG_VALUE = (struct.error, TypeError, ValueError, AttributeError, IndexError,
 _BROKEN = (struct.error, ValueError, IndexError, OverflowError, TypeError)
 
 
+class WrongValueError(ValueError):
+    """A value is not of the type that the records should have.
+
+    Attributes:
+        position: among those that were to be written.
+    """
+
+    def __init__(self, text: str, position: int) -> None:
+        super().__init__(text)
+        self.position = position
+
+
 class StreamElementSerializer:
     """Reads and writes the records of an edge."""
 
@@ -52,14 +64,15 @@ class StreamElementSerializer:
     def write(self, values: Values, instants: Instants) -> SerializedRecords:
         """Records back to back, each with its length in front.
 
-        Raises: ValueError naming the first value that is of another type, and its position.
+        Raises: WrongValueError for the first value that is of another type.
         """
         if isinstance(values, np.ndarray):
             written = self._write_array(values, instants)
             if written is not None:
                 return written
             values = values.tolist()
-        out, ends = bytearray(), []
+        out = bytearray()
+        ends: list[int] = []
         write = self.serializer.write
         for value, instant in zip(values, instants.tolist(), strict=True):
             start = len(out)
@@ -70,8 +83,9 @@ class StreamElementSerializer:
             try:
                 write(value, out)
             except _WRONG_VALUE as error:
-                raise ValueError(
-                    f"{_shortened(value)} cannot be written as {self.serializer.name}: {error}"
+                raise WrongValueError(
+                    f"{_shortened(value)} cannot be written as {self.serializer.name}: {error}",
+                    len(ends),
                 ) from error
             end = len(out)
             _LENGTH.pack_into(out, start, end - start - LENGTH_PREFIX_BYTES)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import cycle, repeat
+from typing import Protocol
 
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.producer import OutputFlusher, RecordWriter
 from flinknet.tasks import RelayTask, SinkTask, SourceTask
 from flinknet.tasks.source import STEPS_PER_TURN, SourceState
+from flinknet.tasks.times import TaskTimes
 from flinknet.workload.recorded import Outages
 
 from .link import LinkEnd
@@ -196,6 +198,34 @@ class SimulatedRelay:
         return now_ns, now_ns
 
 
+class Task(Protocol):
+    """What a loop asks of a task (SourceTask, RelayTask, SinkTask, flinknet.jobs.StreamTask)."""
+
+    times: TaskTimes
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a writer waits for buffers."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a step would do something now that another task of the turn made possible."""
+
+    def rest(self, *, now_ns: int) -> None:
+        """It is not stepped again at once."""
+
+
+class SteppedTask(Protocol):
+    """A task with what its steps take."""
+
+    @property
+    def task(self) -> Task:
+        """What is stepped."""
+
+    def step(self, now_ns: int) -> tuple[int, int]:
+        """Do some work. Returns: when the loop is done with that, and when to step again."""
+
+
 class SimulatedTaskManager:
     """Network memory, sockets and tasks on one loop."""
 
@@ -205,6 +235,7 @@ class SimulatedTaskManager:
         self.ends: list[LinkEnd] = []
         self.sources: Sequence[SimulatedSource] = ()
         self.relays: Sequence[SimulatedRelay] = ()
+        self.stream_tasks: Sequence[SteppedTask] = ()  # of a job, which has these only
         self.sinks: Sequence[SimulatedSink] = ()
         self._scheduler = scheduler
         self.has_local_channels = False
@@ -259,10 +290,16 @@ class SimulatedTaskManager:
             now_ns, again_ns = sink.step(now_ns)
             _rest(sink.task, now_ns, again_ns)
             next_ns = min(next_ns, again_ns)
+        for each in self.stream_tasks:
+            now_ns, again_ns = each.step(now_ns)
+            _rest(each.task, now_ns, again_ns)
+            next_ns = min(next_ns, again_ns)
         if self.has_local_channels and self._is_any_ready():
             next_ns = now_ns  # what a later task did lets an earlier one go on
-        is_blocked = any(source.is_blocked for source in self.sources) or any(
-            relay.task.is_blocked for relay in self.relays
+        is_blocked = (
+            any(source.is_blocked for source in self.sources)
+            or any(relay.task.is_blocked for relay in self.relays)
+            or any(each.task.is_blocked for each in self.stream_tasks)
         )
         for end in self.ends:
             sent_bytes = end.sent_bytes
@@ -286,10 +323,11 @@ class SimulatedTaskManager:
             any(source.task.is_ready for source in self.sources)
             or any(relay.task.is_ready for relay in self.relays)
             or any(sink.task.is_ready for sink in self.sinks)
+            or any(each.task.is_ready for each in self.stream_tasks)
         )
 
 
-def _rest(task: SourceTask | RelayTask | SinkTask, now_ns: int, again_ns: int) -> None:
+def _rest(task: Task, now_ns: int, again_ns: int) -> None:
     """Tell a busy task that it is not stepped again at once."""
     if again_ns > now_ns and task.times.is_busy:
         task.rest(now_ns=now_ns)

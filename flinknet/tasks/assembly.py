@@ -5,10 +5,12 @@ with it; the tasks between them come from `task_assembly`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers import NetworkBufferPool
+from flinknet.core.buffers.pool_sizes import GateBuffers
 from flinknet.core.consumer import (
     ConsumerConnection,
     InputChannel,
@@ -31,13 +33,21 @@ from flinknet.core.producer.key_groups import default_max_parallelism
 from flinknet.core.producer.result_partition_factory import in_memory
 from flinknet.core.producer.subpartition import UNLIMITED_BYTES
 from flinknet.core.wire.compression import CompressionCodec
-from flinknet.core.wire.ids import ResultPartitionID
+from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.units import NS_PER_MS
 
 from .deployment import DeployedChannel, Deployment
 from .memory import buffers_of_gate, segments_of
 
-__all__ = ["create_gate", "create_partition", "input_of", "segments_of"]
+__all__ = [
+    "GateChannel",
+    "create_gate",
+    "create_partition",
+    "gate_of",
+    "input_of",
+    "partition_factory",
+    "segments_of",
+]
 
 Connect = Callable[[DeployedChannel], ConsumerConnection]
 """The connection that a channel comes over, opened when it is first asked for."""
@@ -57,8 +67,26 @@ def create_partition(
     Args:
         create_data: where a subpartition of a blocking partition keeps its bytes.
     """
-    scenario, network = deployment.scenario, deployment.scenario.network
-    factory = ResultPartitionFactory(
+    scenario = deployment.scenario
+    consumers = deployment.vertices[deployment.edges[edge].target].parallelism
+    partition = partition_factory(scenario.network, memory, manager, create_data).create(
+        deployment.partition_id(producer, edge),
+        partition_type_of(scenario.workload.partition_type),
+        len(deployment.channels_of_producer(producer, edge)),
+        target_key_groups=default_max_parallelism(consumers),
+    )
+    partition.setup()
+    return partition
+
+
+def partition_factory(
+    network: NetworkConfig,
+    memory: NetworkBufferPool,
+    manager: ResultPartitionManager,
+    create_data: Callable[[ResultPartitionID, int], BoundedData] = in_memory,
+) -> ResultPartitionFactory:
+    """What makes the partitions of a TaskManager."""
+    return ResultPartitionFactory(
         memory,
         manager,
         network.exclusive_buffers,
@@ -69,15 +97,6 @@ def create_partition(
         create_data,
         network.starting_segment_size_bytes if network.debloating_enabled else UNLIMITED_BYTES,
     )
-    consumers = deployment.vertices[deployment.edges[edge].target].parallelism
-    partition = factory.create(
-        deployment.partition_id(producer, edge),
-        partition_type_of(scenario.workload.partition_type),
-        len(deployment.channels_of_producer(producer, edge)),
-        target_key_groups=default_max_parallelism(consumers),
-    )
-    partition.setup()
-    return partition
 
 
 def create_gate(
@@ -105,29 +124,81 @@ def create_gate(
         probe: of local channels; those of connections have their own.
     """
     deployed = deployment.channels_of_consumer(consumer, edge)
-    network = deployment.scenario.network
-    buffers = buffers_of_gate(deployment.scenario, len(deployed))
+    return gate_of(
+        [
+            GateChannel(
+                each.index,
+                each.receiver_id,
+                deployment.partition_id(each.producer, edge),
+                each.subpartition,
+                deployment.is_local(each),
+                None if connect is None else partial(connect, each),
+            )
+            for each in deployed
+        ],
+        deployment.scenario.network,
+        buffers_of_gate(deployment.scenario, len(deployed)),
+        memory,
+        index=index,
+        is_blocking=deployment.scenario.workload.is_blocking,
+        partitions=partitions,
+        probe=probe,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GateChannel:
+    """A channel of a gate that is to be made.
+
+    Attributes:
+        index: in the run.
+        connect: gives a remote channel its connection when it is requested.
+    """
+
+    index: int
+    receiver_id: InputChannelID
+    partition_id: ResultPartitionID
+    subpartition: int
+    is_local: bool
+    connect: Callable[[], ConsumerConnection] | None
+
+
+def gate_of(
+    channels: Sequence[GateChannel],
+    network: NetworkConfig,
+    buffers: GateBuffers,
+    memory: NetworkBufferPool,
+    *,
+    index: int,
+    is_blocking: bool,
+    partitions: ResultPartitionManager | None = None,
+    probe: Probe | None = None,
+) -> SingleInputGate:
+    """A gate with its pool and channels (see `create_gate`).
+
+    Args:
+        is_blocking: the partitions it reads are complete, and may be compressed.
+    """
     pool = memory.create_buffer_pool(buffers.pool.required_buffers, buffers.pool.max_buffers)
     backoff = request_backoff_of(network)
     codec = CompressionCodec(network.compression_codec)
-    gate = SingleInputGate(index, channels=len(deployed), pool=pool)
-    if deployment.scenario.workload.is_blocking and codec is not CompressionCodec.NONE:
+    gate = SingleInputGate(index, channels=len(channels), pool=pool)
+    if is_blocking and codec is not CompressionCodec.NONE:
         gate = DecompressingInputGate(
             index,
             codec=codec,
             segment_size_bytes=network.segment_size_bytes,
-            channels=len(deployed),
+            channels=len(channels),
             pool=pool,
         )
 
-    def create(position: int, each: DeployedChannel) -> InputChannel:
-        partition_id = deployment.partition_id(each.producer, edge)
-        if deployment.is_local(each):
+    def create(position: int, each: GateChannel) -> InputChannel:
+        if each.is_local:
             assert partitions is not None
             return LocalInputChannel(
                 each.index,
                 each.receiver_id,
-                partition_id,
+                each.partition_id,
                 each.subpartition,
                 gate,
                 position,
@@ -138,17 +209,17 @@ def create_gate(
         return RemoteInputChannel(
             each.index,
             each.receiver_id,
-            partition_id,
+            each.partition_id,
             each.subpartition,
             gate,
             position,
             memory,
             pool,
             buffers.exclusive_per_channel,
-            connect=None if connect is None else partial(connect, each),
+            connect=each.connect,
         )
 
-    gate.set_channels([create(position, each) for position, each in enumerate(deployed)])
+    gate.set_channels([create(position, each) for position, each in enumerate(channels)])
     return gate
 
 

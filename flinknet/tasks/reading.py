@@ -5,6 +5,9 @@ A base class and not a part, so that a buffer costs no call for it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.consumer import (
     InputBuffer,
@@ -17,14 +20,26 @@ from flinknet.core.consumer import (
 )
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
 from flinknet.core.wire.events import CheckpointBarrier, Event, EventAnnouncement, decode_event
-from flinknet.workload.sink import LatencySink
-
 from .checkpoints import InputCheckpoints
 from .times import TaskTimes
 
 _PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
 _CONSUMED = int(TracePoint.CONSUMED)
 _BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
+
+
+class RecordReceiver(Protocol):
+    """Takes the records of a channel (workload.sink.LatencySink is one)."""
+
+    received_records: int
+    """Of the last buffer."""
+
+    first_record_ns: int
+    last_record_ns: int
+    """Instants of the first and the last of them; -1 where they have none."""
+
+    def receive(self, runs: Sequence[RecordRun], *, now_ns: int) -> int:
+        """Take the records of a buffer, of which some end in it. Returns: when that is done."""
 
 
 class ReadingTask:
@@ -44,7 +59,7 @@ class ReadingTask:
         self,
         index: int,
         gate: SingleInputGate | UnionInputGate,
-        sinks: tuple[LatencySink, ...],
+        sinks: Sequence[RecordReceiver],
         probe: Probe,
         checkpoints: InputCheckpoints,
         *,
@@ -53,7 +68,7 @@ class ReadingTask:
     ) -> None:
         self.index = index
         self.gate = gate
-        self.sinks = sinks
+        self.sinks: Sequence[RecordReceiver] = sinks
         self.times = TaskTimes(start_ns=start_ns)
         self._record = probe.record
         self._readers = tuple(RecordReader(spills) for _ in sinks)

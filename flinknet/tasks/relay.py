@@ -49,6 +49,7 @@ class RelayTask(ReadingTask):
         name: by which it is told.
     """
 
+    sinks: tuple[LatencySink, ...]
     _checkpoints: ForwardingCheckpoints
 
     def __init__(

@@ -37,6 +37,8 @@ class SinkTask(ReadingTask):
         start_ns: when it starts.
     """
 
+    sinks: tuple[LatencySink, ...]
+
     def __init__(
         self,
         index: int,

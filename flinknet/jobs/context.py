@@ -1,0 +1,26 @@
+"""ProcessingContext: which record a task is at, and how long it has worked on this turn."""
+
+from __future__ import annotations
+
+from .elements import NO_TIMESTAMP, Instants
+
+
+class ProcessingContext:
+    """Shared by the operators, outputs and sinks of a task.
+
+    Attributes:
+        now_ns: when the task began with the records at hand.
+        work_ns: time that it has taken since, by the delays of its operators.
+        instant_ns: timestamp of the record at hand; of a batch, that of its earliest.
+        instants: timestamps of the records of the batch at hand; None outside of batches.
+        pending_records: that were put out and not handed to writers.
+    """
+
+    __slots__ = ("instant_ns", "instants", "now_ns", "pending_records", "work_ns")
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self.work_ns = 0
+        self.instant_ns = NO_TIMESTAMP
+        self.instants: Instants | None = None
+        self.pending_records = 0

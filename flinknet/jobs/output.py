@@ -1,0 +1,173 @@
+"""RecordOutput: the records that leave a task along one edge, dealt out, serialised and written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from flinknet.core.producer import (
+    BROADCAST,
+    BufferWritingResultPartition,
+    ChannelSelector,
+    OutputFlusher,
+    RecordWriter,
+)
+from flinknet.core.producer.channel_selector import Indices
+from flinknet.errors import FlinknetError, TaskFailedError
+from flinknet.graph.operators import as_list
+
+from .context import ProcessingContext
+from .elements import Instants, StreamElementSerializer, Values, WrongValueError
+from .keys import java_hashes
+
+KeySelector = Callable[[Any], Any]
+
+
+class RecordOutput:
+    """Collects what the operators of a task put out and, when the task says so, writes it (Flink:
+    RecordWriterOutput with its RecordWriter and OutputFlusher).
+
+    Args:
+        operator_name: of the operator that puts records out here, for errors.
+        edge: index of the edge.
+        elements: how records are written.
+        key_selector: for hash and custom partitioners.
+        hashes_keys: whether the selector takes hashes of keys or keys.
+        channels: indices of the channels in the job.
+    """
+
+    def __init__(
+        self,
+        operator_name: str,
+        edge: int,
+        writer: RecordWriter,
+        elements: StreamElementSerializer,
+        flusher: OutputFlusher,
+        context: ProcessingContext,
+        channels: Sequence[int],
+        *,
+        key_selector: KeySelector | None = None,
+        hashes_keys: bool = False,
+    ) -> None:
+        self.edge = edge
+        self.writer = writer
+        self.flusher = flusher
+        self.channels = tuple(channels)
+        self.emitted_records = 0
+        self._operator_name = operator_name
+        self._elements = elements
+        self._context = context
+        self._key_selector = key_selector
+        self._hashes_keys = hashes_keys
+        self._sent = [0] * len(self.channels)
+        self._batches: list[tuple[Values, Instants]] = []
+        self._values: list[Any] = []
+        self._instants: list[int] = []
+
+    @property
+    def partition(self) -> BufferWritingResultPartition:
+        """What it writes into."""
+        return self.writer.partition
+
+    @property
+    def selector(self) -> ChannelSelector:
+        """Which channel gets a record."""
+        return self.writer.selector
+
+    @property
+    def sent_records(self) -> dict[int, int]:
+        """Records written so far, by index of the channel in the job."""
+        return dict(zip(self.channels, self._sent, strict=True))
+
+    def __call__(self, value: Any) -> None:
+        """Take a record."""
+        context = self._context
+        self._values.append(value)
+        self._instants.append(context.instant_ns)
+        context.pending_records += 1
+
+    def collect_batch(self, values: Values) -> None:
+        """Take several records, in order. Where an operator made more or fewer of them than it was
+        given, which was made of which is not known: they all are as old as the oldest.
+        """
+        count = len(values)
+        if not count:
+            return
+        context = self._context
+        self._close_list()
+        if context.instants is not None and len(context.instants) == count:
+            instants = context.instants
+        else:
+            instants = np.full(count, context.instant_ns, np.int64)
+        self._batches.append((values, instants))
+        context.pending_records += count
+
+    def write(self) -> None:
+        """Hand all that was collected to the writer; what finds no buffer waits there.
+
+        Raises: TaskFailedError when a record cannot be dealt out or serialised.
+        """
+        self._close_list()
+        batches, self._batches = self._batches, []
+        for values, instants in batches:
+            self._write(values, instants)
+
+    def discard(self) -> None:
+        """Drop what was collected."""
+        self._batches.clear()
+        self._values.clear()
+        self._instants.clear()
+
+    def _close_list(self) -> None:
+        if self._values:
+            self._batches.append((self._values, np.array(self._instants, np.int64)))
+            self._values, self._instants = [], []
+
+    def _write(self, values: Values, instants: Instants) -> None:
+        count = len(values)
+        for channel, picked in self.writer.selector.split(count, self._keys(values)):
+            share = _picked(values, picked)
+            try:
+                records = self._elements.write(share, instants[picked])
+            except WrongValueError as error:
+                number = self.emitted_records + int(np.arange(count)[picked][error.position]) + 1
+                raise TaskFailedError(
+                    f"{self._operator_name}: record {number} that it put out: {error}"
+                ) from error
+            if channel == BROADCAST:
+                self._sent = [sent + len(share) for sent in self._sent]
+            else:
+                self._sent[channel] += len(share)
+            self.writer.emit(channel, records)
+        self.emitted_records += count
+
+    def _keys(self, values: Values) -> Any:
+        """What the selector wants of each record; None if it wants nothing."""
+        select = self._key_selector
+        if select is None:
+            return None
+        keys: list[Any] = []
+        try:
+            for value in as_list(values):
+                keys.append(select(value))
+            if self._hashes_keys:
+                return java_hashes(keys)
+        except FlinknetError:
+            raise
+        except Exception as error:
+            number = self.emitted_records + min(len(keys), len(values) - 1) + 1
+            raise TaskFailedError(
+                f"{self._operator_name}: record {number} that it put out has no key:"
+                f" {type(error).__name__}: {error}"
+            ) from error
+        return np.fromiter(keys, object, len(keys))
+
+
+def _picked(values: Values, picked: Indices) -> Values:
+    if isinstance(values, np.ndarray):
+        return values[picked]
+    if isinstance(picked, slice):
+        return values[picked]
+    return [values[index] for index in picked.tolist()]

@@ -1,0 +1,175 @@
+"""Sinks that do something: what the sinks of a program, which are values, become in a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from flinknet.graph.endpoints import DiscardSink, FileSink, LatencySink, PrintSink
+from flinknet.graph.operators import Output, StreamOperator, StreamSink
+from flinknet.histogram import LogLinearHistogram
+
+from .context import ProcessingContext
+from .elements import NO_TIMESTAMP, Instants
+from .io import TaskIO
+
+FILE_BYTES = 64 * 1024
+"""What a file sink gathers before it writes."""
+
+KEPT_LATENCIES = 4096
+"""Single latencies that are counted at once."""
+
+
+class PrintOperator(StreamOperator):
+    """Prints records, with the number of the subtask in front where there are several (Flink:
+    PrintSinkOutputWriter).
+    """
+
+    def __init__(self, io: TaskIO, subtask: int, parallelism: int) -> None:
+        self._print = io.print_line
+        self._prefix = f"{subtask + 1}> " if parallelism > 1 else ""
+
+    def process(self, value: Any, output: Output, input_number: int = 0) -> None:
+        self._print(self._prefix + as_text(value))
+
+
+class DiscardOperator(StreamOperator):
+    """Drops records (Flink: DiscardingSink)."""
+
+    takes_batches = True
+
+    def process(self, value: Any, output: Output, input_number: int = 0) -> None:
+        pass
+
+    def process_batch(self, values: Sequence[Any], output: Output, input_number: int = 0) -> None:
+        pass
+
+
+class FileOperator(StreamOperator):
+    """Writes records to a file of lines: `path` itself, or the file of the subtask in it where
+    there are several (Flink: TextOutputFormat).
+    """
+
+    def __init__(self, io: TaskIO, path: str, subtask: int, parallelism: int) -> None:
+        self.path = f"{path}/{subtask + 1}" if parallelism > 1 else path
+        self._io = io
+        self._gathered = bytearray()
+        self._is_open = False
+
+    def open(self) -> None:
+        self._io.open_file(self.path)
+        self._is_open = True
+
+    def process(self, value: Any, output: Output, input_number: int = 0) -> None:
+        self._gathered += as_text(value).encode("utf-8", "replace")
+        self._gathered += b"\n"
+        if len(self._gathered) >= FILE_BYTES:
+            self._write()
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._write()
+            self._io.close_file(self.path)
+
+    def _write(self) -> None:
+        if self._gathered:
+            self._io.write_file(self.path, bytes(self._gathered))
+            self._gathered.clear()
+
+
+class LatencyOperator(StreamOperator):
+    """Measures how old records are when the task is done with them: from their timestamp, which is
+    the instant they were due at their source.
+
+    Records whose instant lies in [measured_from_ns, measured_to_ns) count as measured. Figures are
+    up to date after `settle`.
+
+    Attributes:
+        records: all that came.
+        last_measured_ns: when the task was done with the last measured one.
+    """
+
+    takes_batches = True
+
+    def __init__(self, context: ProcessingContext) -> None:
+        self._context = context
+        self.measured_from_ns = 0
+        self.measured_to_ns: int | None = None
+        self.records = 0
+        self.measured_records = 0
+        self.last_measured_ns = 0
+        self.latency = LogLinearHistogram()
+        self._kept: list[tuple[int, int]] = []  # instant, done
+
+    def process(self, value: Any, output: Output, input_number: int = 0) -> None:
+        context = self._context
+        self.records += 1
+        self._kept.append((context.instant_ns, context.now_ns + context.work_ns))
+        if len(self._kept) >= KEPT_LATENCIES:
+            self.settle()
+
+    def process_batch(self, values: Sequence[Any], output: Output, input_number: int = 0) -> None:
+        context = self._context
+        count = len(values)
+        instants = context.instants
+        if instants is None or len(instants) != count:
+            instants = np.full(count, context.instant_ns, np.int64)
+        self.settle()
+        self.records += count
+        self._count(instants, np.full(count, context.now_ns + context.work_ns, np.int64))
+
+    def settle(self) -> None:
+        """Count what was kept."""
+        if self._kept:
+            instants, done = np.array(self._kept, np.int64).T
+            self._kept.clear()
+            self._count(instants, done)
+
+    def _count(self, instants: Instants, done: Instants) -> None:
+        is_measured = (instants >= self.measured_from_ns) & (instants != NO_TIMESTAMP)
+        if self.measured_to_ns is not None:
+            is_measured &= instants < self.measured_to_ns
+        if not is_measured.all():
+            instants, done = instants[is_measured], done[is_measured]
+        if len(instants):
+            self.measured_records += len(instants)
+            self.last_measured_ns = max(self.last_measured_ns, int(done[-1]))
+            self.latency.add(done - instants)
+
+
+def sink_operator(
+    operator: StreamSink, context: ProcessingContext, io: TaskIO, subtask: int, parallelism: int
+) -> StreamOperator:
+    """What a sink of a program does in a subtask; a function is called by the operator itself."""
+    sink = operator.function
+    if isinstance(sink, PrintSink):
+        return PrintOperator(io, subtask, parallelism)
+    if isinstance(sink, DiscardSink):
+        return DiscardOperator()
+    if isinstance(sink, FileSink):
+        return FileOperator(io, sink.path, subtask, parallelism)
+    if isinstance(sink, LatencySink):
+        return LatencyOperator(context)
+    return operator
+
+
+def as_text(value: Any) -> str:
+    """A record as Flink would print it: (word,3), [1, 2], true, null."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "null"
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, np.generic | np.ndarray):
+        return as_text(value.tolist())
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return f"({','.join(map(as_text, value))})"
+    if isinstance(value, list | set | frozenset):
+        return f"[{', '.join(map(as_text, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{as_text(k)}={as_text(v)}' for k, v in value.items())}}}"
+    return str(value)
