@@ -46,6 +46,7 @@ GRID_OPTIONS = {
     "exclusive-buffers": ("exclusive_buffers", "Exclusive buffers of a channel, such as 1,2,4."),
     "floating-buffers": ("floating_buffers", "Floating buffers of a gate, such as 0,8,32."),
     "segment-size": ("segment_sizes_bytes", "Sizes of a buffer, such as 8kb,32kb."),
+    "debloating": ("debloatings", "on,off: buffer debloating, with its keys as recorded."),
     "flow-control": ("flow_controls", "credit,tcp; tcp is that of Flink before 1.5."),
     "round-trip": (
         "round_trips_ns",
@@ -185,6 +186,10 @@ def _value(name: str, text: str) -> Any:
     option = f"--{name}"
     if name == "buffer-timeout":
         return parse_duration_ns(text, option, allow_never=True)
+    if name == "debloating":
+        if text not in ("on", "off"):
+            raise ConfigError(f"{option}: {text!r} is neither on nor off")
+        return text == "on"
     if name == "round-trip":
         return parse_duration_ns(text, option, bare_unit=None)
     if name == "flow-control":

@@ -13,7 +13,7 @@ import numpy as np
 from flinknet.config import BLOCKING, BUFFER_TIMEOUT_NEVER_NS, CREDIT, RATE_MAX, NetworkConfig
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.options import canonical, network_config
-from flinknet.trace import RunManifest, TraceReader, open_run
+from flinknet.trace import Run, RunManifest, TraceReader, open_run
 from flinknet.workload.recorded import Outages, Ramps, RecordedChannel, RecordedExchange, Setting
 
 from .costs import CostFit, DataRows, fit_costs, saturated_costs
@@ -185,9 +185,26 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
         flow_control=manifest.scenario.get("flow_control", CREDIT),
         task_managers=_places(manifest),
         flush_overhead_ns=flush_overhead_ns(rows[TracePoint.SENT], network.buffer_timeout_ns),
+        buffer_size_bytes=_announced_bytes(run, from_ns) if network.debloating_enabled else None,
         outages=_outages(saturation, manifest, fitted_to_ns - from_ns, to_ns - from_ns),
     )
     return exchange, fit
+
+
+def _announced_bytes(run: Run, before_ns: int) -> int | None:
+    """The buffer size that consumers had announced before an instant; the median over channels."""
+    sizes: dict[int, tuple[int, int]] = {}  # of each channel: instant, size
+    columns = ("at_ns", "channel", "point", "kind", "value")
+    for file in run.files:
+        with TraceReader(file) as reader:
+            for block in reader.events(columns, to_ns=before_ns):
+                keep = (block["kind"] == MessageKind.NEW_BUFFER_SIZE) & (
+                    block["point"] == TracePoint.SENT
+                )
+                found = (block[name][keep].tolist() for name in ("channel", "at_ns", "value"))
+                for channel, at_ns, size in zip(*found, strict=True):
+                    sizes[channel] = max(sizes.get(channel, (at_ns, size)), (at_ns, size))
+    return int(np.median([size for _, size in sizes.values()])) if sizes else None
 
 
 def flush_overhead_ns(sent: EventColumns, buffer_timeout_ns: int) -> int:

@@ -29,6 +29,7 @@ _NETWORK = {
     "exclusive_buffers": "exclusive_buffers",
     "floating_buffers": "floating_buffers",
     "segment_sizes_bytes": "segment_size_bytes",
+    "debloatings": "debloating_enabled",
 }
 _AROUND = {
     "flow_controls": "flow_control",
@@ -43,6 +44,7 @@ class Grid:
     """Lists of values; an empty one keeps what was recorded.
 
     Attributes:
+        debloatings: whether buffers are debloated.
         round_trips_ns: network round trips on top of the recorded way.
         consumer_speeds: factors of the consumers' speed.
         rate_factors: factors of the arrival rate.
@@ -52,6 +54,7 @@ class Grid:
     exclusive_buffers: Sequence[int] = ()
     floating_buffers: Sequence[int] = ()
     segment_sizes_bytes: Sequence[int] = ()
+    debloatings: Sequence[bool] = ()
     flow_controls: Sequence[str] = ()
     round_trips_ns: Sequence[int] = ()
     consumer_speeds: Sequence[float] = ()
@@ -120,6 +123,7 @@ def _order(setting: Setting) -> tuple[Any, ...]:
         setting.consumer_speed,
         setting.round_trip_ns,
         FLOW_CONTROLS.index(setting.flow_control),
+        network.debloating_enabled,
         network.segment_size_bytes,
         network.exclusive_buffers,
         network.floating_buffers,

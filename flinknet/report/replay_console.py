@@ -42,6 +42,8 @@ _KEYS = {
     "floating": "taskmanager.network.memory.floating-buffers-per-gate",
 }
 
+_DEBLOATING = "taskmanager.network.memory.buffer-debloat.enabled"
+
 _ERROR_TO_BET_ON = 0.5
 """Relative error on the recorded setting beyond which predictions are no more than a hint."""
 
@@ -282,7 +284,9 @@ def settings_of(point: Answer) -> dict[str, str]:
     names = {"buffer timeout": _timeout(config)}
     names |= {name: config.get(key, MISSING).replace(" ", "") for name, key in _KEYS.items()}
     round_trip_ns = point.get("round_trip_ns", 0)
+    is_debloated = config.get(_DEBLOATING) == "true"
     return names | {
+        "debloating": "on" if is_debloated else "off",
         "flow control": point.get("flow_control", MISSING),
         "round trip": f"+{human_duration(round_trip_ns)}" if round_trip_ns else "+0",
         "consumer speed": f"x{point.get('consumer_speed', 1.0):g}",

@@ -78,6 +78,7 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, deployment: D
         and buffers.exclusive_per_channel == network.exclusive_buffers
         and network.required_buffers_per_gate_max is None
         and network.checkpoint_interval_ns is None
+        and not network.debloating_enabled
         and upstream.isdisjoint(deployment.consumer_task_managers)
         and scenario.workload.record_size.low_bytes + OVERHEAD_BYTES <= network.segment_size_bytes
         and 0 < latency_ns < OPENING_NS // 4

@@ -89,7 +89,7 @@ class WaitBoundsProbe(BacklogProbe):
     Attributes:
         low: as if every record had come just before its buffer was sent.
         high: as if it had come just after the buffer before it was sent; no longer before its own
-            than one beat of the flusher, which would have sent it, unless it had to wait for credit.
+            than one beat of the flusher, which would have sent it, unless it waited for credit.
 
     Args:
         beat_ns: of the flusher; None without a buffer timeout.
@@ -130,6 +130,7 @@ def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOut
     Raises: as `simulate_in_full`.
     """
     exchange = without_idle_tasks(exchange)
+    network = _as_it_began(exchange, network)
     if exchange.has_instants and _messages_of(exchange, network) >= FAST_FROM_MESSAGES:
         deployment = deployment_of(exchange, network)
         check_memory(deployment)
@@ -153,6 +154,7 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
         return SimulatedOutcome(
             LogLinearHistogram(), 0, 0, exchange.duration_ns, BacklogSummary(None, None)
         )
+    network = _as_it_began(exchange, network)
     deployment = deployment_of(exchange, network)
     check_memory(deployment)
     start_ns = exchange.measured_from_ns
@@ -202,6 +204,15 @@ def _beat_ns(exchange: RecordedExchange, network: NetworkConfig) -> int | None:
     if timeout_ns < 0:
         return None
     return timeout_ns + exchange.flush_overhead_ns if timeout_ns else 0
+
+
+def _as_it_began(exchange: RecordedExchange, network: NetworkConfig) -> NetworkConfig:
+    """Debloating goes on from the buffer size that it had come to when the window began."""
+    size_bytes = exchange.buffer_size_bytes
+    if size_bytes is None or not network.debloating_enabled:
+        return network
+    size_bytes = min(max(size_bytes, network.min_segment_size_bytes), network.segment_size_bytes)
+    return replace(network, starting_segment_size_bytes=size_bytes)
 
 
 def _messages_of(exchange: RecordedExchange, network: NetworkConfig) -> float:

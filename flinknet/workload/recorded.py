@@ -189,6 +189,9 @@ class RecordedExchange:
             channels share a connection. Channels within one TaskManager are local.
         flush_overhead_ns: what the flusher's period is longer than the buffer timeout.
         outages: of the process of each producer and each consumer; empty for none.
+        has_instants: False where the arrivals are assumed, for messages were seen in passing only.
+        buffer_size_bytes: that consumers with buffer debloating had announced last when the window
+            began; None where they had not.
     """
 
     producers: int
@@ -205,6 +208,7 @@ class RecordedExchange:
     outages: tuple[tuple[Outages, ...], tuple[Outages, ...]] = ((), ())
     flush_overhead_ns: int = 0
     has_instants: bool = True
+    buffer_size_bytes: int | None = None
 
     def under(self, setting: Setting) -> RecordedExchange:
         """The exchange with the world around it as a setting has it; its network is the

@@ -200,3 +200,25 @@ def test_credit_that_comes_back_sooner_lets_more_through() -> None:
         for costs in (far, replace(far, back_ns=10_000.0))
     )
     assert one == pytest.approx(2 * both, rel=0.1)
+
+
+def debloated(timeout_ns: int) -> NetworkConfig:
+    return NetworkConfig(buffer_timeout_ns=timeout_ns, debloating_enabled=True)
+
+
+def test_debloated_buffers_are_simulated_and_not_left_to_the_kernel() -> None:
+    exchange = exchange_of({(0, 0): 10_000}, consume_ns=(20_000.0, 20.0, 20.0))
+    plain = simulate(exchange, with_timeout(100 * MS))
+    small = simulate(exchange, debloated(100 * MS))
+    assert small.method == "simulator"
+    assert small.messages > 2 * plain.messages
+    assert (small.latency.percentile(0.5) or 0) < (plain.latency.percentile(0.5) or 0)
+
+
+def test_debloating_goes_on_from_the_size_that_was_announced() -> None:
+    exchange = exchange_of({(0, 0): 3_000}, records=3_000)
+    anew = simulate(exchange, debloated(100 * MS))
+    on = simulate(replace(exchange, buffer_size_bytes=16 * 1024), debloated(100 * MS))
+    assert on.messages < anew.messages
+    ignored = simulate(replace(exchange, buffer_size_bytes=16 * 1024), with_timeout(100 * MS))
+    assert ignored.messages == simulate(exchange, with_timeout(100 * MS)).messages
