@@ -46,6 +46,13 @@ class MessageTable:
     columns: dict[str, IntArray]
     receivers: dict[int, str]
 
+    def __len__(self) -> int:
+        return len(self.columns["at_ns"])
+
+    def total(self, name: str) -> int:
+        """The sum of a column."""
+        return int(self.columns[name].sum())
+
     def where(self, mask: NDArray[np.bool_]) -> MessageTable:
         """Some of the messages."""
         chosen = {name: column[mask] for name, column in self.columns.items()}
@@ -91,27 +98,34 @@ def read(run: Path) -> MessageTable:
     return MessageTable(columns, receivers).where(is_message)
 
 
-def buffers_finished(table: MessageTable, segment_bytes: int) -> int:
-    """numBuffersOut as it follows from the messages: between two events of a channel, its bytes
-    filled so many segments, the last of them perhaps not to its end."""
+def first(table: MessageTable, responses: int) -> MessageTable:
+    """So many messages with a payload, from the beginning.
+
+    Flink's counters are read before a job ends; what it sends at its end they do not know. At that
+    instant no records are on their way, so that only events can lie on both sides of the cut.
+    """
+    with_payload = table.responses()
+    return with_payload.where(np.arange(len(with_payload)) < responses)
+
+
+def finished(table: MessageTable, segment_bytes: int) -> tuple[int, int]:
+    """numBuffersOut and numBytesOut as they follow from the messages.
+
+    Between two events the bytes of a channel filled so many segments, and the event finished the
+    last of them. Behind the last event only full segments are finished.
+    """
     responses = table.responses()
     is_data = responses.is_data()
-    buffers = 0
+    buffers = finished_bytes = 0
     for channel in np.unique(responses.columns["channel"]):
         of_channel = responses.columns["channel"] == channel
         payload = np.where(is_data, responses.columns["payload_bytes"], 0)[of_channel]
         part = np.cumsum(~is_data[of_channel])
         filled = np.bincount(part, payload).astype(np.int64)
+        filled[-1] -= filled[-1] % segment_bytes
         buffers += int(np.sum(-(-filled // segment_bytes)))
-    return buffers
-
-
-def first_bytes(table: MessageTable, messages: int) -> int:
-    """Bytes of so many messages with a payload from the beginning.
-
-    Flink's counters are read before a job ends; then only events follow.
-    """
-    return int(table.responses().columns["payload_bytes"][:messages].sum())
+        finished_bytes += int(filled.sum())
+    return buffers, finished_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def behind_a_tap(task_managers: Sequence[TaskManager]) -> list[TaskManager]:
 
 def tap_command(task_managers: Sequence[TaskManager], out: Path) -> list[str]:
     """A tap between what they advertise and what they bind."""
-    command = [str(FLINKNET), "trace", "tap", "--out", str(out), "--json", "-"]
+    command = [str(FLINKNET), "trace", "tap", "--out", str(out), "--json"]
     for each in task_managers:
         command += ["--listen", f"{LOOPBACK}:{each.data_port}"]
         command += ["--upstream", f"{LOOPBACK}:{each.bind_port}"]

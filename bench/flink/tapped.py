@@ -60,6 +60,8 @@ It prints
                            how many buffers they were follows from the sizes of the messages
       numBuffersInRemote   messages taken from other TaskManagers, events among them
       numBytesInRemote     bytes of these messages
+    What the job sends at its very end (the last watermark, events) comes after Flink's metrics were
+    read: of the tap's messages the first numBuffersInRemote count.
   - whether `flinknet trace verify` finds the trace clean.
 
 examples:
@@ -335,21 +337,17 @@ def counts(
     Where channels stay local the tap does not see them; then what the sources count is left out.
     """
     source, sink = metrics["source"], metrics["sink"]
-    data, taken = table.data(), sink["numBuffersInRemote"]
+    seen = message_table.first(table, sink["numBuffersInRemote"])
     rows = [
-        (
-            "numBuffersInRemote, at least",
-            taken,
-            min(taken, len(table.responses().columns["at_ns"])),
-        ),
-        ("numBytesInRemote", sink["numBytesInRemote"], message_table.first_bytes(table, taken)),
+        ("numBuffersInRemote", sink["numBuffersInRemote"], len(seen)),
+        ("numBytesInRemote", sink["numBytesInRemote"], seen.total("payload_bytes")),
     ]
     if exchange.placement == "split":
-        finished = message_table.buffers_finished(table, SEGMENT_BYTES)
+        buffers, finished_bytes = message_table.finished(seen, SEGMENT_BYTES)
         rows = [
-            ("numRecordsOut", source["numRecordsOut"], int(data.columns["records"].sum())),
-            ("numBytesOut", source["numBytesOut"], int(data.columns["payload_bytes"].sum())),
-            ("numBuffersOut", source["numBuffersOut"], finished),
+            ("numRecordsOut", source["numRecordsOut"], seen.total("records")),
+            ("numBytesOut", source["numBytesOut"], finished_bytes),
+            ("numBuffersOut", source["numBuffersOut"], buffers),
             *rows,
         ]
     return rows
@@ -465,7 +463,12 @@ def print_turns(document: Mapping[str, Any]) -> None:
             ],
         )
         cpu_ns = each["tap_cpu_s"] / each["outcome"]["received_records"] * 1e9
-        print(f"\ntap: {human_duration(cpu_ns)} of processor time per record")
+        delay = each["tap"].get("added_delay_ns", {})
+        print(
+            f"\ntap: delay added, as it states: p50 {human_duration(delay.get('p50'))},"
+            f" p99 {human_duration(delay.get('p99'))}; processor time"
+            f" {human_duration(cpu_ns)} per record"
+        )
         print(f"trace verify: {'' if each['is_verified'] else 'NOT CLEAN '}{each['verified']}")
         if "imported" in count:
             other = count["imported"]
