@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER, DataType
 from flinknet.core.probe import FlushReason, MessageKind, Probe, TracePoint, note
-from flinknet.core.wire.buffer_response import BufferResponse, next_sequence_number
+from flinknet.core.wire.buffer_response import next_sequence_number
 from flinknet.core.wire.events import (
     CheckpointBarrier,
     EndOfOutputChannelStateEvent,
@@ -25,34 +25,21 @@ from flinknet.core.wire.events import (
 from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import (
     MESSAGE_CLASSES,
-    AddCredit,
-    BacklogAnnouncement,
-    CancelPartitionRequest,
-    CloseRequest,
-    ErrorResponse,
     Message,
-    NewBufferSize,
     PartitionRequest,
-    ResumeConsumption,
-    decode_add_credits,
 )
 from flinknet.core.wire.peek import FRAME_HEADER_BYTES, PEEK_LAYOUTS, SeenHeader
 from flinknet.core.wire.record_counter import RecordCounter
 from flinknet.errors import ConfigError, ProtocolError
 
 from .channels import ChannelTable, Ends, ObservedChannel
+from .directions import TEXT_MAX, FromClient, FromServer
 from .frame_stream import FrameStream
 
 __all__ = ["ConnectionObserver", "ConnectionSummary", "Ends", "layout_of_release"]
 
 SEGMENT_SIZE_BYTES: Final = 32 * 1024
 """Flink's default; a data buffer of that size was full when it left."""
-
-EVENT_BYTES_MAX: Final = 64 << 10
-"""Bytes of an event that are looked at."""
-
-TEXT_MAX: Final = 500
-"""Characters of a sentence that a peer may fill."""
 
 TOLD_MAX: Final = 16
 """Sentences of a kind that are kept; all are counted."""
@@ -62,7 +49,6 @@ _BUFFER_RESPONSE, _ADD_CREDIT = int(MessageKind.BUFFER_RESPONSE), int(MessageKin
 _NONE, _FULL, _FLUSH = int(FlushReason.NONE), int(FlushReason.FULL), int(FlushReason.FLUSH)
 _EVENT = int(FlushReason.EVENT)
 _CLEAR_END = int(DataType.DATA_BUFFER_WITH_CLEAR_END)
-_PRODUCERS = (BufferResponse, ErrorResponse, BacklogAnnouncement)
 
 
 def layout_of_release(release: str | None) -> str | None:
@@ -164,12 +150,12 @@ class ConnectionObserver:
         seen = PEEK_LAYOUTS[layout] if layout is not None else None
         self._server = FrameStream(
             Direction.PRODUCER_TO_CONSUMER,
-            _FromServer(self),
+            FromServer(self),
             seen,
             is_from_start=is_from_start,
         )
         self._client = FrameStream(
-            Direction.CONSUMER_TO_PRODUCER, _FromClient(self), is_from_start=is_from_start
+            Direction.CONSUMER_TO_PRODUCER, FromClient(self), is_from_start=is_from_start
         )
 
     @property
@@ -451,180 +437,3 @@ class ConnectionObserver:
                 channel.recover_from(None)
             if channel.recovered is None:
                 channel.restart_records(subpartition)
-
-
-class _FromServer:
-    """FrameSink of the producer's direction."""
-
-    def __init__(self, observer: ConnectionObserver) -> None:
-        self._observer = observer
-        self._channel: ObservedChannel | None = None
-        self._header: SeenHeader | None = None
-        self._sizes: tuple[int, ...] = ()
-        self._counter: RecordCounter | None = None
-        self._index = 0  # of the partial buffer that goes on
-        self._left = 0  # bytes of it
-        self._records = 0
-        self._body = bytearray()
-
-    def buffer(self, header: SeenHeader, payload: memoryview, at_ns: int) -> None:
-        observer = self._observer
-        receiver_id, number, backlog = header[2], header[5], header[6]
-        observer.messages[_BUFFER_RESPONSE] += 1
-        channel = observer.channels.get(receiver_id) or observer.channel_of(receiver_id)
-        if header[7] not in IS_BUFFER:
-            body = bytes(payload[:EVENT_BYTES_MAX])
-            observer.event(channel, header, number, header[9], backlog, body, at_ns)
-            return
-        records, counter = -1, observer.counter_of(channel, header)
-        if counter is not None:
-            records = counter.feed(payload)
-        observer.data(channel, header, number, header[9], backlog, records, counter, True, at_ns)
-
-    def begin_buffer(self, header: SeenHeader, sizes: tuple[int, ...], at_ns: int) -> None:
-        observer = self._observer
-        observer.messages[_BUFFER_RESPONSE] += 1
-        self._channel = observer.channel_of(header[2])
-        self._header = header
-        self._sizes = sizes or (header[9],)
-        self._index = 0
-        self._begin_piece(at_ns)
-
-    def payload(self, piece: memoryview, at_ns: int) -> None:
-        while piece:
-            taken = piece[: self._left]
-            if self._counter is not None:
-                self._records += self._counter.feed(taken)
-            elif self._is_event and len(self._body) < EVENT_BYTES_MAX:
-                self._body += taken[: EVENT_BYTES_MAX - len(self._body)]
-            piece = piece[len(taken) :]
-            self._left -= len(taken)
-            self._end_pieces(at_ns)
-
-    def missing_payload(self, lost_bytes: int, at_ns: int) -> None:
-        observer, channel = self._observer, self._channel
-        observer.tell(f"{lost_bytes} bytes of a payload are missing")
-        if channel is not None:
-            channel.lose_records()
-        while lost_bytes:
-            count = min(lost_bytes, self._left)
-            self._left -= count
-            lost_bytes -= count
-            self._end_pieces(at_ns)
-
-    def message(self, message_id: int, frame: memoryview, at_ns: int) -> None:
-        observer = self._observer
-        message = observer.decode(message_id, frame)
-        if isinstance(message, BacklogAnnouncement):
-            channel = observer.channel_of(message.receiver_id)
-            if channel is not None:
-                channel.backlog_buffers = message.backlog
-                channel.starve(at_ns)
-            kind = MessageKind.BACKLOG_ANNOUNCEMENT
-            observer.note(at_ns, channel, _SENT, kind, backlog_buffers=message.backlog)
-        elif isinstance(message, ErrorResponse):
-            channel = observer.channels.get(message.receiver_id or b"")
-            about = "all channels" if message.receiver_id is None else message.receiver_id.hex()
-            text = f"{message.cause.class_name} for {about}: {message.cause.message}"
-            observer.tell(text[:TEXT_MAX], observer.errors)
-            observer.note(at_ns, channel, _SENT, MessageKind.ERROR_RESPONSE)
-
-    def undecodable(self, what: str, at_ns: int) -> None:
-        self._observer.undecodable(what)
-
-    def lost(self, what: str, at_ns: int) -> None:
-        self._header, self._counter = None, None
-        self._body.clear()
-        self._observer.lose_all(what)
-        for channel in self._observer.channels.values():
-            channel.lose_messages()
-
-    @property
-    def _is_event(self) -> bool:
-        return self._header is not None and self._header[7] not in IS_BUFFER
-
-    def _begin_piece(self, at_ns: int) -> None:
-        assert self._header is not None
-        self._left = self._sizes[self._index]
-        self._records = 0
-        self._body.clear()
-        self._counter = self._observer.counter_of(self._channel, self._header)
-        self._end_pieces(at_ns)
-
-    def _end_pieces(self, at_ns: int) -> None:
-        """Note the partial buffer that is complete, and those behind it that have no bytes."""
-        observer, header = self._observer, self._header
-        while header is not None and not self._left:
-            is_last = self._index == len(self._sizes) - 1
-            size, number = self._sizes[self._index], next_sequence_number(header[5], self._index)
-            backlog = header[6] if is_last else -1
-            if self._is_event:
-                body = bytes(self._body)
-                observer.event(self._channel, header, number, size, backlog, body, at_ns)
-            else:
-                records = -1 if self._counter is None else self._records
-                observer.data(
-                    self._channel, header, number, size, backlog, records, self._counter, is_last,
-                    at_ns,
-                )  # fmt: skip
-            if is_last:
-                self._header = header = None
-                self._counter = None
-                self._body.clear()
-                return
-            self._index += 1
-            self._left = self._sizes[self._index]
-            self._records = 0
-            self._body.clear()
-
-
-class _FromClient:
-    """FrameSink of the consumer's direction; what a producer sends is none of its messages."""
-
-    def __init__(self, observer: ConnectionObserver) -> None:
-        self._observer = observer
-
-    def message(self, message_id: int, frame: memoryview, at_ns: int) -> None:
-        observer = self._observer
-        if message_id == _ADD_CREDIT:
-            credits = decode_add_credits(frame)
-            if credits is not None:
-                observer.messages[_ADD_CREDIT] += len(credits)
-                for credit, receiver_id in credits:
-                    observer.add_credit(receiver_id, credit, at_ns)
-                return
-        message = observer.decode(message_id, frame)
-        if isinstance(message, PartitionRequest):
-            observer.open_channel(message, at_ns)
-        elif isinstance(message, AddCredit):
-            observer.add_credit(message.receiver_id, message.credit, at_ns)
-        elif isinstance(message, CloseRequest):
-            observer.note(at_ns, None, _RECEIVED, MessageKind.CLOSE_REQUEST)
-        elif message is not None and not isinstance(message, _PRODUCERS):
-            channel = observer.channel_of(message.receiver_id)
-            value, change = -1, (-1, -1)
-            if isinstance(message, NewBufferSize):
-                value = message.buffer_size
-            elif channel is not None and isinstance(message, ResumeConsumption):
-                change = channel.resume(at_ns)
-            elif channel is not None and isinstance(message, CancelPartitionRequest):
-                channel.end(at_ns)
-            observer.note(at_ns, channel, _RECEIVED, message.ID, value=value, credit=change)
-
-    def undecodable(self, what: str, at_ns: int) -> None:
-        self._observer.undecodable(what)
-
-    def lost(self, what: str, at_ns: int) -> None:
-        self._observer.lose_all(what)
-
-    def buffer(self, header: SeenHeader, payload: memoryview, at_ns: int) -> None:
-        raise AssertionError("a consumer sends no buffers")
-
-    def begin_buffer(self, header: SeenHeader, sizes: tuple[int, ...], at_ns: int) -> None:
-        raise AssertionError("a consumer sends no buffers")
-
-    def payload(self, piece: memoryview, at_ns: int) -> None:
-        raise AssertionError("a consumer sends no buffers")
-
-    def missing_payload(self, lost_bytes: int, at_ns: int) -> None:
-        raise AssertionError("a consumer sends no buffers")

@@ -6,6 +6,7 @@ elements have one length, as they mostly have, they are checked all at once with
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 import numpy as np
@@ -19,7 +20,13 @@ from .records import (
 RUN_MIN: Final = 12
 """Elements from which on a look with numpy (3 µs) is cheaper than a loop."""
 
+RUN_TRIES: Final = 2
+"""Looks in one payload that may find no such run."""
+
 _PREFIX_AND_TAG = LENGTH_PREFIX_BYTES + 1
+_RECORD_TAG_MAX = TAG_REC_WITHOUT_TIMESTAMP
+
+_read = struct.Struct(">IB").unpack_from
 
 
 class RecordCounter:
@@ -72,36 +79,31 @@ class RecordCounter:
         if self._prefix:
             position, more = self._finish_prefix(payload, position)
             records += more
-        from_bytes = int.from_bytes
-        tries = 2
-        while position < end:
-            if end - position < _PREFIX_AND_TAG:
-                return records + self._cut(payload, position, end)
-            length = from_bytes(payload[position : position + 4])
-            if not 0 < length <= RECORD_BYTES_MAX:
-                if length:
-                    self.lose()
-                    return records
-                position += 4
-                records += 1
-                continue
-            step = 4 + length
-            if tries and step * RUN_MIN <= end - position:
+        tries = RUN_TRIES
+        while end - position >= _PREFIX_AND_TAG:
+            length, tag = _read(payload, position)
+            step = LENGTH_PREFIX_BYTES + length
+            if tries and length and step * RUN_MIN <= end - position:
                 count = _equal_elements(payload, position, end, step)
                 tries = tries if count >= RUN_MIN else tries - 1
+                position += count * step
+            elif position + step > end or not length:
+                if length > RECORD_BYTES_MAX:
+                    self.lose()
+                    return records
+                if length:
+                    self._left, self._is_record = position + step - end, tag <= _RECORD_TAG_MAX
+                    return records
+                count, tag = 1, _RECORD_TAG_MAX
+                position += step
             else:
-                count = 1 if position + step <= end else 0
-            is_record = payload[position + 4] <= TAG_REC_WITHOUT_TIMESTAMP
-            if not count:
-                self._left = position + step - end
-                self._is_record = is_record
-                return records
-            if is_record:
+                count = 1
+                position += step
+            if tag <= _RECORD_TAG_MAX:
                 records += count
             else:
                 self.others += count
-            position += count * step
-        return records
+        return records + self._cut(payload, position, end)
 
     def _ended(self, is_record: bool) -> int:
         if is_record:
@@ -126,7 +128,7 @@ class RecordCounter:
         if len(prefix) < _PREFIX_AND_TAG:
             self._prefix = prefix
             return len(payload), 0
-        is_record = prefix[4] <= TAG_REC_WITHOUT_TIMESTAMP
+        is_record = prefix[4] <= _RECORD_TAG_MAX
         stop = position + taken + length - 1
         if stop > len(payload):
             self._left, self._is_record = stop - len(payload), is_record
@@ -135,6 +137,8 @@ class RecordCounter:
 
     def _cut(self, payload: memoryview, position: int, end: int) -> int:
         """Keep the start of an element whose tag is still to come. Returns: records that end."""
+        if position == end:
+            return 0
         rest = bytes(payload[position:end])
         if len(rest) == LENGTH_PREFIX_BYTES and not any(rest):
             return 1
@@ -145,8 +149,8 @@ class RecordCounter:
 def _equal_elements(payload: memoryview, position: int, end: int, step: int) -> int:
     """How many whole elements from `position` on have the same length and tag."""
     count = (end - position) // step
-    elements = np.frombuffer(payload, np.uint8, count * step, position).reshape(count, step)
-    starts = elements[:, :_PREFIX_AND_TAG]
-    is_other = (starts != starts[0]).any(axis=1)
-    first_other = int(is_other.argmax())
-    return first_other if is_other[first_other] else count
+    lengths = np.ndarray((count,), np.uint32, payload, position, (step,))
+    tags = np.ndarray((count,), np.uint8, payload, position + LENGTH_PREFIX_BYTES, (step,))
+    is_same = (lengths == lengths[0]) & (tags == tags[0])
+    first_other = int(is_same.argmin())
+    return count if is_same[first_other] else first_other
