@@ -95,6 +95,13 @@ class LogLinearHistogram:
         self.total += int((values_ns * weights).sum())
         self._widen(int(values_ns.min()), int(values_ns.max()))
 
+    def take_in(self, count: int, total: int, low: int, high: int) -> None:
+        """Take over values that were put into `counts` by another hand."""
+        if count:
+            self.count += count
+            self.total += total
+            self._widen(low, high)
+
     def merge(self, other: LogLinearHistogram) -> None:
         """Take over everything the other histogram counted."""
         self.counts += other.counts

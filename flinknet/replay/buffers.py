@@ -7,32 +7,22 @@ here, by their sequence number, in a work unit that reads only the blocks which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
+import numpy.typing as npt
 
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import TraceReader
 
-from .units import Answer, EventColumns, IntArray, RecordedRun
+from .units import EventColumns, IntArray
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-_UNIT_SCHEMA = pa.schema(
-    [
-        ("run", pa.int64()),
-        ("files", pa.list_(pa.string())),
-        ("channel", pa.int64()),
-        ("from_ns", pa.int64()),
-        ("to_ns", pa.int64()),
-    ]
-)
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +34,6 @@ class ChannelUnit:
     channel: int
     from_ns: int
     to_ns: int
-
-
-ChannelQuestion = Callable[[ChannelUnit, EventColumns], Iterable[Answer]]
-"""Runs in an executor: the unit and all events of its channel in, rows of the answer out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,54 +53,6 @@ class ChannelBuffers:
     records: IntArray
     payload_bytes: IntArray
     reason: IntArray
-
-
-def channel_units(runs: Sequence[RecordedRun]) -> list[ChannelUnit]:
-    """A unit for each channel of each run."""
-    return [
-        ChannelUnit(
-            run.run,
-            [str(file.absolute()) for file in run.files],
-            info.index,
-            run.from_ns,
-            run.to_ns,
-        )
-        for run in runs
-        for info in run.manifest.channels
-    ]
-
-
-def ask_channels(
-    spark: SparkSession,
-    units: Sequence[ChannelUnit],
-    question: ChannelQuestion,
-    columns: Sequence[str],
-    schema: str,
-) -> DataFrame:
-    """Put a question to the events of each channel.
-
-    Args:
-        question: see ChannelQuestion.
-        columns: of the trace that the question needs.
-        schema: of the answer, as a Spark DDL string.
-    """
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructType, _parse_datatype_string
-
-    parsed = _parse_datatype_string(schema)
-    assert isinstance(parsed, StructType)
-    answer_schema = to_arrow_schema(parsed)
-
-    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                unit = ChannelUnit(**row)
-                for rows in question(unit, read_channel(unit, columns)):
-                    yield pa.RecordBatch.from_pydict(rows, schema=answer_schema)
-
-    rows = [asdict(unit) for unit in units]
-    frame = spark.createDataFrame(pa.Table.from_pylist(rows, schema=_UNIT_SCHEMA))
-    return frame.repartition(max(1, len(units)), "channel").mapInArrow(answer, schema)
 
 
 def read_channel(
@@ -171,17 +109,9 @@ def paired_buffers(events: EventColumns) -> ChannelBuffers:
         _by_number(events, is_data & (events["point"] == point))
         for point in (TracePoint.SENT, TracePoint.RECEIVED, TracePoint.CONSUMED)
     )
-    number = np.intersect1d(
-        np.intersect1d(sent["sequence_number"], received["sequence_number"]),
-        consumed["sequence_number"],
-    )
-    sent, received, consumed = (
-        {
-            name: values[np.searchsorted(rows["sequence_number"], number)]
-            for name, values in rows.items()
-        }
-        for rows in (sent, received, consumed)
-    )
+    numbers = [rows["sequence_number"] for rows in (sent, received, consumed)]
+    number = _common(_common(numbers[0], numbers[1]), numbers[2])
+    sent, received, consumed = (_of_numbers(rows, number) for rows in (sent, received, consumed))
     return ChannelBuffers(
         sequence_number=number,
         first_record_ns=_filled_back(sent["first_record_ns"]),
@@ -194,10 +124,36 @@ def paired_buffers(events: EventColumns) -> ChannelBuffers:
     )
 
 
-def _by_number(events: EventColumns, keep: IntArray) -> EventColumns:
-    rows = {name: values[keep] for name, values in events.items()}
-    _, first = np.unique(rows["sequence_number"], return_index=True)
-    return {name: values[first] for name, values in rows.items()}
+def _by_number(events: EventColumns, keep: npt.NDArray[np.bool_]) -> EventColumns:
+    """Rows by their sequence number, which they mostly are; the first one of each."""
+    kept = np.flatnonzero(keep)
+    rows = {name: events[name].take(kept) for name in BUFFER_COLUMNS}
+    number = rows["sequence_number"]
+    if (np.diff(number) > 0).all():
+        return rows
+    order = np.argsort(number, kind="stable")
+    is_first = np.r_[True, np.diff(number[order]) > 0]
+    return {name: values.take(order[is_first]) for name, values in rows.items()}
+
+
+def _common(left: IntArray, right: IntArray) -> IntArray:
+    """Numbers that are in both; ascending, as they are."""
+    if np.array_equal(left, right):
+        return left
+    if not len(left) or not len(right):
+        return left[:0]
+    place = np.minimum(np.searchsorted(right, left), len(right) - 1)
+    common: IntArray = left[right[place] == left]
+    return common
+
+
+def _of_numbers(rows: EventColumns, number: IntArray) -> EventColumns:
+    """Rows of some of the sequence numbers."""
+    own = rows["sequence_number"]
+    if len(own) == len(number):
+        return rows
+    place = np.searchsorted(own, number)
+    return {name: values.take(place) for name, values in rows.items()}
 
 
 def _filled_back(first_record_ns: IntArray) -> IntArray:

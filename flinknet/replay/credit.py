@@ -10,7 +10,7 @@ import numpy as np
 
 from flinknet.core.probe import MessageKind, TracePoint
 
-from .units import Answer, EventColumns, WorkUnit, ask
+from .units import Answer, Asked, EventBlock, IntArray, WorkUnit, ask, in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,22 +40,23 @@ def credit_starved(units: DataFrame) -> DataFrame:
 
     Returns: run, channel, starved_ns.
     """
+    return merge_starved(ask(units, STARVED))
+
+
+def merge_starved(parts: DataFrame) -> DataFrame:
+    """`credit_starved` from the answers to STARVED."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    parts = ask(units, _starved_within, _COLUMNS, _SCHEMA)
-    in_order = Window.partitionBy("run", "channel").orderBy("begun_ns")
-    next_ns = f.coalesce(f.lead("first_ns").over(in_order), "window_to_ns")
+    by_time = Window.partitionBy("run", "channel").orderBy("begun_ns")
+    next_ns = f.coalesce(f.lead("first_ns").over(by_time), "window_to_ns")
     gap_ns = f.when(f.col("ends_starved"), next_ns - f.col("last_ns")).otherwise(0)
-    return (
-        parts.withColumn("gap_ns", gap_ns)
-        .groupBy("run", "channel")
-        .agg(f.sum(f.col("starved_ns") + f.col("gap_ns")).alias("starved_ns"))
-        .orderBy("run", "channel")
-    )
+    whole_ns = f.sum(f.col("starved_ns") + f.col("gap_ns")).alias("starved_ns")
+    merged = parts.withColumn("gap_ns", gap_ns).groupBy("run", "channel").agg(whole_ns)
+    return in_order(merged, "run", "channel")
 
 
-def _starved_within(unit: WorkUnit, blocks: Iterator[EventColumns]) -> Iterator[Answer]:
+def _starved_within(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
     for block in blocks:
         is_sent = (block["kind"] == MessageKind.BUFFER_RESPONSE) & (
             block["point"] == TracePoint.SENT
@@ -64,17 +65,15 @@ def _starved_within(unit: WorkUnit, blocks: Iterator[EventColumns]) -> Iterator[
             block["point"] == TracePoint.RECEIVED
         )
         keep = (is_sent | is_credit) & (block["credit_after"] >= 0) & (block["channel"] >= 0)
-        rows = {name: values[keep] for name, values in block.items()}
-        if not len(rows["at_ns"]):
+        kept = np.flatnonzero(keep)
+        if not len(kept):
             continue
-        by_channel = np.lexsort((rows["order"], rows["at_ns"], rows["channel"]))
-        channel = rows["channel"][by_channel].astype(np.int64)
-        at_ns = np.clip(rows["at_ns"][by_channel], unit.from_ns, unit.to_ns)
-        is_starved = (
-            (rows["kind"] == MessageKind.BUFFER_RESPONSE)
-            & (rows["credit_after"] == 0)
-            & (rows["backlog_buffers"] > 0)
-        )[by_channel]
+        is_starved = is_sent & (block["credit_after"] == 0) & (block["backlog_buffers"] > 0)
+        rows = _by_instant(block, kept)
+        channel = block["channel"].take(rows).astype(np.int64)
+        begun_ns = block["at_ns"].take(rows)
+        at_ns = np.clip(begun_ns, unit.from_ns, unit.to_ns)
+        is_starved = is_starved.take(rows)
         starts = np.flatnonzero(np.r_[True, channel[1:] != channel[:-1]])
         ends = np.r_[starts[1:], len(channel)] - 1
         until_next_ns = np.r_[np.diff(at_ns), 0]
@@ -83,9 +82,23 @@ def _starved_within(unit: WorkUnit, blocks: Iterator[EventColumns]) -> Iterator[
             "run": np.full(len(starts), unit.run),
             "channel": channel[starts],
             "window_to_ns": np.full(len(starts), unit.to_ns),
-            "begun_ns": rows["at_ns"][by_channel][starts],
+            "begun_ns": begun_ns[starts],
             "starved_ns": np.add.reduceat(np.where(is_starved, until_next_ns, 0), starts),
             "first_ns": at_ns[starts],
             "last_ns": at_ns[ends],
             "ends_starved": is_starved[ends],
         }
+
+
+def _by_instant(block: EventBlock, rows: IntArray) -> IntArray:
+    """Some rows by channel, instant and order of recording, which mostly agree."""
+    channel, order = block["channel"].take(rows), block["order"].take(rows)
+    by_order = np.argsort(channel * np.int64(1 << 32) + order, kind="stable")
+    at_ns = block["at_ns"].take(rows)
+    goes_back = (np.diff(at_ns.take(by_order)) < 0) & (np.diff(channel.take(by_order)) == 0)
+    if goes_back.any():
+        by_order = np.lexsort((order, at_ns, channel))
+    return rows.take(by_order)
+
+
+STARVED = Asked(_starved_within, _COLUMNS, _SCHEMA)

@@ -27,12 +27,14 @@ from .regimes import REGIMES
 from .throughput import window_width_ns
 from .units import (
     Answer,
+    Asked,
     EventColumns,
     IntArray,
     RecordedRun,
     WorkUnit,
     ask,
     group_rows,
+    in_order,
     is_data,
     is_measured,
     sum_by_group,
@@ -107,16 +109,16 @@ def channel_windows(units: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions as f
 
-    return (
-        ask(units, _look, _WINDOW_COLUMNS, _WINDOW_SCHEMA)
+    merged = (
+        ask(units, Asked(_look, _WINDOW_COLUMNS, _WINDOW_SCHEMA))
         .groupBy("run", "channel", "from_ns")
         .agg(
             *(f.sum(name).alias(name) for name in _COUNTED),
             f.max("backlog_max").alias("backlog_max"),
             f.min("credit_min").alias("credit_min"),
         )
-        .orderBy("run", "channel", "from_ns")
     )
+    return in_order(merged, "run", "channel", "from_ns")
 
 
 def fill_ratios(units: DataFrame, segment_sizes: Mapping[int, int]) -> DataFrame:
@@ -130,12 +132,12 @@ def fill_ratios(units: DataFrame, segment_sizes: Mapping[int, int]) -> DataFrame
     from pyspark.sql import functions as f
 
     question = partial(_measure_fill, segment_sizes=dict(segment_sizes))
-    return (
-        ask(units, question, _FILL_COLUMNS, _FILL_SCHEMA)
+    merged = (
+        ask(units, Asked(question, _FILL_COLUMNS, _FILL_SCHEMA))
         .groupBy("run", "reason", "bin")
         .agg(*(f.sum(name).alias(name) for name in ("buffers", "payload_bytes")))
-        .orderBy("run", "reason", "bin")
     )
+    return in_order(merged, "run", "reason", "bin")
 
 
 def narrow_width_ns(duration_ns: int) -> int:

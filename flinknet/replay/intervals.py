@@ -51,9 +51,11 @@ class Intervals:
         return self._where(other, is_in_other=False)
 
     def _where(self, other: Intervals, *, is_in_other: bool) -> Intervals:
-        edges = np.unique(
-            np.concatenate([self.starts_ns, self.ends_ns, other.starts_ns, other.ends_ns])
-        )
+        if not len(other.starts_ns):
+            return NOTHING if is_in_other else self
+        edges = np.concatenate([self.starts_ns, self.ends_ns, other.starts_ns, other.ends_ns])
+        edges.sort(kind="stable")
+        edges = edges[np.r_[True, edges[1:] > edges[:-1]]]
         if len(edges) < 2:
             return NOTHING
         starts, ends = edges[:-1], edges[1:]

@@ -18,13 +18,13 @@ from flinknet.results import (
 )
 from flinknet.workload.payload import OVERHEAD_BYTES
 
-from .backlog import backlog_over_time
-from .credit import credit_starved
-from .latency import latency_percentiles
-from .messages import messages_by_kind
+from .backlog import BACKLOG, merge_backlog
+from .credit import STARVED, merge_starved
+from .latency import LATENCY, merge_latency
+from .messages import MESSAGES, merge_messages
 from .regimes import regimes_over_time
-from .throughput import throughput_over_time
-from .units import ALL_CHANNELS, RecordedRun
+from .throughput import THROUGHPUT, merge_throughput
+from .units import ALL_CHANNELS, RecordedRun, ask_together, in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,15 +65,32 @@ class ObservedRows:
     histograms: list[Row]  # of the latency over all channels
 
 
-def observe(spark: SparkSession, units: DataFrame, runs: Sequence[RecordedRun]) -> ObservedTables:
-    """Put every question to the work units; nothing is computed before the tables are read."""
+def observe(
+    spark: SparkSession, units: DataFrame, runs: Sequence[RecordedRun], split: int | None = None
+) -> ObservedTables:
+    """Put every question to the work units; nothing is computed before the tables are read. Blocks
+    are read twice: once for all questions but the regimes, once for those.
+
+    Args:
+        split: stretches that each run is cut into for the regimes; None for what suits.
+    """
+    parts = ask_together(
+        units,
+        {
+            "messages": MESSAGES,
+            "throughput": THROUGHPUT,
+            "backlog": BACKLOG,
+            "latency": LATENCY,
+            "credit_starved": STARVED,
+        },
+    )
     return ObservedTables(
-        messages=messages_by_kind(units).cache(),
-        throughput=throughput_over_time(units).cache(),
-        backlog=backlog_over_time(units).cache(),
-        latency=latency_percentiles(units).cache(),
-        credit_starved=credit_starved(units).cache(),
-        regimes=regimes_over_time(spark, runs).cache(),
+        messages=merge_messages(parts["messages"]).cache(),
+        throughput=merge_throughput(parts["throughput"]).cache(),
+        backlog=merge_backlog(parts["backlog"]).cache(),
+        latency=merge_latency(parts["latency"]).cache(),
+        credit_starved=merge_starved(parts["credit_starved"]).cache(),
+        regimes=regimes_over_time(spark, runs, split).cache(),
     )
 
 
@@ -87,8 +104,8 @@ def collect(tables: ObservedTables, runs: Sequence[RecordedRun]) -> list[Observe
     taken = [f.sum(name).alias(name) for name in ("buffers", "records", "payload_bytes")]
     frames = {
         "messages": tables.messages,
-        "throughput": tables.throughput.groupBy(*windows).agg(*taken).orderBy(*windows),
-        "backlog": tables.backlog.groupBy(*windows).agg(*samples).orderBy(*windows),
+        "throughput": in_order(tables.throughput.groupBy(*windows).agg(*taken), *windows),
+        "backlog": in_order(tables.backlog.groupBy(*windows).agg(*samples), *windows),
         "backlog_by_channel": tables.backlog.groupBy("run", "channel").agg(*samples),
         "latency": tables.latency.drop("histogram"),
         "histograms": tables.latency.where(f"channel = {ALL_CHANNELS}").select("run", "histogram"),

@@ -6,27 +6,22 @@ place is the channel's regime. Without such a record the channel is idle.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.probe import MessageKind, TracePoint
 
-from .buffers import (
-    BUFFER_COLUMNS,
-    ChannelBuffers,
-    ChannelUnit,
-    ask_channels,
-    channel_units,
-    paired_buffers,
-)
+from .buffers import BUFFER_COLUMNS, ChannelBuffers, paired_buffers
 from .intervals import Intervals, from_switches
+from .stretches import Stretch, ascending, ask_stretches, stretches
 from .throughput import window_width_ns
-from .units import Answer, EventColumns, IntArray, RecordedRun
+from .units import Answer, EventColumns, IntArray, RecordedRun, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,15 +51,29 @@ _COLUMNS = (*BUFFER_COLUMNS, "backlog_buffers", "credit_after")
 _SCHEMA = "run bigint, channel bigint, from_ns bigint, width_ns bigint, regime string, ns bigint"
 
 
-def regimes_over_time(spark: SparkSession, runs: Sequence[RecordedRun]) -> DataFrame:
+def regimes_over_time(
+    spark: SparkSession, runs: Sequence[RecordedRun], split: int | None = None
+) -> DataFrame:
     """How long each channel was in each regime, window by window of the measured part.
+
+    Args:
+        split: stretches that each run is cut into; None for as many as suit its size. The answer
+            does not depend on it.
 
     Returns: run, channel, from_ns (of the window, counted from the start of the measured part),
     width_ns, regime, ns. The regimes of a window sum to its width.
     """
-    return ask_channels(spark, channel_units(runs), _split, _COLUMNS, _SCHEMA).orderBy(
-        "run", "channel", "from_ns", "regime"
+    from pyspark.sql import functions as f
+
+    keys = ("run", "channel", "from_ns", "regime")
+    units = stretches(runs, spark.sparkContext.defaultParallelism, split)
+    merged = (
+        ask_stretches(spark, units, _split, _COLUMNS, _SCHEMA)
+        .groupBy(*keys)
+        .agg(f.sum("width_ns").alias("width_ns"), f.sum("ns").alias("ns"))
+        .select("run", "channel", "from_ns", "width_ns", "regime", "ns")
     )
+    return in_order(merged, *keys)
 
 
 def regimes_of(
@@ -107,7 +116,7 @@ def starved_intervals(events: EventColumns, to_ns: int) -> Intervals:
     )
     keep = is_sent | is_credit
     is_starved = is_sent & (events["credit_after"] == 0) & (events["backlog_buffers"] > 0)
-    return from_switches(events["at_ns"][keep], is_starved[keep], to_ns)
+    return _switched(events, keep, is_starved, to_ns)
 
 
 def blocked_intervals(events: EventColumns, to_ns: int) -> Intervals:
@@ -123,10 +132,25 @@ def blocked_intervals(events: EventColumns, to_ns: int) -> Intervals:
         events["point"] == TracePoint.RECEIVED
     )
     keep = is_barrier | is_resume
-    return from_switches(events["at_ns"][keep], is_barrier[keep], to_ns)
+    return _switched(events, keep, is_barrier, to_ns)
 
 
-def _split(unit: ChannelUnit, events: EventColumns) -> Iterator[Answer]:
+def _switched(
+    events: EventColumns,
+    keep: npt.NDArray[np.bool_],
+    is_on: npt.NDArray[np.bool_],
+    to_ns: int,
+) -> Intervals:
+    rows = ascending({"at_ns": events["at_ns"], "is_on": is_on}, np.flatnonzero(keep))
+    return from_switches(rows["at_ns"], rows["is_on"], to_ns)
+
+
+def _split(unit: Stretch, events: Mapping[int, EventColumns]) -> Iterator[Answer]:
+    for channel in unit.channels:
+        yield from _split_channel(unit, channel, events[channel])
+
+
+def _split_channel(unit: Stretch, channel: int, events: EventColumns) -> Iterator[Answer]:
     regimes = regimes_of(
         paired_buffers(events),
         starved_intervals(events, unit.to_ns),
@@ -134,9 +158,10 @@ def _split(unit: ChannelUnit, events: EventColumns) -> Iterator[Answer]:
         unit.from_ns,
         unit.to_ns,
     )
-    width_ns = window_width_ns(unit.to_ns - unit.from_ns)
-    starts_ns = np.arange(unit.from_ns, unit.to_ns, width_ns)
-    edges_ns = np.r_[starts_ns, unit.to_ns]
+    width_ns = window_width_ns(unit.measured_to_ns - unit.measured_from_ns)
+    first = (unit.from_ns - unit.measured_from_ns) // width_ns
+    starts_ns = np.arange(unit.measured_from_ns + first * width_ns, unit.to_ns, width_ns)
+    edges_ns = np.r_[unit.from_ns, starts_ns[1:], unit.to_ns]
     spent: dict[str, IntArray] = {
         each.name: np.diff(getattr(regimes, each.name).until(edges_ns)) for each in fields(Regimes)
     }
@@ -145,8 +170,8 @@ def _split(unit: ChannelUnit, events: EventColumns) -> Iterator[Answer]:
     for name, ns in spent.items():
         yield {
             "run": np.full(len(ns), unit.run),
-            "channel": np.full(len(ns), unit.channel),
-            "from_ns": starts_ns - unit.from_ns,
+            "channel": np.full(len(ns), channel),
+            "from_ns": starts_ns - unit.measured_from_ns,
             "width_ns": widths_ns,
             "regime": [name] * len(ns),
             "ns": ns,

@@ -11,11 +11,12 @@ from flinknet.core.probe import TracePoint
 
 from .units import (
     Answer,
-    EventColumns,
+    Asked,
+    EventBlock,
     WorkUnit,
     ask,
     group_rows,
-    is_data,
+    in_order,
     is_measured,
     sum_by_group,
 )
@@ -41,14 +42,15 @@ def throughput_over_time(units: DataFrame) -> DataFrame:
     width_ns, buffers,
         records, payload_bytes.
     """
+    return merge_throughput(ask(units, THROUGHPUT))
+
+
+def merge_throughput(parts: DataFrame) -> DataFrame:
+    """`throughput_over_time` from the answers to THROUGHPUT."""
     from pyspark.sql import functions as f
 
-    return (
-        ask(units, _sum_up, _COLUMNS, _SCHEMA)
-        .groupBy(*_KEYS)
-        .agg(*(f.sum(name).alias(name) for name in ("buffers", "records", "payload_bytes")))
-        .orderBy(*_KEYS)
-    )
+    sums = (f.sum(name).alias(name) for name in ("buffers", "records", "payload_bytes"))
+    return in_order(parts.groupBy(*_KEYS).agg(*sums), *_KEYS)
 
 
 def window_width_ns(duration_ns: int) -> int:
@@ -62,12 +64,13 @@ def window_width_ns(duration_ns: int) -> int:
         width_ns *= 10
 
 
-def _sum_up(unit: WorkUnit, blocks: Iterator[EventColumns]) -> Iterator[Answer]:
+def _sum_up(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
     width_ns = window_width_ns(unit.to_ns - unit.from_ns)
     for block in blocks:
-        keep = is_data(block, TracePoint.CONSUMED) & is_measured(unit, block["at_ns"])
-        window = (block["at_ns"][keep] - unit.from_ns) // width_ns
-        (channel, number), group = group_rows(block["channel"][keep], window)
+        rows = block.data_at(TracePoint.CONSUMED)
+        keep = np.flatnonzero(is_measured(unit, rows["at_ns"]))
+        window = (rows["at_ns"].take(keep) - unit.from_ns) // width_ns
+        (channel, number), group = group_rows(rows["channel"].take(keep), window)
         groups = len(channel)
         yield {
             "run": np.full(groups, unit.run),
@@ -75,6 +78,9 @@ def _sum_up(unit: WorkUnit, blocks: Iterator[EventColumns]) -> Iterator[Answer]:
             "from_ns": number * width_ns,
             "width_ns": np.full(groups, width_ns),
             "buffers": np.bincount(group, minlength=groups),
-            "records": sum_by_group(group, np.maximum(block["records"][keep], 0), groups),
-            "payload_bytes": sum_by_group(group, block["payload_bytes"][keep], groups),
+            "records": sum_by_group(group, np.maximum(rows["records"].take(keep), 0), groups),
+            "payload_bytes": sum_by_group(group, rows["payload_bytes"].take(keep), groups),
         }
+
+
+THROUGHPUT = Asked(_sum_up, _COLUMNS, _SCHEMA)

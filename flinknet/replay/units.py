@@ -9,7 +9,7 @@ and the JVM.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ EventColumns = dict[str, npt.NDArray[Any]]
 Answer = dict[str, Any]
 """Columns of some rows of an answer, by name."""
 
-Question = Callable[["WorkUnit", Iterator[EventColumns]], Iterable[Answer]]
+Question = Callable[["WorkUnit", Iterator["EventBlock"]], Iterable[Answer]]
 """Runs in an executor: the unit and its blocks in, rows of the answer out. Must be importable by
 name."""
 
@@ -43,7 +43,12 @@ UNITS_PER_CORE = 4
 
 BLOCKS_PER_UNIT_MAX = 64
 
+BLOCKS_AT_ONCE = 8
+"""Blocks that are in memory together where several questions are put to each."""
+
 _COUNTED_SPAN_MAX = 1 << 18
+
+_PARTS_SCHEMA = "question string, answer binary"
 
 _UNIT_SCHEMA = pa.schema(
     [
@@ -146,38 +151,152 @@ def units_frame(spark: SparkSession, units: Sequence[WorkUnit]) -> DataFrame:
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=_UNIT_SCHEMA))
 
 
-def ask(units: DataFrame, question: Question, columns: Sequence[str], schema: str) -> DataFrame:
-    """Put a question to the blocks of each unit; the answers of all units, not merged yet.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with the columns of the trace that it needs, and the schema of its answers as a
+    Spark DDL string."""
 
-    Args:
-        units: from `units_frame`.
-        question: see Question.
-        columns: of the trace that the question needs; no other is read.
-        schema: of the answer, as a Spark DDL string.
-    """
+    question: Question
+    columns: tuple[str, ...]
+    schema: str
+
+
+def arrow_schema(schema: str) -> pa.Schema:
+    """The schema of the batches that `mapInArrow` gives back, from a Spark DDL string."""
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType, _parse_datatype_string
 
     parsed = _parse_datatype_string(schema)
     assert isinstance(parsed, StructType)
-    answer_schema = to_arrow_schema(parsed)
+    return to_arrow_schema(parsed)
+
+
+def ask(units: DataFrame, asked: Asked) -> DataFrame:
+    """Put a question to the blocks of each unit; the answers of all units, not merged yet.
+
+    Args:
+        units: from `units_frame`.
+    """
+    schema = arrow_schema(asked.schema)
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                unit = WorkUnit(**row)
-                with TraceReader(Path(unit.file)) as reader:
-                    blocks = (reader.read_block(index, columns) for index in unit.blocks)
-                    for rows in question(unit, blocks):
-                        yield pa.RecordBatch.from_pydict(rows, schema=answer_schema)
+        for unit in _units_in(batches):
+            with TraceReader(Path(unit.file)) as reader:
+                blocks = (EventBlock(reader.read_block(i, asked.columns)) for i in unit.blocks)
+                yield from record_batches(asked.question(unit, blocks), schema)
 
-    return units.mapInArrow(answer, schema)
+    return units.mapInArrow(answer, asked.schema)
+
+
+def ask_together(units: DataFrame, questions: Mapping[str, Asked]) -> dict[str, DataFrame]:
+    """Put several questions to the blocks of each unit, each of which is read once.
+
+    Returns: for each name the answers of all units, not merged yet. Nothing is read before one of
+    them is; then all are computed, and kept.
+    """
+    columns = tuple(dict.fromkeys(name for each in questions.values() for name in each.columns))
+    schemas = {name: arrow_schema(each.schema) for name, each in questions.items()}
+    parts_schema = arrow_schema(_PARTS_SCHEMA)
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for unit in _units_in(batches):
+            told: dict[str, list[pa.RecordBatch]] = {name: [] for name in questions}
+            with TraceReader(Path(unit.file)) as reader:
+                for start in range(0, len(unit.blocks), BLOCKS_AT_ONCE):
+                    numbers = unit.blocks[start : start + BLOCKS_AT_ONCE]
+                    blocks = [EventBlock(reader.read_block(i, columns)) for i in numbers]
+                    for name, each in questions.items():
+                        answers = each.question(unit, iter(blocks))
+                        told[name] += record_batches(answers, schemas[name])
+            packed = [_packed(parts, schemas[name]) for name, parts in told.items()]
+            yield pa.RecordBatch.from_pydict(
+                {"question": list(told), "answer": packed}, schema=parts_schema
+            )
+
+    def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for data in batch["answer"]:
+                with pa.ipc.open_stream(data.as_buffer()) as stream:
+                    yield from stream
+
+    parts = units.mapInArrow(answer, _PARTS_SCHEMA).cache()
+    return {
+        name: parts.where(parts["question"] == name).mapInArrow(unpack, each.schema)
+        for name, each in questions.items()
+    }
+
+
+def in_order(table: DataFrame, *keys: str) -> DataFrame:
+    """A small table, sorted; `orderBy` would compute it twice, first to take a sample."""
+    return table.repartition(1).sortWithinPartitions(*keys)
+
+
+def record_batches(answers: Iterable[Answer], schema: pa.Schema) -> list[pa.RecordBatch]:
+    """Answers as one Arrow batch; none without a row."""
+    found = [
+        batch
+        for batch in (pa.RecordBatch.from_pydict(each, schema=schema) for each in answers)
+        if batch.num_rows
+    ]
+    if len(found) < 2:
+        return found
+    joined: list[pa.RecordBatch] = pa.Table.from_batches(found).combine_chunks().to_batches()
+    return joined
+
+
+def _units_in(batches: Iterator[pa.RecordBatch]) -> Iterator[WorkUnit]:
+    for batch in batches:
+        for row in batch.to_pylist():
+            yield WorkUnit(**row)
+
+
+def _packed(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> bytes:
+    """Batches as bytes (an Arrow stream)."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+class EventBlock(dict[str, npt.NDArray[Any]]):
+    """Columns of a block by name. What several questions look at is picked out once."""
+
+    def __init__(self, columns: EventColumns) -> None:
+        super().__init__(columns)
+        self._data: dict[int, EventColumns] = {}
+
+    def data_at(self, point: int) -> EventColumns:
+        """The rows of data buffers at a point; a column is taken when it is first asked for."""
+        rows = self._data.get(point)
+        if rows is None:
+            rows = self._data[point] = _Picked(self, np.flatnonzero(is_data(self, point)))
+        return rows
+
+
+class _Picked(dict[str, npt.NDArray[Any]]):
+    """Some rows of a block."""
+
+    def __init__(self, block: EventColumns, rows: IntArray) -> None:
+        super().__init__()
+        self._block = block
+        self._rows = rows
+
+    def __missing__(self, name: str) -> npt.NDArray[Any]:
+        values = self[name] = self._block[name].take(self._rows)
+        return values
 
 
 def is_data(block: EventColumns, point: int) -> npt.NDArray[np.bool_]:
     """Which rows are data buffers at a point; needs the columns point, kind and data_type."""
-    is_response = (block["kind"] == MessageKind.BUFFER_RESPONSE) & (block["point"] == point)
-    rows: npt.NDArray[np.bool_] = is_response & np.isin(block["data_type"], list(IS_BUFFER))
+    rows: npt.NDArray[np.bool_] = (block["kind"] == MessageKind.BUFFER_RESPONSE) & (
+        block["point"] == point
+    )
+    data_type = block["data_type"]
+    is_buffer = np.zeros(len(data_type), dtype=bool)
+    for each in IS_BUFFER:
+        is_buffer |= data_type == each
+    rows &= is_buffer
     return rows
 
 

@@ -101,12 +101,15 @@ def _stored(column: EncodedColumn, count: int) -> IntArray:
         return np.zeros(count, dtype=np.uint8)
     data = _decompress(column.frame, count * width_bytes)
     planes = np.frombuffer(data, dtype=np.uint8).reshape(width_bytes, count)
+    integers: IntArray
     if width_bytes == 1:
-        return planes[0]
+        integers = planes[0]
+        return integers
     stored = np.empty((count, width_bytes), dtype=np.uint8)
     for place in range(width_bytes):
         stored[:, place] = planes[place]
-    return stored.view(f"<u{width_bytes}").ravel()
+    integers = stored.view(f"<u{width_bytes}").ravel()
+    return integers
 
 
 def _decompress(frame: bytes, expected_bytes: int) -> bytes:
