@@ -85,7 +85,8 @@ import org.apache.flink.util.concurrent.ScheduledExecutorServiceAdapter;
  * (ResultPartitionType), and any of Flink's keys. produce: port, timeout (ms), barrier-every
  * (records), unaligned, say-at (records; "written records=N" then), fail-when-stalled (the partition
  * fails when its writer waits for buffers, "partition-failed" then). consume: host, port, delay
- * (ms, before each buffer), cancel-at (records; then the gates are closed).
+ * (ms, before each buffer), cancel-at (records; then the gates are closed), announce (a buffer size,
+ * wished for after the first buffer), say-at (records; "read records=N" then).
  */
 public final class FlinkPeer {
 
@@ -462,6 +463,7 @@ public final class FlinkPeer {
         long[] read() throws Exception {
             long cancelAt = number("cancel-at", -1);
             int delay = number("delay", 0);
+            long sayAt = number("say-at", -1);
             gate.setChannelStateWriter(new Forgetful());
             gate.finishReadRecoveredState();
             while (!gate.getStateConsumedFuture().isDone()) {
@@ -478,10 +480,17 @@ public final class FlinkPeer {
                     handle(item.getEvent(), item.getChannelInfo());
                 } else {
                     count("buffers", 1);
+                    if (counts.get("buffers") == 1 && options.containsKey("announce")) {
+                        gate.announceBufferSize(number("announce", 0));
+                    }
                     if (delay > 0) {
                         Thread.sleep(delay);
                     }
                     take(item);
+                    if (sayAt >= 0 && records >= sayAt) {
+                        say("read records=" + records);
+                        sayAt = -1;
+                    }
                 }
             }
             counts.put("records", records);

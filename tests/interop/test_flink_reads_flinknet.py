@@ -1,0 +1,233 @@
+"""Flink's own shuffle environment as consumer of flinknet; it checks every byte of the records."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from flinknet.core.probe import MessageKind, TracePoint
+from tests.interop.conftest import RECORDS
+from tests.interop.exchange import PARTITIONS, Release, assert_sound, produce, trace_columns
+
+pytestmark = pytest.mark.interop
+
+RECEIVED, SENT = TracePoint.RECEIVED, TracePoint.SENT
+ENDS = {"EndOfOutputChannelStateEvent": 1, "EndOfData": 1, "EndOfPartitionEvent": 1}
+
+
+def test_every_record_and_event_comes_once_and_in_order(flink: Release, tmp_path: Path) -> None:
+    options = ["--records", str(RECORDS), "--checkpoint-interval", "20ms"]
+    with (
+        produce(tmp_path, *options) as flinknet,
+        flink.start("consume", port=flinknet.port, size=100) as consumer,
+    ):
+        told = consumer.done()
+        ending = flinknet.end()
+    assert ending.code == 0, ending.lines
+    (channel,) = ending.channels
+    barriers = channel["events"].get("ALIGNED_CHECKPOINT_BARRIER", 0)
+    assert told.pop("buffers") <= channel["buffers"]
+    assert told == {
+        **ENDS,
+        "records": RECORDS,
+        "bytes": 100 * RECORDS,
+        **({"CheckpointBarrier": barriers, "checkpoints": barriers} if barriers else {}),
+    }
+    assert ending.result["end"] == "end of partition"
+    assert channel["records"] == RECORDS
+    assert channel["credit"] >= channel["buffers"]
+    kind = MessageKind.ACK_ALL_USER_RECORDS_PROCESSED
+    assert trace_columns(flinknet.run, "channel", kind=kind, point=RECEIVED) == [[0]]
+    assert_sound(flinknet.run)
+
+
+def test_several_channels_share_a_connection(flink: Release, tmp_path: Path) -> None:
+    options = ["--records", "15000", "--consumers", "3"]
+    with (
+        produce(tmp_path, *options, partitions=2) as flinknet,
+        flink.start(
+            "consume", port=flinknet.port, partitions=PARTITIONS, subpartitions=3
+        ) as consumer,
+    ):
+        told = consumer.done()
+        ending = flinknet.end()
+    assert ending.code == 0, ending.lines
+    assert told["records"] == 30_000
+    assert {name: told[name] for name in ENDS} == dict.fromkeys(ENDS, 6)
+    assert [channel["records"] for channel in ending.channels] == [5000] * 6
+    assert_sound(flinknet.run)
+
+
+@pytest.mark.parametrize(("size", "records"), [(100_000, 60), (6_000_000, 3)])
+def test_records_larger_than_a_segment_are_put_together(
+    flink: Release, tmp_path: Path, size: int, records: int
+) -> None:
+    options = ["--records", str(records), "--record-size", f"{size}b"]
+    with (
+        produce(tmp_path, *options) as flinknet,
+        flink.start("consume", port=flinknet.port, size=size) as consumer,
+    ):
+        told = consumer.done()
+        ending = flinknet.end()
+    assert ending.code == 0, ending.lines
+    assert (told["records"], told["bytes"]) == (records, records * size)
+
+
+def test_a_slow_consumer_holds_flinknet_back_by_credit(flink: Release, tmp_path: Path) -> None:
+    options = ["--records", "5000", "--record-size", "1000b"]
+    with (
+        produce(tmp_path, *options) as flinknet,
+        flink.start("consume", port=flinknet.port, size=1000, delay=3) as consumer,
+    ):
+        assert consumer.done()["records"] == 5000
+        ending = flinknet.end()
+    assert ending.code == 0, ending.lines
+    (left,) = trace_columns(
+        flinknet.run, "credit_after", kind=MessageKind.BUFFER_RESPONSE, point=SENT
+    )
+    assert left.count(0) > len(left) // 2  # it waited for credit most of the time
+    assert_sound(flinknet.run)
+
+
+def test_a_receiver_without_initial_credit_is_told_the_backlog(
+    flink: Release, tmp_path: Path
+) -> None:
+    key = "taskmanager.network.memory.read-buffer.required-per-gate.max"
+    options = ["--records", "50000", "--checkpoint-interval", "20ms"]
+    with (
+        produce(tmp_path, *options) as flinknet,
+        flink.start("consume", port=flinknet.port, **{key: 1}) as consumer,
+    ):
+        assert consumer.done()["records"] == 50_000
+        ending = flinknet.end()
+    assert ending.code == 0, ending.lines
+    kind = MessageKind.PARTITION_REQUEST
+    assert trace_columns(flinknet.run, "value", kind=kind, point=RECEIVED) == [[0]]
+    (told,) = trace_columns(
+        flinknet.run, "backlog_buffers", kind=MessageKind.BACKLOG_ANNOUNCEMENT, point=SENT
+    )
+    assert told
+    assert_sound(flinknet.run)
+
+
+def test_buffers_get_the_size_that_flink_wishes_for(flink: Release, tmp_path: Path) -> None:
+    with (
+        produce(tmp_path, "--records", "20000") as flinknet,
+        flink.start("consume", port=flinknet.port, announce=1000) as consumer,
+    ):
+        told = consumer.done()
+        ending = flinknet.end()
+    assert ending.code == 0, ending.lines
+    assert told["records"] == 20_000
+    assert told["buffers"] > 200  # of 32 KiB it would be 65
+    kind = MessageKind.NEW_BUFFER_SIZE
+    assert trace_columns(flinknet.run, "value", kind=kind, point=RECEIVED) == [[1000]]
+
+
+@pytest.mark.parametrize("timeout", ["0ms", "1ms"])
+def test_unaligned_barriers_overtake(flink: Release, tmp_path: Path, timeout: str) -> None:
+    keys = [
+        *("-D", "execution.checkpointing.unaligned.enabled=true"),
+        *("-D", f"execution.checkpointing.aligned-checkpoint-timeout={timeout}"),
+    ]
+    options = ["--records", "100000", "--checkpoint-interval", "50ms", *keys]
+    with (
+        produce(tmp_path, *options) as flinknet,
+        flink.start("consume", port=flinknet.port, delay=2) as consumer,
+    ):
+        told = consumer.done()
+        ending = flinknet.end()
+    assert ending.code == 0, ending.lines
+    assert told["records"] == 100_000
+    assert told["CheckpointBarrier"] == ending.channels[0]["events"]["PRIORITIZED_EVENT_BUFFER"]
+
+
+@pytest.mark.parametrize("codec", ["LZ4", "ZSTD", "NONE"])
+def test_a_blocking_partition_is_read_whatever_its_codec(
+    flink: Release, tmp_path: Path, codec: str
+) -> None:
+    key = "taskmanager.network.compression.codec"
+    options = ["--records", "40000", "--partition-type", "blocking", "-D", f"{key}={codec}"]
+    with (
+        produce(tmp_path, *options, "--consumers", "2") as flinknet,
+        flink.start(
+            "consume", port=flinknet.port, type="BLOCKING", subpartitions=2, **{key: codec}
+        ) as consumer,
+    ):
+        told = consumer.done()
+        ending = flinknet.end()
+    assert ending.code == 0, ending.lines
+    assert told["records"] == 40_000
+    sent_bytes = sum(channel["buffer_bytes"] for channel in ending.channels)
+    assert sent_bytes == 40_000 * 105 if codec == "NONE" else sent_bytes < 40_000 * 50
+    assert_sound(flinknet.run)
+
+
+def test_a_partition_that_is_not_there_is_refused(flink: Release, tmp_path: Path) -> None:
+    timeout = "taskmanager.network.partition-request-timeout"
+    keys = {timeout: "200 ms", "taskmanager.network.request-backoff.max": 400}
+    with (
+        produce(tmp_path, "-D", f"{timeout}=200ms") as flinknet,
+        flink.start("consume", port=flinknet.port, partitions=PARTITIONS[1:], **keys) as consumer,
+    ):
+        assert f"PartitionNotFoundException: Partition {PARTITIONS[1]}" in consumer.failed()
+        flinknet.send(signal.SIGINT)
+        ending = flinknet.end()
+    assert ending.code == 130
+    assert ending.result["records"] == 0
+    kind = MessageKind.ERROR_RESPONSE
+    assert len(trace_columns(flinknet.run, "channel", kind=kind, point=SENT)[0]) > 1
+
+
+def test_a_producer_that_is_interrupted_tells_flink(flink: Release, tmp_path: Path) -> None:
+    with (
+        produce(tmp_path, "--duration", "1h", "--rate", "1k/s") as flinknet,
+        flink.start("consume", port=flinknet.port, say_at=100) as consumer,
+    ):
+        consumer.wait_for("read")
+        flinknet.send(signal.SIGINT)
+        told = consumer.failed()
+        ending = flinknet.end()
+    assert ending.code == 130
+    assert ending.result["end"] == "cancelled"
+    assert "ProducerFailedException: the producing task was cancelled" in told
+    assert_sound(flinknet.run)
+
+
+def test_a_producer_that_dies_is_noticed_by_flink(flink: Release, tmp_path: Path) -> None:
+    with (
+        produce(tmp_path, "--duration", "1h") as flinknet,
+        flink.start("consume", port=flinknet.port, say_at=100) as consumer,
+    ):
+        consumer.wait_for("read")
+        flinknet.send(signal.SIGKILL)
+        assert "TransportException" in consumer.failed()
+
+
+def test_a_consumer_that_dies_is_one_line(flink: Release, tmp_path: Path) -> None:
+    with (
+        produce(tmp_path, "--duration", "1h") as flinknet,
+        flink.start("consume", port=flinknet.port, say_at=100) as consumer,
+    ):
+        consumer.wait_for("read")
+        consumer.send(signal.SIGKILL)
+        ending = flinknet.end()
+    assert ending.code == 4
+    assert ending.result["end"] == "failed"
+    assert "the connection from" in ending.lines[-1]
+
+
+def test_flink_cancels_and_flinknet_ends(flink: Release, tmp_path: Path) -> None:
+    with (
+        produce(tmp_path, "--records", "100000000") as flinknet,
+        flink.start("consume", port=flinknet.port, cancel_at=50_000) as consumer,
+    ):
+        assert 50_000 <= consumer.done()["records"] < 200_000
+        ending = flinknet.end()
+    assert ending.code == 0, ending.lines
+    assert ending.result["end"] == "cancelled"
+    kind = MessageKind.CANCEL_PARTITION_REQUEST
+    assert trace_columns(flinknet.run, "channel", kind=kind, point=RECEIVED) == [[0]]
+    assert_sound(flinknet.run)
