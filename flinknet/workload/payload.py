@@ -36,6 +36,7 @@ SMALLEST_VALUE_BYTES = 8
 SMALLEST_WITH_LATENESS_BYTES = 16
 
 INSTANT_BITS = 44
+NUMBER_BITS = 64 - INSTANT_BITS
 INSTANT_MASK = (1 << INSTANT_BITS) - 1
 WORD_MASK = (1 << 64) - 1
 
@@ -63,11 +64,15 @@ class RecordFactory:
         strides = (self.record_bytes,)
         lengths = np.ndarray((capacity,), ">i4", self._view, 0, strides)
         lengths[:] = TAG_BYTES + value_bytes
-        # big-endian words through a native view: adding, swapping and storing apart takes half the
-        # time of numpy's buffered store to a ">u8" view (0.6 against 1.3 µs for the records of 32
-        # KiB)
+        # Big-endian words through a native view, twice as fast as a store to a ">u8" view. Numbers
+        # are in that order already: the records of a batch whose instants are all the same need
+        # one operation, as far as their numbers share the bits above the table.
         self._stamps = np.ndarray((capacity,), np.uint64, self._view, STAMP_OFFSET, strides)
         self._scratch = np.empty(capacity, np.uint64)
+        self._table_size = min(1 << (capacity - 1).bit_length(), 1 << NUMBER_BITS)
+        self._table = _big_endian(
+            np.arange(self._table_size, dtype=np.uint64) << np.uint64(INSTANT_BITS)
+        )
         self._lateness = (
             np.ndarray((capacity,), ">i8", self._view, LATENESS_OFFSET, strides)
             if value_bytes >= SMALLEST_WITH_LATENESS_BYTES
@@ -88,27 +93,39 @@ class RecordFactory:
             count: records, at most `capacity`.
             emitted_ns: the instant of emission, counted from the epoch.
         """
-        base = np.uint64((first_number << INSTANT_BITS) & WORD_MASK)
         if isinstance(since_epoch_ns, int):
-            base = np.uint64((int(base) + (since_epoch_ns & INSTANT_MASK)) & WORD_MASK)
-            stamps = np.add(self._numbers[:count], base, out=self._scratch[:count])
-            self._store(stamps)
+            self._stamp_all(first_number, since_epoch_ns & INSTANT_MASK, count)
             if self._has_lateness and self._lateness is not None:
                 self._lateness[:] = 0
                 self._has_lateness = False
         else:
+            base = np.uint64((first_number << INSTANT_BITS) & WORD_MASK)
             stamps = self._numbers[:count] + base
             stamps += (since_epoch_ns & INSTANT_MASK).view(np.uint64)
-            self._store(stamps)
+            self._stamps[:count] = _big_endian(stamps)
             if self._lateness is not None:
                 np.subtract(emitted_ns, since_epoch_ns, out=self._lateness[:count])
                 self._has_lateness = True
         return self._view[: count * self.record_bytes]
 
-    def _store(self, stamps: NDArray[np.uint64]) -> None:
-        if sys.byteorder == "little":
-            stamps.byteswap(inplace=True)
-        self._stamps[: len(stamps)] = stamps
+    def _stamp_all(self, first_number: int, instant: int, count: int) -> None:
+        """Stamp records of one instant; at 8-byte values 1.4 µs for 32 KiB, against 2.1 µs by
+        adding and swapping.
+        """
+        size, laid = self._table_size, 0
+        while laid < count:
+            index = (first_number + laid) % size
+            end = min(count, laid + size - index)
+            above = ((first_number + laid - index) << INSTANT_BITS) & WORD_MASK
+            word = np.uint64(int.from_bytes((above | instant).to_bytes(8, "big"), sys.byteorder))
+            numbers = self._table[index : index + end - laid]
+            self._stamps[laid:end] = np.bitwise_or(numbers, word, out=self._scratch[laid:end])
+            laid = end
+
+
+def _big_endian(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The words so that they lie in memory with the first byte highest; in place."""
+    return words.byteswap(inplace=True) if sys.byteorder == "little" else words
 
 
 class MixedRecordFactory:

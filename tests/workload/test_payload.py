@@ -67,6 +67,19 @@ def test_records_with_one_instant_are_on_time_even_after_late_ones() -> None:
     assert padding != {bytes(8)}
 
 
+@given(
+    st.integers(1, 70),
+    st.integers(0, 2**40) | st.integers(NUMBERS - 80, NUMBERS + 80),
+    st.integers(0, 2**50),
+)
+def test_records_of_one_instant_are_those_of_many_equal_instants(
+    count: int, first_number: int, instant: int
+) -> None:
+    factory = RecordFactory(17, 70)
+    many = bytes(factory.serialize(first_number, np.full(count, instant, np.int64), count, instant))
+    assert bytes(factory.serialize(first_number, instant, count, instant)) == many
+
+
 @pytest.mark.parametrize("low", [8, 12, 16])
 def test_mixed_records_have_sizes_of_their_range_and_the_same_fields(low: int) -> None:
     size = RecordSize(low, 40)

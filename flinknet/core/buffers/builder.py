@@ -174,15 +174,22 @@ class BufferConsumer:
             for index in range(read + 1, written):
                 more, _, last_ns = marks[index]
                 records += more
+        size = end - start
         return BufferSlice(
             buffer,
-            buffer.view[start:end],
-            end - start,
+            buffer.view if size == len(buffer.view) else buffer.view[start:end],
+            size,
             records,
             first_ns,
             last_ns,
             builder.finish_reason,
         )
+
+    def take_rest(self) -> BufferSlice:
+        """Hand out what is left of a finished buffer, and the queue's reference with it."""
+        piece = self.build()
+        piece.buffer.references -= 1  # never the last: the slice has one
+        return piece
 
     def copy(self) -> BufferConsumer:
         """A second consumer of the same bytes with its own position (broadcast, snapshots)."""

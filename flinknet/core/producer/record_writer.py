@@ -81,10 +81,14 @@ class SerializedRecords:
                 found.append((continued_bytes, *mark))
             return found
         record_bytes, instants = self.record_bytes, self._instants
-        begun, into = divmod(position, record_bytes)
+        begun = position // record_bytes
+        continued_bytes = -position % record_bytes
         for end in range(position + size_bytes, reached + 1, size_bytes):
-            continued_bytes = min(record_bytes - into, size_bytes) if into else 0
-            ended, into = divmod(end, record_bytes)
+            if continued_bytes > size_bytes:
+                found.append((size_bytes, 0, -1, -1))
+                continued_bytes -= size_bytes
+                continue
+            ended = end // record_bytes
             if ended == begun:
                 first_ns = last_ns = -1
             elif isinstance(instants, int):
@@ -93,6 +97,7 @@ class SerializedRecords:
                 first_ns, last_ns = int(instants[begun]), int(instants[ended - 1])
             found.append((continued_bytes, ended - begun, first_ns, last_ns))
             begun = ended
+            continued_bytes = -end % record_bytes
         return found
 
 
@@ -142,26 +147,33 @@ class RecordWriter:
         if self._waiting:
             self._waiting.append((channel, records, 0))
             return
-        self._write(channel, records, 0)
+        reached = self._write(channel, records, 0)
+        if reached < len(records.data):
+            self._waiting.append((channel, records, reached))
 
     def resume(self) -> bool:
         """Go on with what waits. Returns: whether all of it is written."""
-        waiting, self._waiting = self._waiting, deque()
-        for channel, records, position in waiting:
-            if self._waiting:
-                self._waiting.append((channel, records, position))
-            else:
-                self._write(channel, records, position)
-        return not self._waiting
+        waiting = self._waiting
+        while waiting:
+            channel, records, position = waiting[0]
+            reached = self._write(channel, records, position)
+            if reached < len(records.data):
+                waiting[0] = (channel, records, reached)
+                return False
+            waiting.popleft()
+        return True
 
-    def _write(self, channel: int, records: SerializedRecords, position: int) -> None:
-        reached = self.partition.emit(channel, records, position)
-        copies = len(self.partition.subpartitions) if channel == BROADCAST else 1
-        self.written_bytes += (reached - position) * copies
-        if reached < len(records.data):
-            self._waiting.append((channel, records, reached))
+    def _write(self, channel: int, records: SerializedRecords, position: int) -> int:
+        """Returns: the position reached."""
+        partition = self.partition
+        reached = partition.emit(channel, records, position)
+        if channel == BROADCAST:
+            self.written_bytes += (reached - position) * len(partition.subpartitions)
+        else:
+            self.written_bytes += reached - position
         if self._flushes_each_record:
             if channel == BROADCAST:
-                self.partition.flush_all()
+                partition.flush_all()
             else:
-                self.partition.flush(channel)
+                partition.flush(channel)
+        return reached

@@ -17,16 +17,21 @@ from .view_reader import CreditBasedSequenceNumberingViewReader
 
 
 class PartitionRequestQueue:
-    """Round robin by buffer over the available readers (Flink: PartitionRequestQueue)."""
+    """Round robin by buffer over the available readers (Flink: PartitionRequestQueue).
+
+    Attributes:
+        readers: all that are known, by receiver id.
+        available: the FIFO.
+    """
 
     def __init__(self) -> None:
         self.readers: dict[bytes, CreditBasedSequenceNumberingViewReader] = {}
-        self._available: deque[CreditBasedSequenceNumberingViewReader] = deque()
+        self.available: deque[CreditBasedSequenceNumberingViewReader] = deque()
 
     @property
     def available_readers(self) -> int:
         """Readers that stand in the FIFO."""
-        return len(self._available)
+        return len(self.available)
 
     def add(self, reader: CreditBasedSequenceNumberingViewReader) -> None:
         """Make a reader known."""
@@ -39,7 +44,7 @@ class PartitionRequestQueue:
         if not reader.is_available:
             return False
         reader.is_enqueued = True
-        self._available.append(reader)
+        self.available.append(reader)
         return True
 
     def poll(
@@ -48,7 +53,7 @@ class PartitionRequestQueue:
         """The next buffer of the reader whose turn it is; the reader goes to the tail if it has
         more. A reader that stands alone takes several turns at once, up to `bytes_max`.
         """
-        available = self._available
+        available = self.available
         while available:
             reader = available.popleft()
             reader.is_enqueued = False
@@ -66,6 +71,6 @@ class PartitionRequestQueue:
         """Forget a reader. Returns: the reader, None if there is none of that id."""
         reader = self.readers.pop(receiver_id, None)
         if reader is not None and reader.is_enqueued:
-            self._available.remove(reader)
+            self.available.remove(reader)
             reader.is_enqueued = False
         return reader

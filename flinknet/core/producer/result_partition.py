@@ -138,45 +138,44 @@ class BufferWritingResultPartition:
             if self._broadcast_builder is not None:
                 self._finish_broadcast(FlushReason.FULL)
             builder = self._builders[channel]
-        data, pool, quota_channel = batch.data, self.pool, max(channel, 0)
-        record_bytes = batch.record_bytes
+        data, pool = batch.data, self.pool
         total = len(data)
         is_available = pool.is_available
         while position < total:
-            if builder is None and is_available:
-                position = self._emit_complete(channel, batch, position)
-                if position == total:
-                    break
-            if record_bytes:
-                into = position % record_bytes
-                record_end = position - into + record_bytes
-            else:
-                into, record_end = batch.locate(position)
-            end = total
-            if not is_available:
-                if into == 0:
-                    break
-                end = record_end
             consumer = None
             if builder is None:
-                buffer = pool.try_request(quota_channel)
+                if is_available:
+                    position = self._emit_complete(channel, batch, position)
+                    if position == total:
+                        break
+                into, record_end = batch.locate(position)
+                if into == 0 and not is_available:
+                    break
+                buffer = pool.try_request(channel if channel > 0 else 0)
                 if buffer is None:
                     break
                 builder = BufferBuilder(buffer)
                 consumer = builder.create_consumer()
                 is_available = pool.is_available
-                if not is_available:
-                    end = record_end
+                end = total if is_available else record_end
                 if into == 0:
                     self._add(channel, consumer, builder, record_end - position)
                 elif self._desired_bytes(channel) < builder.capacity_bytes:
                     end = record_end  # the buffer is trimmed when the rest of the record is in it
-            start = builder.written_bytes
+            elif is_available:
+                end = total
+            else:
+                into, record_end = batch.locate(position)
+                if into == 0:
+                    break
+                end = record_end
+            start, capacity = builder.written_bytes, builder.capacity_bytes
             if not is_available:
-                missing = record_end - position - builder.capacity_bytes + start
+                missing = record_end - position - capacity + start
                 if missing >= 0:  # the rest of the segment first, then another buffer
-                    builder.trim(builder.capacity_bytes + missing + 1)
-            reached = position + builder.capacity_bytes - start
+                    builder.trim(capacity + missing + 1)
+                    capacity = builder.capacity_bytes
+            reached = position + capacity - start
             if reached > end:
                 reached = end
             filled = start + reached - position
@@ -185,7 +184,7 @@ class BufferWritingResultPartition:
             mark = batch.ended_between(position, reached)
             if mark is not None:
                 builder.marks.append(mark)
-            if into and consumer is not None:
+            if consumer is not None and into:
                 consumer.partial_record_length = min(reached, record_end) - position
                 consumer.look()
                 self._add(channel, consumer, builder, consumer.partial_record_length)
@@ -209,14 +208,16 @@ class BufferWritingResultPartition:
         segments = (len(data) - position) // size
         if not segments or self._desired_bytes(channel) < size:
             return position
-        buffers = self.pool.request_while_available(max(channel, 0), segments)
+        buffers = self.pool.request_while_available(channel if channel > 0 else 0, segments)
+        if not buffers:
+            return position
         slices = []
-        cuts = batch.cut(position, size, len(buffers))
-        for buffer, cut in zip(buffers, cuts, strict=True):
+        for buffer, (continued_bytes, records, first_ns, last_ns) in zip(
+            buffers, batch.cut(position, size, len(buffers)), strict=True
+        ):
             reached = position + size
             view = buffer.view
             view[:] = data[position:reached]
-            continued_bytes, records, first_ns, last_ns = cut
             slices.append(
                 BufferSlice(buffer, view, size, records, first_ns, last_ns, _FULL, continued_bytes)
             )

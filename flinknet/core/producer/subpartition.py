@@ -278,28 +278,33 @@ class PipelinedSubpartition:
         Only the last of them names the type behind it (0.2 µs a buffer, against 0.6 µs by `poll`).
         """
         queue = self._queue
-        run: list[BufferSlice] = []
         behind = len(queue) - 1
         if behind > 0 and not self.is_blocked and not self._priority_elements:
             is_open = not (self._flush_requested or self.is_finished) and queue[-1].is_buffer
             backlog, number = self.buffers_in_backlog - is_open, self._sequence_number
-            while behind and len(run) < buffers_max and bytes_max > 0:
-                head = queue[0]
+            run: list[BufferSlice] = []
+            for head in islice(queue, min(behind, buffers_max)):
                 if type(head) is not BufferSlice:
-                    break
-                queue.popleft()
+                    if not head.is_buffer or not head.unread_bytes:
+                        break
+                    assert type(head) is BufferConsumer
+                    head = head.take_rest()
                 run.append(head)
-                behind -= 1
                 backlog -= 1
-                bytes_max -= head.size_bytes
                 head.backlog_buffers = backlog
                 head.sequence_number = number
                 number = number + 1 if number != 0x7FFFFFFF else -0x80000000
+                bytes_max -= head.size_bytes
+                if bytes_max <= 0:
+                    break
             if run:
+                count = len(run)
+                for _ in run:
+                    queue.popleft()
                 self._sequence_number = number
-                self.buffers_in_backlog -= len(run)
+                self.buffers_in_backlog -= count
                 following = queue[0]
-                if behind or self._flush_requested or following.is_finished:
+                if behind > count or self._flush_requested or following.is_finished:
                     run[-1].next_data_type = following.data_type
                 return run
         piece = self.poll()
@@ -323,7 +328,9 @@ class PipelinedSubpartition:
         Not while blocked, even if a priority event waits: Flink 2.3 lets that pass only to a reader
         without credit.
         """
-        return not self.is_blocked and (self._flush_requested or self._finished_buffers() > 0)
+        if self.is_blocked:
+            return False
+        return self._flush_requested or len(self._queue) > 1 or self._finished_buffers() > 0
 
     @property
     def is_event_available(self) -> bool:
