@@ -1,0 +1,506 @@
+"""What an observer makes of the bytes of a connection: golden conversations, and what may go
+wrong."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flinknet.capture.observer import layout_of_release
+from flinknet.config import NetworkConfig
+from flinknet.core.buffers.data_type import IS_BUFFER, DataType
+from flinknet.core.probe import FlushReason, MessageKind, TracePoint
+from flinknet.core.wire.events import (
+    CheckpointBarrier,
+    EndOfData,
+    EndOfOutputChannelStateEvent,
+    EndOfPartitionEvent,
+    StopMode,
+    SubtaskConnectionDescriptor,
+    encode_pipelined,
+)
+from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.messages import (
+    AddCredit,
+    BacklogAnnouncement,
+    BufferResponse,
+    CancelPartitionRequest,
+    Message,
+    ResumeConsumption,
+)
+from flinknet.errors import ConfigError, RemoteProtocolError
+from tests.capture.conversations import (
+    CLIENT,
+    SERVER,
+    Seen,
+    buffer,
+    cut,
+    elements,
+    request,
+    steps_of,
+    stream,
+)
+from tests.golden_vectors import LAYOUT_OF_RELEASE, Vector, golden
+from tests.pair import OTHER_RECEIVER, RECEIVER, Pair, records_of
+from tests.strategies import chunkings, consumer_messages, producer_messages
+
+EVENT_COLUMNS = ("channel", "point", "kind", "data_type", "sequence_number", "payload_bytes")
+
+BARRIER = encode_pipelined(CheckpointBarrier(42, 0))
+"""As a pipelined partition sends it."""
+
+
+def decoded(vector: Vector, release: str) -> Counter[str]:
+    """Kinds of the messages that a peer would decode, as many as it would before it gave up."""
+    kinds: Counter[str] = Counter()
+    decoders = {each.value: FrameDecoder(each, LAYOUT_OF_RELEASE[release]) for each in Direction}
+    for direction, data in steps_of(vector):
+        try:
+            for message in decoders[direction].messages(data):
+                kinds[MessageKind(message.ID).name] += 1
+        except RemoteProtocolError:
+            del decoders[direction]
+            break
+    return kinds
+
+
+@golden("conversation")
+@pytest.mark.parametrize("size", [1, 3, 50, 1 << 20])
+def test_golden_conversations_however_they_are_cut(release: str, vector: Vector, size: int) -> None:
+    whole = Seen().show(steps_of(vector))
+    pieces = Seen().show(cut(steps_of(vector), size))
+    assert pieces.rows.all == whole.rows.all
+    assert pieces.table.infos() == whole.table.infos()
+    assert pieces.observer.summary() == whole.observer.summary()
+    summary = whole.observer.summary()
+    assert Counter(summary.messages) >= decoded(vector, release)
+    assert summary.layout in (None, LAYOUT_OF_RELEASE[release])
+    assert (
+        summary.sequence_gaps
+        == summary.unpaid_buffers
+        == summary.losses - (1 if vector["name"] == "conversation/wrong-magic" else 0)
+    )
+
+
+@golden("conversation")
+def test_credit_is_what_was_given_less_what_was_used(release: str, vector: Vector) -> None:
+    seen = Seen()
+    decoders = {each.value: FrameDecoder(each, LAYOUT_OF_RELEASE[release]) for each in Direction}
+    credit: dict[bytes, int] = {}
+    initial: dict[bytes, int] = {}
+    for step in steps_of(vector):
+        seen.show([step])
+        try:
+            messages = decoders[step[0]].feed(step[1])
+        except RemoteProtocolError:
+            return
+        for message in messages:
+            receiver = getattr(message, "receiver_id", None)
+            if message.ID == MessageKind.PARTITION_REQUEST:
+                credit[receiver] = initial[receiver] = max(0, message.credit)
+            elif receiver not in credit:
+                continue
+            elif isinstance(message, AddCredit):
+                credit[receiver] += message.credit
+            elif isinstance(message, ResumeConsumption) and not initial[receiver]:
+                credit[receiver] = 0
+            elif isinstance(message, BufferResponse) and message.data_type.is_buffer:
+                credit[receiver] -= 1
+        for receiver, left in credit.items():
+            assert seen.observer.channels[receiver].credits_available == left
+
+
+@golden("records")
+@pytest.mark.parametrize("size", [3, 1 << 20])
+def test_records_and_other_elements_of_golden_streams(
+    release: str, vector: Vector, size: int
+) -> None:
+    seen = Seen().show([(CLIENT, request().encode())])
+    steps = [(SERVER, bytes.fromhex(vector["hex"]))]
+    if vector["kind"] == "conversation":  # those with answers of the consumer
+        steps = steps_of(vector)
+    seen.show(cut(steps, size))
+    kinds = Counter(each["element"] for each in vector["fields"]["elements"] if "element" in each)
+    (channel,) = seen.table.channels
+    assert channel.records == kinds.pop("record", 0)
+    assert channel.other_elements == sum(
+        count for kind, count in kinds.items() if "event" not in kind and "barrier" not in kind
+    )
+    assert channel.uncounted_buffers == 0
+
+
+@golden("partial")
+def test_every_partial_buffer_is_a_row_and_the_message_is_paid_once(
+    release: str, vector: Vector
+) -> None:
+    seen = Seen().show([(CLIENT, request(bytes.fromhex(vector["fields"]["receiver_id"])).encode())])
+    seen.show(cut([(SERVER, bytes.fromhex(vector["hex"]))], 5))
+    fields = vector["fields"]
+    rows = seen.rows.all[1:]
+    assert [row["payload_bytes"] for row in rows] == fields["partial_buffer_sizes"]
+    first = fields["sequence_number"]
+    assert [row["sequence_number"] for row in rows] == list(range(first, first + len(rows)))
+    assert [row["backlog_buffers"] for row in rows][:-1] == [-1] * (len(rows) - 1)
+    assert rows[-1]["backlog_buffers"] == fields["backlog"]
+    paid = [row for row in rows if row["credit_before"] - row["credit_after"] == 1]
+    assert len(paid) == (fields["data_type"] in IS_BUFFER)
+
+
+@golden("compressed", "data", "event-buffer", "event-pipelined")
+def test_buffers_and_events_one_by_one(release: str, vector: Vector) -> None:
+    fields = vector["fields"]
+    seen = Seen(LAYOUT_OF_RELEASE[release])
+    seen.show([(SERVER, bytes.fromhex(vector["hex"]))])
+    (row,) = seen.rows.all
+    names = ("sequence_number", "backlog", "data_type", "buffer_size")
+    columns = ("sequence_number", "backlog_buffers", "data_type", "payload_bytes")
+    assert [row[name] for name in columns] == [fields[name] for name in names]
+    if fields["is_compressed"]:
+        assert (row["records"], row["reason"]) == (-1, FlushReason.NONE)
+        assert seen.table.channels[0].uncounted_buffers == 1
+
+
+@golden("odd", "error", "task-event-request")
+def test_nothing_that_is_odd_keeps_the_next_message_from_being_seen(
+    release: str, vector: Vector
+) -> None:
+    direction = vector["direction"]
+    follow: list[Message] = (
+        [buffer(0, b"x" * 20), buffer(1, b"x" * 20), BacklogAnnouncement(3, RECEIVER)]
+        if direction == SERVER
+        else [AddCredit(3, RECEIVER), AddCredit(4, RECEIVER), AddCredit(5, RECEIVER)]
+    )
+    seen = Seen(LAYOUT_OF_RELEASE[release]).show(
+        [(direction, bytes.fromhex(vector["hex"]) + stream(*follow, release=release))]
+    )
+    kinds = [row["kind"] for row in seen.rows.all]
+    assert kinds[-2:] == [message.ID for message in follow[-2:]]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(producer_messages(), max_size=8),
+    st.lists(consumer_messages(), max_size=8),
+    st.sampled_from(["2.3.0", "1.20.5"]),
+    st.data(),
+)
+def test_any_cut_gives_the_same_rows(
+    from_server: list[Message], from_client: list[Message], release: str, data: st.DataObject
+) -> None:
+    directions = {CLIENT: stream(*from_client), SERVER: stream(*from_server, release=release)}
+    layout = LAYOUT_OF_RELEASE[release]
+    whole = Seen(layout).show(directions.items())
+    pieces = Seen(layout)
+    for direction, found in directions.items():
+        pieces.show((direction, piece) for piece in data.draw(chunkings(found)))
+    assert pieces.rows.all == whole.rows.all
+    assert pieces.observer.summary() == whole.observer.summary()
+    summary = whole.observer.summary()
+    sent = Counter(MessageKind(each.ID).name for each in (*from_server, *from_client))
+    if not summary.undecodable and not summary.losses:
+        assert summary.messages == sent
+
+
+def test_rows_are_those_that_the_producer_writes_itself() -> None:
+    own = Seen().rows
+    network = NetworkConfig(segment_size_bytes=100, exclusive_buffers=2, floating_buffers=4)
+    pair = Pair(network, probe=own)
+    seen = Seen().show([(CLIENT, sent_bytes_of_consumer(pair))])
+    for number in range(60):
+        pair.partition.emit(0, records_of([30, 70, 15], number))
+        if number % 3 == 0:
+            pair.partition.flush_all()
+        if number == 40:
+            pair.partition.broadcast_event(EndOfData(StopMode.DRAIN))
+        while pair.send():
+            seen.show([(CLIENT, bytes(pair.to_producer)), (SERVER, bytes(pair.to_consumer))])
+            pair.deliver()
+            pair.input.consume()
+    assert sum(row["kind"] == MessageKind.ADD_CREDIT for row in seen.rows.all) > 10
+    names = (
+        *("point", "kind", "data_type", "sequence_number", "payload_bytes", "backlog_buffers"),
+        *("credit_before", "credit_after", "value"),
+    )
+    assert of_producer(own.all, names) == of_producer(seen.rows.all, names)
+
+
+def test_events_barriers_and_blocking() -> None:
+    events = (
+        (EndOfOutputChannelStateEvent(), DataType.RECOVERY_COMPLETION),
+        (CheckpointBarrier(42, 0), DataType.ALIGNED_CHECKPOINT_BARRIER),
+        (EndOfData(StopMode.DRAIN), DataType.END_OF_DATA),
+        (EndOfPartitionEvent(), DataType.END_OF_PARTITION),
+    )
+    seen = Seen().show([(CLIENT, request().encode())], 1_000)
+    (channel,) = seen.table.channels
+    for number, (event, data_type) in enumerate(events):
+        at_ns = 2_000 * (number + 1)
+        frame = buffer(number, encode_pipelined(event), data_type).encode()
+        seen.show([(SERVER, frame)], at_ns)
+        assert channel.is_blocked == data_type.is_blocking_upstream
+        if channel.is_blocked:
+            seen.show([(CLIENT, ResumeConsumption(RECEIVER).encode())], at_ns + 500)
+    assert channel.events_by_kind == {type(event).__name__: 1 for event, _ in events}
+    assert list(channel.barriers) == [(42, 4_000)]
+    assert channel.blocked_until(99_000) == 1_000
+    assert channel.is_ended
+    assert [row["value"] for row in seen.rows.all if row["sequence_number"] == 1] == [42]
+
+
+def test_a_channel_starves_while_data_waits_without_credit() -> None:
+    seen = Seen().show([(CLIENT, request(credit=1).encode())], 100)
+    (channel,) = seen.table.channels
+    seen.show([(SERVER, buffer(0, b"x" * 20, backlog=3).encode())], 1_000)
+    assert channel.is_starved
+    assert channel.starved_until(1_500) == 500
+    assert channel.in_flight_buffers == 1
+    seen.show([(CLIENT, AddCredit(2, RECEIVER).encode())], 2_000)
+    assert not channel.is_starved
+    seen.show([(SERVER, buffer(1, b"x" * 20, backlog=0).encode())], 2_100)
+    seen.show([(SERVER, buffer(2, b"x" * 20, backlog=0).encode())], 2_200)
+    assert channel.starved_until(9_000) == 1_000
+    assert channel.credits_available == 0
+
+
+def test_data_without_credit_is_told_and_the_credit_unknown_from_there() -> None:
+    seen = Seen().show([(CLIENT, request(credit=0).encode())])
+    seen.show([(SERVER, stream(buffer(0, b"x" * 20), buffer(1, b"x" * 20)))])
+    assert seen.observer.summary().unpaid_buffers == 1
+    assert seen.table.channels[0].credits_available is None
+    assert seen.rows.values("credit_before")[1:] == [(0,), (-1,)]
+
+
+def test_a_gap_in_sequence_numbers_is_told() -> None:
+    seen = Seen().show([(CLIENT, request().encode())])
+    seen.show([(SERVER, stream(buffer(0, b"x" * 20), buffer(2, b"x" * 20)))])
+    summary = seen.observer.summary()
+    assert summary.sequence_gaps == 1
+    assert "sequence number 2 where 1 was to come" in summary.told
+
+
+def test_a_receiver_that_asks_again_is_the_same_channel_until_data_has_come() -> None:
+    seen = Seen().show([(CLIENT, request(credit=2).encode()), (CLIENT, request(credit=3).encode())])
+    assert len(seen.table) == 1
+    seen.show([(SERVER, buffer(0, b"x" * 20).encode()), (CLIENT, request(credit=4).encode())])
+    assert [each.initial_credit for each in seen.table.channels] == [3, 4]
+    assert seen.table.channels[0].is_ended
+
+
+def test_records_span_buffers_of_their_own_subpartition() -> None:
+    seen = Seen().show([(CLIENT, request(last=1).encode())])
+    own, other = elements([50, 50]), elements([80])
+    for number, (subpartition, payload) in enumerate(
+        [(0, own[:70]), (1, other[:30]), (0, own[70:]), (1, other[30:])]
+    ):
+        seen.show([(SERVER, buffer(number, payload, subpartition=subpartition).encode())])
+    assert [records for (records,) in seen.rows.values("records")[1:]] == [1, 0, 1, 1]
+
+
+def test_recovered_in_flight_data_is_followed_for_each_pair() -> None:
+    seen = Seen().show([(CLIENT, request().encode())])
+    record, after = elements([60]), elements([10])
+    numbers = iter(range(100))
+
+    def data(payload: bytes) -> None:
+        seen.show([(SERVER, buffer(next(numbers), payload).encode())])
+
+    def event(event: object, data_type: DataType) -> None:
+        frame = buffer(next(numbers), encode_pipelined(event), data_type)  # type: ignore[arg-type]
+        seen.show([(SERVER, frame.encode())])
+
+    for pair, payload in (((0, 0), record[:20]), ((1, 0), record[:33]), ((0, 0), record[20:])):
+        event(SubtaskConnectionDescriptor(*pair), DataType.EVENT_BUFFER)
+        data(payload)
+    event(SubtaskConnectionDescriptor(1, 0), DataType.EVENT_BUFFER)
+    data(record[33:])
+    event(EndOfOutputChannelStateEvent(), DataType.RECOVERY_COMPLETION)
+    data(after)
+    data_rows = [row["records"] for row in seen.rows.all if row["data_type"] == 1]
+    assert data_rows == [0, 0, 1, 1, 1]
+
+
+def test_a_late_start_is_certain_of_all_but_credit_and_of_records_after_the_next_event() -> None:
+    payloads = [elements([40] * 3)[:100], elements([40] * 3)[100:] + elements([40] * 2)]
+    messages = [
+        buffer(0, payloads[0]),
+        buffer(1, payloads[1], backlog=5),
+        buffer(2, BARRIER, DataType.ALIGNED_CHECKPOINT_BARRIER),
+        buffer(3, elements([40, 40])),
+        buffer(4, BARRIER, DataType.ALIGNED_CHECKPOINT_BARRIER),
+    ]
+    whole = stream(*messages)
+    first = len(messages[0].encode())
+    for offset in (1, 20, first - 1):
+        seen = Seen(is_from_start=False).show([(SERVER, whole[offset:])], 500)
+        rows = [row for row in seen.rows.all if row["kind"] == MessageKind.BUFFER_RESPONSE]
+        assert [row["sequence_number"] for row in rows] == [1, 2, 3, 4]
+        assert [row["records"] for row in rows] == [-1, 0, 2, 0]
+        assert {row["credit_before"] for row in rows} == {-1}
+        summary = seen.observer.summary()
+        assert (summary.skipped_bytes, summary.sequence_gaps) == (first - offset, 0)
+        assert summary.credit_unknown_channels == 1
+        assert seen.table.channels[0].backlog_buffers == 0
+    seen.show([(CLIENT, AddCredit(2, RECEIVER).encode() * 2 + request(credit=3).encode() * 2)])
+    assert seen.table.channels[-1].credits_available == 3
+    assert seen.observer.summary().certain_from_ns is not None
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 4096])
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"\x00" * 300,
+        bytes(range(256)) * 3,
+        b"\x00\x00\x00\x1d\xba\xdc\x0f\xfe",  # a magic number and nothing behind it
+        b"\x7f\xff\xff\xff\xba\xdc\x0f\xfe\x00" + b"\x00" * 40,  # 2 GiB
+        b"\xff\xff\xff\xff\xba\xdc\x0f\xfe\x09" + b"\x00" * 40,  # a negative length
+        b"\x00\x00\x00\x33\xba\xdc\x0f\xfe\x00" + b"\x11" * 20,
+    ],
+)
+def test_garbage_is_skipped_and_told(junk: bytes, size: int) -> None:
+    seen = Seen().show([(CLIENT, request().encode())])
+    good = stream(*(buffer(number, elements([40])) for number in range(4)))
+    seen.show(cut([(SERVER, good + junk + good + good)], size))
+    numbers = [row["sequence_number"] for row in seen.rows.all[1:]]
+    assert numbers[:4] == [0, 1, 2, 3]
+    assert numbers[-6:] == [2, 3, 0, 1, 2, 3]
+    summary = seen.observer.summary()
+    assert summary.losses + summary.undecodable >= 1
+    assert summary.told
+    assert seen.table.channels[0].credits_available is None or not summary.losses
+
+
+def test_a_claimed_length_is_never_allocated() -> None:
+    huge = b"\x7f\xff\xff\xff\xba\xdc\x0f\xfe"
+    claims = [
+        huge + b"\x01" + bytes(30),
+        huge + b"\x02" + bytes(100),
+        huge + b"\x00" + RECEIVER + bytes(12) + b"\x00\x00\x00\x00\x01\x00\x7f\xff\xff\xd0",
+        huge + b"\x00" + RECEIVER + bytes(4) + b"\x0f\xff\xff\xff" + bytes(8)
+        + b"\x01\x00" + bytes(4),
+        b"\x03\xff\xff\xff\xba\xdc\x0f\xfe\x01" + bytes(30),
+        b"\x00\x00\x00\x2f\xba\xdc\x0f\xfe\x00" + RECEIVER + bytes(4) + b"\x00\xff\xff\xff"
+        + bytes(8) + b"\x01\x00\x03\xff\xff\xff",
+    ]  # fmt: skip
+    tracemalloc.start()
+    for claim in claims:
+        for direction in (SERVER, CLIENT):
+            seen = Seen().show([(direction, claim)])
+            before, _ = tracemalloc.get_traced_memory()
+            tracemalloc.reset_peak()
+            for _ in range(20):
+                seen.show([(direction, bytes(1 << 16))])
+            _, peak = tracemalloc.get_traced_memory()
+            assert peak - before < 2 << 20, claim
+    tracemalloc.stop()
+
+
+def test_memory_is_bounded_whatever_comes() -> None:
+    seen = Seen(is_from_start=False)
+    header = b"\x00\x03\xff\xff\xba\xdc\x0f\xfe\x01"
+    tracemalloc.start()
+    for _ in range(40):
+        seen.show([(SERVER, header + bytes(1 << 15)), (CLIENT, header + bytes(1 << 15))])
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 2 << 20
+
+
+def test_receivers_beyond_the_limit_are_not_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flinknet.capture.channels.CHANNELS_MAX", 2)
+    seen = Seen()
+    for index in range(5):
+        receiver = bytes([index]) * 16
+        seen.show([(CLIENT, request(receiver).encode())])
+        seen.show([(SERVER, buffer(0, b"x" * 20, receiver=receiver).encode())])
+        seen.show([(CLIENT, AddCredit(1, receiver).encode())])
+    assert len(seen.table) == 2
+    assert seen.table.refused_channels == 9
+    assert [row for (row,) in seen.rows.values("channel")][-3:] == [-1, -1, -1]
+
+
+def test_bytes_missing_from_a_payload_cost_its_records_only() -> None:
+    seen = Seen().show([(CLIENT, request(credit=9).encode())])
+    frames = [buffer(number, elements([40] * 4)).encode() for number in range(2)]
+    seen.show([(SERVER, frames[0][:100])])
+    seen.observer.missing_from_server(len(frames[0]) - 110, 8)
+    seen.show([(SERVER, frames[0][-10:] + frames[1])])
+    rows = seen.rows.all[1:]
+    assert [row["sequence_number"] for row in rows] == [0, 1]
+    assert [row["records"] for row in rows] == [-1, -1]
+    assert [row["credit_after"] for row in rows] == [8, 7]
+    assert seen.observer.summary().losses == 0
+
+
+def test_more_bytes_missing_than_that_are_a_loss() -> None:
+    seen = Seen().show([(CLIENT, request(credit=9).encode())])
+    frames = [buffer(number, elements([40] * 4)).encode() for number in range(5)]
+    seen.show([(SERVER, frames[0][:100])])
+    seen.observer.missing_from_server(len(frames[0]), 8)
+    seen.show([(SERVER, b"".join(frames)[100 + len(frames[0]) :])])
+    assert [row["sequence_number"] for row in seen.rows.all[1:]] == [2, 3, 4]
+    summary = seen.observer.summary()
+    assert (summary.losses, summary.sequence_gaps) == (1, 0)
+
+
+def test_the_manifest_names_who_sends_what() -> None:
+    other = request(OTHER_RECEIVER)
+    seen = Seen().show([(CLIENT, request().encode()), (CLIENT, other.encode())])
+    seen.show([(SERVER, buffer(0, b"x" * 20, receiver=b"?" * 16).encode())])
+    first, _, unknown = seen.table.infos()
+    assert first.partition == request().partition_id.encode().hex()
+    assert (first.producer, first.consumer, first.connection) == (0, 0, "producer->consumer")
+    assert (unknown.producer, unknown.partition) == (-1, "")
+    assert seen.table.fan_out() == {str(request().partition_id): 2}
+
+
+def test_a_buffer_that_ends_inside_a_record_was_full() -> None:
+    seen = Seen().show([(CLIENT, request().encode())])
+    record = elements([60])
+    seen.show([(SERVER, stream(buffer(0, record[:50]), buffer(1, record[50:])))])
+    assert seen.rows.values("reason")[1:] == [(FlushReason.FULL,), (FlushReason.FLUSH,)]
+
+
+def test_a_cancelled_channel_may_still_get_what_is_on_its_way() -> None:
+    seen = Seen().show([(CLIENT, stream(request(), CancelPartitionRequest(RECEIVER)))])
+    seen.show([(SERVER, buffer(0, elements([30])).encode())])
+    assert seen.rows.values("channel")[-1] == (0,)
+    assert seen.table.channels[0].is_ended
+
+
+@pytest.mark.parametrize(
+    ("release", "layout"),
+    [(None, None), ("1.20", "1.20"), ("1.20.5", "1.20"), ("2.0", "2.x"), ("2.3.0", "2.x")],
+)
+def test_releases_name_layouts(release: str | None, layout: str | None) -> None:
+    assert layout_of_release(release) == layout
+
+
+@pytest.mark.parametrize("release", ["1.19", "3.0", "two", ""])
+def test_other_releases_are_refused(release: str) -> None:
+    with pytest.raises(ConfigError, match="--flink-version"):
+        layout_of_release(release)
+
+
+def sent_bytes_of_consumer(pair: Pair) -> bytes:
+    """The consumer's request, on its way."""
+    pair.send()
+    data = bytes(pair.to_producer)
+    pair.deliver()
+    return data
+
+
+def of_producer(rows: list[dict[str, int]], names: tuple[str, ...]) -> list[tuple[int, ...]]:
+    """Rows of the producer's side."""
+    own = {
+        (TracePoint.SENT, MessageKind.BUFFER_RESPONSE),
+        (TracePoint.RECEIVED, MessageKind.ADD_CREDIT),
+        (TracePoint.RECEIVED, MessageKind.PARTITION_REQUEST),
+    }
+    return [
+        tuple(row[name] for name in names) for row in rows if (row["point"], row["kind"]) in own
+    ]

@@ -1,0 +1,198 @@
+"""The run directory of a capture while it grows: rotation, ring, triggers, a crash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flinknet.capture import ChannelTable, ConnectionObserver
+from flinknet.capture.recording import About, CaptureRecording, Rotation
+from flinknet.capture.trigger import METRICS, Trigger
+from flinknet.core.buffers.data_type import DataType
+from flinknet.core.wire.events import CheckpointBarrier, encode_pipelined
+from flinknet.core.wire.messages import AddCredit, ResumeConsumption
+from flinknet.errors import ConfigError, TraceError
+from flinknet.trace import TraceReader, open_run
+from flinknet.trace.describe import describe_run
+from flinknet.trace.verify import verify_run
+from tests.capture.conversations import buffer, elements, request
+from tests.pair import RECEIVER
+
+S = 1_000_000_000
+ABOUT = About(origin="tap", name="tap", pid=7, started_at="2030-01-01T00:00:00Z")
+
+
+class Tapped:
+    """A recording with one connection whose producer sends ten buffers a second."""
+
+    def __init__(self, directory: Path, rotation: Rotation, credit: int = 2) -> None:
+        self.directory = directory
+        self.table = ChannelTable()
+        self.recording = CaptureRecording(directory, ABOUT, self.table, rotation)
+        self.observer = ConnectionObserver(self.recording.recorder, self.table)
+        self.number = 0
+        self.credit = credit
+        self.observer.from_client(request(credit=credit).encode(), 0)
+
+    def run(self, from_s: int, to_s: int) -> None:
+        """Ten buffers a second, paid for before each one."""
+        for tenth in range(10 * from_s, 10 * to_s):
+            at_ns = tenth * S // 10
+            self.observer.from_client(AddCredit(1, RECEIVER).encode(), at_ns)
+            frame = buffer(self.number, elements([40])).encode()
+            self.observer.from_server(frame, at_ns + 1000)
+            self.number += 1
+            self.recording.tick(at_ns + 2000)
+
+    def instants_s(self) -> list[int]:
+        """Whole seconds in which something of the trace lies."""
+        found: set[int] = set()
+        for file in open_run(self.directory).files:
+            with TraceReader(file) as reader:
+                for block in reader.events(("at_ns",)):
+                    found.update((block["at_ns"] // S).tolist())
+        return sorted(found)
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_everything_is_kept_and_verifies(tmp_path: Path) -> None:
+    tapped = Tapped(tmp_path / "out", Rotation())
+    tapped.run(0, 5)
+    tapped.recording.close(5 * S)
+    run = open_run(tmp_path / "out")
+    verification = verify_run(run)
+    assert verification.is_ok
+    assert (verification.messages_sent, verification.messages_received) == (50, 51)
+    assert run.manifest is not None
+    assert run.manifest.origin == "tap"
+    assert run.manifest.is_from_between
+    assert (run.manifest.measured_from_ns, run.manifest.measured_to_ns) == (0, 5 * S)
+    description = describe_run(run)
+    assert description.channels[0].producer == 0
+    assert description.to_dict()["manifest"]["origin"] == "tap"
+
+
+@pytest.mark.parametrize(
+    "rotation", [Rotation(rotate_ns=10 * S), Rotation(rotate_bytes=2000)], ids=["age", "size"]
+)
+def test_files_rotate_and_the_run_stays_whole(tmp_path: Path, rotation: Rotation) -> None:
+    tapped = Tapped(tmp_path / "out", rotation)
+    tapped.run(0, 40)
+    tapped.recording.close(40 * S)
+    files = [name for name in names(tmp_path / "out") if name.endswith(".fnt")]
+    assert len(files) > 2
+    assert verify_run(open_run(tmp_path / "out")).is_ok
+    assert tapped.instants_s() == list(range(40))
+
+
+def test_a_crash_leaves_what_is_there(tmp_path: Path) -> None:
+    tapped = Tapped(tmp_path / "out", Rotation(rotate_ns=5 * S))
+    tapped.run(0, 12)
+    run = open_run(tmp_path / "out")  # nobody closed it
+    assert run.manifest is not None
+    assert [channel.index for channel in run.manifest.channels] == [0]
+    assert tapped.instants_s()[:10] == list(range(10))
+    findings = verify_run(run).findings
+    assert [finding.rule for finding in findings] == ["file"]  # no trailer in the last one
+    tapped.recording.close(12 * S)
+
+
+def test_a_ring_keeps_the_newest(tmp_path: Path) -> None:
+    tapped = Tapped(tmp_path / "out", Rotation(ring_ns=12 * S))
+    tapped.run(0, 60)
+    assert min(tapped.instants_s()) >= 60 - 12 - 2
+    tapped.recording.close(60 * S)
+    kept = tapped.instants_s()
+    assert (kept[0], kept[-1]) == (pytest.approx(48, abs=2), 59)
+    assert verify_run(open_run(tmp_path / "out")).is_ok
+    assert len(names(tmp_path / "out")) <= 16
+
+
+def test_a_trigger_keeps_the_ring_before_it_and_half_a_ring_after_it(tmp_path: Path) -> None:
+    tapped = Tapped(tmp_path / "out", Rotation(ring_ns=12 * S))
+    tapped.run(0, 40)
+    tapped.recording.trigger("credit_starved is 80%", 40 * S)
+    assert tapped.recording.is_holding
+    tapped.run(40, 90)
+    assert not tapped.recording.is_holding
+    tapped.recording.close(90 * S)
+    kept = tapped.instants_s()
+    assert kept[0] == pytest.approx(28, abs=2)
+    assert kept[-1] == pytest.approx(46, abs=2)
+    assert kept == list(range(kept[0], kept[-1] + 1))
+    assert verify_run(open_run(tmp_path / "out")).is_ok
+
+
+def test_credit_that_a_resume_voids_is_told_across_files(tmp_path: Path) -> None:
+    tapped = Tapped(tmp_path / "out", Rotation(rotate_ns=S), credit=0)
+    barrier = encode_pipelined(CheckpointBarrier(1, 0))
+    for second in range(1, 5):
+        at_ns = second * S
+        tapped.observer.from_client(AddCredit(3, RECEIVER).encode(), at_ns)
+        tapped.observer.from_server(buffer(2 * second - 2, elements([40])).encode(), at_ns)
+        event = buffer(2 * second - 1, barrier, DataType.ALIGNED_CHECKPOINT_BARRIER)
+        tapped.observer.from_server(event.encode(), at_ns)
+        tapped.observer.from_client(ResumeConsumption(RECEIVER).encode(), at_ns)
+        tapped.recording.tick(at_ns)
+    tapped.recording.close(6 * S)
+    verification = verify_run(open_run(tmp_path / "out"))
+    assert verification.files > 2
+    assert verification.is_ok
+
+
+def test_a_directory_with_something_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("mine")
+    with pytest.raises(TraceError, match="not empty"):
+        CaptureRecording(tmp_path, ABOUT, ChannelTable())
+    assert names(tmp_path) == ["note.txt"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fires", "does_not"),
+    [
+        ("credit_starved>50%", 0.51, 0.5),
+        ("credit_starved >= 50%", 0.5, 0.49),
+        ("blocked>10%", 0.2, 0.0),
+        ("backlog_buffers>8", 9, 8),
+        ("throughput<10MiB/s", 1 << 20, 10 << 20),
+        ("throughput<=1mb", 1 << 20, (1 << 20) + 1),
+        ("records<1k/s", 999.0, 1000.0),
+        ("connections<2", 1, 2),
+        ("added_delay>1ms", 1_000_001, 1_000_000),
+    ],
+)
+def test_triggers_fire_beyond_their_bound(text: str, fires: float, does_not: float) -> None:
+    trigger = Trigger.parse(text)
+    assert text in (trigger.reason({trigger.metric: fires}) or "")
+    assert trigger.reason({trigger.metric: does_not}) is None
+    assert trigger.reason({}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "is no bound"),
+        ("credit_starved", "is no bound"),
+        ("credit_starved=50%", "is no bound"),
+        ("credit_starved>", "is no bound"),
+        ("starved>50%", "choose from credit_starved"),
+        ("credit_starved>50", "percentage"),
+        ("credit_starved>500%", "no share"),
+        ("backlog_buffers>many", "not a number"),
+        ("throughput<1k/h", "no unit of size"),
+        ("records<max", "no bound"),
+        ("added_delay>1", "no unit"),
+    ],
+)
+def test_what_is_wrong_with_a_trigger_is_told(text: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says) as raised:
+        Trigger.parse(text)
+    assert "--trigger" in str(raised.value)
+
+
+def test_every_metric_has_a_meaning() -> None:
+    assert all(metric.meaning for metric in METRICS.values())
