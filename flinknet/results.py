@@ -460,7 +460,8 @@ class VertexMeasured:
 class EdgeMeasured:
     """One edge of a job: all channels between two vertices, and what went over them.
 
-    Records and bytes are those that were read, of all attempts; the rates are of the measured part.
+    Records and bytes are those that were read, of all attempts; the rates are of the measured part,
+    or of the whole run where that ended before.
     Buffers, backlog and starved time are known of remote channels.
     """
 
@@ -543,13 +544,19 @@ class VertexStatus:
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerStatus:
-    """A TaskManager as the JobManager knows it."""
+    """A TaskManager as the JobManager knows it.
+
+    Attributes:
+        heartbeats: that it has answered.
+        silent_ns: since it said anything.
+    """
 
     index: int
     pid: int
     state: str
     slots: int
     slots_in_use: int
+    heartbeats: int
     silent_ns: int
 
 

@@ -47,14 +47,14 @@ def list_jobs(directory: Path) -> None:
 def status(directory: Path) -> None:
     """Tell where the job in DIRECTORY stands: its vertices and TaskManagers, or its result."""
     from flinknet.report.console import console_for
-    from flinknet.report.job_console import print_job, status_panel
+    from flinknet.report.job_console import print_job, print_status
     from flinknet.runtime.job.client import client_of
     from flinknet.runtime.job.job_files import RESULT_NAME, Contact
 
     contact = Contact.load(directory)
     if contact is not None:
         with client_of(contact) as client:
-            console_for(sys.stdout).print(status_panel(client.status()))
+            print_status(console_for(sys.stdout), client.status())
         return
     try:
         result = json.loads((directory / RESULT_NAME).read_text(encoding="utf-8"))

@@ -15,7 +15,6 @@ import click
 from flinknet import options as flink
 from flinknet.errors import ConfigError, RunFailedError
 
-from . import sweep
 from .option_tables import DEFAULT_DURATION_NS, WORKLOAD_OPTIONS
 from .options import Settings, collect
 
@@ -52,6 +51,8 @@ class JobCall:
 
 def run_job(values: Mapping[str, Any]) -> int:
     """Run the program that --job names. Returns: the exit code."""
+    from . import sweep
+
     call = _call(values)
     json_file = sweep.json_file(values["json"])
     out = sweep.out_directory(values["out"], trace=True)
@@ -210,8 +211,8 @@ def _detach(call: JobCall, out: Path) -> None:
     from flinknet.runtime.job.client import submit_detached
 
     spec, submission = _cluster(call, out, is_attached=False)
-    job_id, name, pid = submit_detached(spec, submission)
-    click.echo(f"job {job_id} ({name}) runs; JobManager pid {pid}")
+    job = submit_detached(spec, submission)
+    click.echo(f"job {job.job_id} ({job.name}) runs; JobManager pid {job.job_manager.pid}")
     click.echo(f"directory: {out}")
     click.echo(f"look at it: flinknet job status {out}")
     click.echo(f"end it:     flinknet job cancel {out}")

@@ -133,9 +133,20 @@ def status_line(status: JobStatus) -> str:
     return ", ".join(parts)
 
 
+def print_status(console: Console, status: JobStatus) -> None:
+    """Where a job stands, once."""
+    console.print(Text(status_line(status)), soft_wrap=True)
+    for table in _status_tables(status):
+        console.print(table)
+
+
 def status_panel(status: JobStatus) -> RenderableType:
-    """Where a job stands: a table of its vertices and one of its TaskManagers."""
-    heading = Text(status_line(status))
+    """The same for a view that follows the job."""
+    return Group(Text(status_line(status)), *_status_tables(status))
+
+
+def _status_tables(status: JobStatus) -> list[Table]:
+    """One of the vertices, if they are known, and one of the TaskManagers."""
     vertices = _table("vertex", "tasks", "state", "attempt", "records in", "/s", "busy", "pressed")
     for each in status.vertices:
         vertices.add_row(
@@ -148,17 +159,16 @@ def status_panel(status: JobStatus) -> RenderableType:
             _share(each.busy),
             _share(each.back_pressured),
         )
-    managers = _table("TaskManager", "pid", "state", "slots in use", "silent")
+    managers = _table("TaskManager", "pid", "state", "slots in use", "heart-beats")
     for manager in status.task_managers:
         managers.add_row(
             f"tm-{manager.index}",
             str(manager.pid),
             manager.state,
             f"{manager.slots_in_use} of {manager.slots}",
-            human_duration(manager.silent_ns),
+            str(manager.heartbeats),
         )
-    tables = ([vertices] if status.vertices else []) + [managers]
-    return Group(heading, *tables)
+    return ([vertices] if status.vertices else []) + [managers]
 
 
 def _table(first: str, *others: str) -> Table:

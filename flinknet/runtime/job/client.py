@@ -12,7 +12,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -134,11 +134,19 @@ def run_attached(
             return replace(client.cancel(), exit_code=EXIT_INTERRUPTED)
 
 
-def submit_detached(spec: JobManagerSpec, submission: say.SubmitJob) -> tuple[str, str, int]:
+@dataclass(frozen=True, slots=True)
+class DetachedJob:
+    """A job that was left to itself, with the process of its JobManager."""
+
+    job_id: str
+    name: str
+    job_manager: subprocess.Popen[bytes]
+
+
+def submit_detached(spec: JobManagerSpec, submission: say.SubmitJob) -> DetachedJob:
     """Submit a job and leave it to itself.
 
-    Returns: id and name of the job, pid of the JobManager.
-    Raises: TransportError; RunFailedError when the job was not accepted.
+    Raises: TransportError; JobRefusedError when the job was not accepted.
     """
     with (
         terminations_unwind(),
@@ -146,11 +154,9 @@ def submit_detached(spec: JobManagerSpec, submission: say.SubmitJob) -> tuple[st
         JobClient("127.0.0.1", port, spec.token, process.pid) as client,
     ):
         client.send(submission)
-        until_ns = monotonic_ns() + round(START_WAIT_S * 1e9)
-        message = client.receive(until_ns=until_ns)
+        message = client.receive(until_ns=monotonic_ns() + round(START_WAIT_S * 1e9))
         if isinstance(message, say.JobAccepted):
-            return message.job_id, message.name, process.pid
-        process.kill()
+            return DetachedJob(message.job_id, message.name, process)
         if isinstance(message, say.JobEnded):
             raise JobRefusedError(message)
         raise TransportError(f"the JobManager (pid {process.pid}) does not take the job")

@@ -28,6 +28,7 @@ class TaskManagerProcess:
 
     Attributes:
         address: of its data port, from its registration on.
+        heartbeats: that it has answered.
         has_closed_trace: it has told what it had recorded.
     """
 
@@ -38,6 +39,7 @@ class TaskManagerProcess:
         self.connection: ControlConnection | None = None
         self.address: tuple[str, int] = ("", 0)
         self.has_closed_trace = False
+        self.heartbeats = 0
 
     @property
     def name(self) -> str:

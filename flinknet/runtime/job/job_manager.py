@@ -241,6 +241,7 @@ class JobManager:
             return
         task_manager, job = known[0], self._job
         self._heartbeats.hear(task_manager.index, now_ns=now_ns)
+        task_manager.heartbeats += isinstance(message, say.HeartbeatAnswer)
         if isinstance(message, say.TraceClosed):
             task_manager.has_closed_trace = True
             self._closed.append(message)
@@ -361,6 +362,7 @@ class JobManager:
         job.first_deployed_ns = now_ns
         job.start_ns = now_ns + START_DELAY_NS
         measured_from_ns = job.start_ns + job.submission.warmup_ns
+        self._measurements.start_ns = job.start_ns
         self._measurements.measured_from_ns = measured_from_ns
         config = job.master.graph.job.config
         if config.checkpoint_interval_ns is not None and deployment.plan.stages == 1:
@@ -447,6 +449,7 @@ class JobManager:
                 each.state.value,
                 self._spec.slots,
                 0 if job is None else job.master.slots_in_use(each.index),
+                each.heartbeats,
                 max(0, now_ns - (self._heartbeats.heard_ns(each.index) or now_ns)),
             )
             for each in self._task_managers

@@ -31,6 +31,9 @@ from .slot_pool import SlotPool
 _S = ExecutionState
 _UNLIMITED = 1 << 31
 
+START_WAIT_NS = 60_000_000_000
+"""How long TaskManagers may take to start."""
+
 
 class JobState(Enum):
     """State of the job (Flink: JobStatus)."""
@@ -153,6 +156,8 @@ class JobMaster:
         """A TaskManager is there."""
         self._pool.add(task_manager)
         if len(self._pool.task_managers) >= self._expected:
+            if self.is_waiting_for_slots:
+                self._waits_for_slots_since_ns = now_ns
             self._schedule(now_ns)
 
     def lose(self, task_manager: int, reason: str, *, now_ns: int) -> None:
@@ -224,7 +229,7 @@ class JobMaster:
         """When `handle_deadline` wants to be called, None for never."""
         due = [each + self._config.cancellation_timeout_ns for each in self._canceling]
         if self._waits_for_slots_since_ns is not None:
-            due.append(self._waits_for_slots_since_ns + self._config.slot_request_timeout_ns)
+            due.append(self._waits_for_slots_since_ns + self._slots_wait_ns)
         if self._restart_at_ns is not None and self._has_ended(self._to_restart):
             due.append(self._restart_at_ns)
         return min(due, default=None)
@@ -235,25 +240,36 @@ class JobMaster:
             return
         self._end_slow_ones(now_ns)
         since_ns = self._waits_for_slots_since_ns
-        if since_ns is not None and now_ns - since_ns >= self._config.slot_request_timeout_ns:
+        if since_ns is not None and now_ns - since_ns >= self._slots_wait_ns:
             if self._pool.allocate():
                 self._schedule(now_ns)
             else:
-                waited = format_duration_ns(self._config.slot_request_timeout_ns)
+                waited = format_duration_ns(self._slots_wait_ns)
                 self._waits_for_slots_since_ns = None
                 self.fail(f"{self._shortage()}; waited for {waited}", now_ns=now_ns)
         self._restart_if_due(now_ns)
 
     def shortage(self) -> str:
         """How many slots are needed and offered; empty unless that is what is waited for."""
-        is_starting = self.state is JobState.CREATED and (
-            len(self._pool.task_managers) < self._expected
-        )
-        if not self.is_waiting_for_slots or is_starting:
+        if not self.is_waiting_for_slots or self._is_starting:
             return ""
         if self._pool.offered >= self._pool.needed:
             return ""
         return self._shortage()
+
+    @property
+    def _is_starting(self) -> bool:
+        """Whether TaskManagers are still to come."""
+        is_new = self.state is JobState.CREATED
+        return is_new and len(self._pool.task_managers) < self._expected
+
+    @property
+    def _slots_wait_ns(self) -> int:
+        """How long slots are waited for: slot.request.timeout, from when all TaskManagers have
+        started or should have.
+        """
+        timeout_ns = self._config.slot_request_timeout_ns
+        return max(timeout_ns, START_WAIT_NS) if self._is_starting else timeout_ns
 
     @property
     def _canceling(self) -> Iterable[int]:

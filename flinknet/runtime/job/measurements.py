@@ -59,6 +59,7 @@ class Measurements:
         memory: metrics of the network memory of each TaskManager.
     """
 
+    start_ns: int = 0
     measured_from_ns: int = 0
     plan: PhysicalPlan | None = None
     channels: list[ChannelInfo] = field(default_factory=list)
@@ -69,6 +70,7 @@ class Measurements:
     _written: dict[int, say.WrittenChannel] = field(default_factory=dict)
     _sent: dict[int, say.SentChannel] = field(default_factory=dict)
     _flows: dict[int, _Flow] = field(default_factory=dict)
+    _whole: dict[int, _Flow] = field(default_factory=dict)
     _edge_of: dict[int, int] = field(default_factory=dict)
 
     def deploy(self, plan: PhysicalPlan, tasks: Iterable[TaskDeploymentDescriptor]) -> None:
@@ -104,13 +106,16 @@ class Measurements:
         self._written.update((each.channel, each) for each in statistics.written)
         if statistics.memory:
             self.memory[task_manager] = statistics.memory
+        edges = {self._edge_of[each.channel] for each in statistics.read}
+        for edge in edges:
+            whole = self._whole.setdefault(edge, _Flow((self.start_ns, 0, 0)))
+            whole.add(statistics.at_ns, *self._totals(edge))
         if statistics.at_ns >= self.measured_from_ns:
             for each in statistics.tasks:
                 self._times_before.setdefault(each.attempt_id, _times(each.metrics))
-            for edge in {self._edge_of[each.channel] for each in statistics.read}:
-                records, size_bytes = self._totals(edge)
+            for edge in edges:
                 flow = self._flows.setdefault(edge, _Flow())
-                flow.add(statistics.at_ns, records, size_bytes)
+                flow.add(statistics.at_ns, *self._totals(edge))
 
     def close(self, closed: say.TraceClosed) -> None:
         """Take what a TaskManager had recorded when all was over."""
@@ -227,6 +232,8 @@ class Measurements:
         own = {channel for channel, at in self._edge_of.items() if at == index}
         records, size_bytes = self._totals(index)
         flow = self._flows.get(index, _Flow())
+        if flow.per_s(1) is None:
+            flow = self._whole.get(index, flow)
         sent = [each for channel, each in self._sent.items() if channel in own]
         written = [each for channel, each in self._written.items() if channel in own]
         buffers = sum(each.buffers for each in sent)

@@ -45,6 +45,7 @@ class RunningTask:
         self.error: str | None = None
         self.is_consequence = False
         self._readers = tuple(readers)
+        task.times.start_window(now_ns=start_ns)
         self._meters = {
             name: Meter(0, now_ns=start_ns) for name in ("numRecordsIn", "numRecordsOut")
         }
@@ -95,7 +96,7 @@ class RunningTask:
     def fail(self, error: BaseException) -> None:
         """The attempt is over, for an error of its own or of what it reads."""
         self.is_consequence = isinstance(error, _CONSEQUENCES)
-        self.error = told(error)
+        self.error = told(error).removeprefix(f"{self.task.name}: ")  # who tells it, says of whom
 
     def release(self, cause: str | None) -> None:
         """Let go of everything.

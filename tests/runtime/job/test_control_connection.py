@@ -42,7 +42,7 @@ MESSAGES = [
         1,
         2,
         (VertexStatus("v", 2, "running", 0),),
-        (TaskManagerStatus(0, 1, "registered", 2, 1, 5),),
+        (TaskManagerStatus(0, 1, "registered", 2, 1, 3, 5),),
     ),
 ]
 

@@ -1,0 +1,59 @@
+"""Programs that tests run on real processes, as texts of files."""
+
+PIPELINE = """
+def main(env, parallelism="2", rate="5k/s", records="0"):
+    env.set_parallelism(int(parallelism))
+    made = env.generate(rate=rate, records=int(records) or None).name("Made")
+    made.rebalance().measure_latency().name("Read")
+    env.execute("Pipeline")
+"""
+"""Everybody sends to everybody; without end, unless a number of records is given."""
+
+ACROSS = """
+def main(env, rate="5k/s", records="0"):
+    made = env.generate(rate=rate, records=int(records) or None).name("Made")
+    made.slot_sharing_group("upstream").rebalance().map(same).slot_sharing_group("downstream") \\
+        .name("Read").measure_latency()
+    env.execute("Across")
+
+
+def same(record: tuple[int, bytes]) -> tuple[int, bytes]:
+    return record
+"""
+"""One task of each of two vertices, in slots of their own."""
+
+FAILS_ONCE = """
+import os
+
+def main(env, mark):
+    env.set_parallelism(2)
+
+    def fail_once(value: int) -> int:
+        if value == 900:
+            try:
+                os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return value
+            raise ValueError("this once")
+        return value
+
+    env.from_sequence(1, 1000).rebalance().map(fail_once).name("Fails").print()
+    env.execute("Fails once")
+"""
+"""The task that first sees the number 900 fails."""
+
+WORD_COUNT = """
+def main(env, port):
+    env.set_parallelism(2)
+    lines = env.socket_text_stream("127.0.0.1", int(port))
+    lines.flat_map(tokenize).key_by(word_of).sum(1).print()
+    env.execute("Word Count")
+
+
+def tokenize(line: str) -> list[tuple[str, int]]:
+    return [(word, 1) for word in line.split()]
+
+
+def word_of(pair: tuple[str, int]) -> str:
+    return pair[0]
+"""
