@@ -6,9 +6,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := demo-run
 TIMEOUTS := 0,1ms,5ms,10ms,100ms,-1
-FLINK_VERSIONS := 2.3.0
+FLINK_VERSIONS := 2.3.0 1.20.5
+RECORDS := 200000
 
-.PHONY: help demo test lint bench rows flink clean
+.PHONY: help demo test lint bench rows flink interop clean
 
 help:
 	@echo "make demo   a sweep over buffer timeouts, its replay in Spark, the trade-off table"
@@ -17,6 +18,7 @@ help:
 	@echo "make bench  how fast flinknet is, against plain sockets and with tracing on and off"
 	@echo "make rows   the rows of the conformance table, one by one"
 	@echo "make flink  the jars of Apache Flink $(FLINK_VERSIONS), for tests and benchmarks beside it"
+	@echo "make interop  exchanges with Flink's own network classes; RECORDS=10000000 for long ones"
 	@echo "make clean  remove what the other targets made"
 
 # The stamp is older than pyproject.toml only when the dependencies may have changed: no other run calls pip.
@@ -56,6 +58,9 @@ rows: $(STAMP)
 # 330 MB a release, kept by `make clean`; remove .flink/ by hand.
 flink: $(STAMP)
 	@for version in $(FLINK_VERSIONS); do $(BIN)/python bench/flink/distribution.py $$version || exit; done
+
+interop: flink
+	FLINKNET_INTEROP_RECORDS=$(RECORDS) $(BIN)/pytest tests/interop
 
 clean:
 	rm -rf $(VENV) $(DEMO) .pytest_cache .mypy_cache .ruff_cache .hypothesis

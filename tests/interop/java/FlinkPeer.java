@@ -83,8 +83,9 @@ import org.apache.flink.util.concurrent.ScheduledExecutorServiceAdapter;
  * <p>Keys of both: partitions (120 hex digits each, by commas), subpartitions (how many each
  * partition has), records (of each channel), size (of a value, in bytes), type
  * (ResultPartitionType), and any of Flink's keys. produce: port, timeout (ms), barrier-every
- * (records), unaligned, say-at (records; "written records=N" then), fail-when-stalled (the partition
- * fails when its writer waits for buffers, "partition-failed" then). consume: host, port, delay
+ * (records), unaligned, say-at (records; "written records=N" then), fail-when-stalled (behind
+ * say-at the partition fails when its writer waits for buffers, "partition-failed" then), close-when-dismissed (at the end
+ * of stdin the writer gives its partition up, "closed released=B" then). consume: host, port, delay
  * (ms, before each buffer), cancel-at (records; then the gates are closed), announce (a buffer size,
  * wished for after the first buffer), say-at (records; "read records=N" then).
  */
@@ -285,8 +286,7 @@ public final class FlinkPeer {
         List<long[]> totals = inParallel(written, this::write);
         if (!isPipelined) {
             say("listening port=" + port);
-            while (System.in.read() >= 0) { // until the reader has had enough
-            }
+            awaitDismissal(); // until the reader has had enough
         }
         long records = totals.stream().mapToLong(total -> total[0]).sum();
         say("done records=" + records);
@@ -297,8 +297,6 @@ public final class FlinkPeer {
         int subpartitions = partition.getNumberOfSubpartitions();
         boolean isPipelined = type().isPipelinedOrPipelinedBoundedResultPartition();
         long records = number("records", 1000);
-        long barrierEvery = number("barrier-every", 0);
-        Stamped record = new Stamped(number("size", 100));
         RecordWriter<Stamped> writer =
                 new RecordWriterBuilder<Stamped>()
                         .setTimeout(isPipelined ? number("timeout", 100) : -1)
@@ -307,33 +305,20 @@ public final class FlinkPeer {
         if (isPipelined) {
             ((CheckpointedResultPartition) partition).finishReadRecoveredState(true);
         }
-        long start = System.nanoTime();
-        long checkpoint = 0;
         long sayAt = number("say-at", -1);
         AtomicLong written = new AtomicLong();
-        if (options.containsKey("fail-when-stalled")) {
-            new Thread(() -> failWhenStalled(partition, written)).start();
+        Thread breaker = new Thread(() -> {});
+        if (options.containsKey("close-when-dismissed")) {
+            breaker = new Thread(() -> closeWhenDismissed(partition));
+        } else if (options.containsKey("fail-when-stalled")) {
+            breaker = new Thread(() -> failWhenStalled(partition, written, sayAt));
         }
-        for (long number = 0; number < records; number++) {
-            if (number == sayAt) {
-                say("written records=" + number);
-            }
-            written.set(number);
-            if (barrierEvery > 0 && number % barrierEvery == barrierEvery - 1) {
-                CheckpointOptions aligned = CheckpointOptions.alignedNoTimeout(
-                        CheckpointType.CHECKPOINT, CheckpointStorageLocationReference.getDefault());
-                boolean isUnaligned = options.containsKey("unaligned");
-                CheckpointOptions how = isUnaligned ? CheckpointOptions.unaligned(
-                        CheckpointType.CHECKPOINT, CheckpointStorageLocationReference.getDefault())
-                        : aligned;
-                writer.broadcastEvent(
-                        new CheckpointBarrier(++checkpoint, System.currentTimeMillis(), how),
-                        isUnaligned);
-            }
-            record.stamp(number, System.nanoTime() - start);
-            for (int subpartition = 0; subpartition < subpartitions; subpartition++) {
-                writer.emit(record, subpartition);
-            }
+        breaker.start();
+        try {
+            emit(writer, records, sayAt, written);
+        } catch (Exception error) {
+            breaker.join(); // the data port answers until the test has seen what it wants to see
+            throw error;
         }
         partition.notifyEndOfData(StopMode.DRAIN);
         writer.flushAll();
@@ -351,17 +336,67 @@ public final class FlinkPeer {
         return new long[] {records * subpartitions};
     }
 
+    private void emit(RecordWriter<Stamped> writer, long records, long sayAt, AtomicLong written)
+            throws Exception {
+        long barrierEvery = number("barrier-every", 0);
+        Stamped record = new Stamped(number("size", 100));
+        long start = System.nanoTime();
+        long checkpoint = 0;
+        for (long number = 0; number < records; number++) {
+            if (number == sayAt) {
+                say("written records=" + number);
+            }
+            written.set(number);
+            if (barrierEvery > 0 && number % barrierEvery == barrierEvery - 1) {
+                CheckpointOptions aligned = CheckpointOptions.alignedNoTimeout(
+                        CheckpointType.CHECKPOINT, CheckpointStorageLocationReference.getDefault());
+                boolean isUnaligned = options.containsKey("unaligned");
+                CheckpointOptions how = isUnaligned ? CheckpointOptions.unaligned(
+                        CheckpointType.CHECKPOINT, CheckpointStorageLocationReference.getDefault())
+                        : aligned;
+                writer.broadcastEvent(
+                        new CheckpointBarrier(++checkpoint, System.currentTimeMillis(), how),
+                        isUnaligned);
+            }
+            record.stamp(number, System.nanoTime() - start);
+            for (int channel = 0; channel < writer.getNumberOfSubpartitions(); channel++) {
+                writer.emit(record, channel);
+            }
+        }
+    }
+
     /** Fails a partition whose writer waits for buffers: data is due then, and cannot leave. */
-    private static void failWhenStalled(ResultPartition partition, AtomicLong written) {
+    private static void failWhenStalled(
+            ResultPartition partition, AtomicLong written, long since) {
         try {
             long before = -1;
-            while (written.get() == 0 || written.get() != before) {
+            while (written.get() <= since || written.get() != before) {
                 before = written.get();
                 Thread.sleep(500);
             }
             partition.fail(new RuntimeException("the interop producer fails on demand"));
             say("partition-failed records=" + before);
-        } catch (InterruptedException never) {
+            awaitDismissal();
+        } catch (IOException | InterruptedException never) {
+            throw new AssertionError(never);
+        }
+    }
+
+    private static void awaitDismissal() throws IOException {
+        while (System.in.read() >= 0) {
+        }
+    }
+
+    /** Ends the writer's own use of a partition; it is released if nobody else uses it. */
+    private static void closeWhenDismissed(ResultPartition partition) {
+        try {
+            awaitDismissal();
+            partition.close();
+            for (int i = 0; i < 200 && !partition.isReleased(); i++) {
+                Thread.sleep(20);
+            }
+            say("closed released=" + partition.isReleased());
+        } catch (IOException | InterruptedException never) {
             throw new AssertionError(never);
         }
     }
