@@ -80,8 +80,11 @@ added_delay (p99).
     " much after it; drop all else.",
 )
 @click.option("--tls-cert", metavar="FILE", help="PEM: what the tap shows to both sides.")
-@click.option("--tls-key", metavar="FILE", help="PEM: its key, not encrypted.")
+@click.option("--tls-key", metavar="FILE", help="PEM: its key.")
 @click.option("--tls-ca", metavar="FILE", help="PEM: whose certificates it accepts on both sides.")
+@click.option(
+    "--tls-password-file", metavar="FILE", help="Its first line is the password of the key."
+)
 @click.option(
     "--flink-conf",
     metavar="FILE",
@@ -101,6 +104,7 @@ def tap(
     tls_cert: str | None,
     tls_key: str | None,
     tls_ca: str | None,
+    tls_password_file: str | None,
     flink_conf: str | None,
     as_json: bool,
 ) -> None:
@@ -126,7 +130,7 @@ def tap(
         rotation=_rotation(rotate, ring),
         trigger=None if trigger is None else Trigger.parse(trigger),
         duration_ns=None if duration is None else _positive_duration(duration, "--duration"),
-        tls=_tls(tls_cert, tls_key, tls_ca),
+        tls=_tls(tls_cert, tls_key, tls_ca, tls_password_file),
         flink_keys=_flink_keys(flink_conf),
     )
     talk = console_for(sys.stderr)
@@ -201,15 +205,23 @@ def _rotation(rotate: str | None, ring: str | None) -> Rotation:
     return Rotation(rotate_bytes=size)
 
 
-def _tls(certificate: str | None, key: str | None, authority: str | None) -> TlsContexts | None:
-    given = [each for each in (certificate, key, authority) if each is not None]
-    if not given:
+def _tls(
+    certificate: str | None, key: str | None, authority: str | None, password_file: str | None
+) -> TlsContexts | None:
+    if not any((certificate, key, authority, password_file)):
         return None
     if certificate is None or key is None or authority is None:
         raise ConfigError("--tls-cert, --tls-key and --tls-ca go together; give all three")
     from flinknet.capture.tap import create_contexts
 
-    return create_contexts(Path(certificate), Path(key), Path(authority))
+    password = ""
+    if password_file is not None:
+        try:
+            lines = Path(password_file).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"--tls-password-file: {password_file}: cannot be read") from error
+        password = lines[0] if lines else ""
+    return create_contexts(Path(certificate), Path(key), Path(authority), password)
 
 
 def _flink_keys(flink_conf: str | None) -> dict[str, Any]:

@@ -11,6 +11,11 @@ from rich.table import Table
 
 _CHANNELS_SHOWN = 32
 
+_ORIGINS = {
+    "tap": "recorded by a tap between the processes: each message once, as it passed",
+    "capture": "made of a packet capture: each message once, as it passed",
+}
+
 Plain = Mapping[str, Any]
 
 
@@ -74,6 +79,9 @@ def _print_head(description: Plain, console: Console) -> None:
             f" {description['compression_ratio']:.1f} times smaller than recorded)"
         )
     console.print(size, soft_wrap=True)
+    manifest = description["manifest"]
+    if manifest is not None and "origin" in manifest:
+        console.print(_ORIGINS.get(manifest["origin"], manifest["origin"]), soft_wrap=True)
     if description["first_ns"] is not None:
         span_ns = description["last_ns"] - description["first_ns"]
         console.print(f"time span {_seconds(span_ns)}, from {description['first_ns']:,} ns")
@@ -136,7 +144,8 @@ def _settings_table(manifest: Plain) -> Table:
     for key, value in workload.items():
         told = "max" if key == "rate_per_s" and not value else _told(value)
         table.add_row(escape(f"workload.{key}"), escape(told))
-    table.add_row("seed", str(manifest["seed"]))
+    if "origin" not in manifest:
+        table.add_row("seed", str(manifest["seed"]))
     table.add_row("started at", escape(manifest["started_at"]))
     if manifest["measured_to_ns"] is not None and manifest["measured_from_ns"] is not None:
         span_ns = manifest["measured_to_ns"] - manifest["measured_from_ns"]

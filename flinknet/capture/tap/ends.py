@@ -149,9 +149,14 @@ class TlsContexts:
     client: ssl.SSLContext
 
 
-def create_contexts(certificate: Path, key: Path, authority: Path) -> TlsContexts:
+def create_contexts(
+    certificate: Path, key: Path, authority: Path, password: str = ""
+) -> TlsContexts:
     """TLS for both sides from PEM files; both sides must show a certificate that `authority`
     signed. Host names are not checked, as in Flink before 2.3.
+
+    Args:
+        password: of the key, if it is encrypted.
 
     Raises: ConfigError naming the file that cannot be used.
     """
@@ -170,12 +175,12 @@ def create_contexts(certificate: Path, key: Path, authority: Path) -> TlsContext
             if not path.is_file():
                 raise ConfigError(f"{option}: {path}: there is no such file")
         try:
-            context.load_cert_chain(certificate, key, password="")
+            context.load_cert_chain(certificate, key, password=password)
         except (ssl.SSLError, OSError, ValueError) as error:
             raise ConfigError(
                 f"--tls-cert, --tls-key: {certificate} and {key} are no certificate in PEM with its"
-                f" unencrypted key ({_reason(error)}); of a PKCS12 store: openssl pkcs12 -in FILE"
-                " -nodes"
+                f" key ({_reason(error)}); if the key is encrypted give --tls-password-file; of a"
+                " PKCS12 store: openssl pkcs12 -in FILE -nodes"
             ) from None
         try:
             context.load_verify_locations(cafile=authority)

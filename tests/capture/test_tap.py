@@ -1,0 +1,307 @@
+"""The tap with real sockets on loopback: what comes in goes out, whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from flinknet.capture import ChannelTable, ConnectionObserver
+from flinknet.capture.channels import Ends
+from flinknet.capture.tap import TlsContexts, create_contexts
+from flinknet.capture.tap.proxy import Proxy
+from flinknet.capture.tap.relay import CHUNK_BYTES, Relay
+from flinknet.certificates.generate import AUTHORITY_PEM, NODE_PEM, generate
+from flinknet.core.wire.messages import AddCredit
+from flinknet.errors import ConfigError, LocalTransportError
+from tests.capture.conversations import Rows, buffer, elements, request, stream
+from tests.pair import RECEIVER
+
+HOST = "127.0.0.1"
+MS = 1_000_000
+PASSWORD = "of the key"
+pytestmark = pytest.mark.socket
+
+
+class Tapped:
+    """A proxy in the test's hand, with an upstream that the test plays."""
+
+    def __init__(self, tls: TlsContexts | None = None, *, has_upstream: bool = True) -> None:
+        self.rows = Rows()
+        self.table = ChannelTable()
+        self.ended: list[Relay] = []
+        self.upstream = socket.create_server((HOST, 0))
+        address = self.upstream.getsockname()
+        if not has_upstream:
+            self.upstream.close()
+        self.proxy = Proxy([((HOST, 0), address)], self.observer, self.ended.append, tls)
+        self.sockets: list[socket.socket] = []
+
+    def observer(self, ends: Ends) -> ConnectionObserver:
+        return ConnectionObserver(self.rows, self.table, ends=ends)
+
+    def turn(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.proxy.run_once(5 * MS)
+
+    def until(self, is_so: Callable[[], object], turns: int = 2000) -> None:
+        for _ in range(turns):
+            if is_so():
+                return
+            self.turn()
+        raise AssertionError("it never came about")
+
+    def connect(self) -> tuple[socket.socket, socket.socket]:
+        """A connection through the tap: the consumer's end and the producer's."""
+        before = self.proxy.accepted
+        client = socket.create_connection(self.proxy.addresses[0])
+        self.until(lambda: self.proxy.accepted > before)
+        server, _ = self.upstream.accept()
+        self.sockets += [client, server]
+        self.until(lambda: all(each.is_established for each in self.proxy.relays))
+        return client, server
+
+    def pass_on(self, source: socket.socket, target: socket.socket, data: bytes) -> bytes:
+        """Send data while the tap turns, and receive what comes out."""
+        source.setblocking(False)
+        target.setblocking(False)
+        left, got = memoryview(data), bytearray()
+        for _ in range(100_000):
+            if left:
+                with contextlib.suppress(BlockingIOError):
+                    left = left[source.send(left[: 1 << 16]) :]
+            self.turn()
+            with contextlib.suppress(BlockingIOError):
+                got += target.recv(1 << 16)
+            if len(got) == len(data):
+                return bytes(got)
+        raise AssertionError(f"{len(got)} of {len(data)} bytes came")
+
+    def close(self) -> None:
+        self.proxy.close()
+        self.upstream.close()
+        for sock in self.sockets:
+            sock.close()
+
+
+@pytest.fixture
+def bench() -> Iterator[Tapped]:
+    made = Tapped()
+    yield made
+    made.close()
+
+
+def test_bytes_go_both_ways_unchanged_and_are_observed(bench: Tapped) -> None:
+    client, server = bench.connect()
+    asked = stream(request(), AddCredit(3, RECEIVER))
+    assert bench.pass_on(client, server, asked) == asked
+    data = stream(*(buffer(number, elements([40] * 200)) for number in range(100)))
+    assert bench.pass_on(server, client, data) == data
+    (channel,) = bench.table.channels
+    assert (channel.data_buffers, channel.records) == (100, 20_000)
+    assert channel.credits_available == (1 << 20) + 3 - 100
+    summary = bench.proxy.delay.summary()
+    assert summary.count >= 2
+    assert summary.min is not None
+    assert summary.min > 0
+
+
+def test_garbage_is_forwarded_and_told(bench: Tapped) -> None:
+    client, server = bench.connect()
+    junk = bytes(range(256)) * 500
+    assert bench.pass_on(server, client, junk) == junk
+    assert bench.pass_on(client, server, junk) == junk
+    assert bench.proxy.relays[0].observer.summary().losses == 2
+
+
+def test_an_observer_that_fails_stops_nothing(
+    bench: Tapped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, server = bench.connect()
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("flinknet.capture.frame_stream.FrameStream.receive", fail)
+    data = stream(request()) * 3
+    assert bench.pass_on(client, server, data) == data
+    assert bench.pass_on(server, client, data) == data
+    assert bench.proxy.observer_failures == 1
+    assert "ZeroDivisionError: a bug" in bench.proxy.incidents[-1].text
+
+
+def test_a_peer_that_stops_reading_is_bounded_and_stops_the_other(bench: Tapped) -> None:
+    client, server = bench.connect()
+    other_client, other_server = bench.connect()
+    server.setblocking(False)
+    sent = 0
+    for _ in range(2000):
+        with contextlib.suppress(BlockingIOError):
+            sent += server.send(bytes(1 << 16))
+            continue
+        bench.turn()
+        if bench.proxy.relays[0].from_server.held is not None:
+            break
+    relay = bench.proxy.relays[0]
+    assert relay.from_server.held is not None
+    assert len(relay.from_server.held) <= CHUNK_BYTES
+    assert relay.wanted(relay.server) == (False, False)  # nothing more is received
+    bench.turn(20)
+    assert relay.from_server.bytes < sent  # the rest waits with the sender
+    assert bench.pass_on(other_server, other_client, b"x" * 100_000) == b"x" * 100_000
+    received = 0
+    client.setblocking(False)
+    for _ in range(100_000):
+        bench.turn()
+        with contextlib.suppress(BlockingIOError):
+            received += len(client.recv(1 << 20))
+        if received == sent:
+            break
+    assert received == sent
+
+
+@pytest.mark.parametrize("first", ["client", "server"])
+def test_a_half_that_ends_leaves_the_other_open(bench: Tapped, first: str) -> None:
+    client, server = bench.connect()
+    one, other = (client, server) if first == "client" else (server, client)
+    one.sendall(b"last words")
+    one.shutdown(socket.SHUT_WR)
+    bench.until(lambda: bench.proxy.relays[0].from_client.is_ended
+                or bench.proxy.relays[0].from_server.is_ended)  # fmt: skip
+    other.settimeout(5)
+    assert other.recv(100) == b"last words"
+    assert other.recv(100) == b""
+    assert bench.pass_on(other, one, b"x" * 300_000) == b"x" * 300_000
+    other.close()
+    bench.until(lambda: not bench.proxy.relays)
+    assert bench.ended[0].failure is None
+
+
+def test_a_reset_closes_its_own_connection_only(bench: Tapped) -> None:
+    client, server = bench.connect()
+    other_client, other_server = bench.connect()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+    client.close()
+    bench.until(lambda: len(bench.proxy.relays) == 1)
+    assert "the consumer" in bench.proxy.incidents[-1].text
+    server.settimeout(5)
+    assert server.recv(1) == b""
+    assert bench.pass_on(other_client, other_server, b"still here") == b"still here"
+
+
+def test_an_upstream_that_is_not_there_refuses_that_client_only() -> None:
+    bench = Tapped(has_upstream=False)
+    client = socket.create_connection(bench.proxy.addresses[0])
+    bench.until(lambda: bench.proxy.refused)
+    client.settimeout(5)
+    with contextlib.suppress(ConnectionResetError):
+        assert client.recv(1) == b""
+    assert "Connection refused; is its TaskManager up?" in bench.proxy.incidents[-1].text
+    assert not bench.proxy.relays
+    again = socket.create_connection(bench.proxy.addresses[0])
+    bench.until(lambda: bench.proxy.refused == 2)
+    client.close()
+    again.close()
+    bench.close()
+
+
+def test_200_connections_at_once_that_come_and_go(bench: Tapped) -> None:
+    pairs = [bench.connect() for _ in range(200)]
+    frames = stream(request(), AddCredit(1, RECEIVER))
+    for client, _ in pairs:
+        client.sendall(frames)
+    bench.until(lambda: len(bench.rows.all) == 400)
+    for _, server in pairs:
+        assert server.recv(1000) == frames
+    assert len(bench.table) == 200
+    for client, server in pairs:
+        client.close()
+        server.close()
+    bench.until(lambda: not bench.proxy.relays)
+    assert len(bench.ended) == 200
+
+
+def test_an_address_that_is_taken_is_told(bench: Tapped) -> None:
+    taken = bench.proxy.addresses[0]
+    with pytest.raises(LocalTransportError, match=f"--listen {HOST}:{taken[1]}.*in use"):
+        Proxy([(taken, (HOST, 1))], bench.observer, bench.ended.append)
+
+
+@pytest.fixture(scope="module")
+def pem(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    directory = tmp_path_factory.mktemp("tls")
+    generate(directory, PASSWORD)
+    return directory / NODE_PEM, directory / NODE_PEM, directory / AUTHORITY_PEM
+
+
+def test_tls_is_ended_and_begun_anew(pem: tuple[Path, Path, Path]) -> None:
+    contexts = create_contexts(*pem, PASSWORD)
+    bench = Tapped(contexts)
+    raw = socket.create_connection(bench.proxy.addresses[0])
+    raw.setblocking(False)
+    client = contexts.client.wrap_socket(raw, do_handshake_on_connect=False)
+    bench.until(lambda: bench.proxy.relays)
+    accepted, _ = bench.upstream.accept()
+    accepted.setblocking(False)
+    server = contexts.server.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
+    bench.sockets += [client, server]
+    for _ in range(500):
+        bench.turn()
+        for end in (client, server):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+        if bench.proxy.relays[0].is_established:
+            break
+    data = stream(request(), AddCredit(2, RECEIVER))
+    assert _pass_tls(bench, client, server, data) == data
+    data = stream(*(buffer(number, elements([40] * 300)) for number in range(60)))
+    assert _pass_tls(bench, server, client, data) == data
+    assert bench.table.channels[0].records == 18_000
+    client.close()
+    bench.until(lambda: not bench.proxy.relays)
+    bench.close()
+
+
+def test_a_client_without_tls_is_told_why_it_fails(pem: tuple[Path, Path, Path]) -> None:
+    bench = Tapped(create_contexts(*pem, PASSWORD))
+    client = socket.create_connection(bench.proxy.addresses[0])
+    client.sendall(stream(request()))
+    bench.until(lambda: bench.ended)
+    assert "the consumer" in bench.proxy.incidents[-1].text
+    assert "does not speak TLS" in bench.proxy.incidents[-1].text
+    client.close()
+    bench.close()
+
+
+def test_files_that_are_no_certificates_are_named(
+    pem: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    certificate, key, authority = pem
+    with pytest.raises(ConfigError, match=r"--tls-key: .*no such file"):
+        create_contexts(certificate, tmp_path / "absent.pem", authority)
+    with pytest.raises(ConfigError, match="--tls-cert, --tls-key"):
+        create_contexts(authority, key, authority, PASSWORD)
+    with pytest.raises(ConfigError, match="--tls-password-file"):
+        create_contexts(certificate, key, authority)
+    empty = tmp_path / "empty.pem"
+    empty.write_text("")
+    with pytest.raises(ConfigError, match="--tls-ca"):
+        create_contexts(certificate, key, empty, PASSWORD)
+
+
+def _pass_tls(bench: Tapped, source: ssl.SSLSocket, target: ssl.SSLSocket, data: bytes) -> bytes:
+    left, got = memoryview(data), bytearray()
+    for _ in range(100_000):
+        if left:
+            with contextlib.suppress(ssl.SSLWantWriteError, ssl.SSLWantReadError):
+                left = left[source.send(left[: 1 << 14]) :]
+        bench.turn()
+        with contextlib.suppress(ssl.SSLWantReadError):
+            got += target.recv(1 << 16)
+        if len(got) == len(data):
+            return bytes(got)
+    raise AssertionError(f"{len(got)} of {len(data)} bytes came")

@@ -1,0 +1,227 @@
+"""`flinknet trace tap`: an exchange of bench through it, and what is said to a user."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from flinknet.certificates.generate import AUTHORITY_PEM, CONFIG, NODE_PEM, generate
+from flinknet.cli import main
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.trace import TraceReader, open_run
+from flinknet.trace.verify import verify_run
+
+HOST = "127.0.0.1"
+TIMEOUT_S = 120
+
+
+def free_ports(count: int) -> int:
+    """The first of so many neighbouring ports that are free now."""
+    for first in range(23_000, 60_000, 50):
+        sockets = []
+        try:
+            sockets = [socket.create_server((HOST, first + each)) for each in range(count)]
+            return first
+        except OSError:
+            continue
+        finally:
+            for sock in sockets:
+                sock.close()
+    raise AssertionError("no ports are free")
+
+
+def command(*arguments: object) -> list[str]:
+    code = "from flinknet.cli import main; main()"
+    return [sys.executable, "-c", code, *map(str, arguments)]
+
+
+@contextmanager
+def tap(out: Path, first_port: int, *options: object) -> Iterator[subprocess.Popen[str]]:
+    """A tap before two TaskManagers, which listen on the two ports behind its own."""
+    pairs = []
+    for number in range(2):
+        pairs += ["--listen", f"{HOST}:{first_port + number}"]
+        pairs += ["--upstream", f"{HOST}:{first_port + 2 + number}"]
+    process = subprocess.Popen(
+        command("trace", "tap", *pairs, "--out", out, *options),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        lines = [process.stderr.readline() for _ in range(6)]
+        assert f"taskmanager.data.port: {first_port}" in lines[1]
+        assert f"taskmanager.data.bind-port: {first_port + 2}" in lines[2]
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def bench(out: Path, first_port: int, *options: object) -> dict[str, Any]:
+    """An exchange whose consumers come through the tap."""
+    ended = subprocess.run(
+        command(
+            *("bench", "--warmup", "200ms", "--json", "-", "--out", out, *options),
+            *("-D", f"taskmanager.data.port={first_port}"),
+            *("-D", f"taskmanager.data.bind-port={first_port + 2}-{first_port + 3}"),
+        ),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    assert ended.returncode == 0, ended.stderr
+    document: dict[str, Any] = json.loads(ended.stdout)
+    return document
+
+
+def stop(process: subprocess.Popen[str], number: signal.Signals = signal.SIGINT) -> str:
+    process.send_signal(number)
+    out, err = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 0, err
+    return out
+
+
+def messages(directory: Path) -> dict[str, list[tuple[int, ...]]]:
+    """What producers sent, and what credit they got, by receiver."""
+    run = open_run(directory)
+    assert run.manifest is not None
+    receivers = {channel.index: channel.receiver_id for channel in run.manifest.channels}
+    columns = ("channel", "point", "kind", "sequence_number", "order")
+    columns += ("data_type", "payload_bytes", "backlog_buffers", "records", "value")
+    found: dict[str, list[tuple[int, ...]]] = {receiver: [] for receiver in receivers.values()}
+    for file in run.files:
+        with TraceReader(file) as reader:
+            for block in reader.events(columns):
+                is_sent = (block["kind"] == MessageKind.BUFFER_RESPONSE) & (
+                    block["point"] == TracePoint.SENT
+                )
+                is_credit = (block["kind"] == MessageKind.ADD_CREDIT) & (
+                    block["point"] == TracePoint.RECEIVED
+                )
+                for row in np.flatnonzero(is_sent | is_credit).tolist():
+                    names = ("kind", "sequence_number", "data_type", "payload_bytes")
+                    names += ("backlog_buffers", "records", "value")
+                    told = tuple(int(block[name][row]) for name in names)
+                    found[receivers[int(block["channel"][row])]].append(told)
+    return {receiver: sorted(rows) for receiver, rows in found.items()}
+
+
+@pytest.mark.socket
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--rate", "5k/s", "--buffer-timeout", "5ms", "--duration", "1s", "--consumers", 3),
+        ("--records", 100_000, "--record-size", "10..300", "--producers", 2),
+    ],
+    ids=["rate", "max"],
+)
+def test_the_trace_of_a_tap_has_the_messages_that_the_processes_recorded(
+    tmp_path: Path, options: tuple[object, ...]
+) -> None:
+    first_port = free_ports(4)
+    with tap(tmp_path / "tapped", first_port) as process:
+        bench(tmp_path / "own", first_port, *options)
+        out = stop(process)
+    assert "next: flinknet trace verify" in out
+    own = messages(next((tmp_path / "own").glob("run-*")))
+    tapped = messages(tmp_path / "tapped")
+    assert own.keys() == tapped.keys()
+    assert own == tapped
+    verification = verify_run(open_run(tmp_path / "tapped"))
+    assert verification.is_ok, verification.findings
+    result = json.loads((tmp_path / "tapped" / "result.json").read_text())
+    assert result["records"] == sum(row[5] for rows in own.values() for row in rows if row[0] == 0)
+    assert (result["undecodable"], result["skipped_bytes"], result["losses"]) == (0, 0, 0)
+    assert result["added_delay_ns"]["p50"] > 0
+    assert result["layouts"] == ["2.x"]
+
+
+@pytest.mark.socket
+def test_tls_a_ring_and_sigterm(tmp_path: Path) -> None:
+    first_port = free_ports(4)
+    certificates, password = tmp_path / "certificates", tmp_path / "password"
+    generate(certificates, "of the key")
+    password.write_text("of the key\n")
+    options = (
+        *("--tls-cert", certificates / NODE_PEM, "--tls-key", certificates / NODE_PEM),
+        *("--tls-ca", certificates / AUTHORITY_PEM, "--tls-password-file", password),
+        *("--ring", "60s", "--trigger", "connections>0", "--json"),
+    )
+    with tap(tmp_path / "tapped", first_port, *options) as process:
+        tls = ("--flink-conf", certificates / CONFIG, "--rate", "2k/s", "--duration", "2s")
+        bench(tmp_path / "own", first_port, *tls)
+        result = json.loads(stop(process, signal.SIGTERM))
+    own = messages(next((tmp_path / "own").glob("run-*")))
+    assert own == messages(tmp_path / "tapped")
+    assert result["stopped_by"] == "SIGTERM"
+    assert result["tap"]["is_tls"]
+    assert "connections is 1 (connections>0)" in [each["why"] for each in result["triggers"]]
+
+
+def test_a_tap_ends_by_itself_and_says_what_it_saw(tmp_path: Path) -> None:
+    first_port = free_ports(1)
+    out = tmp_path / "tapped"
+    arguments = ("--listen", f"{HOST}:{first_port}", "--upstream", f"{HOST}:1", "--out", str(out))
+    ended = CliRunner().invoke(main, ["trace", "tap", *arguments, "--duration", "100ms"])
+    assert ended.exit_code == 0
+    assert "0 connections, 0 channels (no layout seen)" in ended.output
+    shown = CliRunner().invoke(main, ["trace", "info", str(out)])
+    assert shown.exit_code == 0
+    assert "recorded by a tap" in shown.output
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--upstream", "h:1"), "1 times --listen and 2 times --upstream"),
+        (("--rotate", "soon"), "neither a size nor a time"),
+        (("--rotate", "0b"), "neither a size nor a time"),
+        (("--ring", "60s", "--rotate", "1mb"), "do not go together"),
+        (("--ring", "0s"), "too short"),
+        (("--trigger", "blocked>5%"), "give --ring"),
+        (("--ring", "1min", "--trigger", "nonsense"), "is no bound"),
+        (("--flink-version", "1.13"), "--flink-version"),
+        (("--tls-cert", "a.pem"), "give all three"),
+        (("--duration", "forever"), "--duration"),
+        (("--flink-conf", "absent.yaml"), "no such file"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    tmp_path: Path, options: tuple[str, ...], says: str
+) -> None:
+    out = tmp_path / "out"
+    arguments = ["--listen", f"{HOST}:1", "--upstream", f"{HOST}:2", "--out", str(out), *options]
+    ended = CliRunner().invoke(main, ["trace", "tap", *arguments])
+    assert ended.exit_code == 2
+    assert says in ended.stderr
+    assert ended.stderr.count("\n") == 1
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("address", ["7001", "host:", ":7001", "host:seven", "host:70000"])
+def test_what_is_no_address_is_told(tmp_path: Path, address: str) -> None:
+    arguments = ["--listen", address, "--upstream", f"{HOST}:2", "--out", str(tmp_path / "out")]
+    ended = CliRunner().invoke(main, ["trace", "tap", *arguments])
+    assert ended.exit_code == 2
+    assert "write HOST:PORT" in ended.stderr
+
+
+def test_a_place_that_is_not_empty_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("")
+    arguments = ["--listen", f"{HOST}:0", "--upstream", f"{HOST}:2", "--out", str(tmp_path)]
+    ended = CliRunner().invoke(main, ["trace", "tap", *arguments])
+    assert ended.exit_code == 4
+    assert "is not empty" in ended.stderr
