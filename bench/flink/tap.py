@@ -32,9 +32,10 @@ def behind_a_tap(task_managers: Sequence[TaskManager]) -> list[TaskManager]:
     ]
 
 
-def tap_command(task_managers: Sequence[TaskManager], out: Path) -> list[str]:
-    """A tap between what they advertise and what they bind."""
+def tap_command(task_managers: Sequence[TaskManager], out: Path, conf: Path) -> list[str]:
+    """A tap between what they advertise and what they bind; `conf`: the config.yaml it keeps."""
     command = [str(FLINKNET), "trace", "tap", "--out", str(out), "--json"]
+    command += ["--flink-conf", str(conf)]
     for each in task_managers:
         command += ["--listen", f"{LOOPBACK}:{each.data_port}"]
         command += ["--upstream", f"{LOOPBACK}:{each.bind_port}"]
@@ -62,11 +63,13 @@ class Companion:
         command: what runs.
         is_ready: asked with its process.
         log: where its standard error goes.
+        lags_s: how long what it has seen may take to arrive in its output.
     """
 
     command: Sequence[str]
     is_ready: Callable[[subprocess.Popen[bytes]], bool]
     log: Path
+    lags_s: float = 0.0
     out: Path = field(init=False)
     popen: subprocess.Popen[bytes] | None = None
     cpu_s: float = 0.0
@@ -100,6 +103,7 @@ class Companion:
         Raises:
             FlinkError: it ended before, or not well.
         """
+        time.sleep(self.lags_s)
         self._end()
         if self.popen is None or self.popen.returncode:
             raise FlinkError(f"{' '.join(self.command[:3])} ended badly: {self._talk()}")
@@ -120,11 +124,11 @@ class Companion:
         return self.log.read_text(errors="replace").strip()[-2000:]
 
 
-def tap(task_managers: Sequence[TaskManager], work: Path) -> Companion:
+def tap(task_managers: Sequence[TaskManager], work: Path, conf: Path) -> Companion:
     """A tap that stands between when its context begins; its run is `work/tap`."""
     ports = {each.data_port for each in task_managers}
     return Companion(
-        tap_command(task_managers, work / "tap"),
+        tap_command(task_managers, work / "tap", conf),
         lambda popen: ports <= listening(popen.pid),
         work / "tap.log",
     )
@@ -140,7 +144,10 @@ def tcpdump(task_managers: Sequence[TaskManager], work: Path) -> Companion:
     if command is None:
         raise FlinkError("there is no tcpdump")
     log = work / "tcpdump.log"
-    return Companion(command, lambda _: "listening on" in log.read_text(errors="replace"), log)
+    # The kernel hands over packets once a second; what it holds at the end would be lost.
+    return Companion(
+        command, lambda _: "listening on" in log.read_text(errors="replace"), log, lags_s=1.5
+    )
 
 
 def flinknet(*arguments: str) -> str:

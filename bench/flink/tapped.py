@@ -121,7 +121,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         bench = Bench(home, work, build(home, work))
         if timeouts:
-            document = predict(bench, exchange, timeouts, rates or [exchange_rate(exchange)])
+            rates = rates or [exchange_rate(exchange)]
+            document = predict(bench, exchange, timeouts, rates, options.rounds)
         else:
             document = in_turns(bench, exchange, options.rounds, with_tcpdump=options.tcpdump)
     except FlinkError as error:
@@ -159,7 +160,7 @@ def arguments_parser() -> argparse.ArgumentParser:
     add("--checkpoint-interval", default="1s", help="0: none [default: 1s]")
     add("--duration", default="1min", help="of the measured part [default: 1min]")
     add("--warmup", default="5s", help="before it; a JVM needs some [default: 5s]")
-    add("--rounds", type=int, default=1, help="turns of direct and tapped [default: 1]")
+    add("--rounds", type=int, default=1, help="turns; of --predict, measurements [default: 1]")
     add("--tcpdump", action="store_true", help="capture the tapped run, too, and compare")
     add("--predict", metavar="LIST", help="buffer timeouts to predict from the tapped trace")
     add("--rates", metavar="LIST", help="of all sources, for --predict [default: --rate]")
@@ -251,17 +252,20 @@ class Bench:
                 for index, exchange in enumerate(exchanges)
             ]
 
-    def tapped(self, exchange: Exchange, *, with_tcpdump: bool = False) -> Tapped:
+    def tapped(
+        self, exchange: Exchange, *, with_tcpdump: bool = False, with_metrics: bool = True
+    ) -> Tapped:
         """One job through a tap."""
         work = self.directory("tapped")
         task_managers = behind_a_tap(exchange.task_managers())
         with ExitStack() as stack:
-            proxy = stack.enter_context(tap(task_managers, work))
+            conf = write_conf(work / "tap.yaml", exchange)
+            proxy = stack.enter_context(tap(task_managers, work, conf))
             capture = stack.enter_context(tcpdump(task_managers, work)) if with_tcpdump else None
             cluster = stack.enter_context(Cluster(self.home, work, task_managers))
             jar_id = upload(cluster, self.jar)
             outcome = complete(
-                run(cluster, jar_id, exchange, work / "job", with_metrics=True), work
+                run(cluster, jar_id, exchange, work / "job", with_metrics=with_metrics), work
             )
             stated = last_document(proxy.stop())
             if capture is not None:
@@ -277,6 +281,20 @@ class Bench:
             flinknet("trace", "import", str(capture_file), "--out", str(out))
             imported = run_directory(out)
         return Tapped(outcome, found, imported, stated, proxy.cpu_s, verified, is_verified)
+
+
+def write_conf(file: Path, exchange: Exchange) -> Path:
+    """What the wire does not tell, as a config.yaml for the tap to keep with its trace."""
+    timeout_ms = exchange.buffer_timeout_ms
+    keys = {"taskmanager.memory.segment-size": f"{SEGMENT_BYTES} b"}
+    if timeout_ms < 0:
+        keys["execution.buffer-timeout.enabled"] = "false"
+    else:
+        keys["execution.buffer-timeout.interval"] = f"{timeout_ms} ms"
+    if exchange.checkpoint_interval_ms:
+        keys["execution.checkpointing.interval"] = f"{exchange.checkpoint_interval_ms} ms"
+    file.write_text("".join(f"{key}: {value}\n" for key, value in keys.items()))
+    return file
 
 
 def complete(outcome: Outcome, work: Path) -> Outcome:
@@ -354,14 +372,19 @@ def counts(
 
 
 def predict(
-    bench: Bench, exchange: Exchange, timeouts_ms: Sequence[int], rates_per_s: Sequence[float]
+    bench: Bench,
+    exchange: Exchange,
+    timeouts_ms: Sequence[int],
+    rates_per_s: Sequence[float],
+    rounds: int,
 ) -> dict[str, Any]:
-    """At each rate: tap one run, predict all timeouts from its trace, then measure them."""
+    """At each rate: tap one run, predict all timeouts from its trace, then measure them so many
+    times, on a cluster each."""
     cells = []
     for rate_per_s in rates_per_s:
         recorded = replace(exchange, rate_per_s=rate_per_s / exchange.producers)
         tell(f"{human_count(rate_per_s)}/s: recording")
-        tapped = bench.tapped(recorded)
+        tapped = bench.tapped(recorded, with_metrics=False)
         file = bench.directory("replay") / "replay.json"
         asked = ",".join("-1" if each < 0 else f"{each}ms" for each in timeouts_ms)
         tell("  replay")
@@ -387,12 +410,13 @@ def predict(
 
 
 def cell(
-    rate_per_s: float, timeout_ms: int, guess: Mapping[str, Any], measured: Outcome
+    rate_per_s: float, timeout_ms: int, guess: Mapping[str, Any], measured: Sequence[Outcome]
 ) -> dict[str, Any]:
-    """Predicted against measured, for p50 and p99: value, interval, error."""
+    """Predicted against the median of what was measured: for p50 and p99 value, interval, error."""
     found: dict[str, Any] = {"rate_per_s": rate_per_s, "timeout_ms": timeout_ms}
     for name in ("p50", "p99"):
-        truth = getattr(measured.latency, name)
+        known = [ns for each in measured if (ns := getattr(each.latency, name)) is not None]
+        truth = median(known) if known else None
         value = guess["latency_ns"][name]
         low, high = interval(guess, name)
         found[name] = {
@@ -407,10 +431,9 @@ def cell(
 
 
 def interval(guess: Mapping[str, Any], name: str) -> tuple[float | None, float | None]:
-    """The bounds that replay gives, if it gives any."""
-    bounds = guess.get("latency_interval_ns") or {}
-    low, high = bounds.get(name) or (None, None)
-    return low, high
+    """The bounds that replay gives where the trace does not tell when records were emitted."""
+    low, high = (guess.get(f"latency_{end}_ns") or {} for end in ("low", "high"))
+    return low.get(name), high.get(name)
 
 
 def summary(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -494,7 +517,7 @@ def print_predictions(document: Mapping[str, Any]) -> None:
                 "-"
                 if figure["predicted_ns"] is None
                 else f"{figure['predicted_ns'] / 1e6:.3g}" + bounds,
-                f"{figure['measured_ns'] / 1e6:.3g}",
+                "-" if figure["measured_ns"] is None else f"{figure['measured_ns'] / 1e6:.3g}",
                 "-" if figure["error"] is None else f"{figure['error']:+.0%}",
             ]
         rows.append(row)
