@@ -53,14 +53,14 @@ def run_job(values: Mapping[str, Any]) -> int:
     """Run the program that --job names. Returns: the exit code."""
     from . import sweep
 
+    if values["detached"] and values["json"] is not None:
+        raise ConfigError("--json: a detached job has no result yet; leave it out")
     call = _call(values)
     json_file = sweep.json_file(values["json"])
     out = sweep.out_directory(values["out"], trace=True)
     assert out is not None
     _check_fresh(out)
     if values["detached"]:
-        if values["json"] is not None:
-            raise ConfigError("--json: a detached job has no result yet; leave it out")
         _detach(call, out)
         return 0
     return _attend(call, out, json_file, is_json_on_stdout=values["json"] == "-")

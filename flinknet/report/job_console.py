@@ -35,7 +35,8 @@ def print_job(console: Console, result: Mapping[str, Any]) -> None:
     checkpoints = result["checkpoints"]
     if checkpoints is not None:
         console.print(Text(_checkpoints(checkpoints)))
-    console.print(Text(f"Limited by {result['limited_by']}"), soft_wrap=True)
+    if result["limited_by"]:
+        console.print(Text(f"Limited by {result['limited_by']}"), soft_wrap=True)
     for warning in result["warnings"]:
         console.print(Text(f"{warning['code']}: {warning['text']}", "yellow"), soft_wrap=True)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -163,9 +163,28 @@ def result_of(
         ),
         checkpoints=checkpoints,
         limited_by=limited_by(vertices, edges),
-        warnings=tuple(warnings),
+        warnings=(*warnings, *_doubts(plan, measured_ns, has_run)),
         trace=trace,
     )
+
+
+def _doubts(plan: PhysicalPlan | None, measured_ns: int, has_run: bool) -> Iterator[Warning]:
+    """What makes the result less than it seems."""
+    if has_run and measured_ns <= 0:
+        text = "the job ended within its warm-up: rates are of all of it; give a shorter --warmup"
+        yield Warning("no-measured-part", text)
+    if plan is None:
+        return
+    used = {each for vertex in plan.vertices for each in vertex.task_managers}
+    idle = [f"tm-{each}" for each in range(plan.task_managers) if each not in used]
+    if idle:
+        slots = plan.slots_per_task_manager
+        yield Warning(
+            "idle-task-manager",
+            f"{', '.join(idle)} had no task, for the slots of the others hold all of them; to"
+            f" spread them give fewer --slots than {slots}, or -D"
+            " taskmanager.load-balance.mode=SLOTS",
+        )
 
 
 def save_result(run_dir: Path, result: JobResult) -> None:

@@ -263,12 +263,12 @@ class Measurements:
 
 def limited_by(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]) -> str:
     """What held the job back, by the times of its tasks: the busiest vertex whose producers wait
-    for it.
+    for it. Empty if nothing is known.
     """
     pressed = [each for each in vertices if (each.back_pressured or 0) >= 0.1]
     if not pressed:
         if all(each.busy is None for each in vertices):
-            return "nothing is known of it: the tasks ended before they were looked at."
+            return ""
         return "its sources: no task waited for its output for a tenth of its time or more."
     names = {each.name for each in pressed}
     behind = [
