@@ -100,6 +100,7 @@ class ProducerConnection:
         self._in_flight: list[tuple[LocalBufferPool, int, Sequence[BufferSlice]]] = []
         self._notified: list[CreditBasedSequenceNumberingViewReader] = []
         self._waiting: dict[bytes, tuple[int, ResultPartitionID]] = {}
+        self._failed: set[bytes] = set()
         self._handlers: Mapping[type[Message], Callable[..., None]] = {
             AddCredit: self._add_credit,
             PartitionRequest: self._open_channel,
@@ -248,8 +249,10 @@ class ProducerConnection:
         for reader in notified:
             cause = reader.failure_cause
             if cause is not None:
-                self._release(reader)
-                self._send_error(PRODUCER_FAILED_EXCEPTION, cause, reader.receiver_id)
+                if reader.receiver_id not in self._failed:
+                    self._release(reader)
+                    self._failed.add(reader.receiver_id)
+                    self._send_error(PRODUCER_FAILED_EXCEPTION, cause, reader.receiver_id)
             elif not self.queue.enqueue(reader):
                 self._announce_backlog(reader)
                 if reader.subpartition is not None and reader.subpartition.is_data_available:
@@ -266,10 +269,10 @@ class ProducerConnection:
 
     def _reader(self, receiver_id: bytes) -> CreditBasedSequenceNumberingViewReader | None:
         """The reader of a message that must have one; else the whole connection is told of the
-        error.
+        error. What was on its way when a producer failed changes nothing.
         """
         reader = self.queue.readers.get(receiver_id)
-        if reader is None:
+        if reader is None and receiver_id not in self._failed:
             self._send_error(
                 ILLEGAL_STATE_EXCEPTION,
                 f"No reader for receiverId = {receiver_id.hex()} exists.",
@@ -401,6 +404,7 @@ class ProducerConnection:
             MessageKind.CANCEL_PARTITION_REQUEST,
             self._channel_of.get(message.receiver_id, -1),
         )
+        self._failed.discard(message.receiver_id)
         reader = self.queue.remove(message.receiver_id)
         if reader is not None:
             self._release(reader)

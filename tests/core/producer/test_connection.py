@@ -372,6 +372,30 @@ def test_who_reads_a_failed_producer_is_told_the_cause_and_others_live() -> None
     assert types(sent(connection)) == "d"
 
 
+@pytest.mark.row("S091")
+@pytest.mark.parametrize(
+    "late",
+    [AddCredit(1, RECEIVER), ResumeConsumption(RECEIVER), AckAllUserRecordsProcessed(RECEIVER)],
+    ids=lambda message: type(message).__name__,
+)
+def test_what_was_on_its_way_when_a_producer_failed_harms_no_neighbour(late: Message) -> None:
+    failing, _ = partition_of(identity=partition_id(0))
+    living, _ = partition_of(identity=partition_id(1))
+    connection, _ = producer_of(failing, living)
+    receive(
+        connection,
+        request(RECEIVER, 2, of=partition_id(0)),
+        request(OTHER_RECEIVER, 2, of=partition_id(1)),
+    )
+    failing.fail("why")
+    assert types(sent(connection)) == "E"
+    receive(connection, late)
+    fill(living, "d")
+    assert types(sent(connection)) == "d"
+    receive(connection, CancelPartitionRequest(RECEIVER), late)
+    assert types(sent(connection)) == "E"  # now it is a message for nobody
+
+
 def test_a_request_for_several_subpartitions_is_refused() -> None:
     partition, _ = partition_of(2)
     connection, _ = producer_of(partition)
