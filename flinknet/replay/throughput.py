@@ -1,4 +1,5 @@
-"""Throughput over time: what the consumers took in each time window."""
+"""Throughput over time: what the consumers took in each time window; of a trace from between, what
+passed."""
 
 from __future__ import annotations
 
@@ -6,8 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from flinknet.core.probe import TracePoint
 
 from .units import (
     Answer,
@@ -67,7 +66,7 @@ def window_width_ns(duration_ns: int) -> int:
 def _sum_up(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
     width_ns = window_width_ns(unit.to_ns - unit.from_ns)
     for block in blocks:
-        rows = block.data_at(TracePoint.CONSUMED)
+        rows = block.data_at(unit.counted_at)
         keep = np.flatnonzero(is_measured(unit, rows["at_ns"]))
         window = (rows["at_ns"].take(keep) - unit.from_ns) // width_ns
         (channel, number), group = group_rows(rows["channel"].take(keep), window)

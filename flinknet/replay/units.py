@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from flinknet.core.buffers.data_type import IS_BUFFER
-from flinknet.core.probe import MessageKind
+from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import TraceFormatError
 from flinknet.trace import Run, RunManifest, TraceReader, open_run
 
@@ -57,6 +57,8 @@ _UNIT_SCHEMA = pa.schema(
         ("blocks", pa.list_(pa.int64())),
         ("from_ns", pa.int64()),
         ("to_ns", pa.int64()),
+        ("channels", pa.list_(pa.int64())),
+        ("counted_at", pa.int64()),
     ]
 )
 
@@ -66,7 +68,11 @@ class RecordedRun:
     """A run directory to be replayed; `run` is its number in this replay.
 
     Only the measured window [from_ns, to_ns) counts for answers: warm-up and drain are recorded,
-    too.
+    too. Of a run with several exchanges each edge is a RecordedRun of its own, whose manifest names
+    the channels of that edge only.
+
+    Attributes:
+        edge: None where there is one exchange.
     """
 
     run: int
@@ -75,29 +81,41 @@ class RecordedRun:
     manifest: RunManifest
     from_ns: int
     to_ns: int
+    edge: int | None = None
 
     @property
     def duration_ns(self) -> int:
         """Length of the measured window."""
         return self.to_ns - self.from_ns
 
+    @property
+    def counted_at(self) -> TracePoint:
+        """The point at which records count: where they are done with, as far as that was seen."""
+        return TracePoint.SENT if self.manifest.is_from_between else TracePoint.CONSUMED
+
 
 @dataclass(frozen=True, slots=True)
 class WorkUnit:
-    """Some blocks of one trace file, and the window that counts."""
+    """Some blocks of one trace file, and the window that counts.
+
+    Attributes:
+        channels: that it is about; empty for all.
+        counted_at: see RecordedRun.
+    """
 
     run: int
     file: str
     blocks: list[int]
     from_ns: int
     to_ns: int
+    channels: list[int] = field(default_factory=list)
+    counted_at: int = TracePoint.CONSUMED
 
 
 def open_recorded_run(path: Path, number: int) -> RecordedRun:
     """Open a run directory for replay.
 
-    Raises: TraceFormatError if it is none, if the run was not recorded up to its measured part, or
-        if it is more than one exchange.
+    Raises: TraceFormatError if it is none, or if the run was not recorded up to its measured part.
     """
     run: Run = open_run(path)
     manifest = run.manifest
@@ -108,11 +126,6 @@ def open_recorded_run(path: Path, number: int) -> RecordedRun:
         )
     if manifest.measured_from_ns is None or manifest.measured_to_ns is None:
         raise TraceFormatError(f"{path}: the run ended before its measured part; record it again")
-    if any(channel.edge for channel in manifest.channels):
-        raise TraceFormatError(
-            f"{path}: the run has relays, so it is several exchanges one behind the other; replay"
-            " answers for one. `flinknet trace info` and `verify` read it"
-        )
     return RecordedRun(
         number,
         run.path,
@@ -121,6 +134,19 @@ def open_recorded_run(path: Path, number: int) -> RecordedRun:
         manifest.measured_from_ns,
         manifest.measured_to_ns,
     )
+
+
+def edges_of(run: RecordedRun) -> list[RecordedRun]:
+    """The exchanges of a run, one for each edge, numbered from the run's number on; a run with one
+    exchange is its own.
+    """
+    edges = sorted({channel.edge for channel in run.manifest.channels})
+    if len(edges) < 2:
+        return [run]
+    return [
+        replace(run, run=run.run + index, manifest=run.manifest.of_edge(edge), edge=edge)
+        for index, edge in enumerate(edges)
+    ]
 
 
 def work_units(runs: Sequence[RecordedRun], cores: int) -> list[WorkUnit]:
@@ -139,6 +165,8 @@ def work_units(runs: Sequence[RecordedRun], cores: int) -> list[WorkUnit]:
             list(range(start, min(start + size, count))),
             run.from_ns,
             run.to_ns,
+            [] if run.edge is None else [info.index for info in run.manifest.channels],
+            run.counted_at,
         )
         for run, file, count in blocks_by_file
         for start in range(0, count, size)
@@ -182,7 +210,7 @@ def ask(units: DataFrame, asked: Asked) -> DataFrame:
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for unit in _units_in(batches):
             with TraceReader(Path(unit.file)) as reader:
-                blocks = (EventBlock(reader.read_block(i, asked.columns)) for i in unit.blocks)
+                blocks = (_read(reader, unit, i, asked.columns) for i in unit.blocks)
                 yield from record_batches(asked.question(unit, blocks), schema)
 
     return units.mapInArrow(answer, asked.schema)
@@ -204,7 +232,7 @@ def ask_together(units: DataFrame, questions: Mapping[str, Asked]) -> dict[str, 
             with TraceReader(Path(unit.file)) as reader:
                 for start in range(0, len(unit.blocks), BLOCKS_AT_ONCE):
                     numbers = unit.blocks[start : start + BLOCKS_AT_ONCE]
-                    blocks = [EventBlock(reader.read_block(i, columns)) for i in numbers]
+                    blocks = [_read(reader, unit, i, columns) for i in numbers]
                     for name, each in questions.items():
                         answers = each.question(unit, iter(blocks))
                         told[name] += record_batches(answers, schemas[name])
@@ -248,6 +276,16 @@ def _units_in(batches: Iterator[pa.RecordBatch]) -> Iterator[WorkUnit]:
     for batch in batches:
         for row in batch.to_pylist():
             yield WorkUnit(**row)
+
+
+def _read(
+    reader: TraceReader, unit: WorkUnit, index: int, columns: tuple[str, ...]
+) -> EventBlock:
+    block = reader.read_block(index, columns)
+    if unit.channels:
+        own = np.flatnonzero(np.isin(block["channel"], unit.channels))
+        block = {name: values.take(own) for name, values in block.items()}
+    return EventBlock(block)
 
 
 def _packed(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -107,6 +107,11 @@ class RunManifest:
     def is_synthetic(self) -> bool:
         """Whether the events were made and not recorded."""
         return bool(self.host.get(SYNTHETIC))
+
+    def of_edge(self, edge: int) -> RunManifest:
+        """The same run as far as one edge goes."""
+        own = tuple(channel for channel in self.channels if channel.edge == edge)
+        return replace(self, channels=own)
 
     def to_dict(self) -> dict[str, Any]:
         """The manifest as JSON-ready plain data; the one edge of most runs is not named, nor the
