@@ -97,6 +97,7 @@ class StreamTask:
         self._record = probe.record
         self._batches: deque[RecordBatch] = deque()
         self._busy_until_ns = 0
+        self._is_busy = False  # with records that are done at _busy_until_ns
         self._waiting_since_ns = -1
         self._waits_for: RecordOutput | None = None
         self._processed_records = 0
@@ -129,7 +130,7 @@ class StreamTask:
             return can_read or self._is_all_acknowledged
         if self.is_blocked:
             return all(output.partition.pool.is_available for output in self.outputs)
-        return can_read and not self._batches and not self._context.pending_records
+        return can_read and not self._is_busy
 
     @property
     def gate(self) -> SingleInputGate | UnionInputGate | None:
@@ -291,6 +292,7 @@ class StreamTask:
     def _work(self, now_ns: int) -> int | None:
         if now_ns < self._busy_until_ns:
             return self._busy_until_ns
+        self._is_busy = False
         if self.state is SourceState.RUNNING:
             if self._context.pending_records:
                 self._write_outputs()
@@ -304,6 +306,7 @@ class StreamTask:
                 self._process_portion(now_ns)
                 if self._context.work_ns:
                     self._busy_until_ns = now_ns + self._context.work_ns
+                    self._is_busy = True
                     return self._busy_until_ns
                 self._write_outputs()
                 if not self._can_write(now_ns):

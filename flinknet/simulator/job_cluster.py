@@ -239,6 +239,12 @@ class JobCluster:
         left = ", ".join(each.name for each in self.tasks.values() if not each.is_finished)
         raise StalledError(f"nothing can happen any more, but these are left: {left}", self.seed)
 
+    def close(self) -> None:
+        """The job is over: give back what its gates still have."""
+        for gates in self.gates.values():
+            for gate in gates:
+                gate.close()
+
     def stop(self) -> None:
         """Let the sources end; the job runs to its end then."""
         for task in self.tasks.values():
@@ -257,9 +263,7 @@ class JobCluster:
         for own in self.partitions.values():
             for partition in own:
                 partition.release()
-        for gates in self.gates.values():
-            for gate in gates:
-                gate.close()
+        self.close()
 
     def _reset(self, link: SimulatedLink) -> None:
         link.reset(now_ns=self.now_ns)

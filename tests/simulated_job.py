@@ -1,0 +1,112 @@
+"""What tests of jobs share: a program run in virtual time, with everything watched."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of, physical_plan_of
+from flinknet.simulator.checkers import ProtocolChecker
+from flinknet.simulator.faults import NO_FAULTS, FaultPlan
+from flinknet.simulator.job_cluster import JobCluster
+from flinknet.workload.recorded import CostModel
+
+US, MS, S = 1_000, 1_000_000, 1_000_000_000
+
+COSTS = CostModel(2000.0, 0.2, 20_000.0, 2000.0, 300.0, ())
+
+
+class WatchedJob:
+    """A cluster whose probes check the protocol, and whose channels are compared byte by byte."""
+
+    def __init__(
+        self,
+        graph: StreamGraph,
+        *,
+        task_managers: int | None = 2,
+        slots: int = 2,
+        texts: Mapping[str, bytes] | None = None,
+        faults: FaultPlan = NO_FAULTS,
+        seed: int = 1,
+        end_ns: int | None = None,
+        attempt_numbers: Mapping[tuple[int, int], int] | None = None,
+    ) -> None:
+        self.job = job_graph_of(graph)
+        self.plan = physical_plan_of(
+            execution_graph_of(self.job),
+            task_managers=task_managers,
+            slots_per_task_manager=slots,
+        )
+        self.checker = ProtocolChecker(seed)
+        self.cluster = JobCluster(
+            self.plan,
+            self.job,
+            COSTS,
+            texts=texts,
+            probes=[self.checker] * self.plan.task_managers,
+            faults=faults,
+            seed=seed,
+            end_ns=end_ns,
+            attempt_numbers=attempt_numbers,
+        )
+        self.written: defaultdict[int, bytearray] = defaultdict(bytearray)
+        self.read: defaultdict[int, bytearray] = defaultdict(bytearray)
+        for task in self.cluster.tasks.values():
+            for output in task.outputs:
+                self._watch_writer(output)
+            if task.gate is not None:
+                for channel, channel_input in zip(
+                    task.gate.channels, task.channel_inputs, strict=True
+                ):
+                    self._watch_reader(channel_input, channel.index)
+
+    def _watch_writer(self, output: Any) -> None:
+        emit = output.writer.emit
+
+        def watched(channel: int, records: Any) -> None:
+            for index in output.channels if channel < 0 else [output.channels[channel]]:
+                self.written[index] += records.data
+            emit(channel, records)
+
+        output.writer.emit = watched
+
+    def _watch_reader(self, channel_input: Any, index: int) -> None:
+        receive = channel_input.receive
+
+        def watched(runs: Any, *, now_ns: int) -> int:
+            for memory, offset, count, record_bytes in runs:
+                self.read[index] += memory[offset : offset + count * record_bytes]
+            return int(receive(runs, now_ns=now_ns))
+
+        channel_input.receive = watched
+
+    def run(self, **options: int) -> JobCluster:
+        """To the end. Every record has come once and in order on each channel then, and all memory
+        was given back.
+        """
+        self.cluster.run(**options)
+        if not options:
+            assert self.cluster.is_finished
+            assert self.read == self.written
+            self.cluster.close()
+            for task_manager in self.cluster.task_managers:
+                memory = task_manager.memory
+                assert memory.available_buffers == memory.total_buffers
+        return self.cluster
+
+
+def run_job(graph: StreamGraph, **options: Any) -> JobCluster:
+    """A program from beginning to end."""
+    return WatchedJob(graph, **options).run()
+
+
+def task_named(cluster: JobCluster, name: str) -> Any:
+    """A task."""
+    (found,) = [each for each in cluster.tasks.values() if each.name == name]
+    return found
+
+
+def printed(cluster: JobCluster) -> Counter[str]:
+    """Lines that were printed, without the numbers of subtasks."""
+    return Counter(line.partition("> ")[2] or line for line in cluster.io.lines)
