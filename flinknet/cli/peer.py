@@ -170,6 +170,7 @@ def _create(values: Mapping[str, Any], interrupts: list[int]) -> ConsumerPeer | 
         directory=_run_directory(directory, values),
         interrupts=interrupts,
         on_listening=tell_address,
+        on_requested=lambda: click.echo("writing: every subpartition was requested", err=True),
     )
 
 
@@ -249,7 +250,7 @@ def _tell(result: PeerResult, values: Mapping[str, Any], json_file: Path | None)
         write_json(json_file, document)
     if values["json"] == "-":
         click.echo(dump(document), nl=False)
-    else:
+    elif any(each.buffers or each.events for each in result.channels):
         print_peer(console_for(sys.stdout), result)
     if result.trace is not None:
         click.echo(f"trace: {result.trace}", err=True)

@@ -377,6 +377,7 @@ class ProducerPeer(_Peer):
 
     Args:
         on_listening: told the address when partitions can be requested.
+        on_requested: told when pipelined partitions begin to be written.
     """
 
     role = "producer"
@@ -388,9 +389,11 @@ class ProducerPeer(_Peer):
         directory: Path | None,
         interrupts: Sequence[int],
         on_listening: Callable[[str], None],
+        on_requested: Callable[[], None],
     ) -> None:
         super().__init__(deployment, directory, interrupts)
         self._on_listening = on_listening
+        self._on_requested = on_requested
         self._server = DataServer(self._network, self._loop, self._protocol)
         self._port = 0
         self._sources: tuple[SourceTask, ...] = ()
@@ -438,6 +441,7 @@ class ProducerPeer(_Peer):
             if not is_blocking:
                 self._turn_until(self._is_requested)
                 self._start_sources()
+                self._on_requested()
             self._turn_until(self._is_consumed)
             if self.end != CANCELLED:
                 is_whole = all(each.is_finished for each in self._sources)

@@ -1,0 +1,58 @@
+"""bench --as-consumer-of and --as-producer: what is refused before anything is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from flinknet.cli import main
+from flinknet.core.wire.ids import ResultPartitionID
+
+PARTITION = ResultPartitionID.decode(bytes(60))
+CONSUMER = ["--as-consumer-of", "127.0.0.1:1", "--partition", str(PARTITION)]
+PRODUCER = ["--as-producer"]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ([*CONSUMER, *PRODUCER], "do not go together"),
+        (["--listen", "127.0.0.1:1"], "--listen goes with --as-producer"),
+        (["--partition", str(PARTITION)], "--partition goes with"),
+        (["--subpartition", "1"], "--subpartition goes with --as-consumer-of"),
+        ([*PRODUCER, "--stamped"], "--stamped goes with --as-consumer-of"),
+        (CONSUMER[:2], "--as-consumer-of needs --partition"),
+        (["--as-consumer-of", "here", *CONSUMER[2:]], "'here' is not HOST:PORT"),
+        (["--as-consumer-of", "here:0", *CONSUMER[2:]], "port 0 is no data port"),
+        (["--as-consumer-of", "here:65536", *CONSUMER[2:]], "is not HOST:PORT"),
+        ([*PRODUCER, "--listen", ":1"], "--listen: ':1' is not HOST:PORT"),
+        ([*CONSUMER[:2], "--partition", "abc"], "--partition: 'abc' is no result partition"),
+        ([*CONSUMER, *CONSUMER[2:]], "is given twice"),
+        ([*CONSUMER, "--subpartition", "1", "--subpartition", "1"], "1 is given twice"),
+        ([*CONSUMER, "--rate", "5/s"], "--rate means nothing"),
+        ([*CONSUMER, "--record-size", "1kb"], "--record-size means nothing"),
+        ([*PRODUCER, "--producers", "2"], "--producers means nothing"),
+        ([*PRODUCER, "--relays", "1"], "--relays means nothing"),
+        ([*PRODUCER, "--runs", "2"], "--runs means nothing"),
+        ([*PRODUCER, "--segment-size", "8kb,32kb"], "must be one value, not a list"),
+        ([*PRODUCER, "--records", "5", "--duration", "1s"], "--records and --duration both"),
+        ([*PRODUCER, "--print-config"], "--print-config does not go with a peer"),
+        ([*PRODUCER, "--from-trace", "x"], "--from-trace does not go with a peer"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    options: list[str], complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["bench", *options])
+    assert done.exit_code == 2
+    assert complaint in done.output
+    assert len(done.output.splitlines()) == 1
+    assert not list(tmp_path.iterdir())  # nothing was begun
+
+
+def test_help_has_a_section_for_it() -> None:
+    done = CliRunner().invoke(main, ["bench", "--help"])
+    assert "One end only: a TaskManager of Flink is the other:" in done.output

@@ -1,0 +1,58 @@
+"""MessageCounts: both ends of a channel count what the other one sent."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from flinknet.core.buffers.data_type import DataType
+from flinknet.core.probe import MessageKind, TracePoint, note
+from flinknet.trace.message_counts import MessageCounts
+from flinknet.trace.recorder import TraceRecorder
+
+SENT, RECEIVED = TracePoint.SENT, TracePoint.RECEIVED
+
+
+def counted(*, is_consumer: bool) -> MessageCounts:
+    """The counts of a small conversation over two channels, and some that must not count."""
+    data_point, credit_point = (RECEIVED, SENT) if is_consumer else (SENT, RECEIVED)
+    counts = MessageCounts(2, is_consumer=is_consumer, writer=None)
+    recorder = TraceRecorder(counts)
+    for channel, credit in ((0, 2), (1, 0)):
+        kind = MessageKind.PARTITION_REQUEST
+        note(recorder.record, 0, channel, credit_point, kind, value=credit)
+    for number, data_type in enumerate((1, 1, 8, DataType.END_OF_DATA, DataType.END_OF_DATA)):
+        note(
+            recorder.record,
+            *(0, 0, data_point, MessageKind.BUFFER_RESPONSE),
+            data_type=data_type,
+            sequence_number=number,
+            payload_bytes=100 + number,
+            backlog_buffers=3 - number,
+        )
+    for channel in (0, 1, 1, -1):
+        note(recorder.record, 0, channel, credit_point, MessageKind.ADD_CREDIT, value=5)
+    note(recorder.record, 0, 1, credit_point, MessageKind.BUFFER_RESPONSE, data_type=1)
+    note(recorder.record, 0, 1, TracePoint.CONSUMED, MessageKind.BUFFER_RESPONSE, data_type=1)
+    named = {"value": 7} if is_consumer else {"backlog_buffers": 7}
+    note(recorder.record, 0, 1, data_point, MessageKind.BACKLOG_ANNOUNCEMENT, **named)
+    recorder.flush()
+    return counts
+
+
+@pytest.mark.parametrize("is_consumer", [True, False])
+def test_each_kind_is_counted_where_it_passes(is_consumer: bool) -> None:
+    counts = counted(is_consumer=is_consumer)
+    assert [counts.buffers(channel) for channel in (0, 1)] == [3, 0]
+    assert [counts.events(channel) for channel in (0, 1)] == [{"END_OF_DATA": 2}, {}]
+    assert counts.buffer_bytes.tolist() == [100 + 101 + 102, 0]
+    assert counts.credit.tolist() == [2 + 5, 10]
+    assert counts.credit_messages.tolist() == [1, 2]
+    assert counts.backlog_max.tolist() == [3, 7]
+    assert counts.announcements.tolist() == [0, 1]
+
+
+def test_before_the_first_message_there_is_no_backlog() -> None:
+    counts = MessageCounts(1, is_consumer=True, writer=None)
+    assert counts.backlog_max.tolist() == [-1]
+    assert np.count_nonzero(counts.data_types) == 0
