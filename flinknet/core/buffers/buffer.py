@@ -6,9 +6,12 @@ Invariant: a segment goes to its recycler exactly once, when the last reference 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .data_type import IS_BUFFER
+
+if TYPE_CHECKING:
+    from .builder import BufferBuilder
 
 Recycler = Callable[["MemorySegment"], None]
 """Takes a segment whose last reference is gone (Flink: BufferRecycler)."""
@@ -100,16 +103,26 @@ class BufferSlice:
     The slice of a buffer that one batch filled is queued itself, in the place of a BufferConsumer,
     and says what that would say: not finished until it is built, without bytes until then unless
     they continue a record. (0.2 µs to make, against 1.3 µs for builder, consumer and slice.)
+
+    Such a buffer may be laid ahead: all its bytes are there, but only the `open_bytes` leading
+    ones, which end the first of its records, are published (0: all of them). Its writer has a
+    reference of its own until it publishes the rest, by setting `open_bytes` to 0. Whoever cannot
+    wait for that needs a builder and a consumer in its place (PipelinedSubpartition.reopen).
+
+    Attributes:
+        builder: the one that has taken its place; there only when `open_bytes` is -1.
     """
 
     __slots__ = (
         "backlog_buffers",
         "buffer",
+        "builder",
         "data_type",
         "first_record_ns",
         "is_finished",
         "last_record_ns",
         "next_data_type",
+        "open_bytes",
         "partial_record_length",
         "reason",
         "records",
@@ -117,6 +130,8 @@ class BufferSlice:
         "size_bytes",
         "view",
     )
+
+    builder: BufferBuilder
 
     def __init__(
         self,
@@ -142,6 +157,7 @@ class BufferSlice:
         self.next_data_type = 0
         self.partial_record_length = partial_record_length
         self.is_finished = False
+        self.open_bytes = 0
 
     @property
     def is_buffer(self) -> bool:
@@ -164,8 +180,8 @@ class BufferSlice:
 
     @property
     def unread_bytes(self) -> int:
-        """What `build` would hand out now."""
-        return self.size_bytes
+        """What could be handed out now."""
+        return self.open_bytes or self.size_bytes
 
     @property
     def is_data_available(self) -> bool:

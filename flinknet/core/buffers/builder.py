@@ -47,6 +47,20 @@ class BufferBuilder:
         self.marks: list[tuple[int, int, int]] = []
         self._has_consumer = False
 
+    @classmethod
+    def reopen(cls, ahead: BufferSlice) -> tuple[BufferBuilder, BufferConsumer]:
+        """The builder and the consumer that would be there if `ahead` had been laid up to the end
+        of its first record only. They take over its two references.
+        """
+        builder = ahead.builder = cls(ahead.buffer)
+        builder.written_bytes = builder.committed_bytes = ahead.open_bytes
+        builder.marks.append((1, ahead.first_record_ns, ahead.first_record_ns))
+        builder._has_consumer = True
+        consumer = BufferConsumer(ahead.buffer, builder, 0, ahead.partial_record_length)
+        if not ahead.partial_record_length:
+            consumer.seen_bytes = 0
+        return builder, consumer
+
     def append(self, data: memoryview | bytes) -> int:
         """Copy as much of `data` as fits, without publishing it. Returns: bytes copied."""
         if self.is_finished:

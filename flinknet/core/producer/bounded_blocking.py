@@ -63,6 +63,8 @@ class BoundedBlockingSubpartition:
     """A blocking producer does not wait for its consumers."""
     is_data_available = False
     """Nothing can be read without a view of one's own."""
+    takes_ahead = False
+    """Its buffers are looked at when they are complete."""
 
     def __init__(self, index: int, data: BoundedData, codec: CompressionCodec) -> None:
         self.index = index

@@ -19,6 +19,7 @@ from flinknet.core.buffers import (
     BufferConsumer,
     BufferSlice,
     LocalBufferPool,
+    NetworkBuffer,
 )
 from flinknet.core.probe import FlushReason
 from flinknet.core.wire.events import (
@@ -107,6 +108,7 @@ class BufferWritingResultPartition:
         self.is_released = False
         self.failure_cause: str | None = None
         self._builders: list[BufferBuilder | None] = [None] * len(subpartitions)
+        self._ahead: dict[int, tuple[BufferSlice, RecordBytes, int]] = {}
         self._broadcast_builder: BufferBuilder | None = None
         self._segment_bytes = 0  # until `setup`
 
@@ -141,12 +143,16 @@ class BufferWritingResultPartition:
         data, pool = batch.data, self.pool
         total = len(data)
         is_available = pool.is_available
+        if channel in self._ahead:
+            if not is_available:
+                return position  # which is where a record begins
+            position, builder = self._leave_ahead(channel, batch, position)
         while position < total:
             consumer = None
             if builder is None:
                 if is_available:
                     position = self._emit_complete(channel, batch, position)
-                    if position == total:
+                    if position == total or channel in self._ahead:
                         break
                 into, record_end = batch.locate(position)
                 if into == 0 and not is_available:
@@ -202,6 +208,10 @@ class BufferWritingResultPartition:
     def _emit_complete(self, channel: int, batch: RecordBytes, position: int) -> int:
         """Fill whole segments, as long as new records may be begun and are not to be trimmed.
 
+        The segment with which the pool ends to be available takes one record to its end, and the
+        next ones when there is room again: they are laid ahead, and the writer has nothing to do
+        but to publish them.
+
         Returns: the position reached.
         """
         data, size = batch.data, self._segment_bytes
@@ -209,6 +219,11 @@ class BufferWritingResultPartition:
         if not segments or self._desired_bytes(channel) < size:
             return position
         buffers = self.pool.request_while_available(channel if channel > 0 else 0, segments)
+        ahead_bytes = 0
+        if len(buffers) < segments and channel != BROADCAST:
+            ahead_bytes = self._request_ahead(
+                channel, batch, position + len(buffers) * size, buffers
+            )
         if not buffers:
             return position
         slices = []
@@ -222,6 +237,12 @@ class BufferWritingResultPartition:
                 BufferSlice(buffer, view, size, records, first_ns, last_ns, _FULL, continued_bytes)
             )
             position = reached
+        if ahead_bytes:
+            ahead = slices[-1]
+            ahead.open_bytes = ahead_bytes
+            ahead.buffer.references = 2
+            position += ahead_bytes - size
+            self._ahead[channel] = ahead, batch, position
         if channel == BROADCAST:
             copies = [[each.copy() for each in slices] for _ in self.subpartitions[1:]]
             for subpartition, each in zip(self.subpartitions, (slices, *copies), strict=True):
@@ -229,6 +250,42 @@ class BufferWritingResultPartition:
         else:
             self.subpartitions[channel].add_complete(slices)
         return position
+
+    def _request_ahead(
+        self, channel: int, batch: RecordBytes, position: int, buffers: list[NetworkBuffer]
+    ) -> int:
+        """Add the buffer with which the pool ends to be available, if it can be laid ahead.
+
+        Returns: how much of it is to be published at once, 0 if there is none.
+        """
+        record_bytes = batch.locate(position)[1] - position
+        if record_bytes >= self._segment_bytes or not self.subpartitions[channel].takes_ahead:
+            return 0
+        buffer = self.pool.try_request(channel)
+        if buffer is None:
+            return 0
+        buffers.append(buffer)
+        return record_bytes
+
+    def _leave_ahead(
+        self, channel: int, batch: RecordBytes | None, position: int
+    ) -> tuple[int, BufferBuilder | None]:
+        """Publish the rest of the segment that was laid ahead, if `batch` goes on from there.
+
+        Returns: the position reached; the builder of the segment if it is none of these bytes that
+            come next, or if its beginning was read.
+        """
+        ahead, laid, laid_to = self._ahead.pop(channel)
+        if ahead.open_bytes < 0:
+            return position, ahead.builder
+        if laid is batch and laid_to == position:
+            position += ahead.size_bytes - ahead.open_bytes
+            ahead.open_bytes = 0
+            ahead.buffer.recycle()
+            return position, None
+        subpartition = self.subpartitions[channel]
+        assert isinstance(subpartition, PipelinedSubpartition)
+        return position, subpartition.reopen(ahead)
 
     def broadcast_event(
         self, event: Event, *, is_last: bool = False, is_priority: bool = False
@@ -299,6 +356,7 @@ class BufferWritingResultPartition:
         if self.is_closed:
             return
         self.is_closed = True
+        self._leave_all_ahead()
         for builder in (*self._builders, self._broadcast_builder):
             if builder is not None:
                 builder.close()
@@ -356,7 +414,12 @@ class BufferWritingResultPartition:
         if 0 < desired < builder.capacity_bytes:
             builder.trim(max(record_bytes, desired))
 
+    def _leave_all_ahead(self) -> None:
+        for channel in list(self._ahead):
+            _, self._builders[channel] = self._leave_ahead(channel, None, 0)
+
     def _finish_unicast(self, reason: int) -> None:
+        self._leave_all_ahead()
         for channel, builder in enumerate(self._builders):
             if builder is not None:
                 builder.finish(reason)

@@ -73,6 +73,10 @@ class ResultSubpartition(Protocol):
     buffer_size_bytes: int
 
     @property
+    def takes_ahead(self) -> bool:
+        """Whether buffers may be queued that are laid ahead (BufferSlice.open_bytes)."""
+
+    @property
     def index(self) -> int:
         """Number of the subpartition."""
 

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from flinknet.core.buffers import BufferConsumer, BufferSlice, DataType
+from flinknet.core.buffers import BufferBuilder, BufferConsumer, BufferSlice, DataType
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.probe import FlushReason
 from flinknet.core.wire.events import CheckpointBarrier, decode_event, encode_pipelined
@@ -35,6 +35,8 @@ def _nobody_counts(_index: int) -> None:
 
 class PipelinedSubpartition:
     """Queue of buffers and events for one reader (Flink: PipelinedSubpartition)."""
+
+    takes_ahead = True
 
     __slots__ = (
         "_flush_requested",
@@ -174,6 +176,16 @@ class PipelinedSubpartition:
         ):
             self._listener.notify_data_available()
 
+    def reopen(self, ahead: BufferSlice) -> BufferBuilder:
+        """Put a consumer in the place of a buffer that was laid ahead: it is to be read, or
+        written, otherwise than as a whole.
+        """
+        builder, consumer = BufferBuilder.reopen(ahead)
+        if self._queue and self._queue[-1] is ahead:
+            self._queue[-1] = consumer
+        ahead.open_bytes = -1
+        return builder
+
     def flush(self) -> None:
         """Make what is there readable (the buffer timeout's beat); a no-op if nothing is new."""
         queue = self._queue
@@ -233,6 +245,9 @@ class PipelinedSubpartition:
             return None
         while True:
             consumer = queue[0]
+            if count == 1 and type(consumer) is BufferSlice and consumer.open_bytes:
+                self.reopen(consumer)
+                consumer = queue[0]
             piece: BufferSlice = consumer.build()
             is_finished = consumer.is_finished
             if count == 1:

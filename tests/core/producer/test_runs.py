@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flinknet.core.buffers import BufferSlice, NetworkBuffer, NetworkBufferPool
@@ -101,15 +101,26 @@ class Producer:
 def lengths() -> st.SearchStrategy[list[int]]:
     """Records of one length, or of many, for segments of 32 bytes."""
     same = st.integers(1, 70).flatmap(lambda size: st.integers(1, 40).map(lambda n: [size] * n))
-    return same | st.lists(st.integers(1, 90), min_size=1, max_size=20)
+    return same | st.lists(st.integers(1, 90), min_size=1, max_size=40)
 
 
 ACTIONS = st.one_of(
     st.tuples(st.just("emit"), lengths()),
     st.tuples(st.just("credit"), st.integers(1, 9)),
-    st.tuples(st.sampled_from(["send", "flush", "event", "barrier"]), st.none()),
+    st.tuples(st.sampled_from(["send", "go on", "flush", "event", "barrier"]), st.none()),
     st.tuples(st.just("size"), st.sampled_from([8, 20, 1000])),
 )
+
+
+PARTLY_READ: list[tuple[str, object]] = [
+    ("emit", [10] * 40),
+    ("credit", 9),
+    ("flush", None),
+    ("send", None),
+    ("go on", None),
+    ("send", None),
+]
+"""The pool ends to be available in the middle of a segment, whose first record is then read."""
 
 
 def act(producer: Producer, what: str, value: object) -> list[bytes]:
@@ -126,18 +137,26 @@ def act(producer: Producer, what: str, value: object) -> list[bytes]:
         producer.receive(NewBufferSize(value, RECEIVER))
     elif what == "flush":
         partition.flush_all()
-    elif what == "event" and not writer.is_waiting:
+    elif what == "event" and not writer.is_inside_record:
         partition.broadcast_event(CancelCheckpointMarker(7))
-    elif what == "barrier" and not writer.is_waiting:
+    elif what == "barrier" and not writer.is_inside_record:
         partition.broadcast_event(UNALIGNED_BARRIER, is_priority=True)
-    elif what == "send":
-        left = producer.send()
+    elif what == "go on":
         writer.resume()
-        return left
+    elif what == "send":
+        return producer.send()
     return []
 
 
-@given(st.lists(ACTIONS, max_size=25), st.sampled_from([3, 5, 30]), st.sampled_from([4, 1000]))
+@settings(max_examples=300)
+@given(
+    st.lists(ACTIONS, min_size=5, max_size=40),
+    st.sampled_from([2, 3, 5, 30]),
+    st.sampled_from([4, 1000]),
+)
+@example(PARTLY_READ, 3, 1000)
+@example([*PARTLY_READ[:-1], ("event", None), *PARTLY_READ[-1:]], 3, 1000)
+@example([PARTLY_READ[0], ("event", None), ("credit", 9), ("send", None)], 3, 1000)
 def test_runs_are_as_buffers_one_by_one(
     actions: list[tuple[str, object]], pool_buffers: int, quota: int
 ) -> None:
