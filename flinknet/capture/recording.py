@@ -23,6 +23,9 @@ FLUSH_EVENTS_MAX = 4096
 
 FLUSH_INTERVAL_NS = 1_000_000_000
 
+SAVE_INTERVAL_NS = 1_000_000_000
+"""Between two manifests while channels come; longer by as much for each 1000 channels it names."""
+
 RING_SLICES = 12
 """Files of a ring: what is dropped goes in such parts."""
 
@@ -87,6 +90,7 @@ class CaptureRecording:
         self.recorder = TraceRecorder(self.files)
         self._saved_channels = 0
         self._next_flush_ns = 0
+        self._next_save_ns = 0
         self._keep_until_ns: int | None = None
         self._first_ns: int | None = None
         self._save(None)
@@ -109,7 +113,9 @@ class CaptureRecording:
                 if now_ns >= self._keep_until_ns:
                     self._keep_until_ns = None
             old = self.files.take_older(now_ns - self._ring_ns)
-        if self.files.has_changed or len(self.channels) != self._saved_channels:
+        is_stale = len(self.channels) != self._saved_channels and now_ns >= self._next_save_ns
+        if self.files.has_changed or is_stale:
+            self._next_save_ns = now_ns + SAVE_INTERVAL_NS * (1 + len(self.channels) // 1000)
             self._save(now_ns)
         delete(old)
 

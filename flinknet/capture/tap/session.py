@@ -235,20 +235,21 @@ class Tap:
 
     @contextmanager
     def _signals_stop(self) -> Iterator[None]:
-        """Ctrl-C, SIGTERM and SIGHUP end the loop, and nothing else; a second one is the first."""
+        """Ctrl-C, SIGTERM and, but for nohup, SIGHUP end the loop, and nothing else."""
 
         def stop(number: int, _: FrameType | None) -> None:
             self._stopped_by = signal.Signals(number).name
 
-        before = {each: signal.signal(each, stop) for each in _SIGNALS}
+        taken = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            taken.append(signal.SIGHUP)
+        before = {each: signal.signal(each, stop) for each in taken}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _TOTALS = (
     *("skipped_bytes", "undecodable", "losses", "sequence_gaps", "unpaid_buffers"),

@@ -29,20 +29,21 @@ class Meter:
     def __init__(self, now_ns: int) -> None:
         self._at_ns = now_ns
         self._before: dict[int, _Before] = {}
+        self._open: list[ObservedChannel] = []
+        self._seen_channels = 0
         self._largest_buffer_bytes = 1
 
     def look(self, table: ChannelTable, proxy: Proxy, now_ns: int) -> dict[str, Any]:
         """Plain data for the live view; `metrics` are what triggers are about."""
         span_ns = max(1, now_ns - self._at_ns)
         self._at_ns = now_ns
-        rows = [
-            self._row(each, now_ns, span_ns)
-            for each in table.channels
-            if not each.is_ended or each.index in self._before
-        ]
-        for channel in table.channels:
+        self._open += table.channels[self._seen_channels :]
+        self._seen_channels = len(table)
+        rows = [self._row(each, now_ns, span_ns) for each in self._open]
+        for channel in self._open:
             if channel.is_ended:
-                self._before.pop(channel.index, None)
+                del self._before[channel.index]
+        self._open = [each for each in self._open if not each.is_ended]
         delay = proxy.delay.take_recent()
         open_rows = [row for row in rows if not row["is_ended"]]
         counted = [row["records_per_s"] for row in rows if row["records_per_s"] is not None]

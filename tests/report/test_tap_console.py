@@ -1,0 +1,156 @@
+"""What a tap shows: lines to set, the live panel, the summary with its doubts."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from flinknet.report.tap_console import TapView, doubts, panel, print_tap, setting_lines
+
+
+def shown(*things: Any) -> str:
+    console = Console(file=io.StringIO(), width=120)
+    for thing in things:
+        console.print(thing)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def seen(**changes: Any) -> dict[str, Any]:
+    """What the live view is told."""
+    channel = {
+        "channel": 3,
+        "records_per_s": 12_345.0,
+        "bytes_per_s": 2_000_000.0,
+        "backlog_buffers": 4,
+        "credits_available": None,
+        "starved_share": 0.62,
+        "blocked_share": 0.0,
+        "fill": 0.25,
+    }
+    return {
+        "elapsed_ns": 12_000_000_000,
+        "connections": 2,
+        "accepted": 5,
+        "incidents": 0,
+        "last_incident": None,
+        "channels_open": 20,
+        "bytes_per_s": 4e6,
+        "records_per_s": None,
+        "delay_ns_p50": 41_000.0,
+        "delay_ns_p99": 900_000.0,
+        "channels": [channel],
+        "trace_bytes": 1 << 20,
+        "triggers": 0,
+        **changes,
+    }
+
+
+def result(**changes: Any) -> dict[str, Any]:
+    """The result of a tap that saw one channel and nothing odd."""
+    channel = {
+        **dict.fromkeys(("channel", "starved_ns", "blocked_ns"), 0),
+        **{"buffers": 10, "data_bytes": 4000, "records": 100, "events": 3, "mean_fill": 0.5},
+    }
+    return {
+        "duration_ns": 61_000_000_000,
+        "connections": 1,
+        "connections_cut": 0,
+        "layouts": ["2.x"],
+        "messages": {"BUFFER_RESPONSE": 13, "ADD_CREDIT": 9},
+        "buffers": 10,
+        "data_bytes": 4000,
+        "records": 100,
+        "uncounted_buffers": 0,
+        "events": 3,
+        "added_delay_ns": {"p50": 41_000.0, "p99": 900_000.0},
+        "chunks": 22,
+        "trace_bytes": 2048,
+        "files": ["tap-0001.fnt"],
+        "channels": [channel],
+        "per_connection": [],
+        "incidents": [],
+        "incident_count": 0,
+        "triggers": [],
+        "recording_error": None,
+        **dict.fromkeys(
+            (
+                *("credit_unknown_channels", "skipped_bytes", "losses", "undecodable"),
+                *("observer_failures", "sequence_gaps", "unpaid_buffers", "channels_refused"),
+            ),
+            0,
+        ),
+        **changes,
+    }
+
+
+def test_the_two_lines_of_each_pair() -> None:
+    lines = setting_lines([(("127.0.0.1", 7001), ("10.0.0.7", 7101))])
+    assert [line.strip() for line in lines[1:]] == [
+        "taskmanager.data.port: 7001",
+        "taskmanager.data.bind-port: 7101",
+    ]
+    assert lines[0].startswith("127.0.0.1:7001 -> 10.0.0.7:7101")
+
+
+def test_the_panel_has_rates_delay_and_the_pressed_channels() -> None:
+    text = shown(panel(seen()))
+    for told in ("2 connections open (5 in all)", "41.0 us", "900 us", "12.3 k", "62%", "25%"):
+        assert told in text
+    assert "and 19 more channels" in text
+    assert "incidents" not in text
+    assert "2 incidents, last: refused" in shown(panel(seen(incidents=2, last_incident="refused")))
+    assert "fired 1 times" in shown(panel(seen(triggers=1)))
+
+
+def test_off_a_terminal_there_is_no_panel() -> None:
+    file = io.StringIO()
+    with TapView(Console(file=file)) as view:
+        view.update(seen())
+    assert not file.getvalue()
+
+
+def test_the_summary_ends_with_the_next_command() -> None:
+    console = Console(file=io.StringIO(), width=120)
+    print_tap(result(triggers=[{"why": "blocked is 60% (blocked>50%)"}]), "tapped", console)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "61.0 s, 1 connections, 1 channels (2.x)" in text
+    assert "22: BUFFER_RESPONSE 13, ADD_CREDIT 9" in text
+    assert "p50 41.0 us, p99 900 us of 22 chunks; at most" in text
+    assert "kept: blocked is 60%" in text
+    assert text.splitlines()[-1].startswith("next: flinknet trace verify tapped")
+    assert "!" not in text
+
+
+def test_a_tap_that_saw_all_has_no_doubts() -> None:
+    assert doubts(result()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"credit_unknown_channels": 2}, "2 channels were joined late"),
+        ({"losses": 1, "skipped_bytes": 300}, "300 bytes belonged to no message"),
+        (
+            {"undecodable": 1, "per_connection": [{"told": ("message id 63",)}]},
+            "they were forwarded: message id 63",
+        ),
+        ({"observer_failures": 1}, "1 connections were forwarded unobserved"),
+        ({"sequence_gaps": 1}, "1 gaps in sequence numbers, 0 buffers without credit"),
+        ({"channels_refused": 9}, "too many channels"),
+        ({"recording_error": "no space left"}, "no space left"),
+        ({"connections_cut": 3}, "3 connections were open at the end"),
+        (
+            {"incidents": [{"connection": "a through b", "text": "refused"}], "incident_count": 1},
+            "a through b: refused",
+        ),
+        ({"incident_count": 50}, "45 incidents before them"),
+    ],
+)
+def test_what_is_not_whole_is_said(changes: dict[str, Any], says: str) -> None:
+    (line,) = doubts(result(**changes))
+    assert says in line
