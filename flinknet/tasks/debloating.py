@@ -5,9 +5,10 @@ large buffers should be.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from flinknet.config import NetworkConfig
-from flinknet.core.consumer import SingleInputGate
+from flinknet.core.consumer import SingleInputGate, UnionInputGate
 from flinknet.core.consumer.buffer_debloater import (
     BufferDebloater,
     DebloatingConfig,
@@ -15,8 +16,28 @@ from flinknet.core.consumer.buffer_debloater import (
 )
 from flinknet.results import DebloatingSample
 
-from .relay import RelayTask
-from .sink import SinkTask
+from .checkpoints import InputCheckpoints
+from .times import TaskTimes
+
+
+class GateReader(Protocol):
+    """A task with an input."""
+
+    @property
+    def name(self) -> str:
+        """By which it is told."""
+
+    @property
+    def gate(self) -> SingleInputGate | UnionInputGate:
+        """What it reads."""
+
+    @property
+    def checkpoints(self) -> InputCheckpoints:
+        """What knows how much it has read."""
+
+    @property
+    def times(self) -> TaskTimes:
+        """How it spends its time."""
 
 
 def debloating_config(network: NetworkConfig) -> DebloatingConfig | None:
@@ -48,7 +69,7 @@ class GateDebloating:
 
     def __init__(
         self,
-        task: RelayTask | SinkTask,
+        task: GateReader,
         gate: SingleInputGate,
         config: DebloatingConfig,
         *,
@@ -122,7 +143,7 @@ class GateDebloating:
 
 
 def debloated_gates(
-    tasks: Iterable[RelayTask | SinkTask], network: NetworkConfig, *, now_ns: int
+    tasks: Iterable[GateReader], network: NetworkConfig, *, now_ns: int
 ) -> list[GateDebloating]:
     """All gates of these tasks; none if debloating is off."""
     config = debloating_config(network)

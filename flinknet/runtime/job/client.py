@@ -119,7 +119,8 @@ def run_attached(
     When this process is told to end, so is the job; when it is killed, the JobManager notices.
     After a Ctrl-C the job is cancelled, and how it ended is returned, as after any other end.
 
-    Raises: TransportError; KeyboardInterrupt (of a second Ctrl-C) and SystemExit when every process
+    Raises: TransportError when it could not be begun; RunFailedError when its JobManager has died;
+        KeyboardInterrupt (of a second Ctrl-C) and SystemExit when every process
         has ended.
     """
     with (
@@ -130,6 +131,8 @@ def run_attached(
         client.send(submission)
         try:
             return _follow(client, accepted, watch)
+        except TransportError as error:
+            raise RunFailedError(str(error)) from error
         except KeyboardInterrupt:
             return replace(client.cancel(), exit_code=EXIT_INTERRUPTED)
 

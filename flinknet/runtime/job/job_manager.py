@@ -31,6 +31,7 @@ from flinknet.results import JobStatus, TaskManagerStatus, VertexStatus, Warning
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
 from ..event_loop import EventLoop
 from ..host import available_cores
+from ..metrics_log import MetricsLog
 from . import control_messages as say
 from .child import TASK_MANAGER, JobManagerSpec, TaskManagerProcessSpec, start_child
 from .cluster_process import TaskManagerProcess, TaskManagerState
@@ -55,6 +56,11 @@ START_DELAY_NS = 100_000_000
 
 CLIENT_WAIT_NS = 60_000_000_000
 """How long a JobManager waits for a job before it gives up."""
+
+UNKNOWN_MAX = 64
+"""Connections that have not said who they are; there are no more of them at once."""
+
+HELLO_WAIT_NS = 10_000_000_000
 
 CLOSE_WAIT_NS = 10_000_000_000
 """How long TaskManagers may take to end their traces."""
@@ -106,6 +112,8 @@ class JobManager:
         self._started_at = wall_clock_iso()
         self._is_terminated = False
         self._closed: list[say.TraceClosed] = []
+        self._metrics_log = MetricsLog(self._run_dir) if spec.records_trace else None
+        self._unknown_since_ns: dict[ControlConnection, int] = {}
 
     def run(self) -> None:
         """From the first TaskManager to the last."""
@@ -144,8 +152,12 @@ class JobManager:
         with suppress(BlockingIOError, ConnectionError):
             sock, _ = self._server.accept()
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if len(self._unknown_since_ns) >= UNKNOWN_MAX:
+                sock.close()
+                return
             connection = ControlConnection(self._spec.token)
             self._connections.append(connection)
+            self._unknown_since_ns[connection] = monotonic_ns()
             self._loop.add_transport(sock, connection)
 
     def _next_deadline_ns(self) -> int:
@@ -161,6 +173,7 @@ class JobManager:
     def _turn(self, now_ns: int) -> None:
         for connection in list(self._connections):
             self._read(connection, now_ns)
+        self._forget_unknown(now_ns)
         self._watch_task_managers(now_ns)
         if self._is_terminated:
             self._cancel("the JobManager was told to end", now_ns)
@@ -188,6 +201,14 @@ class JobManager:
             job = self._job
             if connection is self._submitter and job is not None and job.submission.is_attached:
                 self._cancel("its client has gone", now_ns)
+
+    def _forget_unknown(self, now_ns: int) -> None:
+        """Who has connected and does not say who it is, is sent away."""
+        for connection, since_ns in list(self._unknown_since_ns.items()):
+            if connection.peer_role is not None or connection.loss is not None:
+                del self._unknown_since_ns[connection]
+            elif now_ns - since_ns > HELLO_WAIT_NS:
+                connection.close()
 
     def _receive_from_client(
         self, connection: ControlConnection, message: Any, now_ns: int
@@ -255,6 +276,9 @@ class JobManager:
             self._task_state_changed(job, message, now_ns)
         elif isinstance(message, say.Statistics):
             self._measurements.add(task_manager.index, message)
+            if self._metrics_log is not None and message.tasks:
+                named = self._measurements.named(job.master.graph, message)
+                self._metrics_log.add(task_manager.index, named, now_ns=message.at_ns)
         elif isinstance(message, say.HeartbeatAnswer):
             self._measurements.add(task_manager.index, message.statistics)
         elif isinstance(message, say.Acknowledge | say.Decline) and job.checkpoints is not None:
@@ -400,8 +424,9 @@ class JobManager:
             self._save_all(job)
         except (FlinknetError, OSError) as error:
             text = f"{text}; the results could not be saved: {error}".lstrip("; ")
-        code = {JobState.FINISHED: 0, JobState.CANCELED: 0}.get(master.state, 1)
-        self._end = say.JobEnded(master.state.name, text, code)
+        self._end = say.JobEnded(
+            master.state.name, text, int(master.state is not JobState.FINISHED)
+        )
 
     def _save_manifest(self, job: _Job) -> None:
         if self._spec.records_trace:
@@ -418,6 +443,8 @@ class JobManager:
         if job.first_deployed_ns is not None:
             self._save_manifest(job)
         faults = [each.error for each in self._closed if each.error is not None]
+        if self._metrics_log is not None and self._metrics_log.error is not None:
+            faults.append(self._metrics_log.error)
         result = result_of(
             job.submission,
             job.run,
@@ -507,7 +534,14 @@ class JobManager:
             if task_manager.connection is None:  # it would not hear us
                 task_manager.kill()
             task_manager.wait(EXIT_WAIT_S)
+        if self._metrics_log is not None:
+            self._metrics_log.close()
         shutil.rmtree(spill_directory(self._run_dir), ignore_errors=True)
+        for pattern in ("*.log", "*.out"):
+            for path in self._run_dir.glob(pattern):
+                with suppress(OSError):
+                    if not path.stat().st_size:  # nobody said anything
+                        path.unlink()
         with suppress(OSError):
             (self._run_dir / CONTACT_NAME).unlink(missing_ok=True)
         end = self._end or say.JobEnded("FAILED", "the JobManager failed; see jobmanager.log", 1)

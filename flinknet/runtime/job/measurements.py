@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flinknet.core.wire.ids import ExecutionAttemptID
+from flinknet.graph.execution_graph import ExecutionGraph
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.histogram import LogLinearHistogram
 from flinknet.jobs import TaskDeploymentDescriptor
@@ -47,6 +48,14 @@ class _Flow:
         if self.first is None or self.last is None or self.last[0] <= self.first[0]:
             return None
         return (self.last[at] - self.first[at]) / (self.last[0] - self.first[0]) * 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class NamedMetrics:
+    """Metrics of tasks by name, and of their TaskManager's memory."""
+
+    tasks: Mapping[str, Mapping[str, float]]
+    memory: Mapping[str, float]
 
 
 @dataclass(slots=True)
@@ -116,6 +125,16 @@ class Measurements:
             for edge in edges:
                 flow = self._flows.setdefault(edge, _Flow())
                 flow.add(statistics.at_ns, *self._totals(edge))
+
+    def named(self, graph: ExecutionGraph, statistics: say.Statistics) -> NamedMetrics:
+        """Metrics of the tasks that a TaskManager told of, by their names."""
+        return NamedMetrics(
+            {
+                graph.subtask(each.attempt_id.execution_vertex_id).name: each.metrics
+                for each in statistics.tasks
+            },
+            statistics.memory,
+        )
 
     def close(self, closed: say.TraceClosed) -> None:
         """Take what a TaskManager had recorded when all was over."""

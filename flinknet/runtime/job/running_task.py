@@ -16,8 +16,10 @@ from flinknet.errors import (
     TransportError,
 )
 from flinknet.jobs.stream_task import StreamTask
+from flinknet.tasks.debloating import BufferDebloating
 from flinknet.tasks.metrics import input_metrics, output_metrics
 from flinknet.tasks.times import Meter, TaskTimes
+from flinknet.units import NS_PER_MS
 
 from .task_io import TextReader
 
@@ -26,6 +28,11 @@ _CONSEQUENCES = (PartitionError, TransportError, GateClosedError)
 
 class RunningTask:
     """One attempt.
+
+    Args:
+        partitions: that it writes.
+        readers: that bring it text.
+        debloating: of its gates; None where that is off, or there are none.
 
     Attributes:
         error: why it failed, None while it has not; `is_consequence` where another task did first.
@@ -38,6 +45,7 @@ class RunningTask:
         readers: Sequence[TextReader],
         *,
         start_ns: int,
+        debloating: BufferDebloating | None = None,
     ) -> None:
         self.task = task
         self.attempt_id = task.descriptor.attempt_id
@@ -45,6 +53,7 @@ class RunningTask:
         self.error: str | None = None
         self.is_consequence = False
         self._readers = tuple(readers)
+        self._debloating = debloating
         task.times.start_window(now_ns=start_ns)
         self._meters = {
             name: Meter(0, now_ns=start_ns) for name in ("numRecordsIn", "numRecordsOut")
@@ -85,6 +94,8 @@ class RunningTask:
         if self.error is not None:
             return None
         try:
+            if self._debloating is not None:
+                self._debloating.handle_deadline(now_ns=now_ns)
             for reader in self._readers:
                 reader.pump()
             next_ns = self.task.step(now_ns=now_ns)
@@ -115,6 +126,10 @@ class RunningTask:
         for gate in self.task.gates:
             gate.close()
 
+    def next_deadline_ns(self) -> int | None:
+        """When it wants to be stepped even if nothing moves, for its gates to be debloated."""
+        return None if self._debloating is None else self._debloating.next_deadline_ns()
+
     def metrics(self, *, now_ns: int) -> dict[str, float]:
         """Its metrics under Flink's names."""
         task = self.task
@@ -133,6 +148,10 @@ class RunningTask:
             read_bytes = task.network_input.checkpoints.read_bytes
             found["numBytesIn"] = sum(read_bytes)
             found |= input_metrics(task.gates)
+        if self._debloating is not None:
+            slowest = max(self._debloating.gates, key=lambda each: each.consume_ns)
+            found["debloatedBufferSize"] = slowest.announced_bytes
+            found["estimatedTimeToConsumeBuffersMs"] = slowest.consume_ns // NS_PER_MS
         if task.outputs:
             found["numBytesOut"] = sum(writer.written_bytes for writer in task.writers)
             found |= output_metrics(self.partitions)

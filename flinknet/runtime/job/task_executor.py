@@ -14,12 +14,13 @@ import socket
 import sys
 import traceback
 from contextlib import redirect_stdout, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from flinknet.core.buffers import NetworkBufferPool
-from flinknet.core.consumer import ConsumerConnection, SingleInputGate
+from flinknet.core.consumer import ConsumerConnection, SingleInputGate, UnionInputGate
 from flinknet.core.producer import ResultPartitionManager
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import FlinknetError, TraceError
@@ -32,9 +33,13 @@ from flinknet.jobs.assembly import create_gates, create_partitions, create_task,
 from flinknet.jobs.descriptor import InputChannelDescriptor
 from flinknet.jobs.operators import plain
 from flinknet.jobs.sinks import LatencyOperator
+from flinknet.jobs.stream_task import StreamTask
 from flinknet.tasks.assembly import request_backoff_of, segments_of
 from flinknet.tasks.checkpoint_coordinator import AcknowledgeCheckpoint, Answer
+from flinknet.tasks.checkpoints import InputCheckpoints
+from flinknet.tasks.debloating import BufferDebloating, debloated_gates
 from flinknet.tasks.metrics import memory_metrics
+from flinknet.tasks.times import TaskTimes
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.recorder import TraceRecorder
 from flinknet.trace.statistics import EventStatistics
@@ -59,6 +64,16 @@ STATISTICS_INTERVAL_NS = 200_000_000
 FLUSH_INTERVAL_NS = 1_000_000_000
 FLUSH_EVENTS_MAX = 8_192
 """Events that can be written at once without holding up the event loop (about 2 ms)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DebloatedTask:
+    """A task with an input, as debloating sees it (implements tasks.debloating.GateReader)."""
+
+    name: str
+    gate: SingleInputGate | UnionInputGate
+    checkpoints: InputCheckpoints
+    times: TaskTimes
 
 
 class TaskExecutor:
@@ -125,9 +140,9 @@ class TaskExecutor:
 
     def _next_deadline_ns(self) -> int:
         due = [self._next_statistics_ns]
-        for each in (self._connections.next_deadline_ns(), self._gate_deadline_ns):
-            if each is not None:
-                due.append(each)
+        wanted = [self._connections.next_deadline_ns(), self._gate_deadline_ns]
+        wanted += [each.next_deadline_ns() for each in self._tasks.values()]
+        due += [each for each in wanted if each is not None]
         return min(due)
 
     def _turn(self, now_ns: int) -> None:
@@ -259,7 +274,21 @@ class TaskExecutor:
             deadline_ns = gate.next_deadline_ns()
             if deadline_ns is not None:
                 self._gate_deadline_ns = min(deadline_ns, self._gate_deadline_ns or deadline_ns)
-        return RunningTask(task, partitions, readers, start_ns=message.start_ns)
+        return RunningTask(
+            task,
+            partitions,
+            readers,
+            start_ns=message.start_ns,
+            debloating=self._debloating_of(task, now_ns),
+        )
+
+    def _debloating_of(self, task: StreamTask, now_ns: int) -> BufferDebloating | None:
+        network_input = task.network_input
+        if network_input is None or not self._network.debloating_enabled:
+            return None
+        reader = DebloatedTask(task.name, network_input.gate, network_input.checkpoints, task.times)
+        gates = debloated_gates([reader], self._network, now_ns=now_ns)
+        return BufferDebloating(gates, self._network.debloating_period_ns, start_ns=now_ns)
 
     def _tell_state(
         self,
