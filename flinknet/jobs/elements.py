@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flinknet.core.consumer import RecordRun
 from flinknet.core.producer import SerializedRecords
 from flinknet.core.wire.records import (
     LENGTH_PREFIX_BYTES,
@@ -37,6 +38,9 @@ _SHORT_HEADER = struct.Struct(">ib")
 _LENGTH = struct.Struct(">i")
 _TIMESTAMP = struct.Struct(">q")
 _WITH, _WITHOUT = TAG_REC_WITH_TIMESTAMP, TAG_REC_WITHOUT_TIMESTAMP
+
+SHORT_RUN_RECORDS = 4
+"""Records of one length that are read one by one rather than as an array."""
 
 _WRONG_VALUE = (struct.error, TypeError, ValueError, AttributeError, IndexError, OverflowError)
 _BROKEN = (struct.error, ValueError, IndexError, OverflowError, TypeError)
@@ -95,31 +99,50 @@ class StreamElementSerializer:
             return SerializedRecords(data, instants, record_bytes=ends[0])
         return SerializedRecords(data, instants, ends=np.array(ends, np.int64))
 
-    def read(
-        self, memory: memoryview | bytearray, offset: int, count: int, record_bytes: int
-    ) -> tuple[Values, Instants]:
-        """The records of a run (core.consumer.RecordRun), as an array where that is possible.
+    def read(self, runs: Sequence[RecordRun]) -> list[tuple[Values, Instants]]:
+        """The records of a buffer, in order: long runs as arrays where that is possible, what lies
+        between them as lists.
 
         Raises: FrameCorruptedError for bytes that are none.
         """
-        if count > 1:
-            found = self._read_array(memory, offset, count, record_bytes)
-            if found is not None:
-                return found
+        found: list[tuple[Values, Instants]] = []
+        values: list[Any] = []
+        stamps: list[int] = []
+        for run in runs:
+            array = self._read_array(*run) if run[2] > SHORT_RUN_RECORDS else None
+            if array is None:
+                self._read_one_by_one(*run, values, stamps)
+                continue
+            if values:
+                found.append((values, np.array(stamps, np.int64)))
+                values, stamps = [], []
+            found.append(array)
+        if values:
+            found.append((values, np.array(stamps, np.int64)))
+        return found
+
+    def _read_one_by_one(
+        self,
+        memory: memoryview | bytearray,
+        offset: int,
+        count: int,
+        record_bytes: int,
+        values: list[Any],
+        stamps: list[int],
+    ) -> None:
         data = bytes(memory[offset : offset + count * record_bytes])
-        values, instants = [], np.empty(count, np.int64)
         read = self.serializer.read
         end = 0
-        for index in range(count):
+        for _ in range(count):
             position, end = end + LENGTH_PREFIX_BYTES, end + record_bytes
             try:
                 tag = data[position]
                 position += 1
                 if tag == _WITH:
-                    instants[index] = _TIMESTAMP.unpack_from(data, position)[0]
+                    stamps.append(_TIMESTAMP.unpack_from(data, position)[0])
                     position += 8
                 elif tag == _WITHOUT:
-                    instants[index] = NO_TIMESTAMP
+                    stamps.append(NO_TIMESTAMP)
                 else:
                     raise FrameCorruptedError(f"an element of kind {tag} is no record")
                 value, position = read(data, position)
@@ -133,7 +156,6 @@ class StreamElementSerializer:
                     f" beside the {record_bytes} of its record"
                 )
             values.append(value)
-        return values, instants
 
     def _write_array(self, values: NDArray[Any], instants: Instants) -> SerializedRecords | None:
         value_bytes = self.serializer.array_bytes(values)

@@ -57,7 +57,7 @@ class ChannelInput:
 
     def receive(self, runs: Sequence[RecordRun], *, now_ns: int) -> int:
         """Make batches of the records of a buffer; their arrays may lie in it."""
-        self.batches = [RecordBatch(*self._target, *self._elements.read(*run)) for run in runs]
+        self.batches = [RecordBatch(*self._target, *each) for each in self._elements.read(runs)]
         self.received_records = sum(len(each.instants) for each in self.batches)
         self.records += self.received_records
         self.first_record_ns = _instant(self.batches[0].instants[0])

@@ -18,8 +18,8 @@ from .io import TaskIO
 FILE_BYTES = 64 * 1024
 """What a file sink gathers before it writes."""
 
-KEPT_LATENCIES = 4096
-"""Single latencies that are counted at once."""
+KEPT_LATENCIES = 16_384
+"""Latencies that are counted at once."""
 
 
 class PrintOperator(StreamOperator):
@@ -103,6 +103,8 @@ class LatencyOperator(StreamOperator):
         self.last_measured_ns = 0
         self.latency = LogLinearHistogram()
         self._kept: list[tuple[int, int]] = []  # instant, done
+        self._batches: list[tuple[Instants, int]] = []  # instants, when all of them are done
+        self._kept_records = 0
 
     def process(self, value: Any, output: Output, input_number: int = 0) -> None:
         context = self._context
@@ -117,9 +119,11 @@ class LatencyOperator(StreamOperator):
         instants = context.instants
         if instants is None or len(instants) != count:
             instants = np.full(count, context.instant_ns, np.int64)
-        self.settle()
         self.records += count
-        self._count(instants, np.full(count, context.now_ns + context.work_ns, np.int64))
+        self._batches.append((instants, context.now_ns + context.work_ns))
+        self._kept_records += count
+        if self._kept_records >= KEPT_LATENCIES:
+            self.settle()
 
     def settle(self) -> None:
         """Count what was kept."""
@@ -127,6 +131,12 @@ class LatencyOperator(StreamOperator):
             instants, done = np.array(self._kept, np.int64).T
             self._kept.clear()
             self._count(instants, done)
+        if self._batches:
+            parts, ends = zip(*self._batches, strict=True)
+            self._batches.clear()
+            self._kept_records = 0
+            sizes = [len(each) for each in parts]
+            self._count(np.concatenate(parts), np.repeat(np.array(ends, np.int64), sizes))
 
     def _count(self, instants: Instants, done: Instants) -> None:
         is_measured = (instants >= self.measured_from_ns) & (instants != NO_TIMESTAMP)

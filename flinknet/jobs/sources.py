@@ -17,7 +17,7 @@ from flinknet.graph.endpoints import (
     SequenceSource,
     Source,
 )
-from flinknet.tasks.source import BATCH_BYTES
+from flinknet.tasks.source import BATCH_BYTES, MAX_RATE_BATCH_BYTES
 from flinknet.workload.arrivals import ScheduledArrivals
 
 from .elements import Instants, Values
@@ -80,7 +80,8 @@ class GeneratedRecords:
         self.is_ended = False
         self._start_ns, self._end_ns = start_ns, end_ns
         self._type = np.dtype([("f0", "i8"), ("f1", f"V{size}")])
-        self._batch_records = max(1, BATCH_BYTES // (size + 25))
+        batch_bytes = BATCH_BYTES if source.rate_per_s else MAX_RATE_BATCH_BYTES
+        self._batch_records = max(1, batch_bytes // (size + 25))
         self._random = np.random.default_rng(seed)
         self._keys = source.keys
         self._distribution = _zipf(source.keys, source.key_skew)

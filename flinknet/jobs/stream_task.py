@@ -292,6 +292,7 @@ class StreamTask:
     def _work(self, now_ns: int) -> int | None:
         if now_ns < self._busy_until_ns:
             return self._busy_until_ns
+        began_ns = self._busy_until_ns if self._is_busy else now_ns  # it did not wait for the loop
         self._is_busy = False
         if self.state is SourceState.RUNNING:
             if self._context.pending_records:
@@ -303,11 +304,11 @@ class StreamTask:
                 if not self._take(now_ns):
                     return self._end_or_wait(now_ns)
             while self._batches:
-                self._process_portion(now_ns)
+                self._process_portion(began_ns)
                 if self._context.work_ns:
-                    self._busy_until_ns = now_ns + self._context.work_ns
+                    self._busy_until_ns = began_ns + self._context.work_ns
                     self._is_busy = True
-                    return self._busy_until_ns
+                    return max(self._busy_until_ns, now_ns)
                 self._write_outputs()
                 if not self._can_write(now_ns):
                     return None
@@ -379,10 +380,10 @@ class StreamTask:
     def _is_all_acknowledged(self) -> bool:
         return all(output.partition.is_all_acknowledged for output in self.outputs)
 
-    def _process_portion(self, now_ns: int) -> None:
+    def _process_portion(self, began_ns: int) -> None:
         """Hand records to their operator, until a portion is done."""
         context, batch = self._context, self._batches[0]
-        context.now_ns, context.work_ns = now_ns, 0
+        context.now_ns, context.work_ns = began_ns, 0
         count = len(batch.instants)
         if batch.operator_id in self._batched:
             context.instants = batch.instants

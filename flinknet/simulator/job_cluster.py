@@ -88,7 +88,7 @@ class SimulatedStreamTask:
             took_ns = (task.emitted_records - emitted) * self._emit_ns
             if task.processed_records != processed:
                 took_ns += self._receive_ns
-            again = next_ns == now_ns
+            again = next_ns is not None and next_ns <= now_ns
             now_ns += int(took_ns)
             if not again:
                 break
