@@ -8,7 +8,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -188,6 +188,19 @@ def consume(directory: Path, flink: FlinkPeer, *options: str, partitions: int = 
 def produce(directory: Path, *options: str, partitions: int = 1) -> Flinknet:
     """flinknet produces, and Flink may ask for it."""
     return Flinknet(directory, "--as-producer", *partition_options(partitions), *options)
+
+
+def tls_keys(directory: Path) -> dict[str, object]:
+    """Flink's keys for TLS between TaskManagers, with certificates made for it."""
+    from flinknet.certificates.generate import generate
+
+    hosts = ("localhost", "127.0.0.1")
+    return dict(generate(directory, "interop secret", hosts=hosts, days=2))
+
+
+def as_options(keys: Mapping[str, object]) -> list[str]:
+    """Flink's keys as flinknet takes them."""
+    return [part for key, value in keys.items() for part in ("-D", f"{key}={value}")]
 
 
 def trace_columns(run: Path, *names: str, kind: MessageKind, point: TracePoint) -> list[list[int]]:

@@ -9,7 +9,15 @@ import pytest
 
 from flinknet.core.probe import MessageKind, TracePoint
 from tests.interop.conftest import RECORDS
-from tests.interop.exchange import PARTITIONS, Release, assert_sound, produce, trace_columns
+from tests.interop.exchange import (
+    PARTITIONS,
+    Release,
+    as_options,
+    assert_sound,
+    produce,
+    tls_keys,
+    trace_columns,
+)
 
 pytestmark = pytest.mark.interop
 
@@ -231,3 +239,14 @@ def test_flink_cancels_and_flinknet_ends(flink: Release, tmp_path: Path) -> None
     kind = MessageKind.CANCEL_PARTITION_REQUEST
     assert trace_columns(flinknet.run, "channel", kind=kind, point=RECEIVED) == [[0]]
     assert_sound(flinknet.run)
+
+
+def test_tls_is_flinks_own(flink: Release, tmp_path: Path) -> None:
+    keys = tls_keys(tmp_path / "certificates")
+    with (
+        produce(tmp_path, "--records", "20000", *as_options(keys)) as flinknet,
+        flink.start("consume", port=flinknet.port, **keys) as consumer,
+    ):
+        assert consumer.done()["records"] == 20_000
+        ending = flinknet.end()
+    assert ending.code == 0, ending.lines

@@ -13,8 +13,10 @@ from tests.interop.conftest import RECORDS
 from tests.interop.exchange import (
     PARTITIONS,
     Release,
+    as_options,
     assert_sound,
     consume,
+    tls_keys,
     trace_columns,
 )
 
@@ -242,3 +244,26 @@ def test_flinknet_cancels_and_flink_lets_go(producing: Release, tmp_path: Path, 
     assert ending.result["end"] == "cancelled"
     assert ending.result["records"] < 1_000_000
     assert_sound(flinknet.run)
+
+
+def test_tls_is_flinks_own(producing: Release, tmp_path: Path) -> None:
+    keys = tls_keys(tmp_path / "certificates")
+    with (
+        producing.start("produce", records=20_000, **keys) as flink,
+        consume(tmp_path, flink, "--stamped", *as_options(keys)) as flinknet,
+    ):
+        ending = flinknet.end()
+    assert ending.code == 0, ending.lines
+    assert ending.channels[0]["records"] == 20_000
+
+
+def test_without_tls_no_word_is_understood(flink: Release, tmp_path: Path) -> None:
+    keys = tls_keys(tmp_path / "certificates")
+    with (
+        flink.start("produce", **keys) as producer,
+        consume(tmp_path, producer) as flinknet,
+    ):
+        ending = flinknet.end()
+    assert ending.code == 4
+    assert ending.result["records"] == 0
+    assert "Failed channels: 0" in ending.lines[-1]
