@@ -36,6 +36,8 @@ Examples:
       what holds each edge up
   flinknet trace replay RUN --report out.html
       the same as a page, with plots
+  flinknet trace replay RUN --max-records all --master spark://host:7077
+      every record of a large run, on a Spark cluster
 """
 
 GRID_OPTIONS = {
@@ -85,10 +87,17 @@ def _grid_options(command: Any) -> Any:
 @click.option("--channel", metavar="LIST", help="Channels to show, such as 0,3. [default: slowest]")
 @click.option(
     "--max-records",
-    metavar="N",
-    type=click.IntRange(min=1),
+    metavar="N|all",
     help="Records of each run to simulate for each setting, from the start of the measured part."
     " [default: 500000; 6000000 at the highest rate]",
+)
+@click.option(
+    "--split",
+    metavar="N|auto",
+    default="auto",
+    show_default=True,
+    help="Stretches of time that each run is cut into, so that one busy exchange is the work of"
+    " many; auto: as suits its size and the cores. The observed answer does not depend on it.",
 )
 @click.option(
     "--json", "json_path", metavar="FILE|-", help="Write the answer as JSON; - to stdout."
@@ -103,7 +112,8 @@ def replay(
     diagnose: bool,
     master: str,
     channel: str | None,
-    max_records: int | None,
+    max_records: str | None,
+    split: str,
     json_path: str | None,
     report: str | None,
     out: str | None,
@@ -119,7 +129,7 @@ def replay(
     """
     from flinknet.replay.advice import Target
     from flinknet.replay.answer import open_runs, replay_runs
-    from flinknet.replay.session import spark_errors, spark_session
+    from flinknet.replay.session import WORK_UNITS_MAX, spark_errors, spark_session
     from flinknet.report.page import page_of
     from flinknet.report.replay_console import print_replays
 
@@ -127,6 +137,10 @@ def replay(
     from .sweep import json_file
 
     targets = [Target.parse(text) for text in target]
+    most_records = None if max_records is None else _number("--max-records", max_records, "all")
+    parts = _number("--split", split, "auto")
+    if parts is not None and parts > WORK_UNITS_MAX:
+        raise ConfigError(f"--split: {split} are too many; at most {WORK_UNITS_MAX}")
     grid = _grid(lists, is_fine=bool(targets))
     channels = parse_channels(channel) if channel else None
     json_target = json_file(json_path)
@@ -144,7 +158,8 @@ def replay(
             spark,
             runs,
             grid,
-            max_records=max_records,
+            max_records=most_records,
+            split=parts,
             details=page is not None,
             targets=targets,
             on_progress=_say,
@@ -214,6 +229,16 @@ def _factor(option: str, text: str) -> float:
     if not 0 < factor < float("inf"):
         raise ConfigError(f"{option}: {text!r} is not a factor; write a number above 0, such as 2")
     return factor
+
+
+def _number(option: str, text: str, word: str) -> int | None:
+    """A number of 1 or more; for the word None, or what stands for all."""
+    if text == word:
+        return sys.maxsize if word == "all" else None
+    digits = text.replace("_", "")
+    if not digits.isdecimal() or not int(digits):
+        raise ConfigError(f"{option}: {text!r} is not a number of 1 or more, and not {word}")
+    return int(digits)
 
 
 def _page_file(text: str) -> Path:

@@ -12,7 +12,7 @@ also `details`. Several runs give `{"schema_version": 1, "replays": [{…}]}`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,7 @@ from .observed import (
     measured_of,
     observe,
 )
+from .slices import Slicing, slice_edges, slicing_of
 from .throughput import window_width_ns
 from .time_shares import channel_times, shares_of, shares_of_all
 from .trade_off import candidates_of, default_max_records, model_error, trade_off_points, window_for
@@ -76,6 +77,7 @@ def replay_runs(
     max_records: int | None = None,
     simulate: Simulate | None = None,
     details: bool = False,
+    split: int | None = None,
     targets: Sequence[Target] = (),
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Replay:
@@ -84,6 +86,7 @@ def replay_runs(
     Args:
         grid: candidates; the recorded setting is always one more.
         max_records: of each run, to simulate for each candidate; None for as many as take seconds.
+        split: parts of its time that each run is cut into; None for as many as suit its size.
         simulate: the simulation; None for the one of `simulator.what_if`.
         targets: bounds that the advice looks for a setting to hold.
         details: tell what a page shows beside the answer, too.
@@ -93,27 +96,39 @@ def replay_runs(
     units = work_units(runs, cores)
     on_progress(f"reading {_count(len(runs), 'run')} in {_count(len(units), 'work unit')}")
     frame = units_frame(spark, units)
-    tables = observe(spark, frame, runs)
+    tables = observe(spark, frame, runs, split)
     rows = collect(tables, runs)
     measured = [measured_of(run, own) for run, own in zip(runs, rows, strict=True)]
-    candidates = [
-        candidate
-        for run, each in zip(runs, measured, strict=True)
-        for candidate in candidates_of(
+    candidates: list[Candidate] = []
+    slicings: dict[int, Slicing] = {}
+    for run, each, own in zip(runs, measured, rows, strict=True):
+        most = default_max_records(each, is_max_rate=is_max_rate(run.manifest))
+        capped_to_ns = window_for(run, each.records, most)
+        to_ns = window_for(run, each.records, max_records or most)
+        edges = slice_edges(run, split)
+        if simulate is None and len(edges) > 2 and own.arrivals and (split or to_ns > capped_to_ns):
+            slicings[run.run] = slicing_of(own.arrivals, edges)
+            to_ns = next(edge for edge in edges[1:] if edge >= to_ns)
+        setting = recorded_setting(run.manifest)
+        candidates += [
+            replace(candidate, capped_to_ns=min(capped_to_ns, to_ns))
+            for candidate in candidates_of(run, setting, grid, to_ns)
+        ]
+    on_progress(f"simulating {_count(len(candidates), 'setting')}")
+    trade_offs = predict(spark, candidates, simulate, slicings).cache()
+    outcomes = [row.asDict() for row in trade_offs.collect()]
+    windows = {
+        run.run: replace(
             run,
-            recorded_setting(run.manifest),
-            grid,
-            window_for(
-                run,
-                each.records,
-                max_records or default_max_records(each, is_max_rate=is_max_rate(run.manifest)),
+            to_ns=next(
+                outcome["window_to_ns"]
+                for candidate, outcome in _with_outcomes(candidates, outcomes)
+                if candidate.run is run and candidate.setting == recorded_setting(run.manifest)
             ),
         )
-    ]
-    on_progress(f"simulating {_count(len(candidates), 'setting')}")
-    trade_offs = predict(spark, candidates, simulate).cache()
-    outcomes = [row.asDict() for row in trade_offs.collect()]
-    observed_in_window = _observe_windows(spark, candidates, measured, cores)
+        for run in runs
+    }
+    observed_in_window = _observe_windows(spark, runs, windows, measured, cores)
     answers = []
     for run, own, each in zip(runs, rows, measured, strict=True):
         own_candidates = [candidate for candidate in candidates if candidate.run is run]
@@ -137,8 +152,8 @@ def replay_runs(
                 "advice": advice(points, targets, error),
                 "simulated": {
                     "records": seen.records,
-                    "window_ns": own_candidates[0].to_ns - run.from_ns,
-                    "is_whole": own_candidates[0].to_ns == run.to_ns,
+                    "window_ns": windows[run.run].duration_ns,
+                    "is_whole": windows[run.run].to_ns == run.to_ns,
                 },
                 "messages": _messages(own),
                 "channels": _channels(run, own, each),
@@ -155,19 +170,25 @@ def replay_runs(
     return Replay(answers, tables.named() | {"trade_offs": trade_offs})
 
 
+def _with_outcomes(
+    candidates: Sequence[Candidate], outcomes: Sequence[dict[str, Any]]
+) -> Iterator[tuple[Candidate, dict[str, Any]]]:
+    by_key = {(each["run"], each["candidate"]): each for each in outcomes}
+    for candidate in candidates:
+        yield candidate, by_key[candidate.run.run, candidate.number]
+
+
 def _observe_windows(
     spark: SparkSession,
-    candidates: Sequence[Candidate],
+    runs: Sequence[RecordedRun],
+    windows: Mapping[int, RecordedRun],
     measured: Sequence[Measured],
     cores: int,
 ) -> dict[int, Measured]:
-    """What was observed in the part of each run that was simulated: like is compared with like."""
+    """What was observed in the part of each run whose arrivals the recorded setting was simulated
+    with: like is compared with like."""
     seen = dict(enumerate(measured))
-    parts = {
-        each.run.run: replace(each.run, to_ns=each.to_ns)
-        for each in candidates
-        if each.to_ns != each.run.to_ns
-    }
+    parts = {run.run: windows[run.run] for run in runs if windows[run.run].to_ns != run.to_ns}
     if not parts:
         return seen
     frame = units_frame(spark, work_units(list(parts.values()), cores))

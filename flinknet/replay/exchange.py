@@ -55,6 +55,17 @@ _COLUMNS = (
     "last_record_ns",
     "value",
 )
+_ARRIVAL_COLUMNS = (
+    "at_ns",
+    "channel",
+    "point",
+    "kind",
+    "data_type",
+    "payload_bytes",
+    "records",
+    "first_record_ns",
+    "last_record_ns",
+)
 _WAIT_COLUMNS = ("at_ns", "channel", "point")
 
 
@@ -83,13 +94,16 @@ def is_max_rate(manifest: RunManifest) -> bool:
     return bool(manifest.scenario.get("workload", {}).get("rate_per_s") == RATE_MAX)
 
 
-def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchange, CostFit]:
+def load_exchange(
+    path: Path, from_ns: int, to_ns: int, *, with_arrivals: bool = True
+) -> tuple[RecordedExchange, CostFit]:
     """Read the arrivals of a window, and fit the costs to its start. Runs in an executor.
 
     Args:
         path: run directory.
         from_ns: start of the window.
         to_ns: end of the window; records count by their intended instant.
+        with_arrivals: whether to read on when the costs are known; if not, there are no channels.
     """
     run = open_run(path)
     manifest = run.manifest
@@ -125,6 +139,8 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
                     seen += len(block["at_ns"])
                     if seen >= COST_ROWS_PER_FILE:
                         fitted_to_ns = min(fitted_to_ns, int(block["at_ns"].max()))
+                        if not with_arrivals:
+                            break
     rows = {point: _joined(parts) for point, parts in cost_rows.items()}
     infos = {each.index: each for each in manifest.channels}
     remote = [each.index for each in manifest.channels if not each.is_local]
@@ -134,9 +150,10 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
             rows[point] = {name: values[is_remote] for name, values in rows[point].items()}
     producers = 1 + max((each.producer for each in manifest.channels), default=0)
     consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
-    connections = sorted({each.connection for each in manifest.channels})
     ramps = {
-        channel: _in_order(parts).within(from_ns, to_ns) for channel, parts in arrivals.items()
+        channel: _in_order(parts).within(from_ns, to_ns)
+        for channel, parts in arrivals.items()
+        if with_arrivals
     }
     records = sum(each.total_records for each in ramps.values())
     consumer_of = {index: each.consumer for index, each in infos.items()}
@@ -163,18 +180,8 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
     exchange = RecordedExchange(
         producers=producers,
         consumers=consumers,
-        channels=tuple(
-            RecordedChannel(
-                channel=channel,
-                producer=infos[channel].producer,
-                consumer=infos[channel].consumer,
-                connection=-1
-                if infos[channel].is_local
-                else connections.index(infos[channel].connection),
-                arrivals=ramps[channel],
-                record_wire_bytes=sizes[channel][0] / sizes[channel][1],
-            )
-            for channel in sorted(ramps)
+        channels=recorded_channels(
+            manifest, ramps, {channel: size / count for channel, (size, count) in sizes.items()}
         ),
         network=network,
         is_max_rate=is_max_rate(manifest),
@@ -189,6 +196,40 @@ def load_exchange(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchang
         outages=_outages(saturation, manifest, fitted_to_ns - from_ns, to_ns - from_ns),
     )
     return exchange, fit
+
+
+def recorded_channels(
+    manifest: RunManifest, arrivals: Mapping[int, Ramps], record_wire_bytes: Mapping[int, float]
+) -> tuple[RecordedChannel, ...]:
+    """The channels that carried records."""
+    infos = {each.index: each for each in manifest.channels}
+    connections = sorted({each.connection for each in manifest.channels})
+    return tuple(
+        RecordedChannel(
+            channel=channel,
+            producer=infos[channel].producer,
+            consumer=infos[channel].consumer,
+            connection=-1
+            if infos[channel].is_local
+            else connections.index(infos[channel].connection),
+            arrivals=arrivals[channel],
+            record_wire_bytes=record_wire_bytes[channel],
+        )
+        for channel in sorted(arrivals)
+    )
+
+
+def read_arrivals(
+    files: Sequence[Path], from_ns: int, to_ns: int, until_ns: int
+) -> dict[int, Ramps]:
+    """The instants of the records of each channel that came in [from_ns, to_ns) and were sent
+    before until_ns; stretches at the edges are whole."""
+    arrivals: dict[int, list[Ramps]] = {}
+    for file in files:
+        with TraceReader(file) as reader:
+            for block in reader.events(_ARRIVAL_COLUMNS, from_ns=from_ns, to_ns=until_ns):
+                _add_arrivals(block, from_ns, to_ns, arrivals, {})
+    return {channel: _in_order(parts) for channel, parts in arrivals.items()}
 
 
 def _announced_bytes(run: Run, before_ns: int) -> int | None:

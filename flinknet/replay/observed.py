@@ -23,6 +23,7 @@ from .credit import STARVED, merge_starved
 from .latency import LATENCY, merge_latency
 from .messages import MESSAGES, merge_messages
 from .regimes import regimes_over_time
+from .slices import arrivals_asked, merge_arrivals, slice_edges
 from .throughput import THROUGHPUT, merge_throughput
 from .units import ALL_CHANNELS, RecordedRun, ask_together, in_order
 
@@ -43,6 +44,7 @@ class ObservedTables:
     backlog: DataFrame
     latency: DataFrame
     credit_starved: DataFrame
+    arrivals: DataFrame
     regimes: DataFrame
 
     def named(self) -> dict[str, DataFrame]:
@@ -62,6 +64,7 @@ class ObservedRows:
     latency: list[Row]
     credit_starved: list[Row]
     regimes: list[Row]  # over all windows
+    arrivals: list[Row]
     histograms: list[Row]  # of the latency over all channels
 
 
@@ -72,7 +75,8 @@ def observe(
     are read twice: once for all questions but the regimes, once for those.
 
     Args:
-        split: stretches that each run is cut into for the regimes; None for what suits.
+        split: stretches that each run is cut into for the regimes, and slices for the arrivals;
+            None for what suits.
     """
     parts = ask_together(
         units,
@@ -82,6 +86,7 @@ def observe(
             "backlog": BACKLOG,
             "latency": LATENCY,
             "credit_starved": STARVED,
+            "arrivals": arrivals_asked({run.run: slice_edges(run, split) for run in runs}),
         },
     )
     return ObservedTables(
@@ -90,6 +95,7 @@ def observe(
         backlog=merge_backlog(parts["backlog"]).cache(),
         latency=merge_latency(parts["latency"]).cache(),
         credit_starved=merge_starved(parts["credit_starved"]).cache(),
+        arrivals=merge_arrivals(parts["arrivals"]).cache(),
         regimes=regimes_over_time(spark, runs, split).cache(),
     )
 
@@ -110,6 +116,7 @@ def collect(tables: ObservedTables, runs: Sequence[RecordedRun]) -> list[Observe
         "latency": tables.latency.drop("histogram"),
         "histograms": tables.latency.where(f"channel = {ALL_CHANNELS}").select("run", "histogram"),
         "credit_starved": tables.credit_starved,
+        "arrivals": tables.arrivals,
         "regimes": tables.regimes.groupBy("run", "channel", "regime").agg(f.sum("ns").alias("ns")),
     }
     rows = {name: [row.asDict() for row in frame.collect()] for name, frame in frames.items()}

@@ -4,7 +4,7 @@ executors. A work unit is a run with a share of its candidates, so that the run 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,13 +13,16 @@ import pyarrow as pa
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError, SimulationError
+from flinknet.results import BacklogSummary
 from flinknet.trace import open_run
 from flinknet.workload.recorded import RecordedExchange, Setting, SimulatedOutcome
 
+from . import slices
 from .costs import CostFit
 from .exchange import is_max_rate, load_exchange
 from .passing import load_in_passing
-from .units import RecordedRun
+from .slices import SliceUnit, Slicing
+from .units import RecordedRun, arrow_schema, in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +39,8 @@ DEFAULT_MAX_RECORDS_AT_MAX_RATE = 6_000_000
 
 MAX_RATE_WINDOW_NS = 1_000_000_000
 """How much of a run at the highest rate is looked at without Spark."""
+
+_SLOW = "it is simulated message by message"
 
 _UNIT_SCHEMA = pa.schema(
     [
@@ -59,7 +64,7 @@ _OUTCOME_SCHEMA = (
     " round_trip_ns bigint, consumer_speed double, rate_factor double,"
     " records bigint, duration_ns bigint,"
     " throughput_records_per_s double, buffers_per_s double, credits_per_s double,"
-    " memory_bytes bigint, method string,"
+    " memory_bytes bigint, method string, window_to_ns bigint,"
     " backlog_buffers_mean double, backlog_buffers_max bigint,"
     " count bigint, min bigint, mean double, p50 double, p75 double, p90 double, p95 double,"
     " p99 double, p99_9 double, max bigint, bounds string, notes array<string>, error string"
@@ -75,28 +80,36 @@ class Candidate:
     number: int
     setting: Setting
     to_ns: int
+    capped_to_ns: int | None = None
+    """Of the part that is used instead where slices cannot be simulated; None for `to_ns`."""
 
 
 def predict(
-    spark: SparkSession, candidates: Sequence[Candidate], simulate: Simulate | None = None
+    spark: SparkSession,
+    candidates: Sequence[Candidate],
+    simulate: Simulate | None = None,
+    slicings: Mapping[int, Slicing] | None = None,
 ) -> DataFrame:
     """Simulate every candidate.
 
     Args:
         simulate: the simulation; None for the one of `simulator.what_if`.
+        slicings: how long runs are cut, by their number; each slice is simulated for itself, by
+            `simulator.what_if`.
 
     Returns: run, candidate (its number), the values of its setting, records, duration_ns,
     throughput_records_per_s, buffers_per_s, credits_per_s, memory_bytes, method (what computed it),
-        backlog_buffers_mean and _max, the fields of `results.LatencySummary`, bounds (such fields as
-        JSON: of the least latency and of the greatest, where arrivals were assumed), notes, and
-        error: what the simulator said if it failed, with nulls in place of numbers.
+        window_to_ns (end of the part whose arrivals were used), backlog_buffers_mean and _max, the
+        fields of `results.LatencySummary`, bounds (such fields as JSON: of the least latency and of
+        the greatest, where arrivals were assumed), notes, and error: what the simulator said if it
+        failed, with nulls in place of numbers.
     """
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructType, _parse_datatype_string
-
-    parsed = _parse_datatype_string(_OUTCOME_SCHEMA)
-    assert isinstance(parsed, StructType)
-    outcome_schema = to_arrow_schema(parsed)
+    if slicings:
+        sliced = [each for each in candidates if each.run.run in slicings]
+        table = _predict_slices(spark, sliced, slicings)
+        rest = [each for each in candidates if each.run.run not in slicings]
+        return table.union(predict(spark, rest, simulate)) if rest else table
+    outcome_schema = arrow_schema(_OUTCOME_SCHEMA)
 
     def run_units(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -107,6 +120,95 @@ def predict(
     units = _units(candidates, spark.sparkContext.defaultParallelism)
     frame = spark.createDataFrame(pa.Table.from_pylist(units, schema=_UNIT_SCHEMA))
     return frame.repartition(len(units)).mapInArrow(run_units, _OUTCOME_SCHEMA)
+
+
+def _predict_slices(
+    spark: SparkSession, candidates: Sequence[Candidate], slicings: Mapping[int, Slicing]
+) -> DataFrame:
+    part_schema = arrow_schema(slices.PART_SCHEMA)
+
+    def run_units(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for unit in batch.to_pylist():
+                rows = list(slices.simulate_slice(SliceUnit(**unit)))
+                yield pa.RecordBatch.from_pylist(rows, schema=part_schema)
+
+    units = [asdict(unit) for unit in _slice_units(candidates, slicings)]
+    frame = spark.createDataFrame(pa.Table.from_pylist(units, schema=slices.UNIT_SCHEMA))
+    parts = frame.repartition(len(units)).mapInArrow(run_units, slices.PART_SCHEMA)
+    outcome_schema = arrow_schema(_OUTCOME_SCHEMA)
+
+    def merge(own_parts: pa.Table) -> pa.Table:
+        rows = sorted(own_parts.to_pylist(), key=lambda row: int(row["slice_from_ns"]))
+        return pa.Table.from_pylist([_outcome_of_slices(rows)], schema=outcome_schema)
+
+    merged = parts.groupBy("run", "candidate").applyInArrow(merge, _OUTCOME_SCHEMA)
+    return in_order(merged, "run", "candidate")
+
+
+def _slice_units(
+    candidates: Sequence[Candidate], slicings: Mapping[int, Slicing]
+) -> Iterator[SliceUnit]:
+    """A unit for each slice, with all candidates of its run: so it is read once."""
+    for number in sorted({each.run.run for each in candidates}):
+        own = [each for each in candidates if each.run.run == number]
+        run, to_ns, slicing = own[0].run, own[0].to_ns, slicings[number]
+        channels = sorted(slicing.record_wire_bytes)
+        used = [each for each in slicing.slices if each.to_ns <= to_ns]
+        for each in used:
+            yield SliceUnit(
+                run=number,
+                path=str(run.path.absolute()),
+                candidates=[candidate.number for candidate in own],
+                settings=[slices.setting_text(candidate.setting) for candidate in own],
+                from_ns=run.from_ns,
+                to_ns=to_ns,
+                capped_to_ns=own[0].capped_to_ns or to_ns,
+                slice_from_ns=each.from_ns,
+                slice_to_ns=each.to_ns,
+                is_last=each is used[-1],
+                channels=channels,
+                records=[each.records[channel] for channel in channels],
+                records_before=[each.records_before[channel] for channel in channels],
+                record_wire_bytes=[slicing.record_wire_bytes[channel] for channel in channels],
+                latest_ns=slicing.latest_ns,
+            )
+
+
+def _outcome_of_slices(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The row of a candidate from those of its slices, in their order."""
+    from flinknet.simulator.what_if import duration_ns
+
+    first = parts[0]
+    if not all(part["is_covered"] for part in parts):
+        unit = {name: first[name] for name in ("run", "path", "from_ns")}
+        unit |= {"candidates": [first["candidate"]], "settings": [first["setting"]]}
+        (row,) = _simulate_unit(unit | {"to_ns": first["capped_to_ns"]}, None)
+        if first["capped_to_ns"] < first["to_ns"]:
+            seconds = (first["capped_to_ns"] - first["from_ns"]) / 1e9
+            row["notes"] = [*row["notes"], f"of the first {seconds:.3g} s only: {_SLOW}"]
+        return row
+    setting = slices.setting_of(first["setting"])
+    exchange, fit = slices.fitted(Path(first["path"]), first["from_ns"], first["to_ns"])
+    error = next((part["error"] for part in parts if part["error"]), None)
+    row = _setting_row(first["run"], first["candidate"], first["setting"], fit, first["to_ns"])
+    row["error"] = error
+    if error is not None:
+        return row
+    whole = slices.added_up(parts)
+    outcome = SimulatedOutcome(
+        latency=whole.latency,
+        records=whole.records,
+        messages=whole.messages,
+        duration_ns=duration_ns(whole.last_ns, exchange.under(setting), setting.network),
+        backlog_buffers=BacklogSummary(
+            whole.backlog_total / whole.messages if whole.messages else None, whole.backlog_max
+        ),
+        memory_bytes=whole.memory_bytes,
+        credits=whole.credits,
+        method="kernel",
+    )
+    return row | _numbers(outcome, fit)
 
 
 def predict_here(run: RecordedRun, settings: Sequence[Setting]) -> list[dict[str, Any]]:
@@ -147,15 +249,12 @@ def _units(candidates: Sequence[Candidate], cores: int) -> list[dict[str, Any]]:
 def _simulate_unit(unit: dict[str, Any], simulate: Simulate | None) -> Iterator[dict[str, Any]]:
     simulate = simulate or _own_simulation()
     exchange, fit = _load(Path(unit["path"]), unit["from_ns"], unit["to_ns"])
-    notes, error = list(fit.notes), None
+    error = None
     if exchange.records == 0:
         error = "the trace holds no records to drive a simulation with"
     for candidate, text in zip(unit["candidates"], unit["settings"], strict=True):
-        plain = json.loads(text)
-        setting = Setting(**plain | {"network": NetworkConfig(**plain["network"])})
-        row = {"run": unit["run"], "candidate": candidate, "notes": notes, "error": error}
-        row |= {name: plain["network"][name] for name in _NETWORK_COLUMNS}
-        row |= {name: value for name, value in plain.items() if name != "network"}
+        setting = slices.setting_of(text)
+        row = _setting_row(unit["run"], candidate, text, fit, unit["to_ns"]) | {"error": error}
         if error is None:
             try:
                 row |= _simulate_setting(exchange, fit, setting, simulate)
@@ -173,7 +272,19 @@ def _load(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchange, CostF
 def _simulate_setting(
     exchange: RecordedExchange, fit: CostFit, setting: Setting, simulate: Simulate
 ) -> dict[str, Any]:
-    outcome = simulate(exchange.under(setting), setting.network)
+    return _numbers(simulate(exchange.under(setting), setting.network), fit)
+
+
+def _setting_row(run: int, candidate: int, text: str, fit: CostFit, to_ns: int) -> dict[str, Any]:
+    """What a row says of its setting."""
+    plain = json.loads(text)
+    row = {"run": run, "candidate": candidate, "notes": list(fit.notes), "window_to_ns": to_ns}
+    row |= {name: plain["network"][name] for name in _NETWORK_COLUMNS}
+    return row | {name: value for name, value in plain.items() if name != "network"}
+
+
+def _numbers(outcome: SimulatedOutcome, fit: CostFit) -> dict[str, Any]:
+    """What a row says of its outcome."""
     seconds = outcome.duration_ns / 1e9
     return {
         "records": outcome.records,

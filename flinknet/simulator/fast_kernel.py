@@ -35,7 +35,7 @@ NEVER = 2**62
 _DATA, _RECOVERY, _END, _NOTHING = 0, 1, 2, -1
 _RESUME = -1
 
-# What does not change in a run: words 1 to 22.
+# What does not change in a run: words 1 to 24.
 (
     TASK_MANAGERS,
     TIMEOUT_NS,
@@ -59,7 +59,9 @@ _RESUME = -1
     FIRST_TASK_MANAGER,
     CHANNELS,
     FIRST_CHANNEL,
-) = range(1, 23)
+    COUNTED_FROM_NS,
+    COUNTED_TO_NS,
+) = range(1, 25)
 # What a run came to: words 32 to 43.
 (
     RECORDS,
@@ -110,8 +112,10 @@ HEAD_WORDS = 64
     IS_QUEUED,
     DONE_RAMP,
     DONE_POSITION,
-) = range(31)
-CHANNEL_WORDS = 31
+    COUNTED_RAMP,
+    COUNTED_RAMP_END,
+) = range(33)
+CHANNEL_WORDS = 33
 
 RAMP_WORDS = 3  # records, first and last instant
 MESSAGE_WORDS = 3  # kind, records, whether its buffer is a floating one
@@ -431,6 +435,7 @@ def _wake(m: Ints, task_manager: int, at_ns: int) -> None:
 def _pump_up(m: Ints, f: Floats, connection: int, now: int) -> int:
     """Send what the readers of a connection may. Returns: when the sender is done with it."""
     mask = m[connection + SLOTS_MASK]
+    is_counted = m[COUNTED_FROM_NS] <= now < m[COUNTED_TO_NS]
     while True:
         notified = m[connection + NOTIFIED]
         for place in range(notified, notified + m[connection + NOTIFIED_COUNT]):
@@ -454,9 +459,10 @@ def _pump_up(m: Ints, f: Floats, connection: int, now: int) -> int:
             if kind == _DATA:
                 m[channel + CREDIT] -= 1
                 records = (polled + size) // m[RECORD_BYTES] - polled // m[RECORD_BYTES]
-                m[MESSAGES] += 1
-                m[BACKLOG_TOTAL] += backlog
-                m[BACKLOG_MAX] = max(m[BACKLOG_MAX], backlog)
+                if is_counted:
+                    m[MESSAGES] += 1
+                    m[BACKLOG_TOTAL] += backlog
+                    m[BACKLOG_MAX] = max(m[BACKLOG_MAX], backlog)
             if following and (m[channel + CREDIT] > 0 or following == 2):
                 _append_reader(m, connection, channel)
             message = m[channel + RING] + (m[channel + SENT] & m[RING_MASK]) * MESSAGE_WORDS
@@ -687,17 +693,19 @@ def _take_records(
     taken = 0
     while taken < records:
         count = min(m[ramp] - position, records - taken)
-        first_ns = begin_ns + delay_ns * (taken + 1) - _instant(m, ramp, position)
+        if m[channel + COUNTED_RAMP] <= ramp < m[channel + COUNTED_RAMP_END]:
+            first_ns = begin_ns + delay_ns * (taken + 1) - _instant(m, ramp, position)
+            done_ns = begin_ns + delay_ns * (taken + count)
+            last_ns = done_ns - _instant(m, ramp, position + count - 1)
+            _count(m, f, slopes, first_ns, last_ns, count)
+            m[LAST_NS] = max(m[LAST_NS], done_ns)
         taken += count
-        last_ns = begin_ns + delay_ns * taken - _instant(m, ramp, position + count - 1)
-        _count(m, f, slopes, first_ns, last_ns, count)
         position += count
         if position == m[ramp]:
             ramp += RAMP_WORDS
             position = 0
     m[channel + DONE_RAMP] = ramp
     m[channel + DONE_POSITION] = position
-    m[LAST_NS] = max(m[LAST_NS], begin_ns + delay_ns * records)
 
 
 @_compiled
@@ -767,6 +775,7 @@ def _pump_down(m: Ints, connection: int, now: int) -> None:
     if m[connection + RESUMES_COUNT] == 0 and m[connection + CREDITORS_COUNT] == 0:
         return
     at_ns = now + m[LATENCY_NS]
+    is_counted = m[COUNTED_FROM_NS] <= now < m[COUNTED_TO_NS]
     resumes, creditors = m[connection + RESUMES], m[connection + CREDITORS]
     for place in range(resumes, resumes + m[connection + RESUMES_COUNT]):
         _append_up(m, connection, m[place], _RESUME, at_ns)
@@ -776,8 +785,9 @@ def _pump_down(m: Ints, connection: int, now: int) -> None:
         credit = m[channel + UNANNOUNCED]
         m[channel + UNANNOUNCED] = 0
         _append_up(m, connection, channel, credit, at_ns)
-        m[CREDITS] += credit
-        m[CREDIT_MESSAGES] += 1
+        if is_counted:
+            m[CREDITS] += credit
+            m[CREDIT_MESSAGES] += 1
     m[connection + CREDITORS_COUNT] = 0
     slot = m[connection + UP_BEGIN] & m[connection + SLOTS_MASK]
     _wake(m, m[connection + UPSTREAM], m[m[connection + UP] + slot * UP_WORDS + 2])

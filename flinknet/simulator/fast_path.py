@@ -191,6 +191,9 @@ def _layout(exchange: RecordedExchange, network: NetworkConfig, deployment: Depl
     from . import fast_kernel as k
 
     memory = _Memory(k.HEAD_WORDS)
+    counted_ns = exchange.counted_ns or (0, k.NEVER)
+    record_bytes = deployment.scenario.workload.record_size.low_bytes + OVERHEAD_BYTES
+    segment_bytes = network.segment_size_bytes
     count, start_ns = len(deployment.channels), exchange.measured_from_ns
     channels = memory.take(count * k.CHANNEL_WORDS)
     channel_at = {
@@ -216,8 +219,8 @@ def _layout(exchange: RecordedExchange, network: NetworkConfig, deployment: Depl
             k.TASK_MANAGERS: deployment.task_managers,
             k.TIMEOUT_NS: network.buffer_timeout_ns,
             k.PERIOD_NS: network.buffer_timeout_ns + exchange.flush_overhead_ns,
-            k.RECORD_BYTES: deployment.scenario.workload.record_size.low_bytes + OVERHEAD_BYTES,
-            k.SEGMENT_BYTES: network.segment_size_bytes,
+            k.RECORD_BYTES: record_bytes,
+            k.SEGMENT_BYTES: segment_bytes,
             k.SEGMENT_BITS: network.segment_size_bytes.bit_length() - 1,
             k.EXCLUSIVE_BUFFERS: network.exclusive_buffers,
             k.QUOTA_BUFFERS: network.max_buffers_per_channel,
@@ -236,10 +239,14 @@ def _layout(exchange: RecordedExchange, network: NetworkConfig, deployment: Depl
             k.CHANNELS: count,
             k.FIRST_CHANNEL: channels,
             k.SMALLEST: k.NEVER,
+            k.COUNTED_FROM_NS: counted_ns[0],
+            k.COUNTED_TO_NS: counted_ns[1],
         },
     )
     for place, (each, pair) in enumerate(zip(deployment.channels, pairs, strict=True)):
-        arrivals = exchange.channels[place].arrivals
+        channel = exchange.channels[place]
+        arrivals, before = channel.arrivals, channel.records_before
+        counted = channel.counted or (0, len(arrivals))
         ramps = np.stack([arrivals.records, arrivals.first_ns, arrivals.last_ns], axis=1)
         first = memory.take(ramps.size)
         memory.put(first, ramps.ravel())
@@ -252,6 +259,12 @@ def _layout(exchange: RecordedExchange, network: NetworkConfig, deployment: Depl
                 k.RAMP: first,
                 k.OPENS_RAMP: first,
                 k.OPENS_RECORD: -1,
+                k.OPENS_BASE: before,
+                k.EMITTED: before * record_bytes,
+                k.POLLED: before * record_bytes,
+                k.HEAD: before * record_bytes // segment_bytes,
+                k.COUNTED_RAMP: first + counted[0] * k.RAMP_WORDS,
+                k.COUNTED_RAMP_END: first + counted[1] * k.RAMP_WORDS,
                 k.DONE_RAMP: first,
                 k.FRONT_EVENT: 1,
                 k.CREDIT: network.exclusive_buffers,

@@ -141,6 +141,24 @@ def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOut
     return simulate_in_full(exchange, network)
 
 
+def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOutcome | None:
+    """What counts of an exchange whose beginning and end do not (`RecordedExchange.counted_ns`,
+    `RecordedChannel.counted`).
+
+    Returns: None where the compiled kernel does not know the exchange.
+
+    Raises: ConfigError when the buffers do not fit into network memory.
+    """
+    exchange = without_idle_tasks(exchange)
+    if not exchange.channels or not exchange.has_instants:
+        return None
+    deployment = deployment_of(exchange, network)
+    check_memory(deployment)
+    if not is_covered(exchange, network, deployment):
+        return None
+    return run_fast(exchange, network, deployment)
+
+
 def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOutcome:
     """Drive a recorded exchange through the stack under other settings.
 
@@ -185,12 +203,12 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
         raise InvariantViolatedError(
             f"{records} records arrived of {exchange.records}", exchange.seed
         )
-    duration_ns = _duration_ns(last_ns, exchange, network)
+    length_ns = duration_ns(last_ns, exchange, network)
     return SimulatedOutcome(
         latency=latency,
         records=records,
         messages=probe.messages,
-        duration_ns=duration_ns,
+        duration_ns=length_ns,
         backlog_buffers=probe.summary(),
         memory_bytes=memory_bytes(deployment),
         credits=probe.credits,
@@ -227,12 +245,13 @@ def _messages_of(exchange: RecordedExchange, network: NetworkConfig) -> float:
     return min(messages, records)
 
 
-def _duration_ns(last_ns: int, exchange: RecordedExchange, network: NetworkConfig) -> int:
-    duration_ns = last_ns - exchange.measured_from_ns
+def duration_ns(last_ns: int, exchange: RecordedExchange, network: NetworkConfig) -> int:
+    """How long an exchange took whose last record was taken at an instant."""
+    length_ns = last_ns - exchange.measured_from_ns
     if exchange.is_max_rate:
-        return duration_ns
+        return length_ns
     # What the last records waited for the beat is latency, not want of throughput.
-    return max(duration_ns - max(network.buffer_timeout_ns, 0), exchange.duration_ns)
+    return max(length_ns - max(network.buffer_timeout_ns, 0), exchange.duration_ns)
 
 
 def _outcome_of(
@@ -246,13 +265,18 @@ def _outcome_of(
         latency=fast.latency,
         records=fast.records,
         messages=fast.messages,
-        duration_ns=_duration_ns(fast.last_ns, exchange, network),
+        duration_ns=duration_ns(fast.last_ns, exchange, network),
         backlog_buffers=BacklogSummary(fast.backlog_total / fast.messages, fast.backlog_max),
         memory_bytes=memory_bytes(deployment),
         credits=fast.credits,
         credit_messages=fast.credit_messages,
         method="kernel",
     )
+
+
+def memory_of(exchange: RecordedExchange, network: NetworkConfig) -> int:
+    """Most that the pools of all TaskManagers of an exchange can take."""
+    return memory_bytes(deployment_of(without_idle_tasks(exchange), network))
 
 
 def memory_bytes(deployment: Deployment) -> int:

@@ -8,6 +8,7 @@ plain values, so either side can be tested without the other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -120,6 +121,18 @@ class Ramps:
 
         return Ramps(self.records, scaled(self.first_ns), scaled(self.last_ns))
 
+    @classmethod
+    def joined(cls, parts: Sequence[Ramps]) -> Ramps:
+        """One after the other."""
+        return cls(
+            np.concatenate([each.records for each in parts]),
+            np.concatenate([each.first_ns for each in parts]),
+            np.concatenate([each.last_ns for each in parts]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.records)
+
     def _where(self, keep: npt.NDArray[np.bool_]) -> Ramps:
         return Ramps(self.records[keep], self.first_ns[keep], self.last_ns[keep])
 
@@ -136,6 +149,9 @@ class RecordedChannel:
             consumer share a process.
         arrivals: intended instants of the records used.
         record_wire_bytes: mean bytes of a record in a buffer, with its length prefix and tag.
+        records_before: that came since the stream began, before these.
+        counted: the stretches of `arrivals` whose records count, from and to; None for all. The
+            others only make the exchange what it is when those come.
     """
 
     channel: int
@@ -144,6 +160,8 @@ class RecordedChannel:
     connection: int
     arrivals: Ramps
     record_wire_bytes: float
+    records_before: int = 0
+    counted: tuple[int, int] | None = None
 
     @property
     def records(self) -> int:
@@ -188,6 +206,7 @@ class RecordedExchange:
         task_managers: where each producer and each consumer ran; empty to put those together whose
             channels share a connection. Channels within one TaskManager are local.
         flush_overhead_ns: what the flusher's period is longer than the buffer timeout.
+        counted_ns: messages that are sent in this time count; None for all.
         outages: of the process of each producer and each consumer; empty for none.
         has_instants: False where the arrivals are assumed, for messages were seen in passing only.
         buffer_size_bytes: that consumers with buffer debloating had announced last when the window
@@ -207,6 +226,7 @@ class RecordedExchange:
     task_managers: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     outages: tuple[tuple[Outages, ...], tuple[Outages, ...]] = ((), ())
     flush_overhead_ns: int = 0
+    counted_ns: tuple[int, int] | None = None
     has_instants: bool = True
     buffer_size_bytes: int | None = None
 

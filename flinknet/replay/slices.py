@@ -1,0 +1,480 @@
+"""What-if of a long run, slice by slice: each a simulation of its own, with a warm-up before what
+counts and some time behind it.
+
+A slice begins where the simulation of the whole run would stand, as far as that follows from the
+records: the flusher on its beat, the segment of each channel filled as far as by the records that
+came before. Queues start empty and fill within the warm-up, for in what the compiled kernel covers
+no writer ever waits: no channel has more than its quota of buffers. What is left are beats that
+drift by the length of turns. Latencies count for the records that came in the slice, messages and
+credit for those sent in it; outcomes of slices add up. A setting that the kernel does not cover is
+simulated once more, as far as it is without slices.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from flinknet.config import NetworkConfig
+from flinknet.core.probe import TracePoint
+from flinknet.errors import ConfigError
+from flinknet.histogram import LogLinearHistogram
+from flinknet.trace import RunManifest, open_run
+from flinknet.workload.recorded import (
+    Ramps,
+    RecordedExchange,
+    Setting,
+)
+
+from .costs import CostFit
+from .exchange import is_max_rate, load_exchange, read_arrivals, recorded_channels
+from .stretches import cuts, events_within
+from .units import Answer, Asked, EventBlock, IntArray, RecordedRun, WorkUnit, in_order
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+EVENTS_PER_SLICE = 2_500_000
+"""About as many recorded events are simulated at a time; fewer runs than that are not cut."""
+
+WARM_UP_NS, WARM_UP_BEATS = 50_000_000, 3
+"""What comes before a slice: so long and so many beats of the flusher, the longer the better."""
+
+_EDGE_SHARE = 0.25
+"""Warm-up and rest may be that long, relative to a slice."""
+
+_NEVER_NS = 2**62
+_COLUMNS = (
+    *("at_ns", "channel", "point", "kind", "data_type"),
+    *("payload_bytes", "records", "first_record_ns", "last_record_ns"),
+)
+_SCHEMA = (
+    "run bigint, channel bigint, slice bigint, records bigint, whole_records bigint,"
+    " payload_bytes bigint, latest_ns bigint"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A part of a run to simulate.
+
+    Attributes:
+        from_ns: from when on records count.
+        to_ns: up to when.
+        records: of each channel.
+        records_before: of each channel that came before it in the measured part.
+    """
+
+    from_ns: int
+    to_ns: int
+    records: Mapping[int, int]
+    records_before: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Slicing:
+    """How a run is cut.
+
+    Attributes:
+        slices: in their order; they cover the measured part.
+        record_wire_bytes: of each channel that carried records.
+        latest_ns: how long after the first of its records a buffer was sent, at most.
+    """
+
+    slices: tuple[Slice, ...]
+    record_wire_bytes: Mapping[int, float]
+    latest_ns: int
+
+
+def slice_edges(run: RecordedRun, split: int | None) -> list[int]:
+    """Where a run is cut.
+
+    Args:
+        split: number of slices; None for as many as suit its size.
+    """
+    if is_max_rate(run.manifest) or run.manifest.is_from_between:
+        return [run.from_ns, run.to_ns]
+    parts = split or -(-events_within(run) // EVENTS_PER_SLICE)
+    found = cuts(run.from_ns, run.to_ns, max(parts, 1))
+    return [found[0][0], *(to_ns for _, to_ns in found)]
+
+
+def arrivals_asked(edges: Mapping[int, Sequence[int]]) -> Asked:
+    """The question how many records came in each slice of each run."""
+    question = partial(_count, edges={run: list(each) for run, each in edges.items()})
+    return Asked(question, _COLUMNS, _SCHEMA)
+
+
+def merge_arrivals(parts: DataFrame) -> DataFrame:
+    """Returns: run, channel, slice (its number), records that came in it; whole_records and
+    payload_bytes of buffers whose records all came in it, latest_ns (how long after the first of
+    its records one of them was sent, at most)."""
+    from pyspark.sql import functions as f
+
+    keys = ("run", "channel", "slice")
+    sums = [f.sum(name).alias(name) for name in ("records", "whole_records", "payload_bytes")]
+    latest = f.max("latest_ns").alias("latest_ns")
+    return in_order(parts.groupBy(*keys).agg(*sums, latest), *keys)
+
+
+def slicing_of(rows: Sequence[Mapping[str, Any]], edges: Sequence[int]) -> Slicing:
+    """How a run is cut, from its rows of `merge_arrivals`."""
+    channels = sorted({row["channel"] for row in rows})
+    place = {channel: number for number, channel in enumerate(channels)}
+    records = np.zeros((len(edges), len(channels)), np.int64)
+    sizes = np.zeros((2, len(channels)), np.int64)
+    for row in rows:
+        column = place[row["channel"]]
+        records[row["slice"] + 1, column] += row["records"]
+        sizes[:, column] += row["payload_bytes"], row["whole_records"]
+    before = np.cumsum(records, axis=0).tolist()
+    return Slicing(
+        tuple(
+            Slice(
+                edges[number],
+                edges[number + 1],
+                dict(zip(channels, records[number + 1].tolist(), strict=True)),
+                dict(zip(channels, before[number], strict=True)),
+            )
+            for number in range(len(edges) - 1)
+        ),
+        {
+            channel: float(sizes[0, column] / sizes[1, column])
+            for channel, column in place.items()
+            if sizes[1, column]
+        },
+        max((row["latest_ns"] for row in rows), default=0),
+    )
+
+
+def _count(
+    unit: WorkUnit, blocks: Iterator[EventBlock], *, edges: Mapping[int, Sequence[int]]
+) -> Iterator[Answer]:
+    own_edges = np.array(edges[unit.run])
+    for block in blocks:
+        rows = block.data_at(TracePoint.SENT)
+        is_known = (rows["records"] > 0) & (rows["first_record_ns"] >= 0)
+        is_known &= (rows["last_record_ns"] >= unit.from_ns) & (rows["channel"] >= 0)
+        kept = np.flatnonzero(is_known & (rows["first_record_ns"] < unit.to_ns))
+        first_ns, last_ns = (
+            rows[name].take(kept) for name in ("first_record_ns", "last_record_ns")
+        )
+        first = np.searchsorted(own_edges, first_ns, side="right") - 1
+        is_whole = (last_ns < own_edges[-1]) & (first >= 0)
+        is_whole &= last_ns < own_edges[np.minimum(first + 1, len(own_edges) - 1)]
+        channel, records = rows["channel"].take(kept), rows["records"].take(kept)
+        size = rows["payload_bytes"].take(kept)
+        late_ns = rows["at_ns"].take(kept) - first_ns
+        yield from _sums(unit, channel, first, is_whole, records, size, late_ns)
+        for row in np.flatnonzero(~is_whole).tolist():
+            ramp = Ramps(records[row : row + 1].astype(np.int64), *_one(first_ns, last_ns, row))
+            for number in range(max(int(first[row]), 0), len(own_edges) - 1):
+                part = ramp.within(int(own_edges[number]), int(own_edges[number + 1]))
+                if not len(part) and number > first[row]:
+                    break
+                yield _row(unit, int(channel[row]), number, part.total_records, int(late_ns[row]))
+
+
+def _one(first_ns: IntArray, last_ns: IntArray, row: int) -> tuple[IntArray, IntArray]:
+    return first_ns[row : row + 1], last_ns[row : row + 1]
+
+
+def _row(unit: WorkUnit, channel: int, number: int, records: int, late_ns: int) -> Answer:
+    """Records of a buffer that lies in several slices."""
+    return {
+        "run": [unit.run],
+        "channel": [channel],
+        "slice": [number],
+        "records": [records],
+        "whole_records": [0],
+        "payload_bytes": [0],
+        "latest_ns": [late_ns],
+    }
+
+
+def _sums(
+    unit: WorkUnit,
+    channel: IntArray,
+    number: IntArray,
+    keep: IntArray,
+    records: IntArray,
+    size: IntArray,
+    late_ns: IntArray,
+) -> Iterator[Answer]:
+    """Sums over buffers by channel and slice. Rows of a channel stand together, and in their
+    order."""
+    rows = np.flatnonzero(keep)
+    if not len(rows):
+        return
+    channel, number = channel.take(rows), number.take(rows)
+    is_start = (np.diff(channel) != 0) | (np.diff(number) != 0)
+    starts = np.r_[0, np.flatnonzero(is_start) + 1]
+    own_records = np.add.reduceat(records.take(rows).astype(np.int64), starts)
+    yield {
+        "run": np.full(len(starts), unit.run),
+        "channel": channel[starts],
+        "slice": number[starts],
+        "records": own_records,
+        "whole_records": own_records,
+        "payload_bytes": np.add.reduceat(size.take(rows).astype(np.int64), starts),
+        "latest_ns": np.maximum.reduceat(late_ns.take(rows), starts),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class SliceUnit:
+    """A slice with some of the settings to simulate; what an executor is handed."""
+
+    run: int
+    path: str
+    candidates: list[int]
+    settings: list[str]
+    from_ns: int
+    to_ns: int
+    capped_to_ns: int
+    slice_from_ns: int
+    slice_to_ns: int
+    is_last: bool
+    channels: list[int]
+    records: list[int]
+    records_before: list[int]
+    record_wire_bytes: list[float]
+    latest_ns: int
+
+
+UNIT_SCHEMA = pa.schema(
+    [
+        ("run", pa.int64()),
+        ("path", pa.string()),
+        ("candidates", pa.list_(pa.int64())),
+        ("settings", pa.list_(pa.string())),
+        ("from_ns", pa.int64()),
+        ("to_ns", pa.int64()),
+        ("capped_to_ns", pa.int64()),
+        ("slice_from_ns", pa.int64()),
+        ("slice_to_ns", pa.int64()),
+        ("is_last", pa.bool_()),
+        ("channels", pa.list_(pa.int64())),
+        ("records", pa.list_(pa.int64())),
+        ("records_before", pa.list_(pa.int64())),
+        ("record_wire_bytes", pa.list_(pa.float64())),
+        ("latest_ns", pa.int64()),
+    ]
+)
+
+PART_SCHEMA = (
+    "run bigint, candidate bigint, setting string, path string, from_ns bigint, to_ns bigint,"
+    " capped_to_ns bigint, slice_from_ns bigint, is_covered boolean, error string,"
+    " records bigint, messages bigint, backlog_total bigint, backlog_max bigint, credits bigint,"
+    " credit_messages bigint, last_ns bigint, memory_bytes bigint, histogram binary"
+)
+
+
+def simulate_slice(unit: SliceUnit) -> Iterator[dict[str, Any]]:
+    """The rows of a slice, one for each setting, with the columns of PART_SCHEMA. Runs in an
+    executor."""
+    from flinknet.simulator.what_if import memory_of, simulate_part
+
+    path = Path(unit.path)
+    frame, _ = fitted(path, unit.from_ns, unit.to_ns)
+    networks = [setting_of(text).network for text in unit.settings]
+    edge_ns = max(_warm_up_ns(frame, network) for network in networks)
+    length_ns = unit.slice_to_ns - unit.slice_from_ns
+    rest_ns = max(_rest_ns(frame, unit, network) for network in networks)
+    rest_ns = min(rest_ns, max(length_ns, WARM_UP_NS))
+    load_from_ns = max(unit.slice_from_ns - edge_ns - _period_ns(frame, networks), unit.from_ns)
+    load_to_ns = min(unit.slice_to_ns + rest_ns, unit.to_ns)
+    arrivals = read_arrivals(
+        open_run(path).files, load_from_ns, load_to_ns, load_to_ns + unit.latest_ns + 1
+    )
+    for candidate, text in zip(unit.candidates, unit.settings, strict=True):
+        setting = setting_of(text)
+        row = {
+            "run": unit.run,
+            "candidate": candidate,
+            "setting": text,
+            "path": unit.path,
+            "from_ns": unit.from_ns,
+            "to_ns": unit.to_ns,
+            "capped_to_ns": unit.capped_to_ns,
+            "slice_from_ns": unit.slice_from_ns,
+            "is_covered": False,
+            "error": None,
+        }
+        if _rest_ns(frame, unit, setting.network) <= max(_EDGE_SHARE * length_ns, rest_ns):
+            exchange = _part(frame, unit, arrivals, load_from_ns, load_to_ns, setting)
+            try:
+                outcome = simulate_part(exchange, setting.network)
+            except ConfigError as error:
+                yield row | {"error": str(error), "is_covered": True}
+                continue
+            if outcome is not None:
+                row |= {
+                    "is_covered": True,
+                    "records": outcome.records,
+                    "messages": outcome.messages,
+                    "backlog_total": outcome.backlog_total,
+                    "backlog_max": outcome.backlog_max,
+                    "credits": outcome.credits,
+                    "credit_messages": outcome.credit_messages,
+                    "last_ns": outcome.last_ns,
+                    "memory_bytes": memory_of(exchange, setting.network),
+                    "histogram": outcome.latency.to_bytes(),
+                }
+        yield row
+
+
+def setting_of(text: str) -> Setting:
+    """A setting from its JSON."""
+    plain = json.loads(text)
+    return Setting(**plain | {"network": NetworkConfig(**plain["network"])})
+
+
+def setting_text(setting: Setting) -> str:
+    """A setting as JSON."""
+    return json.dumps(asdict(setting))
+
+
+def fitted(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchange, CostFit]:
+    """The exchange of a run without its arrivals, and what things cost; found once in each
+    process."""
+    stamps = tuple(file.stat().st_mtime_ns for file in open_run(path).files)
+    return _fitted(path, from_ns, to_ns, stamps)
+
+
+@lru_cache(maxsize=8)
+def _fitted(
+    path: Path, from_ns: int, to_ns: int, _stamps: tuple[int, ...]
+) -> tuple[RecordedExchange, CostFit]:
+    return load_exchange(path, from_ns, to_ns, with_arrivals=False)
+
+
+def _part(
+    frame: RecordedExchange,
+    unit: SliceUnit,
+    arrivals: Mapping[int, Ramps],
+    load_from_ns: int,
+    load_to_ns: int,
+    setting: Setting,
+) -> RecordedExchange:
+    """The exchange of a slice: what comes before it, itself, and what comes behind."""
+    run_from_ns, factor = unit.from_ns, setting.rate_factor
+
+    def scaled(at_ns: int) -> int:
+        return run_from_ns + round((at_ns - run_from_ns) / factor)
+
+    before = dict(zip(unit.channels, unit.records_before, strict=True))
+    sizes = dict(zip(unit.channels, unit.record_wire_bytes, strict=True))
+    start_ns = _start_ns(frame, unit, scaled(load_from_ns), scaled(unit.slice_from_ns), setting)
+    channels = []
+    for channel in recorded_channels(
+        _manifest(unit.path), {key: each for key, each in arrivals.items() if key in sizes}, sizes
+    ):
+        warm, own, rest = (
+            channel.arrivals.within(*bounds)
+            for bounds in (
+                (load_from_ns, unit.slice_from_ns),
+                (unit.slice_from_ns, unit.slice_to_ns),
+                (unit.slice_to_ns, load_to_ns),
+            )
+        )
+        if factor != 1:
+            warm, own, rest = (each.faster(factor, run_from_ns) for each in (warm, own, rest))
+        warm = warm.within(start_ns, _NEVER_NS)
+        channels.append(
+            replace(
+                channel,
+                arrivals=Ramps.joined((warm, own, rest)),
+                records_before=before[channel.channel] - warm.total_records,
+                counted=(len(warm), len(warm) + len(own)),
+            )
+        )
+    exchange = replace(frame, channels=tuple(channels)).under(replace(setting, rate_factor=1.0))
+    return replace(
+        exchange,
+        measured_from_ns=start_ns,
+        measured_to_ns=scaled(load_to_ns),
+        counted_ns=(
+            scaled(unit.slice_from_ns) if unit.slice_from_ns > unit.from_ns else 0,
+            _NEVER_NS if unit.is_last else scaled(unit.slice_to_ns),
+        ),
+    )
+
+
+def _start_ns(
+    frame: RecordedExchange, unit: SliceUnit, earliest_ns: int, slice_ns: int, setting: Setting
+) -> int:
+    """When the simulation of a slice starts: a whole number of beats after the run."""
+    network = setting.network
+    period_ns = max(network.buffer_timeout_ns, 0) + frame.flush_overhead_ns
+    wanted_ns = max(slice_ns - _warm_up_ns(frame, network), earliest_ns)
+    beats = max(-(-(wanted_ns - unit.from_ns) // period_ns), 0)
+    start_ns = unit.from_ns + beats * period_ns
+    if start_ns > slice_ns:
+        start_ns -= period_ns
+    return start_ns
+
+
+def _warm_up_ns(frame: RecordedExchange, network: NetworkConfig) -> int:
+    return max(WARM_UP_NS, WARM_UP_BEATS * _period_ns(frame, [network]))
+
+
+def _period_ns(frame: RecordedExchange, networks: Sequence[NetworkConfig]) -> int:
+    return max(max(each.buffer_timeout_ns, 0) + frame.flush_overhead_ns for each in networks)
+
+
+def _rest_ns(frame: RecordedExchange, unit: SliceUnit, network: NetworkConfig) -> int:
+    """How long it may take until the records of a slice have left."""
+    if network.buffer_timeout_ns >= 0:
+        return WARM_UP_NS + 2 * _period_ns(frame, [network])
+    length_ns = unit.slice_to_ns - unit.slice_from_ns
+    slowest = min(
+        each * size for each, size in zip(unit.records, unit.record_wire_bytes, strict=True)
+    )
+    fills_ns = length_ns * network.segment_size_bytes / slowest if slowest else _NEVER_NS
+    return WARM_UP_NS + int(2 * fills_ns)
+
+
+@lru_cache(maxsize=8)
+def _manifest(path: str) -> RunManifest:
+    manifest = open_run(Path(path)).manifest
+    assert manifest is not None
+    return manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What all slices of a setting come to."""
+
+    latency: LogLinearHistogram
+    records: int
+    messages: int
+    backlog_total: int
+    backlog_max: int
+    credits: int
+    memory_bytes: int
+    last_ns: int
+
+
+def added_up(parts: Sequence[Mapping[str, Any]]) -> Whole:
+    """The outcome of a setting from its rows, all covered."""
+    latency = LogLinearHistogram()
+    for part in parts:
+        latency.merge(LogLinearHistogram.from_bytes(part["histogram"]))
+    return Whole(
+        latency,
+        records=sum(part["records"] for part in parts),
+        messages=sum(part["messages"] for part in parts),
+        backlog_total=sum(part["backlog_total"] for part in parts),
+        backlog_max=max(part["backlog_max"] for part in parts),
+        credits=sum(part["credits"] for part in parts),
+        memory_bytes=max(part["memory_bytes"] for part in parts),
+        last_ns=max(part["last_ns"] for part in parts),
+    )
