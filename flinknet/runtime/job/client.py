@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import select
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -16,22 +17,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+import psutil
+
 from flinknet.errors import RunFailedError, TransportError
 from flinknet.results import JobStatus
 
 from ..clock import monotonic_ns
 from ..event_loop import EventLoop
 from ..signals import terminations_unwind
-from ..sockets import loss_of
 from . import control_messages as say
-from .child import JOB_MANAGER, JobManagerSpec, start_child
+from .child import GRACE_S, JOB_MANAGER, JobManagerSpec, start_child
 from .control_connection import ControlConnection
-from .job_files import Contact
+from .job_files import CONTACT_NAME, Contact, spill_directory
 
 START_WAIT_S = 30.0
 ANSWER_WAIT_NS = 10_000_000_000
 STATUS_INTERVAL_NS = 250_000_000
 EXIT_INTERRUPTED = 130
+POLL_S = 0.02
 END_WAIT_S = 10.0
 """How long a JobManager may take to end its job before everything of it is killed."""
 
@@ -51,8 +54,10 @@ class JobClient:
             sock = socket.create_connection((host, port), timeout=5)
         except OSError as error:
             self._loop.close()
+            if isinstance(error, ConnectionRefusedError):
+                raise TransportError(_DEATH.format(pid)) from error
             raise TransportError(
-                f"the JobManager at {host}:{port} (pid {pid}) cannot be reached: {loss_of(error)}"
+                f"the JobManager at {host}:{port} (pid {pid}) cannot be reached ({error.strerror})"
             ) from error
         self._loop.add_transport(sock, self._connection)
 
@@ -211,9 +216,17 @@ def _job_manager(
         yield process, _port_of(process)
     except BaseException:
         _end(process)
+        _tidy(run_dir)
         raise
     if not is_kept:
         _end(process)
+        _tidy(run_dir)
+
+
+def _tidy(run_dir: Path) -> None:
+    """Remove what a JobManager that was killed could not."""
+    (run_dir / CONTACT_NAME).unlink(missing_ok=True)
+    shutil.rmtree(spill_directory(run_dir), ignore_errors=True)
 
 
 def _port_of(process: subprocess.Popen[bytes]) -> int:
@@ -236,19 +249,32 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     with suppress(OSError):
         process.terminate()
     try:
-        _await_exit(process)
+        _wait(lambda: not _is_alive(process.pid), END_WAIT_S)
+        _wait(lambda: not _group_of(process.pid), GRACE_S)  # traces are being saved
     finally:
         with suppress(OSError):  # the group has the number of its first process
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
-def _await_exit(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a process to end, but not for ever, and leave its number taken."""
-    if process.returncode is not None or not hasattr(os, "pidfd_open"):
-        return
-    descriptor = os.pidfd_open(process.pid)
-    try:
-        select.select([descriptor], [], [], END_WAIT_S)
-    finally:
-        os.close(descriptor)
+def _wait(is_so: Callable[[], bool], timeout_s: float) -> None:
+    until_ns = monotonic_ns() + round(timeout_s * 1e9)
+    while not is_so() and monotonic_ns() < until_ns:
+        select.select([], [], [], POLL_S)
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether a child runs; one that has ended keeps its number, for nobody has waited for it."""
+    with suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
+def _group_of(pid: int) -> list[int]:
+    """Processes of a group that run."""
+    found = []
+    for each in psutil.pids():
+        with suppress(OSError):
+            if os.getpgid(each) == pid and _is_alive(each):
+                found.append(each)
+    return found

@@ -8,10 +8,11 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flinknet.config import Scenario
 from flinknet.errors import ConfigError, FlinknetError
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.options import effective_flink_keys
@@ -97,7 +98,7 @@ def save_manifest(
     ended_ns = instants.ended_ns
     RunManifest(
         scenario={
-            "network": asdict(config.network),
+            "network": Scenario(network=config.network).to_dict()["network"],  # without secrets
             "flow_control": config.flow_control,
             "seed": submission.seed,
             "workload": {},
