@@ -275,23 +275,29 @@ class LocalBufferPool:
             self._channels_at_quota += 1
         return NetworkBuffer(segment, self._channel_recyclers[channel])
 
-    def request_while_available(self, channel: int, buffers_max: int) -> list[NetworkBuffer]:
+    def request_while_available(
+        self, channel: int, buffers_max: int, *, and_last: bool = False
+    ) -> list[NetworkBuffer]:
         """Buffers charged to `channel`, at most `buffers_max`, and so few that the pool is
-        available after each: whoever requested them one by one would never have to stop.
+        available after each: whoever requested them one by one would never have to stop. With
+        `and_last` the pool need not be available after the last of them.
         """
         if self._channels_at_quota:
             return []
         counts, free = self._channel_buffers, self._free
-        count = self.max_buffers_per_channel - 1 - counts[channel]
+        spare = 0 if and_last else 1
+        count = self.max_buffers_per_channel - spare - counts[channel]
         if count > buffers_max:
             count = buffers_max
-        while len(free) <= count and self._prefetch():
+        while len(free) < count + spare and self._prefetch():
             pass
-        if count >= len(free):
-            count = len(free) - 1
+        if count > len(free) - spare:
+            count = len(free) - spare
         if count <= 0:
             return []
-        counts[channel] += count
+        counts[channel] = charged = counts[channel] + count
+        if charged == self.max_buffers_per_channel:
+            self._channels_at_quota += 1
         recycler = self._channel_recyclers[channel]
         return [NetworkBuffer(free.popleft(), recycler) for _ in range(count)]
 

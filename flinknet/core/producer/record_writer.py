@@ -81,6 +81,7 @@ class SerializedRecords:
                 found.append((continued_bytes, *mark))
             return found
         record_bytes, instants = self.record_bytes, self._instants
+        first_ns = last_ns = instants if isinstance(instants, int) else -1
         begun = position // record_bytes
         continued_bytes = -position % record_bytes
         for end in range(position + size_bytes, reached + 1, size_bytes):
@@ -90,12 +91,11 @@ class SerializedRecords:
                 continue
             ended = end // record_bytes
             if ended == begun:
-                first_ns = last_ns = -1
-            elif isinstance(instants, int):
-                first_ns = last_ns = instants
+                found.append((continued_bytes, 0, -1, -1))
             else:
-                first_ns, last_ns = int(instants[begun]), int(instants[ended - 1])
-            found.append((continued_bytes, ended - begun, first_ns, last_ns))
+                if not isinstance(instants, int):
+                    first_ns, last_ns = int(instants[begun]), int(instants[ended - 1])
+                found.append((continued_bytes, ended - begun, first_ns, last_ns))
             begun = ended
             continued_bytes = -end % record_bytes
         return found

@@ -19,7 +19,6 @@ from flinknet.core.buffers import (
     BufferConsumer,
     BufferSlice,
     LocalBufferPool,
-    NetworkBuffer,
 )
 from flinknet.core.probe import FlushReason
 from flinknet.core.wire.events import (
@@ -209,8 +208,8 @@ class BufferWritingResultPartition:
         """Fill whole segments, as long as new records may be begun and are not to be trimmed.
 
         The segment with which the pool ends to be available takes one record to its end, and the
-        next ones when there is room again: they are laid ahead, and the writer has nothing to do
-        but to publish them.
+        next ones when there is room again. Where all records are equal and shorter than it, they
+        are laid ahead, and the writer has nothing to do but to publish them.
 
         Returns: the position reached.
         """
@@ -218,12 +217,15 @@ class BufferWritingResultPartition:
         segments = (len(data) - position) // size
         if not segments or self._desired_bytes(channel) < size:
             return position
-        buffers = self.pool.request_while_available(channel if channel > 0 else 0, segments)
-        ahead_bytes = 0
-        if len(buffers) < segments and channel != BROADCAST:
-            ahead_bytes = self._request_ahead(
-                channel, batch, position + len(buffers) * size, buffers
-            )
+        record_bytes, pool = batch.record_bytes, self.pool
+        may_lay_ahead = (
+            0 < record_bytes < size
+            and channel != BROADCAST
+            and self.subpartitions[channel].takes_ahead
+        )
+        buffers = pool.request_while_available(
+            channel if channel > 0 else 0, segments, and_last=may_lay_ahead
+        )
         if not buffers:
             return position
         slices = []
@@ -237,11 +239,11 @@ class BufferWritingResultPartition:
                 BufferSlice(buffer, view, size, records, first_ns, last_ns, _FULL, continued_bytes)
             )
             position = reached
-        if ahead_bytes:
+        if may_lay_ahead and not pool.is_available:
             ahead = slices[-1]
-            ahead.open_bytes = ahead_bytes
+            ahead.open_bytes = ahead.partial_record_length or record_bytes
             ahead.buffer.references = 2
-            position += ahead_bytes - size
+            position += ahead.open_bytes - size
             self._ahead[channel] = ahead, batch, position
         if channel == BROADCAST:
             copies = [[each.copy() for each in slices] for _ in self.subpartitions[1:]]
@@ -250,22 +252,6 @@ class BufferWritingResultPartition:
         else:
             self.subpartitions[channel].add_complete(slices)
         return position
-
-    def _request_ahead(
-        self, channel: int, batch: RecordBytes, position: int, buffers: list[NetworkBuffer]
-    ) -> int:
-        """Add the buffer with which the pool ends to be available, if it can be laid ahead.
-
-        Returns: how much of it is to be published at once, 0 if there is none.
-        """
-        record_bytes = batch.locate(position)[1] - position
-        if record_bytes >= self._segment_bytes or not self.subpartitions[channel].takes_ahead:
-            return 0
-        buffer = self.pool.try_request(channel)
-        if buffer is None:
-            return 0
-        buffers.append(buffer)
-        return record_bytes
 
     def _leave_ahead(
         self, channel: int, batch: RecordBytes | None, position: int
