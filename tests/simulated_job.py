@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of, physical_plan_of
+from flinknet.jobs import StreamTask
 from flinknet.simulator.checkers import ProtocolChecker
 from flinknet.simulator.faults import NO_FAULTS, FaultPlan
 from flinknet.simulator.job_cluster import JobCluster
@@ -39,7 +40,17 @@ class WatchedJob:
             slots_per_task_manager=slots,
         )
         self.checker = ProtocolChecker(seed)
-        self.cluster = JobCluster(
+        self.written: defaultdict[int, bytearray] = defaultdict(bytearray)
+        self.read: defaultdict[int, bytearray] = defaultdict(bytearray)
+        watch = self._watch
+
+        class Watched(JobCluster):
+            def _start(self, descriptor: Any, task_manager: int) -> StreamTask:
+                task = super()._start(descriptor, task_manager)
+                watch(task)
+                return task
+
+        self.cluster = Watched(
             self.plan,
             self.job,
             COSTS,
@@ -50,16 +61,13 @@ class WatchedJob:
             end_ns=end_ns,
             attempt_numbers=attempt_numbers,
         )
-        self.written: defaultdict[int, bytearray] = defaultdict(bytearray)
-        self.read: defaultdict[int, bytearray] = defaultdict(bytearray)
-        for task in self.cluster.tasks.values():
-            for output in task.outputs:
-                self._watch_writer(output)
-            if task.gate is not None:
-                for channel, channel_input in zip(
-                    task.gate.channels, task.channel_inputs, strict=True
-                ):
-                    self._watch_reader(channel_input, channel.index)
+
+    def _watch(self, task: StreamTask) -> None:
+        for output in task.outputs:
+            self._watch_writer(output)
+        if task.gate is not None:
+            for channel, channel_input in zip(task.gate.channels, task.channel_inputs, strict=True):
+                self._watch_reader(channel_input, channel.index)
 
     def _watch_writer(self, output: Any) -> None:
         emit = output.writer.emit

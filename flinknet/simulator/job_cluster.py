@@ -1,6 +1,7 @@
 """JobCluster: a whole job in virtual time: its TaskManagers, their connections, its tasks.
 
-Everything is deployed at once, as a streaming job is; a task that fails ends the run.
+A streaming job is deployed at once, one with blocking exchanges stage by stage. A task that fails
+ends the run.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from flinknet.core.producer import (
     ProducerConnection,
     ResultPartitionManager,
 )
+from flinknet.core.producer.partition_type import ReleaseBy
 from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.errors import FlinknetError, SimulationError, StalledError
 from flinknet.graph.job_graph import JobGraph
@@ -88,6 +90,8 @@ class SimulatedStreamTask:
             took_ns = (task.emitted_records - emitted) * self._emit_ns
             if task.processed_records != processed:
                 took_ns += self._receive_ns
+            if task.is_finished:
+                self._cluster.task_finished()
             again = next_ns is not None and next_ns <= now_ns
             now_ns += int(took_ns)
             if not again:
@@ -187,6 +191,7 @@ class JobCluster:
         self.gates: dict[SubtaskKey, tuple[SingleInputGate, ...]] = {}
         self.tasks: dict[SubtaskKey, StreamTask] = {}
         self._coordinator = self._create_coordinator()
+        self._stage = 0
         self._deploy()
         for number, at_ns in faults.resets:
             reset = partial(self._reset, list(self.links.values())[number])
@@ -202,8 +207,15 @@ class JobCluster:
     @property
     def is_finished(self) -> bool:
         """Whether every task has ended and every partition was given back."""
-        return all(task.is_finished for task in self.tasks.values()) and all(
-            partition.is_consumed for own in self.partitions.values() for partition in own
+        return (
+            self._stage + 1 == self.plan.stages
+            and all(task.is_finished for task in self.tasks.values())
+            and all(
+                partition.is_consumed
+                for own in self.partitions.values()
+                for partition in own
+                if partition.partition_type.release_by is ReleaseBy.UPSTREAM
+            )
         )
 
     @property
@@ -240,7 +252,11 @@ class JobCluster:
         raise StalledError(f"nothing can happen any more, but these are left: {left}", self.seed)
 
     def close(self) -> None:
-        """The job is over: give back what its gates still have."""
+        """The job is over: give back what its gates still have, and results that were kept."""
+        for own in self.partitions.values():
+            for partition in own:
+                if partition.is_finished:
+                    partition.release()
         for gates in self.gates.values():
             for gate in gates:
                 gate.close()
@@ -268,14 +284,26 @@ class JobCluster:
     def _reset(self, link: SimulatedLink) -> None:
         link.reset(now_ns=self.now_ns)
 
+    def task_finished(self) -> None:
+        """A task has ended; when all have, the next stage begins."""
+        is_last = self._stage + 1 == self.plan.stages
+        if not is_last and all(task.is_finished for task in self.tasks.values()):
+            self._stage += 1
+            self._deploy()
+
     def _deploy(self) -> None:
-        """Partitions and gates of all tasks before any task runs, as slots and descriptors are."""
-        for index, own in enumerate(self.descriptors):
+        """Partitions and gates of all tasks of the stage before any of them runs, as slots and
+        descriptors are.
+        """
+        descriptors = [
+            [each for each in own if each.stage == self._stage] for own in self.descriptors
+        ]
+        for index, own in enumerate(descriptors):
             for each in own:
                 self.partitions[each.key] = create_partitions(
                     each, self.network, self.task_managers[index].memory, self._managers[index]
                 )
-        for index, own in enumerate(self.descriptors):
+        for index, own in enumerate(descriptors):
             for each in own:
                 self.gates[each.key] = create_gates(
                     each,
@@ -285,7 +313,7 @@ class JobCluster:
                     connect=partial(self._connection_of, index),
                     probe=self._probes[index],
                 )
-        for index, own in enumerate(self.descriptors):
+        for index, own in enumerate(descriptors):
             task_manager = self.task_managers[index]
             task_manager.stream_tasks = [
                 SimulatedStreamTask(self._start(each, index), self._costs, self._texts, self)
