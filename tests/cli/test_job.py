@@ -1,0 +1,93 @@
+"""flinknet bench --job and flinknet job: what they refuse, in one line, before anything runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from flinknet.runtime.job.job_files import Contact
+
+Flinknet = Callable[..., Result]
+
+SHUFFLE = Path(__file__).parents[2] / "bench" / "jobs" / "shuffle.py"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (("--job", "none.py"), "none.py: no such file"),
+        (("--job", SHUFFLE, "--rate", "1k/s"), "--rate: what flows is up to the program"),
+        (("--job", SHUFFLE, "--runs", "2"), "--runs: a job runs once"),
+        (("--job", SHUFFLE, "--demo", "head-of-line"), "--demo and --job do not go together"),
+        (("--job", SHUFFLE, "--buffer-timeout", "0,5ms"), "has several values"),
+        (("--job", SHUFFLE, "--detached", "--json", "-"), "a detached job has no result yet"),
+        (("--job", SHUFFLE, "--", "4", "5"), "cannot be called with env and 2 argument(s)"),
+        (
+            ("--job", SHUFFLE, "-D", "restart-strategy.type=failure-rate"),
+            "use fixed-delay or none",
+        ),
+        (
+            ("--job", SHUFFLE, "-D", "heartbeat.interval=1min"),
+            "heartbeat.interval: 1min is not above 0 and below heartbeat.timeout",
+        ),
+        (
+            (
+                *("--job", SHUFFLE, "--task-managers", "2", "--slots", "50"),
+                *("-D", "taskmanager.memory.network.max=1mb"),
+                *("-D", "taskmanager.memory.network.min=1mb", "--", "100"),
+            ),
+            "insufficient number of network buffers",
+        ),
+        (("--slots", "2"), "--slots: it belongs to a job"),
+        (("--detached",), "--detached: it belongs to a job"),
+        (("more",), "argument 'more': it belongs to a job"),
+    ],
+)
+def test_what_cannot_run_is_told_in_one_line_and_leaves_nothing(
+    flinknet: Flinknet,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    call: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = flinknet("bench", *call)
+    assert result.exit_code == 2
+    assert message in result.stderr.splitlines()[-1]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_with_a_run_is_not_used_again(flinknet: Flinknet, tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text("{}")
+    result = flinknet("bench", "--job", SHUFFLE, "--out", tmp_path)
+    assert result.exit_code == 2
+    assert "holds a run already" in result.stderr
+
+
+def test_where_no_job_runs_there_is_none_to_look_at(flinknet: Flinknet, tmp_path: Path) -> None:
+    for command, message in (("status", "no job runs there, and"), ("cancel", "no job runs there")):
+        result = flinknet("job", command, tmp_path)
+        assert result.exit_code == 2
+        assert message in result.stderr
+    (tmp_path / "result.json").write_text(json.dumps({"kind": "bench"}))
+    assert "no run of a job" in flinknet("job", "status", tmp_path).stderr
+    assert "no job runs in" in flinknet("job", "list", tmp_path).stderr
+
+
+@pytest.mark.socket
+def test_a_job_whose_job_manager_has_died_is_listed_as_lost(
+    flinknet: Flinknet, tmp_path: Path
+) -> None:
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    Contact("127.0.0.1", 1, 12345, "token", "abc", "Count").save(run_dir)
+    listed = flinknet("job", "list", tmp_path)
+    assert listed.exit_code == 0
+    assert "abc  LOST        Count" in listed.stdout
+    status = flinknet("job", "status", run_dir)
+    assert status.exit_code == 4
+    assert "the JobManager (pid 12345) has died" in status.stderr

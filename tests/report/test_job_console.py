@@ -1,0 +1,132 @@
+"""Jobs on a terminal: where they stand, and whole tables of what they did."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from rich.console import Console
+
+from flinknet.report.job_console import JobView, print_job, print_status, status_line
+from flinknet.results import (
+    BacklogSummary,
+    EdgeMeasured,
+    JobResult,
+    JobStatus,
+    LatencySummary,
+    TaskManagerStatus,
+    VertexMeasured,
+    VertexStatus,
+    Warning,
+)
+
+S = 1_000_000_000
+
+STATUS = JobStatus(
+    "id",
+    "Count",
+    "RUNNING",
+    "",
+    0,
+    2 * S,
+    0,
+    (
+        VertexStatus("A: in", 1, "running", 0, 0, 0.0, 5000, 0.25, 0.25, 0.5),
+        VertexStatus("B", 2, "running", 1, 4000, 2000.0, 0, 1.0, 0.0, 0.0),
+    ),
+    (
+        TaskManagerStatus(0, 100, "ready", 2, 1, 7, 0),
+        TaskManagerStatus(1, 101, "lost", 2, 0, 3, 0),
+    ),
+)
+
+RESULT = JobResult(
+    "id",
+    "Count",
+    "/job.py",
+    (),
+    "failed",
+    "B (1/2) failed in attempt 1: ValueError: no",
+    2,
+    3 * S,
+    2 * S,
+    {},
+    (
+        VertexMeasured(0, "A: in", 1, 0, 5000, 0.25, 0.25, 0.5, None, ()),
+        VertexMeasured(
+            1, "B", 2, 4000, 0, 1.0, 0.0, 0.0, LatencySummary(4000, p50=5e6, p99=9e6), ()
+        ),
+    ),
+    (
+        EdgeMeasured(
+            0, "A: in", "B", "hash", 2, 1, 4000, 0, 2000.0, 2048.0, 9, BacklogSummary(1.5, 3), S
+        ),
+    ),
+    {"tm-0->tm-1": 1},
+    (),
+    None,
+    "B: it is busy.",
+    (Warning("some-doubt", "of the result."),),
+    None,
+)
+
+
+def shown(console_call: str, *arguments: object) -> str:
+    console = Console(file=io.StringIO(), width=120, highlight=False)
+    {"job": print_job, "status": print_status}[console_call](console, *arguments)  # type: ignore[operator]
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+
+
+def test_a_result_has_a_table_of_vertices_and_one_of_edges() -> None:
+    assert (
+        shown("job", RESULT.to_dict())
+        == """\
+Count: failed after 3.00 s, 2 restarts
+B (1/2) failed in attempt 1: ValueError: no
+vertex  tasks  records in  records out  busy  idle  pressed      p50      p99
+A: in       1                   5.00 k   25%   25%      50%
+B           2      4.00 k               100%    0%       0%  5.00 ms  9.00 ms
+edge               channels  local  records  records/s   bytes/s  buffers  backlog  max  no credit
+0 A: in -hash-> B         2      1   4.00 k     2.00 k  2.00 KiB        9      1.5    3     1.00 s
+  tm-0->tm-1: 1 channel on one connection
+Limited by B: it is busy.
+some-doubt: of the result."""
+    )
+
+
+def test_a_job_that_never_began_has_its_reason() -> None:
+    never = replace(RESULT, vertices=(), edges=(), reason="too few slots", restarts=0)
+    assert shown("job", never.to_dict()) == "Count: failed after 3.00 s\ntoo few slots"
+
+
+def test_a_status_has_a_table_of_vertices_and_one_of_task_managers() -> None:
+    assert (
+        shown("status", STATUS)
+        == """\
+Count: running, 2.00 k records/s
+vertex  tasks    state  attempt  records in      /s  busy  pressed
+A: in       1  running        0           0           25%      50%
+B           2  running        1      4.00 k  2.00 k  100%       0%
+TaskManager  pid  state  slots in use  heart-beats
+tm-0         100  ready        1 of 2            7
+tm-1         101   lost        0 of 2            3"""
+    )
+
+
+def test_a_line_has_what_there_is_to_tell() -> None:
+    told = replace(
+        STATUS, restarts=1, reason="tm-1 is lost", checkpoints=2, latency_ns_p99=5_000_000.0
+    )
+    assert status_line(told) == (
+        "Count: running, 1 restart, 2.00 k records/s, p99 5.00 ms, 2 checkpoints, tm-1 is lost"
+    )
+
+
+def test_off_a_terminal_changes_are_told_at_once_and_the_rest_now_and_then() -> None:
+    file = io.StringIO()
+    with JobView(Console(file=file, width=120)) as view:
+        for state, elapsed_s in (("CREATED", 0), ("CREATED", 1), ("RUNNING", 2), ("RUNNING", 8)):
+            view.update(replace(STATUS, state=state, elapsed_ns=elapsed_s * S, vertices=()))
+    assert file.getvalue().splitlines() == ["Count: created", "Count: running", "Count: running"]
