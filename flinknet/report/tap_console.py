@@ -76,7 +76,7 @@ def panel(seen: Plain) -> RenderableType:
         f" p99 {human_duration(seen['delay_ns_p99'])}"
     )
     table = _table(
-        *("channel", "records/s", "bytes/s", "backlog", "credit", "starved", "blocked", "fill")
+        *("channel", "rec/s", "bytes/s", "backlog", "credit", "starved", "blocked", "fill")
     )
     for row in seen["channels"][:CHANNELS_SHOWN]:
         table.add_row(

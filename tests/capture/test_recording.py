@@ -128,9 +128,9 @@ def test_a_trigger_keeps_the_ring_before_it_and_half_a_ring_after_it(tmp_path: P
 
 
 def test_credit_that_a_resume_voids_is_told_across_files(tmp_path: Path) -> None:
-    tapped = Tapped(tmp_path / "out", Rotation(rotate_ns=S), credit=0)
+    tapped = Tapped(tmp_path / "out", Rotation(rotate_ns=3 * S), credit=0)
     barrier = encode_pipelined(CheckpointBarrier(1, 0))
-    for second in range(1, 5):
+    for second in range(1, 12):
         at_ns = second * S
         tapped.observer.from_client(AddCredit(3, RECEIVER).encode(), at_ns)
         tapped.observer.from_server(buffer(2 * second - 2, elements([40])).encode(), at_ns)
@@ -138,7 +138,7 @@ def test_credit_that_a_resume_voids_is_told_across_files(tmp_path: Path) -> None
         tapped.observer.from_server(event.encode(), at_ns)
         tapped.observer.from_client(ResumeConsumption(RECEIVER).encode(), at_ns)
         tapped.recording.tick(at_ns)
-    tapped.recording.close(6 * S)
+    tapped.recording.close(12 * S)
     verification = verify_run(open_run(tmp_path / "out"))
     assert verification.files > 2
     assert verification.is_ok

@@ -46,7 +46,6 @@ class Pipe:
         "held",
         "held_since_ns",
         "is_ended",
-        "is_finished",
         "observe",
         "source",
         "target",
@@ -60,8 +59,7 @@ class Pipe:
         self.observe: Callable[[memoryview, int], None] | None = observe
         self.held: memoryview | None = None
         self.held_since_ns = 0
-        self.is_ended = False  # the source sends no more
-        self.is_finished = False  # and the target was told
+        self.is_ended = False  # the source sends no more, and the target was told
         self.bytes = 0
 
     @property
@@ -80,7 +78,7 @@ class Pipe:
             return
         if not count:
             self.is_ended = True
-            self._finish()
+            self.target.finish()
             return
         at_ns = monotonic_ns()
         self.bytes += count
@@ -101,8 +99,6 @@ class Pipe:
             self.held = self._send(self.held)
             if self.held is None:
                 turn.delay.add(monotonic_ns() - self.held_since_ns)
-                if self.is_ended:
-                    self._finish()
 
     def _send(self, view: memoryview) -> memoryview | None:
         """Send what the target takes. Returns: what it did not take."""
@@ -112,11 +108,6 @@ class Pipe:
         except BlockingIOError:
             return view
         return None
-
-    def _finish(self) -> None:
-        if self.held is None and not self.is_finished:
-            self.is_finished = True
-            self.target.finish()
 
 
 class Relay:
@@ -187,7 +178,7 @@ class Relay:
     @property
     def is_over(self) -> bool:
         """Whether both halves have ended; TLS has no halves."""
-        ends = self.from_client.is_finished, self.from_server.is_finished
+        ends = self.from_client.is_ended, self.from_server.is_ended
         return any(ends) if self._is_tls else all(ends)
 
     def wanted(self, end: End) -> tuple[bool, bool]:
