@@ -8,7 +8,7 @@ what arrived, sends what `data_to_send` returns, and wakes the connection at `ne
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from flinknet.errors import TransportError
 
@@ -59,4 +59,22 @@ class Connection(Protocol):
         """The deadline has come (it may be late, and it may be called early without harm).
 
         Tasks must have a turn afterwards: it may have handed them something to read.
+        """
+
+
+@runtime_checkable
+class ScatteringConnection(Connection, Protocol):
+    """A connection that can tell where the bytes that come next will be wanted. A driver that lays
+    them there saves a copy; it need not.
+    """
+
+    def memory_to_fill(self) -> Sequence[memoryview]:
+        """Where the next bytes of the peer are to be laid, in order; empty if that is not known,
+        and `receive_data` is to be called. Good until the connection is called again.
+        """
+
+    def memory_filled(self, count: int, *, now_ns: int) -> None:
+        """In the place of `receive_data`: `count` bytes were laid in that memory.
+
+        Raises: as `receive_data`.
         """

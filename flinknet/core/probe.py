@@ -80,7 +80,9 @@ class Probe(Protocol):
         """Note one event.
 
         Args:
-            at_ns: instant, ns of CLOCK_MONOTONIC (virtual time in the simulator).
+            at_ns: instant, ns of CLOCK_MONOTONIC (virtual time in the simulator). What was handled
+                at one go has one instant: messages that left or arrived together. Buffers that a
+                task read as one are CONSUMED at instants spread evenly over the time they took.
             channel: index of the channel within its run, -1 for the whole connection.
             point: a TracePoint.
             kind: a MessageKind.

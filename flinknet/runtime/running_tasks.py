@@ -148,6 +148,7 @@ class TaskStarter:
             delay_ns_per_record=delay_ns,
             start_ns=start.start_ns,
             spills=self._spills,
+            takes_runs=True,
             timestamp_epoch_ns=start.timestamp_epoch_ns,
         )
 

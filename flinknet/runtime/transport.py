@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Sequence
 
-from flinknet.core.connection import Connection
+from flinknet.core.connection import Connection, ScatteringConnection
 from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.errors import RemoteProtocolError, TransportError
 
@@ -52,6 +52,7 @@ class TcpTransport:
         self.connection = connection
         self.is_closed = False
         self.sent_bytes = 0
+        self._scattering = connection if isinstance(connection, ScatteringConnection) else None
         self._receive_buffer = receive_buffer
         self._clock = clock
         self._watch = watch
@@ -90,8 +91,13 @@ class TcpTransport:
 
     def handle_readable(self) -> None:
         """Read once and hand it on; level-triggered polling brings us back for more."""
+        scattering = self._scattering
+        memory = scattering.memory_to_fill() if scattering is not None else ()
         try:
-            count = self.sock.recv_into(self._receive_buffer)
+            if memory:
+                count = self.sock.recvmsg_into(memory)[0]
+            else:
+                count = self.sock.recv_into(self._receive_buffer)
         except BlockingIOError:
             return
         except OSError as error:
@@ -101,7 +107,10 @@ class TcpTransport:
             self.close()
             return
         try:
-            self.connection.receive_data(self._receive_buffer[:count], now_ns=self._clock())
+            if memory and scattering is not None:
+                scattering.memory_filled(count, now_ns=self._clock())
+            else:
+                self.connection.receive_data(self._receive_buffer[:count], now_ns=self._clock())
         except RemoteProtocolError:
             self.pump()
             self.close()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 from flinknet.config import NetworkConfig, SlowConsumer
+from flinknet.core.buffers import NetworkBuffer
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.consumer import (
     InputBuffer,
@@ -11,12 +15,19 @@ from flinknet.core.consumer import (
     SpillStore,
     UnionInputGate,
 )
-from flinknet.core.probe import Probe
+from flinknet.core.probe import MessageKind, Probe, TracePoint
 from flinknet.workload.sink import LatencySink
 
 from .checkpoints import InputCheckpoints
 from .deployment import sink_name
 from .reading import ReadingTask
+
+_CONSUMED = int(TracePoint.CONSUMED)
+_BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
+
+_ReadRun = tuple[int, int, int, int, int, Sequence[tuple[int, int, int]]]
+"""When it was begun, channel, data type, first sequence number and size of its buffers; and for
+each buffer the number of the records that end in it, and the instants of the first and the last."""
 
 PAUSED_NS = -1
 """Delay of a consumer that takes nothing at all."""
@@ -34,6 +45,8 @@ class SinkTask(ReadingTask):
             but the end of recovery: without it the producers would send nothing at all.
         checkpoints: what barriers mean; None for a task that nobody asks for checkpoints.
         spills: takes records that are too long for memory; None to keep all of them there.
+        takes_runs: while it has no delay, a step takes all the data that waits and lies end to end,
+            not one buffer only.
         start_ns: when it starts.
     """
 
@@ -49,6 +62,7 @@ class SinkTask(ReadingTask):
         delay_ns_per_record: int = 0,
         checkpoints: InputCheckpoints | None = None,
         spills: SpillStore | None = None,
+        takes_runs: bool = False,
         start_ns: int = 0,
     ) -> None:
         super().__init__(
@@ -63,10 +77,13 @@ class SinkTask(ReadingTask):
         self.name = sink_name(index)
         self.is_paused = delay_ns_per_record == PAUSED_NS
         self._delay_ns = max(delay_ns_per_record, 1)
+        self._may_take_runs = takes_runs
+        self._takes_runs = takes_runs and delay_ns_per_record <= 0
         self._mail_ns: int | None = None
         self._timeout_ns: int | None = None  # of the alignment that goes on
         self._is_recovering = True  # until data comes or every channel has told its recovery
         self._busy_until_ns = 0
+        self._unnoted: _ReadRun | None = None
 
     @property
     def ended_data_channels(self) -> int:
@@ -102,13 +119,22 @@ class SinkTask(ReadingTask):
         """The driver has nothing to step it for at once: what it waits for is counted from now
         on. To be called while `times.is_busy`. A paused consumer is busy.
         """
+        if self._unnoted is not None:
+            self._note_run(now_ns)
         if self._held is None and not self.is_paused and not self.gate.is_available:
             self.times.wait(self.times.idle, now_ns=now_ns)
+
+    def cancel(self) -> None:
+        """The job ends early: give back the buffer that is held."""
+        if self._unnoted is not None:
+            self._note_run(self._unnoted[0])
+        super().cancel()
 
     def set_delay(self, delay_ns_per_record: int) -> None:
         """Take so long over each record from now on; PAUSED_NS to read nothing."""
         self.is_paused = delay_ns_per_record == PAUSED_NS
         self._delay_ns = max(delay_ns_per_record, 1)
+        self._takes_runs = self._may_take_runs and delay_ns_per_record <= 0
         for sink in self.sinks:
             sink.set_delay(max(delay_ns_per_record, 0))
 
@@ -122,6 +148,8 @@ class SinkTask(ReadingTask):
         Returns: when to step again; now_ns for at once, None for when something arrives.
         Raises: the error of a channel that failed.
         """
+        if self._unnoted is not None:
+            self._note_run(now_ns)
         if now_ns < self._busy_until_ns:
             return self._read_mail(now_ns)
         if self._held is not None:
@@ -139,6 +167,10 @@ class SinkTask(ReadingTask):
         channel, buffer, sequence_number = polled
         if buffer.data_type in IS_BUFFER:
             self._is_recovering = False
+            run = self.gate.poll_run(*polled) if self._takes_runs else None
+            if run:
+                self._take_run(channel, run, sequence_number, now_ns)
+                return now_ns if self.gate.is_available else self._timeout_ns
             done_ns, _ = self._take_records(channel, buffer, sequence_number, now_ns)
             if done_ns > now_ns:
                 self._busy_until_ns = done_ns
@@ -149,6 +181,59 @@ class SinkTask(ReadingTask):
         else:
             self._handle_event(channel, buffer, sequence_number, now_ns)
         return now_ns if self.gate.is_available else self._timeout_ns
+
+    def _take_run(
+        self, channel: InputChannel, run: Sequence[NetworkBuffer], sequence_number: int, now_ns: int
+    ) -> None:
+        """Read data buffers that lie end to end as one stretch of bytes, and recycle them.
+
+        For latencies all of them begin at `now_ns`. Their rows are written when it is known how
+        long they took together.
+        """
+        assert not channel.is_local
+        index, size = channel.index_in_input, run[0].size_bytes
+        payload = run[0].segment.with_neighbours(len(run))
+        self._read_bytes[index] += len(payload)
+        reader, sink = self._readers[index], self.sinks[index]
+        records = reader.read(payload)
+        sink.receive(records, now_ns=now_ns)
+        ends = reader.count_ends(records, payload, size)
+        carried = [
+            (end - start, *sink.instants_of(start, end)) for start, end in pairwise((0, *ends))
+        ]
+        self._unnoted = (now_ns, channel.index, run[0].data_type, sequence_number, size, carried)
+        channel.buffers.recycle_run(run)
+
+    def _note_run(self, now_ns: int) -> None:
+        """Write the rows of the run that is done now: each buffer took the same part of the
+        time.
+        """
+        assert self._unnoted is not None
+        begun_ns, channel, data_type, sequence_number, size, carried = self._unnoted
+        self._unnoted = None
+        record, took_ns = self._record, (now_ns - begun_ns) // len(carried)
+        for records, first_ns, last_ns in carried:
+            record(
+                begun_ns,
+                channel,
+                _CONSUMED,
+                _BUFFER_RESPONSE,
+                data_type,
+                0,
+                sequence_number,
+                size,
+                records,
+                first_ns,
+                last_ns,
+                -1,
+                -1,
+                -1,
+                -1,
+                -1,
+                -1,
+            )
+            begun_ns += took_ns
+            sequence_number += 1
 
     def _read_mail(self, now_ns: int) -> int:
         """While a buffer is worked on: priority events are read, and an alignment times out, after

@@ -164,6 +164,7 @@ def create_sink(
     delay_ns_per_record: int,
     start_ns: int,
     spills: SpillStore | None = None,
+    takes_runs: bool = False,
     timestamp_epoch_ns: int = 0,
 ) -> SinkTask:
     """The task of the last vertex, that takes records out.
@@ -185,6 +186,7 @@ def create_sink(
             epoch_ns=timestamp_epoch_ns,
         ),
         spills=spills,
+        takes_runs=takes_runs,
         start_ns=start_ns,
     )
 

@@ -144,6 +144,17 @@ class LatencySink:
         self.last_record_ns = (words[end - 1] & INSTANT_MASK) + self._epoch_ns
         return now_ns + self._delay_ns * records
 
+    def instants_of(self, start: int, end: int) -> tuple[int, int]:
+        """The intended instants of the first and the last of the records [start, end) of those that
+        were received last; these must have been no more than KEPT_STAMPS. -1 if there are none.
+        """
+        if start == end:
+            return -1, -1
+        words, epoch_ns = self._words, self._epoch_ns
+        first = self._kept - self.received_records
+        first_ns = (words[first + start] & INSTANT_MASK) + epoch_ns
+        return first_ns, (words[first + end - 1] & INSTANT_MASK) + epoch_ns
+
     def set_delay(self, delay_ns_per_record: int) -> None:
         """How long the task takes for each record from the next one on."""
         self._count_kept()

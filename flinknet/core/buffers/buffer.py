@@ -31,6 +31,12 @@ class MemorySegment:
         """Bytes this segment can hold."""
         return len(self.view)
 
+    def with_neighbours(self, count: int) -> memoryview:
+        """The memory of `count` segments of one pool, from this one on: by index, end to end."""
+        size = len(self.view)
+        start = self.index * size
+        return memoryview(self.view.obj)[start : start + count * size]
+
 
 def free_memory(_segment: MemorySegment) -> None:
     """Recycler of memory that belongs to no pool: events (Flink: FreeingBufferRecycler)."""

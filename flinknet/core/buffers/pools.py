@@ -268,7 +268,7 @@ class LocalBufferPool:
         else:
             return None
         if channel < 0:
-            return NetworkBuffer(segment, self._recycle)
+            return NetworkBuffer(segment, self.recycle)
         count = self._channel_buffers[channel] + 1
         self._channel_buffers[channel] = count
         if count == self.max_buffers_per_channel:
@@ -332,6 +332,18 @@ class LocalBufferPool:
             self._global.wait_for_segment(self)
         return True
 
+    def is_awaited_only_by(self, listener: BufferListener) -> bool:
+        """Whether a segment that is recycled now goes to this listener, if it wants it, and none
+        else can be had.
+        """
+        listeners = self._listeners
+        return (
+            len(listeners) == 1
+            and listeners[0] is listener
+            and self.requested_buffers == self.size_buffers
+            and not self.is_destroyed
+        )
+
     def handle_segment_available(self) -> None:
         """The global pool has a segment again: take one for the first listener that wants it.
 
@@ -340,7 +352,7 @@ class LocalBufferPool:
         """
         if not self._listeners or not self._prefetch():
             return
-        self._recycle(self._free.popleft())
+        self.recycle(self._free.popleft())
         if self._listeners and self.requested_buffers < self.size_buffers:
             self._global.wait_for_segment(self)
 
@@ -365,6 +377,16 @@ class LocalBufferPool:
             self._listeners.popleft().handle_pool_destroyed()
         self._global.destroy_buffer_pool(self)
 
+    def recycle(self, segment: MemorySegment) -> None:
+        """Take back a segment that was charged to no channel: to who waits first and wants it."""
+        if self.is_destroyed or self.requested_buffers > self.size_buffers:
+            self._give_back(segment)
+            return
+        while self._listeners:
+            if self._listeners.popleft().receive_buffer(NetworkBuffer(segment, self.recycle)):
+                return
+        self._free.append(segment)
+
     def _prefetch(self) -> bool:
         """Hold one segment while the size allows it; so that "available" means one can be had."""
         if self.is_destroyed or self.requested_buffers >= self.size_buffers:
@@ -386,15 +408,6 @@ class LocalBufferPool:
         if count == self.max_buffers_per_channel:
             self._channels_at_quota -= 1
         if self._listeners or self.is_destroyed or self.requested_buffers > self.size_buffers:
-            self._recycle(segment)
+            self.recycle(segment)
         else:
             self._free.append(segment)
-
-    def _recycle(self, segment: MemorySegment) -> None:
-        if self.is_destroyed or self.requested_buffers > self.size_buffers:
-            self._give_back(segment)
-            return
-        while self._listeners:
-            if self._listeners.popleft().receive_buffer(NetworkBuffer(segment, self._recycle)):
-                return
-        self._free.append(segment)

@@ -2,7 +2,9 @@
 producer.
 
 Exclusive buffers belong to the channel for its life; floating ones are borrowed from the pool of
-the gate, up to what the producer's backlog asks for, and go back when they are not needed.
+the gate, up to what the producer's backlog asks for, and go back when they are not needed. Which of
+the two a buffer is counts; which memory it has does not, and memory that is free may be laid out so
+that buffers which follow each other lie next to each other.
 
 Invariant (no resume pending): producer's credit + AddCredit in flight + unannounced credit + data
 in flight = available.
@@ -10,7 +12,9 @@ in flight = available.
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import bisect
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import Protocol
 
 from flinknet.core.buffers import (
@@ -19,6 +23,8 @@ from flinknet.core.buffers import (
     NetworkBuffer,
     NetworkBufferPool,
 )
+
+_INDEX = attrgetter("index")
 
 
 class CreditListener(Protocol):
@@ -31,15 +37,18 @@ class CreditListener(Protocol):
 class BufferManager:
     """Exclusive and floating buffers of one channel (Flink: BufferManager with
     AvailableBufferQueue).
+
+    Attributes:
+        floating_buffers: how many of the free ones are floating.
     """
 
     __slots__ = (
         "_channel",
-        "_exclusive",
-        "_floating",
+        "_free",
         "_global_pool",
         "_is_waiting",
         "_recycler",
+        "floating_buffers",
         "initial_credit",
         "is_released",
         "pool",
@@ -61,29 +70,81 @@ class BufferManager:
         self.is_released = False
         self._is_waiting = False
         self._recycler = self._recycle_exclusive
-        self._floating: deque[NetworkBuffer] = deque()
-        self._exclusive: deque[MemorySegment] = deque(
-            global_pool.request_exclusive_segments(exclusive_buffers)
-        )
+        self.floating_buffers = 0
+        self._free = global_pool.request_exclusive_segments(exclusive_buffers)
 
     @property
     def available_buffers(self) -> int:
         """Buffers ready to take data."""
-        return len(self._floating) + len(self._exclusive)
+        return len(self._free)
 
-    @property
-    def floating_buffers(self) -> int:
-        """Floating ones among them."""
-        return len(self._floating)
+    def line_up(self, after: int) -> list[MemorySegment]:
+        """The free memory, as the next `take` will use it up: ascending, from the neighbour of the
+        segment with this index on, then round again.
+        """
+        free = self._free
+        free.sort(key=_INDEX)
+        if free and free[0].index <= after:
+            count = bisect(free, after, key=_INDEX)
+            free[:] = free[count:] + free[:count]
+        return free
 
     def take(self) -> NetworkBuffer | None:
         """A buffer for a message that is arriving: floating first; None if there is none."""
         self.required_buffers -= 1
-        if self._floating:
-            return self._floating.popleft()
-        if self._exclusive:
-            return NetworkBuffer(self._exclusive.popleft(), self._recycler)
-        return None
+        if not self._free:
+            return None
+        segment = self._free.pop(0)
+        if not self.floating_buffers:
+            return NetworkBuffer(segment, self._recycler)
+        self.floating_buffers -= 1
+        return NetworkBuffer(segment, self.pool.recycle)
+
+    def take_run(self, size_bytes: int, backlogs: Sequence[int]) -> list[NetworkBuffer]:
+        """Buffers for full payloads that lie in the free memory: one for each backlog that came
+        with them, up to the first that will gain floating buffers.
+        """
+        free, count = self._free, len(backlogs)
+        if not self._is_waiting:
+            spare = len(free) - self.initial_credit - 1
+            for index, backlog in enumerate(backlogs):
+                if backlog > spare - index:
+                    count = index + 1
+                    break
+        self.required_buffers -= count
+        floating = min(count, self.floating_buffers)
+        self.floating_buffers -= floating
+        recyclers = [self.pool.recycle] * floating + [self._recycler] * (count - floating)
+        taken = [
+            NetworkBuffer(segment, recycler, size_bytes=size_bytes)
+            for segment, recycler in zip(free, recyclers, strict=False)
+        ]
+        del free[:count]
+        return taken
+
+    def recycle_run(self, buffers: Sequence[NetworkBuffer]) -> None:
+        """Equal to `recycle` of each of these buffers of the channel, but tells of the credit once.
+
+        While no other channel waits for the pool, and this one is short of more than one buffer, a
+        floating buffer would be offered to it at once, and it would wait again: it just stays.
+        """
+        free, credit = self._free, 0
+        is_offered = self._is_waiting and self.pool.is_awaited_only_by(self)
+        for buffer in buffers:
+            if buffer.references != 1 or self.is_released:
+                buffer.recycle()
+            elif buffer.recycler is self._recycler:
+                buffer.references = 0
+                credit += self._take_back(buffer.segment)
+            elif is_offered and self.required_buffers - len(free) > 1:
+                buffer.references = 0
+                free.append(buffer.segment)
+                self.floating_buffers += 1
+                credit += 1
+            else:
+                buffer.recycle()
+        if credit:
+            self._channel.notify_credit(credit)
 
     def request_for_backlog(self, backlog_buffers: int) -> int:
         """Ask the pool for what the announced backlog needs (Flink:
@@ -92,7 +153,7 @@ class BufferManager:
         Returns: credit gained, in buffers.
         """
         self.required_buffers = required = backlog_buffers + self.initial_credit
-        if self._is_waiting or len(self._floating) + len(self._exclusive) >= required:
+        if self._is_waiting or len(self._free) >= required:
             return 0
         return self._request_floating()
 
@@ -101,9 +162,9 @@ class BufferManager:
         being blocked).
         """
         self.required_buffers = 0  # else the pool would offer them to this channel again
-        floating, self._floating = self._floating, deque()
-        for buffer in floating:
-            buffer.recycle()
+        floating, self.floating_buffers = self.floating_buffers, 0
+        for _ in range(floating):
+            self.pool.recycle(self._free.pop())
 
     def release(self) -> None:
         """The channel is gone: everything goes back to where it came from."""
@@ -111,16 +172,17 @@ class BufferManager:
             return
         self.is_released = True
         self.release_floating()
-        self._global_pool.recycle_exclusive_segments(list(self._exclusive))
-        self._exclusive.clear()
+        exclusive, self._free = self._free, []
+        self._global_pool.recycle_exclusive_segments(exclusive)
 
     def receive_buffer(self, buffer: NetworkBuffer) -> bool:
         """The pool offers a recycled buffer; refused when nothing is short any more."""
         self._is_waiting = False
-        missing = self.required_buffers - len(self._floating) - len(self._exclusive)
+        missing = self.required_buffers - len(self._free)
         if missing <= 0 or self.is_released:
             return False
-        self._floating.append(buffer)
+        self._free.append(buffer.segment)
+        self.floating_buffers += 1
         self._channel.notify_credit(1 + self._request_floating() if missing > 1 else 1)
         return True
 
@@ -134,26 +196,31 @@ class BufferManager:
 
         Returns: buffers gained.
         """
-        missing = self.required_buffers - len(self._floating) - len(self._exclusive)
+        missing = self.required_buffers - len(self._free)
         gained = 0
         while gained < missing:
             buffer = self.pool.try_request()
             if buffer is None:
                 self._is_waiting = self.pool.add_listener(self)
                 break
-            self._floating.append(buffer)
+            self._free.append(buffer.segment)
             gained += 1
+        self.floating_buffers += gained
         return gained
 
     def _recycle_exclusive(self, segment: MemorySegment) -> None:
-        """An exclusive buffer is free again: one new credit, unless a floating one can go back in
-        its stead.
-        """
         if self.is_released:
             self._global_pool.recycle_exclusive_segments([segment])
-            return
-        self._exclusive.append(segment)
-        if self._floating and self.available_buffers > self.required_buffers:
-            self._floating.popleft().recycle()
-        else:
+        elif self._take_back(segment):
             self._channel.notify_credit(1)
+
+    def _take_back(self, segment: MemorySegment) -> int:
+        """An exclusive buffer is free again. Returns: the new credit: one, or none if a floating
+        buffer can go back in its stead.
+        """
+        self._free.append(segment)
+        if not self.floating_buffers or len(self._free) <= self.required_buffers:
+            return 1
+        self.floating_buffers -= 1
+        self.pool.recycle(self._free.pop())
+        return 0

@@ -60,9 +60,15 @@ class Decoder(Protocol):
     def receive(self, data: memoryview) -> None:
         """Decode what `data` completes. Raises: RemoteProtocolError."""
 
+    def memory_to_fill(self) -> Sequence[memoryview]:
+        """Where the bytes that come next are to be laid, empty if that is not known."""
+
+    def memory_filled(self, count: int) -> None:
+        """Decode `count` bytes that were laid there. Raises: RemoteProtocolError."""
+
 
 class ConsumerConnection:
-    """Implements `core.connection.Connection` for the side that reads partitions.
+    """Implements `core.connection.ScatteringConnection` for the side that reads partitions.
 
     Args:
         peer: the producer's address, for error messages.
@@ -134,6 +140,23 @@ class ConsumerConnection:
         self._now_ns = now_ns
         try:
             self._decoder.receive(data)
+        except RemoteProtocolError as error:
+            self._drop_buffer()
+            self._fail_all(error)
+            raise
+
+    def memory_to_fill(self) -> Sequence[memoryview]:
+        """Memory of a channel's next buffers, while a run of them comes."""
+        return self._decoder.memory_to_fill()
+
+    def memory_filled(self, count: int, *, now_ns: int) -> None:
+        """Take buffers and messages of the producer that were laid there.
+
+        Raises: as `receive_data`.
+        """
+        self._now_ns = now_ns
+        try:
+            self._decoder.memory_filled(count)
         except RemoteProtocolError as error:
             self._drop_buffer()
             self._fail_all(error)
@@ -343,6 +366,65 @@ class ConsumerConnection:
                 channel.receive_empty_buffer(sequence_number, backlog)
         except (BufferReorderingError, FrameCorruptedError) as error:
             self._fail_channel(channel, error)
+
+    def free_memory(self, header: Header) -> Sequence[memoryview]:
+        """The free memory of a channel that is open, if the payload is to fill it."""
+        channel = self._channels.get(header[0])
+        if channel is None or channel.error is not None:
+            return ()
+        manager = channel.buffers
+        if header[7] != manager.pool.segment_size_bytes:
+            return ()
+        after = self._buffer.segment.index if self._buffer is not None else -1
+        return [segment.view for segment in manager.line_up(after)]
+
+    def receive_run(self, header: Header, backlogs: Sequence[int]) -> None:
+        """Buffers that follow each other are complete: hand them to their channel.
+
+        Equal to `take_buffer` and `receive_payload` for each, the run being cut behind a buffer
+        whose backlog gains floating ones; what the backlogs in between ask for is overruled by the
+        next before it means anything.
+        """
+        receiver_id, _, _, number, _, data_type, _, size = header
+        channel = self._channels[receiver_id]
+        if channel.error is not None:
+            return
+        if number != channel.expected_sequence_number:
+            self.take_buffer(header)
+            self.receive_payload(header)
+            return
+        record, now_ns, index = self._record, self._now_ns, channel.index
+        manager = channel.buffers
+        pool = manager.pool
+        while backlogs:
+            free = manager.available_buffers
+            buffers = manager.take_run(size, backlogs)
+            count = len(buffers)
+            available_buffers, size_buffers = pool.available_buffers, pool.size_buffers
+            for backlog in backlogs[:count]:
+                record(
+                    now_ns,
+                    index,
+                    _RECEIVED,
+                    _BUFFER_RESPONSE,
+                    data_type,
+                    0,
+                    number,
+                    size,
+                    -1,
+                    -1,
+                    -1,
+                    backlog,
+                    free,
+                    free - 1,
+                    available_buffers,
+                    size_buffers,
+                    -1,
+                )
+                free -= 1
+                number += 1
+            channel.receive_run(buffers, backlogs[count - 1])
+            backlogs = backlogs[count:]
 
     def receive_message(self, message: Message) -> None:
         """A message that is not a plain buffer."""

@@ -5,7 +5,7 @@ buffers, earns credit.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, Protocol
 
 from flinknet.core.buffers import (
@@ -35,6 +35,9 @@ from flinknet.errors import (
 )
 
 from .buffer_manager import BufferManager
+
+RUN_BYTES = 192 * 1024
+"""Data that a task reads at once, at most: six segments, which are in the cache still."""
 
 _PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
 _TIMEOUTABLE_BARRIER = int(DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER)
@@ -202,6 +205,49 @@ class RemoteInputChannel:
             self._receive_event(buffer, sequence_number, backlog_buffers)
         if backlog_buffers >= 0:
             self.receive_backlog(backlog_buffers)
+
+    def receive_run(self, buffers: Sequence[NetworkBuffer], backlog_buffers: int) -> None:
+        """Data buffers with the next sequence numbers have arrived; the channel owns them now.
+        `backlog_buffers` came with the last of them.
+        """
+        number = self.expected_sequence_number
+        end = number + len(buffers)
+        self.expected_sequence_number = next_sequence_number(end - 1)
+        received = self.received
+        was_empty = not received
+        received.extend(zip(buffers, range(number, end), strict=True))
+        if was_empty:
+            self._gate.queue_channel(self)
+        self.receive_backlog(backlog_buffers)
+
+    def take_run(self, buffer: NetworkBuffer, sequence_number: int) -> list[NetworkBuffer]:
+        """Take the data that waits and has the next numbers and lies in memory right behind this
+        buffer, which was taken just now. Returns: all of them, up to RUN_BYTES; empty if nothing
+        lies there.
+        """
+        segment, size, received = buffer.segment, buffer.size_bytes, self.received
+        index = segment.index
+        if index < 0 or size != len(segment.view):
+            return []
+        run: list[NetworkBuffer] = []
+        last = index + RUN_BYTES // size - 1
+        while received and index < last:
+            following, number = received[0]
+            index += 1
+            sequence_number += 1
+            if (
+                number != sequence_number
+                or following.segment.index != index
+                or following.size_bytes != size
+                or following.data_type != buffer.data_type
+                or following.is_compressed
+            ):
+                break
+            if not run:
+                run.append(buffer)
+            run.append(following)
+            received.popleft()
+        return run
 
     def receive_empty_buffer(self, sequence_number: int, backlog_buffers: int) -> None:
         """A data buffer of no bytes: only its backlog matters."""

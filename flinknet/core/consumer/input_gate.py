@@ -202,6 +202,23 @@ class SingleInputGate:
             raise GateClosedError("the input gate is closed")
         return None
 
+    def poll_run(
+        self, channel: InputChannel, buffer: InputBuffer, sequence_number: int
+    ) -> list[NetworkBuffer]:
+        """The run that the buffer polled just now begins: it, and what the next polls would give as
+        far as it is data and lies in memory right behind. Empty if nothing does, or if other
+        channels wait for their turn.
+        """
+        received = channel.received
+        if not received or len(self._ready) != 1 or channel.is_local:
+            return []
+        assert isinstance(buffer, NetworkBuffer)
+        run = channel.take_run(buffer, sequence_number)
+        if not received and channel.error is None:
+            self._ready.clear()
+            self._is_queued[channel.index_in_gate] = False
+        return run
+
     def end_channel(self, channel: InputChannel) -> None:
         """EndOfPartition was read: the channel is never queued again and is released."""
         index = channel.index_in_gate

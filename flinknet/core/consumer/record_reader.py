@@ -8,6 +8,7 @@ file, so that a few wide records do not fill the memory of a task that reads man
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -57,15 +58,28 @@ class RecordReader:
 
     Args:
         spills: takes records that are too long for memory; None to keep all of them there.
+
+    Attributes:
+        rest_end: where in the payload read last the record ended that an earlier one had begun.
     """
 
-    __slots__ = ("_file", "_prefix", "_prefixes", "_record_bytes", "_rest", "_spilled", "_spills")
+    __slots__ = (
+        "_file",
+        "_prefix",
+        "_prefixes",
+        "_record_bytes",
+        "_rest",
+        "_spilled",
+        "_spills",
+        "rest_end",
+    )
 
     def __init__(self, spills: SpillStore | None = None) -> None:
         self._spills = spills
         self._file: SpillFile | None = None
         self._spilled = 0  # bytes of the record at hand that are in the file
         self._rest = bytearray()
+        self.rest_end = 0
         self._record_bytes = LENGTH_PREFIX_BYTES + 1
         self._prefix = self._prefixes = (1).to_bytes(LENGTH_PREFIX_BYTES, "big")
 
@@ -75,13 +89,14 @@ class RecordReader:
         return bool(self._rest)
 
     def read(self, payload: memoryview) -> list[RecordRun]:
-        """The records that end in this buffer, in order.
+        """The records that end in these bytes, in order: those of a buffer, or of several that
+        follow each other and lie end to end.
 
         Raises: FrameCorruptedError when a length prefix cannot be one.
         """
         runs: list[RecordRun] = []
         end = len(payload)
-        position = self._complete_rest(payload, runs) if self._rest else 0
+        position = self.rest_end = self._complete_rest(payload, runs) if self._rest else 0
         while end - position >= LENGTH_PREFIX_BYTES:
             # As a rule all records are as long as the last one was: one comparison shows it.
             record_bytes = self._record_bytes
@@ -100,6 +115,22 @@ class RecordReader:
         if position < end:
             self._rest = bytearray(payload[position:])
         return runs
+
+    def count_ends(
+        self, runs: Sequence[RecordRun], payload: memoryview, buffer_bytes: int
+    ) -> list[int]:
+        """How many of the records of the payload that was read last had ended with each of its
+        buffers.
+        """
+        bounds = range(buffer_bytes, len(payload) + 1, buffer_bytes)
+        counts = [0] * len(bounds)
+        for memory, offset, count, record_bytes in runs:
+            start = offset if memory is payload else self.rest_end - record_bytes
+            for place, bound in enumerate(bounds):
+                ended = (bound - start) // record_bytes
+                if ended > 0:
+                    counts[place] += ended if ended < count else count
+        return counts
 
     def check_between_records(self, channel: int) -> None:
         """An event has come on this channel, and no record may be cut by it.

@@ -8,6 +8,7 @@ the reading of the connection, and with it every other channel, barriers and all
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
@@ -123,6 +124,10 @@ class TcpConsumerConnection(ConsumerConnection):
         buffer.is_compressed = header[6]
         self._channel, self._buffer = channel, buffer
         return buffer.view
+
+    def free_memory(self, header: Header) -> Sequence[memoryview]:
+        """None is told ahead: the buffers of the gate are all channels'."""
+        return ()
 
     def receive_payload(self, header: Header) -> None:
         """A message is complete: hand it to its channel, or stage it."""

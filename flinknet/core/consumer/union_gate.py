@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from .input_gate import InputChannel, Polled, SingleInputGate
+from flinknet.core.buffers import NetworkBuffer
+
+from .input_gate import InputBuffer, InputChannel, Polled, SingleInputGate
 
 
 class UnionInputGate:
@@ -82,6 +84,18 @@ class UnionInputGate:
             if polled is not None:
                 return polled
         return None
+
+    def poll_run(
+        self, channel: InputChannel, buffer: InputBuffer, sequence_number: int
+    ) -> list[NetworkBuffer]:
+        """As SingleInputGate's; nothing while other gates wait for their turn."""
+        if len(self._ready) != 1:
+            return []
+        gate = self._ready[0]
+        run = gate.poll_run(channel, buffer, sequence_number)
+        if not gate.is_available:
+            self._ready.clear()
+        return run
 
     def end_channel(self, channel: InputChannel) -> None:
         """EndOfPartition of a channel was read."""

@@ -49,6 +49,9 @@ _unpack_from = _WHOLE_HEADER.unpack_from
 BUFFER_RESPONSE_HEADER_BYTES: Final = _WHOLE_HEADER.size
 """47: frame header and message header in layout "2.x", without partial buffers."""
 
+_RUN_HEADER = struct.Struct(">33sii6s")
+"""The same 47 bytes as far as they differ within a run: its number and its backlog."""
+
 Header = tuple[bytes, int, int, int, int, int, int, int]
 """receiver, subpartition, partial buffers, sequence number, backlog, type, compressed, size."""
 
@@ -93,6 +96,43 @@ def decode_buffer_response_header(view: Bytes, offset: int) -> Header:
     if header[5] > 13 or header[7] <= 0 or header[2] < 0:
         _check_header(LAYOUT_2_X, header[2], header[5], header[7])
     return header
+
+
+def alike(header: Header) -> tuple[bytes, bytes]:
+    """What all headers of a run with this one have in common: what stands before the sequence
+    number, and what stands behind the backlog.
+    """
+    receiver_id, subpartition_id, _, number, backlog, data_type, is_compressed, size = header
+    whole = encode_buffer_response_header(
+        receiver_id, subpartition_id, number, backlog, data_type, is_compressed, size
+    )
+    return whole[:33], whole[41:]
+
+
+def is_alike(begun: bytes, common: tuple[bytes, bytes]) -> bool:
+    """Whether these bytes may be the beginning of a header like the others."""
+    return common[0].startswith(begun[: len(common[0])])
+
+
+def decode_backlogs(
+    headers: memoryview, common: tuple[bytes, bytes], sequence_number: int
+) -> list[int]:
+    """The backlogs that a run of headers tells, up to the first header that is not like the
+    others, does not have the next number or tells no backlog.
+
+    Args:
+        headers: 47 bytes each, end to end.
+        common: what makes them alike (`alike`).
+        sequence_number: that the first of them must have.
+    """
+    start, end = common
+    backlogs = []
+    for before, number, backlog, behind in _RUN_HEADER.iter_unpack(headers):
+        if number != sequence_number or before != start or behind != end or backlog < 0:
+            break
+        backlogs.append(backlog)
+        sequence_number += 1
+    return backlogs
 
 
 def _check_header(layout: Layout, partial_buffers: int, data_type: int, size: int) -> None:

@@ -7,6 +7,7 @@ the hot path; "1.20" is read frame by frame, which costs a copy more.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from flinknet.errors import FrameCorruptedError
@@ -44,6 +45,16 @@ class LayoutDetectingDecoder:
             sink, LAYOUT_2_X.name
         )
         self.layout: str | None = None
+
+    def memory_to_fill(self) -> Sequence[memoryview]:
+        """As ResponseDecoder's, once it is known that the layout is its own."""
+        decoder = self._decoder
+        return decoder.memory_to_fill() if isinstance(decoder, ResponseDecoder) else ()
+
+    def memory_filled(self, count: int) -> None:
+        """As ResponseDecoder's."""
+        assert isinstance(self._decoder, ResponseDecoder)
+        self._decoder.memory_filled(count)
 
     def receive(self, data: memoryview) -> None:
         """Decode what `data` completes.

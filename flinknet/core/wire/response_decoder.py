@@ -5,24 +5,41 @@ The header is read before a buffer is taken, so a payload is copied once, from t
 received to the memory where the record reader will find it (Flink:
 NettyMessageClientDecoderDelegate). Everything that is not a plain BufferResponse is rare and goes
 through whole frames.
+
+At the highest rate one full buffer of a channel follows another: a *run*. Where one is under way
+the driver is told the memory of the channel's next buffers, with room for their headers in between,
+and lays the bytes there itself: not copied at all. The headers prove afterwards that the run went
+on; what was something else is moved and decoded as anything else is.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Final, Protocol
 
+from flinknet.core.buffers.data_type import DataType
 from flinknet.errors import FrameCorruptedError, UnknownMessageError
 
 from .buffer_response import (
     BUFFER_RESPONSE_HEADER_BYTES,
     Header,
+    alike,
+    decode_backlogs,
     decode_buffer_response_header,
+    is_alike,
 )
 from .layout import FRAME_HEADER, FRAME_HEADER_BYTES, MAGIC, Direction
 from .messages import MESSAGE_CLASSES, Message
 
+_DATA_BUFFER = int(DataType.DATA_BUFFER)
+
 LARGEST_FRAME_BYTES = 16 * 1024 * 1024
 """No ErrorResponse or event is larger; a frame that claims more is not believed."""
+
+
+RUN_BUFFERS: Final = 6
+"""Buffers of a run that are received at once, at most. What was received is still in the cache when
+it is read, and credit for it goes back while more is on its way."""
 
 
 class ResponseSink(Protocol):
@@ -36,6 +53,16 @@ class ResponseSink(Protocol):
     def receive_payload(self, header: Header) -> None:
         """The payload is complete."""
 
+    def free_memory(self, header: Header) -> Sequence[memoryview]:
+        """Memory of the buffers that `take_buffer` would give for messages like this one, in order;
+        none if their payloads would not fill it.
+        """
+
+    def receive_run(self, header: Header, backlogs: Sequence[int]) -> None:
+        """As many messages like this one have come as there are backlogs, numbered on from it.
+        Their payloads lie in the free memory already.
+        """
+
     def receive_message(self, message: Message) -> None:
         """A message of another kind, or a BufferResponse of several partial buffers."""
 
@@ -44,14 +71,19 @@ class ResponseDecoder:
     """Bytes from the producer in, cut anywhere; buffers and messages out.
 
     Invariant: `_rest` is the start of one frame, shorter than a header unless the frame must be
-        read whole.
+        read whole; `_run` is the header of the last buffer of a run, which may go on.
     """
 
     __slots__ = (
+        "_common",
         "_filled",
         "_header",
+        "_header_views",
+        "_headers",
         "_missing",
+        "_payloads",
         "_rest",
+        "_run",
         "_sink",
         "_target",
         "_whole_frame_bytes",
@@ -65,6 +97,83 @@ class ResponseDecoder:
         self._target: memoryview | None = None
         self._filled = 0
         self._missing = 0
+        self._run: Header | None = None
+        self._common = (b"", b"")
+        self._headers = memoryview(bytearray(RUN_BUFFERS * BUFFER_RESPONSE_HEADER_BYTES))
+        self._header_views = tuple(
+            self._headers[start : start + BUFFER_RESPONSE_HEADER_BYTES]
+            for start in range(0, len(self._headers), BUFFER_RESPONSE_HEADER_BYTES)
+        )
+        self._payloads: Sequence[memoryview] = ()
+
+    def memory_to_fill(self) -> Sequence[memoryview]:
+        """Where the bytes that come next are to be laid, in order; empty if no run is under way."""
+        run = self._run
+        if run is None or self._whole_frame_bytes or (self._missing and self._target is None):
+            return ()
+        self._payloads = self._sink.free_memory(run)[:RUN_BUFFERS]
+        memory: list[memoryview] = []
+        for header, payload in zip(self._header_views, self._payloads, strict=False):
+            memory += (header, payload)
+        if self._missing:
+            assert self._target is not None
+            memory.insert(0, self._target[self._filled : self._filled + self._missing])
+        elif self._rest and memory:
+            begun = len(self._rest)
+            memory[0][:begun] = self._rest
+            memory[0] = memory[0][begun:]
+        return memory
+
+    def memory_filled(self, count: int) -> None:
+        """`count` bytes were laid where `memory_to_fill` has just said.
+
+        Raises: as `receive`.
+        """
+        run = self._run
+        assert run is not None
+        if self._missing:
+            assert self._header is not None
+            lacked = min(count, self._missing)
+            self._filled += lacked
+            self._missing -= lacked
+            if self._missing:
+                return
+            count -= lacked
+            self._target = None
+            self._sink.receive_payload(self._header)
+        count += len(self._rest)
+        self._rest.clear()
+        payload_bytes = run[7]
+        frame_bytes = BUFFER_RESPONSE_HEADER_BYTES + payload_bytes
+        headers = (count + payload_bytes) // frame_bytes
+        backlogs = decode_backlogs(
+            self._headers[: headers * BUFFER_RESPONSE_HEADER_BYTES], self._common, run[3] + 1
+        )
+        whole = min(count // frame_bytes, len(backlogs))
+        if whole:
+            self._sink.receive_run(_later(run, 1, backlogs[0]), backlogs[:whole])
+            count -= whole * frame_bytes
+        begun = b""
+        if headers == whole and count:
+            begun = bytes(self._header_views[whole][:count])
+        if len(backlogs) < headers or not is_alike(begun, self._common):
+            self._move(whole, count)
+            return
+        if headers:
+            self._run = run = _later(run, headers, backlogs[-1])
+        if headers > whole:
+            self._begin(run)
+            self._filled = count - BUFFER_RESPONSE_HEADER_BYTES
+            self._missing -= self._filled
+        else:
+            self._rest += begun
+
+    def _move(self, first: int, count: int) -> None:
+        """The run is over: decode the `count` bytes that lie in its memory from a header on."""
+        laid = zip(self._header_views[first:], self._payloads[first:], strict=False)
+        data = b"".join(piece for pair in laid for piece in pair)
+        self._run = None
+        self.receive(memoryview(data)[:count])
 
     def receive(self, data: memoryview) -> None:
         """Decode what `data` completes.
@@ -74,6 +183,8 @@ class ResponseDecoder:
         """
         take_buffer, receive_payload = self._sink.take_buffer, self._sink.receive_payload
         position, end = 0, len(data)
+        before: Header | None = None
+        header: Header | None = None
         while position < end:
             if self._missing:
                 position = self._fill(data, position, end)
@@ -82,7 +193,7 @@ class ResponseDecoder:
             if self._rest or start > end or data[position + 8]:
                 position = self._gather(data, position, end)
                 continue
-            header = decode_buffer_response_header(data, position)
+            before, header = header, decode_buffer_response_header(data, position)
             stop = start + header[7]
             if header[2]:
                 position = self._gather(data, position, end)
@@ -98,6 +209,9 @@ class ResponseDecoder:
                         raise _does_not_fit(header, target) from None
                 receive_payload(header)
                 position = stop
+        self._run = header if before and header and _is_run(before, header) else None
+        if self._run is not None:
+            self._common = alike(self._run)
 
     def _begin(self, header: Header) -> None:
         """Take a header whose payload is still to come."""
@@ -163,6 +277,22 @@ class ResponseDecoder:
         if not FRAME_HEADER_BYTES <= frame_bytes <= LARGEST_FRAME_BYTES:
             raise FrameCorruptedError(f"a frame of {frame_bytes} bytes")
         self._whole_frame_bytes = frame_bytes
+
+
+def _is_run(header: Header, following: Header) -> bool:
+    """Whether two plain buffers came one behind the other."""
+    return following == _later(header, 1, following[4]) and header[5:7] == (_DATA_BUFFER, 0)
+
+
+def _later(header: Header, buffers: int, backlog: int) -> Header:
+    """The header of a later buffer of a run."""
+    receiver_id, subpartition_id, partial_buffers, number, _, data_type, is_compressed, size = (
+        header
+    )
+    return (
+        *(receiver_id, subpartition_id, partial_buffers, number + buffers, backlog),
+        *(data_type, is_compressed, size),
+    )
 
 
 def _does_not_fit(header: Header, target: memoryview) -> FrameCorruptedError:

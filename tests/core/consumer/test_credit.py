@@ -358,7 +358,8 @@ def test_every_kind_of_buffer_goes_back_where_it_came_from_once() -> None:
 
     def places() -> tuple[int, int, int]:
         """Free exclusive buffers, floating ones out, output buffers out."""
-        return len(manager._exclusive), consumer.pool_used, output_pool.used_buffers
+        exclusive = manager.available_buffers - manager.floating_buffers
+        return exclusive, consumer.pool_used, output_pool.used_buffers
 
     exclusive, floating, _ = places()
     kinds["exclusive"].recycle()
