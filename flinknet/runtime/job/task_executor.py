@@ -344,7 +344,7 @@ class TaskExecutor:
         running.release(running.error)
         self._follow_tasks()
         if running.error is None:
-            self._written[attempt_id] = running
+            self._keep_blocking(running)
             self._tell_state(attempt_id, ExecutionState.FINISHED)
         else:
             self._tell_state(
@@ -353,6 +353,14 @@ class TaskExecutor:
                 running.error,
                 is_consequence=running.is_consequence,
             )
+
+    def _keep_blocking(self, running: RunningTask) -> None:
+        """What it wrote for later stays until the JobManager says otherwise; the rest goes when it
+        has been read.
+        """
+        types = (each.partition_type for each in running.partitions)
+        if any(each.is_blocking_or_blocking_persistent for each in types):
+            self._written[running.attempt_id] = running
 
     def _cancel(self, attempt_id: ExecutionAttemptID) -> None:
         running = self._tasks.pop(attempt_id, None)

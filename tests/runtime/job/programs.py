@@ -42,6 +42,31 @@ def main(env, mark):
 """
 """The task that first sees the number 900 fails."""
 
+TWO_REGIONS = """
+import os
+
+seen = 0
+
+def main(env, mark):
+    env.set_parallelism(2)
+
+    def fail_once(record: tuple[int, bytes]) -> tuple[int, bytes]:
+        global seen
+        seen += 1
+        if seen == 500:
+            try:
+                os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return record
+            raise ValueError("this once")
+        return record
+
+    made = env.generate(rate="1k/s", records=4000).slot_sharing_group("up").forward()
+    made.map(fail_once).slot_sharing_group("down").discard()
+    env.execute("Two regions")
+"""
+"""Two pipelines between two TaskManagers; one of them fails when both are in the middle."""
+
 WORD_COUNT = """
 def main(env, port):
     env.set_parallelism(2)

@@ -25,7 +25,13 @@ from flinknet.runtime.job.job_files import Contact
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
 from tests.runtime.job.cluster import RESTARTS, LiveJob, gone, listening_port
-from tests.runtime.job.programs import ACROSS, FAILS_ONCE, PIPELINE, WORD_COUNT
+from tests.runtime.job.programs import (
+    ACROSS,
+    FAILS_ONCE,
+    PIPELINE,
+    TWO_REGIONS,
+    WORD_COUNT,
+)
 
 pytestmark = pytest.mark.socket
 
@@ -236,6 +242,26 @@ def test_a_task_that_fails_begins_again_and_its_region_with_it(
         for line in (job.run_dir / f"tm-{index}.out").read_text().splitlines()
     ]
     assert set(printed) == set(range(1, 1001))
+
+
+@pytest.mark.row("S146")
+def test_a_region_that_fails_does_not_disturb_its_neighbour_on_the_same_connection(
+    start: Start, tmp_path: Path
+) -> None:
+    job = start(TWO_REGIONS, tmp_path / "mark", task_managers=2, slots=2, settings=RESTARTS)
+    assert job.ended().state == "FINISHED"
+    result = job.result()
+    assert result["restarts"] == 1
+    source, sink = ([task["attempt"] for task in each["tasks"]] for each in result["vertices"])
+    assert sorted(source) == [0, 1]
+    assert source == sink
+    (connection,) = result["connections"]
+    assert connection == "tm-0->tm-1"
+    failed, living = source.index(1), source.index(0)
+    read = [task["metrics"]["numRecordsIn"] for task in result["vertices"][1]["tasks"]]
+    assert read[living] == 2000
+    assert read[failed] == 2000  # from the beginning once more
+    assert verify_run(open_run(job.run_dir)).is_ok
 
 
 def test_a_task_that_fails_for_good_tells_where_in_the_program(
