@@ -156,6 +156,8 @@ class Cluster:
             "taskmanager.bind-host": LOOPBACK,
             "io.tmp.dirs": str(self.work / "tmp"),
             "restart-strategy.type": "none",
+            # slots that ask for external resources; always so from Flink 2.0 on
+            "cluster.fine-grained-resource-management.enabled": "true",
             "web.upload.dir": str(self.work),
             **_MEMORY,
             **self.keys,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -208,6 +209,7 @@ def compare(
     jar = build(home, work)
     rounds: dict[str, list[list[Row]]] = {"flink": [], "flinknet": []}
     environment: dict[str, Any] = {}
+    warnings: Counter[str] = Counter()
     for index in range(options.rounds):
         tell(f"round {index + 1} of {options.rounds}")
         sides = ["flink", "flinknet"] if index % 2 == 0 else ["flinknet", "flink"]
@@ -217,7 +219,9 @@ def compare(
             else:
                 rows = []
                 for exchange in exchanges:
-                    row, environment = flinknet_run(exchange, keys)
+                    row, document = flinknet_run(exchange, keys)
+                    environment = document["environment"]
+                    warnings.update(each["code"] for each in document["runs"][0]["warnings"])
                     rows.append(row)
             rounds[side].append(rows)
     return {
@@ -236,6 +240,7 @@ def compare(
             for at, exchange in enumerate(exchanges)
         ],
         "keys": dict(keys),
+        "flinknet_warnings": dict(warnings),
     }
 
 
@@ -273,7 +278,7 @@ def flink_round(
 
 
 def flinknet_run(exchange: Exchange, keys: Mapping[str, str]) -> tuple[Row, dict[str, Any]]:
-    """One setting with `flinknet bench`. Returns: its figures, and where it ran."""
+    """One setting with `flinknet bench`. Returns: its figures, and its JSON document."""
     command = [str(FLINKNET), "bench", "--no-trace", "--json", "-", *bench_options(exchange, keys)]
     began_ns = time.monotonic_ns()
     popen = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -299,7 +304,7 @@ def flinknet_run(exchange: Exchange, keys: Mapping[str, str]) -> tuple[Row, dict
         p99_ns=measured["latency_ns"]["p99"],
     ) | {"first_answer_s": first_answer_s(began_ns, exchange)}
     tell_row(f"flinknet  {exchange.buffer_timeout_ms} ms", row)
-    return row, document["environment"]
+    return row, document
 
 
 def bench_options(exchange: Exchange, keys: Mapping[str, str]) -> list[str]:
@@ -373,9 +378,17 @@ def print_report(document: Mapping[str, Any]) -> None:
 
 
 def places(document: Mapping[str, Any]) -> list[str]:
-    """What was measured, and on what."""
+    """What was measured, and on what; what makes it doubtful."""
     environment, first = document["environment"], document["settings"][0]
     exchange = first["exchange"]
+    runs = len(first["flinknet"]) * len(document["settings"])
+    late = [ns for s in document["settings"] for r in s["flink"] if (ns := r.get("latest_ns"))]
+    doubts = [
+        f"flinknet warned of {code} in {count} of {runs} runs"
+        for code, count in document.get("flinknet_warnings", {}).items()
+    ]
+    if late:
+        doubts.append(f"Flink's sources emitted a record {human_duration(max(late))} late at most")
     return [
         f"{exchange['producers']} to {exchange['consumers']} tasks ({exchange['placement']}),"
         f" {exchange['value_bytes']} B a value, {first['wire_bytes_per_record']} B on the wire;"
@@ -386,6 +399,7 @@ def places(document: Mapping[str, Any]) -> list[str]:
         f"{environment['cpu']}, {environment['cores']} cores,"
         f" {human_bytes(environment['memory_bytes'])}, Linux {environment['kernel']}, load"
         f" {environment['load_average']:.2g}",
+        *doubts,
     ]
 
 

@@ -113,15 +113,22 @@ class Outcome:
 
 def build(home: Path, work: Path) -> Path:
     """Compile the job. Returns: its jar, in `work`."""
-    classes = work / "classes"
-    classes.mkdir(exist_ok=True)
+    folders = [work / name for name in ("source", "classes")]
+    for folder in folders:
+        folder.mkdir(exist_ok=True)
+    source, classes = folders
+    for file in _JOB.glob("*.java"):
+        text = file.read_text()
+        if not has_legacy_packages(home):
+            text = text.replace(".legacy.", ".")
+        (source / file.name).write_text(text)
     javac = java("javac")
     if javac is None:
         raise FlinkError("there is no javac: set JAVA_HOME, or install a JDK of 17 or newer")
     # Its sources and operators are deprecated names of a stable form.
     command = [javac, "-nowarn", "-Xlint:none", "-d", str(classes), "-cp", class_path(home)]
-    sources = sorted(map(str, _JOB.glob("*.java")))
-    done = subprocess.run([*command, *sources], capture_output=True, text=True, check=False)
+    files = sorted(map(str, source.glob("*.java")))
+    done = subprocess.run([*command, *files], capture_output=True, text=True, check=False)
     if done.returncode:
         raise FlinkError(f"the job does not compile against {home}:\n{done.stderr}")
     jar = work / "exchange.jar"
@@ -130,6 +137,11 @@ def build(home: Path, work: Path) -> Path:
         for each in sorted(classes.glob("*.class")):
             archive.write(each, each.name)
     return jar
+
+
+def has_legacy_packages(home: Path) -> bool:
+    """Whether source functions live in packages named legacy, as from Flink 2.0 on."""
+    return not any((home / "lib").glob("flink-dist-1.*.jar"))
 
 
 def upload(cluster: Cluster, jar: Path) -> str:

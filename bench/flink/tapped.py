@@ -64,6 +64,8 @@ It prints
     read: of the tap's messages the first numBuffersInRemote count.
   - whether `flinknet trace verify` finds the trace clean.
 
+Exit code 1 if a count differs, the trace is not clean, or the capture says otherwise.
+
 examples:
   python bench/flink/tapped.py
       20,000 records/s over 2 x 2 channels, a checkpoint every second, for a minute
@@ -134,12 +136,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text = json.dumps(document, indent=1, default=str) + "\n"
     if options.json == "-":
         print(text, end="")
-        return 0
+        return 0 if timeouts or is_sound(document) else 1
     if options.json is not None:
         Path(options.json).write_text(text)
     (print_predictions if timeouts else print_turns)(document)
     print(f"\nFlink {options.flink_version} on Java {document['java']}; logs and traces: {work}")
-    return 0
+    return 0 if timeouts or is_sound(document) else 1
+
+
+def is_sound(document: Mapping[str, Any]) -> bool:
+    """Whether the tap counted what Flink counted, its traces are clean, and a capture agrees."""
+    return all(
+        all(flink == seen for _, flink, seen in count["rows"])
+        and each["is_verified"]
+        and not count.get("imported", {}).get("messages")
+        for each, count in zip(document["tapped"], document["counts"], strict=True)
+    )
 
 
 def arguments_parser() -> argparse.ArgumentParser:
@@ -469,12 +481,16 @@ def print_turns(document: Mapping[str, Any]) -> None:
         ],
     )
     direct, tapped = sides.values()
-    kept = middle(tapped, "throughput_records_per_s") / middle(direct, "throughput_records_per_s")
+    kept = [
+        b["throughput_records_per_s"] / a["throughput_records_per_s"]
+        for a, b in zip(direct, tapped, strict=True)
+    ]
     added = [
         (middle_latency(tapped, name) - middle_latency(direct, name)) / 1e6
         for name in ("p50", "p99")
     ]
-    print(f"\nthroughput through the tap / direct: {kept:.3f}")
+    each_round = f" ({', '.join(f'{ratio:.3f}' for ratio in kept)})" if len(kept) > 1 else ""
+    print(f"\nthroughput through the tap / direct: {median(kept):.3f}{each_round}")
     print(f"latency added (between runs): p50 {added[0]:+.3f} ms, p99 {added[1]:+.3f} ms")
     for each, count in zip(document["tapped"], document["counts"], strict=True):
         print()

@@ -14,6 +14,7 @@ from bench.flink.tap import behind_a_tap, last_document, run_directory, tap_comm
 from bench.flink.tapped import (
     arguments_parser,
     cell,
+    is_sound,
     print_predictions,
     settings,
     summary,
@@ -109,3 +110,15 @@ def test_a_prediction_stands_against_the_median_of_what_was_measured(
     assert "+25%" in out
     assert "2.00 k/s, never" in out
     assert "intervals that hold: 1 of 2" in out
+
+
+def document(**more: Any) -> dict[str, Any]:
+    count = {"rows": [("numRecordsOut", 5, 5)], "imported": {"messages": 0}} | more
+    return {"tapped": [{"is_verified": True}], "counts": [count]}
+
+
+def test_a_count_that_differs_or_another_message_in_the_capture_is_no_success() -> None:
+    assert is_sound(document())
+    assert not is_sound(document(rows=[("numRecordsOut", 5, 4)]))
+    assert not is_sound(document(imported={"messages": 1}))
+    assert not is_sound(document() | {"tapped": [{"is_verified": False}]})
