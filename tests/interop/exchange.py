@@ -104,6 +104,14 @@ class _Process:
                 return dict(each.split("=", 1) for each in line.split() if "=" in each)
         raise Ended(f"{word!r} never came; it said {self.said}")
 
+    def wait_for_text(self, text: str) -> str:
+        """The next line that has a text anywhere."""
+        assert self._lines is not None
+        for line in self._lines:
+            if text in line:
+                return line
+        raise Ended(f"{text!r} never came")
+
     def send(self, number: signal.Signals) -> None:
         """Send a signal."""
         self.process.send_signal(number)
@@ -170,6 +178,11 @@ class Ending:
         """What passed on each channel."""
         channels: list[dict[str, Any]] = self.result["channels"]
         return channels
+
+
+def follow(log: Path) -> _Process:
+    """A file's lines, and those that will be written to it."""
+    return _Process(["tail", "-n", "+1", "-F", str(log)], reads_stderr=False, cwd=None)
 
 
 def partition_options(count: int = 1) -> list[str]:
