@@ -262,6 +262,7 @@ class _Assembly:
             raise TaskFailedError(
                 f"{descriptor.name}: its operators cannot be made: {type(error).__name__}: {error}"
             ) from error
+        has_arrays = operators.has_arrays(chain.operators)
         for operator in plain(list(chain.operators.values())):
             if isinstance(operator, LatencyOperator):
                 operator.measured_from_ns, operator.measured_to_ns = measured
@@ -273,6 +274,7 @@ class _Assembly:
                 start_ns=start_ns,
                 end_ns=end_ns,
                 seed=self._drawn_seed(f"source {operator_id}"),
+                has_arrays=has_arrays,
             )
             for operator_id, operator in chain.operators.items()
             if (source := source_of(operator)) is not None
@@ -283,7 +285,9 @@ class _Assembly:
         ]
         network_input = None
         if gates:
-            network_input = self._network_input(gates, outputs, checkpoints, spills, start_ns)
+            network_input = self._network_input(
+                gates, outputs, checkpoints, spills, start_ns, has_arrays
+            )
         return StreamTask(
             descriptor,
             chain,
@@ -380,6 +384,7 @@ class _Assembly:
         checkpoints: Sequence[tuple[OutputCheckpoints, str]],
         spills: SpillStore | None,
         start_ns: int,
+        has_arrays: bool,
     ) -> NetworkInput:
         gate = input_of(gates)
 
@@ -393,7 +398,7 @@ class _Assembly:
             tuple(
                 channel
                 for described in self._descriptor.inputs
-                for channel in self._channel_inputs(described)
+                for channel in self._channel_inputs(described, has_arrays)
             ),
             self._probe,
             BranchingCheckpoints(
@@ -409,12 +414,14 @@ class _Assembly:
             start_ns=start_ns,
         )
 
-    def _channel_inputs(self, described: InputGateDeploymentDescriptor) -> list[ChannelInput]:
+    def _channel_inputs(
+        self, described: InputGateDeploymentDescriptor, has_arrays: bool
+    ) -> list[ChannelInput]:
         coming = next(
             each for each in self._config.inputs if each.edge_id == described.stream_edge_id
         )
         edge = self._edge_of[coming.edge_id]
-        elements = StreamElementSerializer(serializer_of(edge.record_type))
+        elements = StreamElementSerializer(serializer_of(edge.record_type), has_arrays=has_arrays)
         return [
             ChannelInput(described.edge, coming.operator_id, coming.input_number, elements)
             for _ in described.channels

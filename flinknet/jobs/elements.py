@@ -59,10 +59,15 @@ class WrongValueError(ValueError):
 
 
 class StreamElementSerializer:
-    """Reads and writes the records of an edge."""
+    """Reads and writes the records of an edge.
 
-    def __init__(self, serializer: TypeSerializer) -> None:
+    Args:
+        has_arrays: records come in arrays wherever that is possible, also a few of them.
+    """
+
+    def __init__(self, serializer: TypeSerializer, *, has_arrays: bool = False) -> None:
         self.serializer = serializer
+        self._short_run = 0 if has_arrays else SHORT_RUN_RECORDS
         self._element_types: dict[tuple[int, bool], np.dtype[Any] | None] = {}
 
     def write(self, values: Values, instants: Instants) -> SerializedRecords:
@@ -109,7 +114,7 @@ class StreamElementSerializer:
         values: list[Any] = []
         stamps: list[int] = []
         for run in runs:
-            array = self._read_array(*run) if run[2] > SHORT_RUN_RECORDS else None
+            array = self._read_array(*run) if run[2] > self._short_run else None
             if array is None:
                 self._read_one_by_one(*run, values, stamps)
                 continue

@@ -76,6 +76,11 @@ class TaskOperators:
             if operator_id in job.factories
         }
 
+    @staticmethod
+    def has_arrays(operators: Mapping[str, StreamOperator]) -> bool:
+        """Whether a function of the program takes arrays."""
+        return any(getattr(each, "batched", False) for each in plain(list(operators.values())))
+
     def batched(self, operators: Mapping[str, StreamOperator]) -> frozenset[str]:
         """Operators, by id, that take batches as all behind them in the chain do; sources make
         them.

@@ -14,7 +14,7 @@ from flinknet.core.producer import (
     OutputFlusher,
     RecordWriter,
 )
-from flinknet.core.producer.channel_selector import Indices
+from flinknet.core.producer.channel_selector import Indices, Split
 from flinknet.errors import FlinknetError, TaskFailedError
 from flinknet.graph.operators import as_list
 
@@ -23,6 +23,9 @@ from .elements import Instants, StreamElementSerializer, Values, WrongValueError
 from .keys import java_hashes
 
 KeySelector = Callable[[Any], Any]
+
+KEPT_KEYS = 1 << 16
+"""Hashes of keys whose channel is remembered."""
 
 
 class RecordOutput:
@@ -61,6 +64,7 @@ class RecordOutput:
         self._context = context
         self._key_selector = key_selector
         self._hashes_keys = hashes_keys
+        self._channel_of_key: dict[int, int] = {}
         self._sent = [0] * len(self.channels)
         self._batches: list[tuple[Values, Instants]] = []
         self._values: list[Any] = []
@@ -127,7 +131,7 @@ class RecordOutput:
 
     def _write(self, values: Values, instants: Instants) -> None:
         count = len(values)
-        for channel, picked in self.writer.selector.split(count, self._keys(values)):
+        for channel, picked in self._split(values, count):
             share = _picked(values, picked)
             try:
                 records = self._elements.write(share, instants[picked])
@@ -142,6 +146,19 @@ class RecordOutput:
                 self._sent[channel] += len(share)
             self.writer.emit(channel, records)
         self.emitted_records += count
+
+    def _split(self, values: Values, count: int) -> Split:
+        """Which records go to which channel; that of a single key is remembered."""
+        keys = self._keys(values)
+        if count > 1 or not self._hashes_keys:
+            return self.writer.selector.split(count, keys)
+        key = int(keys[0])
+        channel = self._channel_of_key.get(key)
+        if channel is None:
+            ((channel, _),) = self.writer.selector.split(1, keys)
+            if len(self._channel_of_key) < KEPT_KEYS:
+                self._channel_of_key[key] = channel
+        return [(channel, slice(0, 1))]
 
     def _keys(self, values: Values) -> Any:
         """What the selector wants of each record; None if it wants nothing."""

@@ -5,7 +5,7 @@ A source is asked for records that are due; each comes with the instant that it 
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,13 @@ Batch = tuple[Values, Instants]
 NUMBER_BITS = 40
 """Of the number that generated payloads begin with; the subtask stands above them."""
 
+FEW_RECORDS = 8
+"""So many records are made one by one: an array of them would take longer."""
+
 _NUMBER_BYTES = 8
+
+_DRAWN_KEYS = 8192
+"""Keys that are drawn at once."""
 
 
 class RecordSource(Protocol):
@@ -62,6 +68,7 @@ class GeneratedRecords:
     Args:
         end_ns: records due from then on are not made; None for no end.
         seed: of the keys and the arrivals.
+        has_arrays: all records come in arrays, also a few.
     """
 
     text = None
@@ -75,8 +82,10 @@ class GeneratedRecords:
         start_ns: int,
         end_ns: int | None,
         seed: int,
+        has_arrays: bool = True,
     ) -> None:
         size = source.record_size_bytes
+        self._few = 0 if has_arrays else FEW_RECORDS
         self.is_ended = False
         self._start_ns, self._end_ns = start_ns, end_ns
         self._type = np.dtype([("f0", "i8"), ("f1", f"V{size}")])
@@ -85,6 +94,7 @@ class GeneratedRecords:
         self._random = np.random.default_rng(seed)
         self._keys = source.keys
         self._distribution = _zipf(source.keys, source.key_skew)
+        self._drawn = np.empty(0, np.int64)
         self._made = 0
         self._first_number = subtask << NUMBER_BITS
         self._left: int | None = None
@@ -92,10 +102,12 @@ class GeneratedRecords:
             self._left = source.records // parallelism + (subtask < source.records % parallelism)
             self.is_ended = self._left == 0
         self._arrivals: ScheduledArrivals | None = None
+        self._next_ns: int | None = start_ns
         if source.rate_per_s:
             self._arrivals = ScheduledArrivals(
                 source.arrivals, source.rate_per_s, start_ns=start_ns, records=self._left, seed=seed
             )
+            self._next_ns = self._arrivals.next_ns()
 
     def take(self, *, now_ns: int) -> Batch | None:
         """Those that are due; at the highest rate as many as one turn should have."""
@@ -103,9 +115,11 @@ class GeneratedRecords:
             return None
         if self._arrivals is None:
             return self._take_at_max_rate(now_ns)
+        if self._next_ns is not None and now_ns < self._next_ns:
+            return None
         until_ns = now_ns if self._end_ns is None else min(now_ns, self._end_ns - 1)
         instants = self._arrivals.take(until_ns, self._batch_records)
-        next_ns = self._arrivals.next_ns()
+        self._next_ns = next_ns = self._arrivals.next_ns()
         if next_ns is None or (self._end_ns is not None and next_ns >= self._end_ns):
             self.is_ended = True
         return (self._make(len(instants)), instants.copy()) if len(instants) else None
@@ -116,7 +130,7 @@ class GeneratedRecords:
             return None
         if self._arrivals is None:
             return max(now_ns, self._start_ns)
-        return self._arrivals.next_ns()
+        return self._next_ns
 
     def stop(self) -> None:
         """Make no more."""
@@ -133,18 +147,36 @@ class GeneratedRecords:
                 return None
         return (self._make(count), np.full(count, now_ns, np.int64)) if count else None
 
-    def _make(self, count: int) -> NDArray[Any]:
+    def _make(self, count: int) -> Values:
+        first, size = self._first_number + self._made, self._type["f1"].itemsize
+        if count <= self._few:
+            self._made += count
+            if size < _NUMBER_BYTES:
+                return [(key, bytes(size)) for key in self._draw(count).tolist()]
+            rest = bytes(size - _NUMBER_BYTES)
+            return [
+                (key, number.to_bytes(_NUMBER_BYTES, "big") + rest)
+                for number, key in enumerate(self._draw(count).tolist(), start=first)
+            ]
         made = np.zeros(count, self._type)
-        if self._distribution is None:
-            made["f0"] = self._random.integers(0, self._keys, count)
-        else:
-            made["f0"] = np.searchsorted(self._distribution, self._random.random(count))
-        if self._type["f1"].itemsize >= _NUMBER_BYTES:
-            first = self._first_number + self._made
+        made["f0"] = self._draw(count)
+        if size >= _NUMBER_BYTES:
             words = np.ndarray(count, ">i8", made, made["f0"].itemsize, made.strides)
             words[...] = np.arange(first, first + count)
         self._made += count
         return made
+
+    def _draw(self, count: int) -> NDArray[np.int64]:
+        """The keys of the next records."""
+        if len(self._drawn) < count:
+            more = max(count, _DRAWN_KEYS)
+            if self._distribution is None:
+                drawn = self._random.integers(0, self._keys, more)
+            else:
+                drawn = np.searchsorted(self._distribution, self._random.random(more))
+            self._drawn = np.concatenate((self._drawn, drawn))
+        keys, self._drawn = self._drawn[:count], self._drawn[count:]
+        return keys
 
 
 class SequenceRecords:
@@ -242,11 +274,22 @@ def record_source(
     start_ns: int,
     end_ns: int | None,
     seed: int,
+    has_arrays: bool = True,
 ) -> RecordSource:
-    """What a source of a program does in a subtask."""
+    """What a source of a program does in a subtask.
+
+    Args:
+        has_arrays: what follows needs arrays, also of a few records.
+    """
     if isinstance(source, GeneratedSource):
         return GeneratedRecords(
-            source, subtask, parallelism, start_ns=start_ns, end_ns=end_ns, seed=seed
+            source,
+            subtask,
+            parallelism,
+            start_ns=start_ns,
+            end_ns=end_ns,
+            seed=seed,
+            has_arrays=has_arrays,
         )
     if isinstance(source, SequenceSource):
         return SequenceRecords(source, subtask, parallelism)
