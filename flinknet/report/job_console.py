@@ -14,6 +14,10 @@ from flinknet.results import JobStatus
 from flinknet.units import human_bytes, human_count, human_duration
 
 LINE_EVERY_NS = 5_000_000_000
+WIDTH_FOR_ALL = 115
+"""Of a terminal that has room for every column."""
+
+ON_WIDE_ONLY = frozenset(("channels", "records", "bytes/s", "buffers", "max"))
 
 
 def print_job(console: Console, result: Mapping[str, Any]) -> None:
@@ -29,7 +33,7 @@ def print_job(console: Console, result: Mapping[str, Any]) -> None:
         return
     console.print(vertex_table(result["vertices"]))
     if result["edges"]:
-        console.print(edge_table(result["edges"]))
+        console.print(edge_table(result["edges"], console.width))
     for name, channels in result["connections"].items():
         console.print(Text(f"  {name}: {_times(channels, 'channel')} on one connection", "dim"))
     checkpoints = result["checkpoints"]
@@ -45,7 +49,7 @@ def vertex_table(vertices: Sequence[Mapping[str, Any]]) -> Table:
     """Records, times and latency of each vertex."""
     table = _table("vertex", "tasks", "records in", "records out", "busy", "idle", "pressed")
     for name in ("p50", "p99"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for each in vertices:
         latency = each["latency_ns"]
         table.add_row(
@@ -60,26 +64,31 @@ def vertex_table(vertices: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def edge_table(edges: Sequence[Mapping[str, Any]]) -> Table:
-    """What went over each edge."""
-    table = _table(
-        *("edge", "channels", "local", "records", "records/s", "bytes/s", "buffers"),
-        *("backlog", "max", "no credit"),
-    )
-    for each in edges:
-        backlog = each["backlog_buffers"]
-        table.add_row(
-            f"{each['index']} {each['source']} -{each['partitioner']}-> {each['target']}",
-            str(each["channels"]),
-            str(each["local_channels"]),
-            human_count(each["records"]),
-            human_count(each["throughput_records_per_s"]),
-            human_bytes(each["throughput_bytes_per_s"]),
-            human_count(each["buffers"]) if each["buffers"] else "",
-            "" if backlog["mean"] is None else f"{backlog['mean']:.1f}",
-            "" if backlog["max"] is None else str(backlog["max"]),
-            "" if each["starved_ns"] is None else human_duration(each["starved_ns"]),
-        )
+def edge_table(edges: Sequence[Mapping[str, Any]], width: int) -> Table:
+    """What went over each edge; on a narrow terminal the columns that answer most."""
+    columns = {
+        "edge": [
+            f"{each['index']} {each['source']} -{each['partitioner']}-> {each['target']}"
+            for each in edges
+        ],
+        "channels": [str(each["channels"]) for each in edges],
+        "local": [str(each["local_channels"]) for each in edges],
+        "records": [human_count(each["records"]) for each in edges],
+        "records/s": [human_count(each["throughput_records_per_s"]) for each in edges],
+        "bytes/s": [human_bytes(each["throughput_bytes_per_s"]) for each in edges],
+        "buffers": [human_count(each["buffers"]) if each["buffers"] else "" for each in edges],
+        "backlog": [_mean(each["backlog_buffers"]["mean"]) for each in edges],
+        "max": [_known(each["backlog_buffers"]["max"]) for each in edges],
+        "no credit": [
+            "" if each["starved_ns"] is None else human_duration(each["starved_ns"])
+            for each in edges
+        ],
+    }
+    if width < WIDTH_FOR_ALL:
+        columns = {name: cells for name, cells in columns.items() if name not in ON_WIDE_ONLY}
+    table = _table(*columns)
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*row)
     return table
 
 
@@ -174,10 +183,18 @@ def _status_tables(status: JobStatus) -> list[Table]:
 
 def _table(first: str, *others: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(first)
+    table.add_column(first, overflow="fold")
     for name in others:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     return table
+
+
+def _mean(buffers: float | None) -> str:
+    return "" if buffers is None else f"{buffers:.1f}"
+
+
+def _known(count: int | None) -> str:
+    return "" if count is None else str(count)
 
 
 def _share(share: float | None) -> str:

@@ -71,8 +71,8 @@ RESULT = JobResult(
 )
 
 
-def shown(console_call: str, *arguments: object) -> str:
-    console = Console(file=io.StringIO(), width=120, highlight=False)
+def shown(console_call: str, *arguments: object, width: int = 120) -> str:
+    console = Console(file=io.StringIO(), width=width, highlight=False)
     {"job": print_job, "status": print_status}[console_call](console, *arguments)  # type: ignore[operator]
     file = console.file
     assert isinstance(file, io.StringIO)
@@ -94,6 +94,14 @@ edge               channels  local  records  records/s   bytes/s  buffers  backl
 Limited by B: it is busy.
 some-doubt: of the result."""
     )
+
+
+def test_a_narrow_terminal_gets_the_columns_that_answer_most() -> None:
+    lines = shown("job", RESULT.to_dict(), width=80).splitlines()
+    assert lines[5:7] == [
+        "edge               local  records/s  backlog  no credit",
+        "0 A: in -hash-> B      1     2.00 k      1.5     1.00 s",
+    ]
 
 
 def test_a_job_that_never_began_has_its_reason() -> None:
