@@ -80,9 +80,8 @@ def _grid_options(command: Any) -> Any:
 @click.option(
     "--master",
     metavar="URL",
-    default="local[*]",
-    show_default=True,
-    help="Spark master. A cluster must see the traces under the same paths.",
+    help="Spark master, such as local[2] or spark://host:7077. A cluster must see the traces under"
+    " the same paths, and have flinknet installed. [default: local[*], or that of spark-submit]",
 )
 @click.option("--channel", metavar="LIST", help="Channels to show, such as 0,3. [default: slowest]")
 @click.option(
@@ -110,7 +109,7 @@ def replay(
     traces: tuple[str, ...],
     target: tuple[str, ...],
     diagnose: bool,
-    master: str,
+    master: str | None,
     channel: str | None,
     max_records: str | None,
     split: str,

@@ -30,6 +30,19 @@ WORK_UNITS_MAX = 1_000
 """A table made by the driver has a partition for each row up to this number: each row is a work
 unit."""
 
+_SESSION = {
+    "spark.app.name": "flinknet trace replay",
+    "spark.log.level": "OFF",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.leafNodeDefaultParallelism": str(WORK_UNITS_MAX),
+    "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
+}
+"""Of any session, wherever it runs."""
+
 _LOG4J2 = """rootLogger.level = off
 rootLogger.appenderRef.nowhere.ref = nowhere
 appender.nowhere.type = Null
@@ -38,13 +51,22 @@ appender.nowhere.name = nowhere
 
 
 @contextmanager
-def spark_session(master: str = LOCAL_MASTER) -> Iterator[SparkSession]:
+def spark_session(master: str | None = None) -> Iterator[SparkSession]:
     """A session that ends, with its JVM and all its files, when the block ends.
+
+    Args:
+        master: Spark master; None for all cores of this machine. What spark-submit started has a
+            JVM already, and takes the master and everything else from it if none is given.
 
     Raises: FlinknetError if Spark cannot be started.
     """
     from pyspark.sql import SparkSession
 
+    if is_submitted():
+        with _submitted_session(master) as session:
+            yield session
+        return
+    master = master or LOCAL_MASTER
     work_dir = Path(tempfile.mkdtemp(prefix="flinknet-spark-"))
     try:
         settings, environment = _settings(master, work_dir), _environment(master, work_dir)
@@ -77,29 +99,57 @@ def spark_errors() -> Iterator[None]:
         raise FlinknetError(f"Spark failed: {why}") from error
 
 
+def is_submitted() -> bool:
+    """Whether this process was started by spark-submit."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+@contextmanager
+def _submitted_session(master: str | None) -> Iterator[SparkSession]:
+    """What spark-submit was told goes before what we would set."""
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+    conf = SparkConf()
+    for name, value in _SESSION.items():
+        if not conf.contains(name):
+            conf.set(name, value)
+    if master is not None:
+        conf.setMaster(master)
+    session = SparkSession.builder.config(conf=conf).getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
 def is_local(master: str) -> bool:
     """Whether driver and executors are one process on this machine."""
     return master.startswith("local")
 
 
+def is_here(master: str) -> bool:
+    """Whether all of Spark is on this machine's loopback."""
+    return is_local(master) or re.match(r"spark://(127\.|localhost:|\[::1\])", master) is not None
+
+
 def _environment(master: str, work_dir: Path) -> dict[str, str]:
     import pyspark
 
+    (work_dir / "log4j2.properties").write_text(_LOG4J2)
     environment = {
         "JAVA_HOME": str(launcher_home(find_java())),
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_CONF_DIR": str(work_dir),
         "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1",
+        "SPARK_LOCAL_DIRS": str(work_dir),
     }
     if is_local(master):
-        (work_dir / "log4j2.properties").write_text(_LOG4J2)
-        environment |= {
-            "SPARK_HOME": str(Path(pyspark.__file__).parent),
-            "SPARK_CONF_DIR": str(work_dir),
-            "SPARK_LOCAL_DIRS": str(work_dir),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYTHONPATH": _python_path(),
-        }
+        environment |= {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": _python_path()}
+    if is_here(master):
+        environment["SPARK_LOCAL_IP"] = "127.0.0.1"
     return environment
 
 
@@ -118,22 +168,12 @@ def _settings(master: str, work_dir: Path) -> dict[str, str]:
         "-XX:TieredStopAtLevel=1",  # a replay lasts seconds: 7 instead of 10 s
     ]
     settings = {
-        "spark.app.name": "flinknet trace replay",
+        **_SESSION,
         "spark.master": master,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.leafNodeDefaultParallelism": str(WORK_UNITS_MAX),
-        "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
         "spark.sql.warehouse.dir": (work_dir / "warehouse").as_uri(),
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": " ".join(java_options),
     }
-    if is_local(master):
-        settings |= {
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.memory": "1g",
-            "spark.driver.extraJavaOptions": " ".join(java_options),
-        }
+    if is_here(master):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return settings

@@ -23,6 +23,8 @@ condition to a Python source keeps it, and its next query silently lacks rows.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +42,7 @@ from flinknet.trace import Run, TraceReader, find_runs, open_run
 from flinknet.trace.arrow import DERIVED, NAMES, event_array
 from flinknet.trace.schema import COLUMNS
 
+from .quiet import say_nothing_when_abandoned
 from .units import EventColumns
 
 if TYPE_CHECKING:
@@ -51,7 +54,14 @@ _BOUNDS = ("from_ns", "to_ns")
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format `flinknet` known to a session."""
+    """Make the format `flinknet` known to a session.
+
+    A local session that was not told which Python to use gets this one: another one on the PATH
+    may lack flinknet.
+    """
+    context = spark.sparkContext
+    if context.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = sys.executable
     spark.dataSource.register(TraceDataSource)
 
 
@@ -150,6 +160,7 @@ class TraceDataSourceReader(DataSourceReader):
         assert isinstance(partition, BlockRange)
         if not partition.blocks:
             return
+        say_nothing_when_abandoned()
         names = self._schema.fieldNames()
         stored = set(names) - set(DERIVED) | self._needed_for(names)
         with TraceReader(Path(partition.file)) as reader:
