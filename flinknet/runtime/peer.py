@@ -101,9 +101,7 @@ class PeerProtocol(DataProtocol):
     def client_connection(self, peer: str) -> ConsumerConnection:
         """The consumer's end of a connection to a stranger."""
         address = peer.rpartition(" at ")[2]
-        connection = ConsumerConnection(
-            f"the task manager at {address}", self._recorder, self._create_decoder
-        )
+        connection = ConsumerConnection(address, self._recorder, self._create_decoder)
         connection.request_backoff = request_backoff_of(self._deployment.scenario.network)
         return connection
 

@@ -222,7 +222,7 @@ def test_a_producer_that_dies_is_named(producing: Release, tmp_path: Path) -> No
         flink.send(signal.SIGKILL)
         ending = flinknet.end()
     assert ending.code == 4
-    assert "the connection to the task manager at 127.0.0.1:" in ending.lines[-1]
+    assert "the connection to 127.0.0.1:" in ending.lines[-1]
     assert "Failed channels: 0" in ending.lines[-1]
 
 
