@@ -180,7 +180,7 @@ def create_task(
     Args:
         job: from the same program; functions, partitioners and types of records are found there.
         partitions, gates: of the descriptor's outputs and inputs, in their order.
-        respond: takes the task's answers about checkpoints, under the name of the task.
+        respond: takes the task's answers about checkpoints, under its execution_vertex_id.
         io: takes what sinks put out. What sources need stands in the task's `text_inputs`.
         start_ns: generated records are due from then on.
         end_ns: and none from then on; None for no end.
@@ -227,7 +227,9 @@ class _Assembly:
         self._context = ProcessingContext()
         parts = [_output_name(each.edge) for each in descriptor.outputs]
         parts += [INPUT] if descriptor.inputs else []
-        self._acknowledgements = TaskAcknowledgements(descriptor.name, parts, respond)
+        self._acknowledgements = TaskAcknowledgements(
+            descriptor.execution_vertex_id, parts, respond
+        )
 
     def task(
         self,

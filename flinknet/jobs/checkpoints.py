@@ -31,7 +31,7 @@ class TaskAcknowledgements:
     not answer: nobody waits for it (Flink: checkpoints after tasks finish).
 
     Args:
-        task: its name.
+        task: its id.
         parts: names of its input and outputs, all of which have to acknowledge.
     """
 

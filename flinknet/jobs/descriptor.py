@@ -225,6 +225,13 @@ class TaskDeploymentDescriptor:
         return f"{self.vertex_name} ({self.subtask + 1}/{self.parallelism})"
 
     @property
+    def execution_vertex_id(self) -> str:
+        """The subtask as text, under which it acknowledges checkpoints: names may be those of other
+        vertices, too.
+        """
+        return str(self.attempt_id.execution_vertex_id)
+
+    @property
     def attempt_number(self) -> int:
         """Counts from 0."""
         return self.attempt_id.attempt_number

@@ -396,7 +396,7 @@ class JobCluster:
         if interval_ns is None:
             return None
         return CheckpointCoordinator(
-            [each.name for own in self.descriptors for each in own],
+            [each.execution_vertex_id for own in self.descriptors for each in own],
             interval_ns=interval_ns,
             timeout_ns=self.network.checkpoint_timeout_ns,
             start_ns=START_NS,

@@ -604,8 +604,8 @@ def test_checkpoints_complete_with_the_acknowledgements_of_all_tasks(is_unaligne
     env = environment()
     env.enable_checkpointing("20ms", unaligned=is_unaligned)
     stream = env.generate(rate="1k/s").rebalance().map(payload_of)
-    stream.rebalance().discard()
-    stream.shuffle().measure_latency()
+    stream.rebalance().discard().name("Twin")
+    stream.shuffle().measure_latency().name("Twin")
     watched = WatchedJob(env.execute("Checkpoints"), end_ns=400 * MS)
     answers: list[AcknowledgeCheckpoint] = []
     coordinator = watched.cluster._coordinator
@@ -623,10 +623,11 @@ def test_checkpoints_complete_with_the_acknowledgements_of_all_tasks(is_unaligne
     assert found.triggered >= 19
     assert found.completed >= found.triggered - 1
     assert found.aborted == 0
-    names = {each.name for each in cluster.tasks.values()}
+    ids = {each.descriptor.execution_vertex_id for each in cluster.tasks.values()}
+    assert len(ids) == len(cluster.tasks) == 8
     for checkpoint_id in range(1, found.completed + 1):
         told = [each.task for each in answers if each.checkpoint_id == checkpoint_id]
-        assert sorted(told) == sorted(names)
+        assert sorted(told) == sorted(ids)
     whole = [each for each in answers if each.checkpoint_id == 3]
     assert {index for each in whole for index in each.written_ns} == set(watched.written)
     assert {index for each in whole for index in each.read_ns} == set(watched.written)
@@ -662,3 +663,20 @@ def test_a_slow_task_is_late_with_aligned_barriers_and_not_with_unaligned_ones()
         completed[is_unaligned] = found.completed
     assert completed[True] >= 8
     assert completed[False] < completed[True]
+
+
+def test_batched_functions_get_arrays_of_tuples_also_of_single_records() -> None:
+    shapes = set()
+
+    def check(values: Any) -> Any:
+        shapes.add((values.dtype.names, len(values) > 4))
+        return values["f0"] >= 0
+
+    env = environment()
+    stream = env.generate(rate="2k/s", records=300, record_size="12b")
+    stream.filter(check, batched=True).rebalance().filter(check, batched=True).discard()
+    cluster = run_job(env.execute("Arrays"))
+    assert {names for names, _ in shapes} == {("f0", "f1")}
+    assert {is_long for _, is_long in shapes} == {False, True}
+    ends = [each for each in cluster.tasks.values() if not each.is_source]
+    assert sum(each.processed_records for each in ends) == 300

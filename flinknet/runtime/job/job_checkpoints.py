@@ -40,7 +40,7 @@ class JobCheckpoints:
     ) -> None:
         self._graph = graph
         self._coordinator = CheckpointCoordinator(
-            [each.name for each in graph.subtasks()],
+            [str(each.id) for each in graph.subtasks()],
             interval_ns=interval_ns,
             timeout_ns=timeout_ns,
             start_ns=start_ns,
@@ -113,4 +113,4 @@ class JobCheckpoints:
             self.to_tell.append(say.Trigger(command.checkpoint_id, command.timestamp_ms))
             for subtask in self._graph.subtasks():
                 if subtask.state is ExecutionState.FINISHED:
-                    self.finish(subtask.name, now_ns=now_ns)
+                    self.finish(str(subtask.id), now_ns=now_ns)

@@ -305,8 +305,7 @@ class JobManager:
         counted = job.master.update_state(message.attempt_id, message.state, failure, now_ns=now_ns)
         if counted and message.state is ExecutionState.FINISHED and job.checkpoints is not None:
             vertex_id = message.attempt_id.execution_vertex_id
-            name = job.master.graph.subtask(vertex_id).name
-            job.checkpoints.finish(name, now_ns=now_ns)
+            job.checkpoints.finish(str(vertex_id), now_ns=now_ns)
 
     def _watch_task_managers(self, now_ns: int) -> None:
         for task_manager in self._task_managers:

@@ -33,7 +33,8 @@ def told(checkpoints: JobCheckpoints) -> list[say.Trigger | say.Abort]:
 
 
 def acknowledge(task: str, checkpoint_id: int) -> say.Acknowledge:
-    return say.Acknowledge(task, checkpoint_id, {}, {}, None, None, 0, 0, False)
+    (task_id,) = (str(each.id) for each in graph().subtasks() if each.name == task)
+    return say.Acknowledge(task_id, checkpoint_id, {}, {}, None, None, 0, 0, False)
 
 
 def test_a_checkpoint_is_complete_when_every_task_has_acknowledged_it() -> None:
@@ -57,7 +58,7 @@ def test_who_has_finished_is_not_waited_for() -> None:
     checkpoints.set_running(True, now_ns=10)
     checkpoints.handle_deadline(now_ns=10)
     source.current.switch_to(_S.FINISHED)
-    checkpoints.finish(source.name, now_ns=11)
+    checkpoints.finish(str(source.id), now_ns=11)
     checkpoints.receive(acknowledge("Sink: B (1/1)", 1), now_ns=12)
     assert checkpoints.completed == 1
     checkpoints.handle_deadline(now_ns=20)  # the source has finished before this one
