@@ -25,8 +25,9 @@ from flinknet.trace import TraceReader, find_runs
 
 from .advice import Target, advice
 from .details import run_details
-from .diagnose import diagnose
+from .diagnose import Verdict, diagnose, verdict_in_passing
 from .distribution import distribution
+from .edges import bottlenecks, ends_of
 from .exchange import is_blocking, is_max_rate, recorded_setting
 from .grid import Grid
 from .latency import latency_percentiles
@@ -38,11 +39,19 @@ from .observed import (
     measured_of,
     observe,
 )
+from .passing import with_settings
 from .slices import Slicing, slice_edges, slicing_of
 from .throughput import window_width_ns
 from .time_shares import channel_times, shares_of, shares_of_all
 from .trade_off import candidates_of, default_max_records, model_error, trade_off_points, window_for
-from .units import ALL_CHANNELS, RecordedRun, open_recorded_run, units_frame, work_units
+from .units import (
+    ALL_CHANNELS,
+    RecordedRun,
+    edges_of,
+    open_recorded_run,
+    units_frame,
+    work_units,
+)
 from .what_if import Candidate, Simulate, predict
 
 if TYPE_CHECKING:
@@ -147,7 +156,7 @@ def replay_runs(
                 "schema_version": SCHEMA_VERSION,
                 "trace": _describe(run),
                 "observed": asdict(each),
-                "model_error": asdict(error),
+                "model_error": asdict(error) | _error_in_passing(run, recorded, each),
                 "trade_offs": [_plain(point) for point in points],
                 "advice": advice(points, targets, error),
                 "simulated": {
@@ -159,10 +168,11 @@ def replay_runs(
                 "channels": _channels(run, own, each),
                 "latency_distribution": distribution(_histogram(own)),
                 "regimes": shares_of_all(own),
-                "diagnosis": [asdict(verdict) for verdict in diagnose(channel_times(run, own))],
+                "diagnosis": [asdict(verdict) for verdict in _diagnosis(run, own, each)],
                 "over_time": _over_time(own, run.duration_ns),
             }
         )
+    _tell_bottlenecks(runs, answers)
     if details:
         on_progress("looking closer")
         for answer, more in zip(answers, run_details(frame, tables, runs), strict=True):
@@ -187,8 +197,12 @@ def _observe_windows(
 ) -> dict[int, Measured]:
     """What was observed in the part of each run whose arrivals the recorded setting was simulated
     with: like is compared with like."""
-    seen = dict(enumerate(measured))
-    parts = {run.run: windows[run.run] for run in runs if windows[run.run].to_ns != run.to_ns}
+    seen = {run.run: each for run, each in zip(runs, measured, strict=True)}
+    parts = {
+        run.run: windows[run.run]
+        for run in runs
+        if windows[run.run].to_ns != run.to_ns and not run.manifest.is_from_between
+    }
     if not parts:
         return seen
     frame = units_frame(spark, work_units(list(parts.values()), cores))
@@ -203,6 +217,42 @@ def _observe_windows(
             latency_ns=latency_summary(row.asDict()),
         )
     return seen
+
+
+def _diagnosis(run: RecordedRun, rows: ObservedRows, measured: Measured) -> list[Verdict]:
+    if run.manifest.is_from_between:
+        total_ns = measured.duration_ns * len(run.manifest.channels)
+        share = measured.credits.starved_ns / total_ns if total_ns else 0.0
+        return [verdict_in_passing(ends_of(run.manifest, run.edge).name, share)]
+    return diagnose(channel_times(run, rows))
+
+
+def _error_in_passing(
+    run: RecordedRun, recorded: TradeOffPoint, measured: Measured
+) -> dict[str, float | None]:
+    """What can be compared where latency was not seen: messages per second."""
+    if not run.manifest.is_from_between:
+        return {}
+    predicted = recorded.buffers_per_s
+    if predicted is None or not measured.buffers or not measured.duration_ns:
+        return {"buffers_per_s": None}
+    return {"buffers_per_s": predicted * measured.duration_ns / (measured.buffers * 1e9) - 1}
+
+
+def _tell_bottlenecks(runs: Sequence[RecordedRun], answers: Sequence[dict[str, Any]]) -> None:
+    """Say of each edge of a run with several whether it holds the job up."""
+    of_path: dict[Path, list[int]] = {}
+    for place, run in enumerate(runs):
+        if run.edge is not None:
+            of_path.setdefault(run.path, []).append(place)
+    for places in of_path.values():
+        edges = []
+        for place in places:
+            verdicts = {each["kind"]: each["share"] for each in answers[place]["diagnosis"]}
+            edges.append((ends_of(runs[place].manifest, runs[place].edge), verdicts))
+        found = bottlenecks(edges)
+        for number, place in enumerate(places):
+            answers[place]["is_bottleneck"] = number in found
 
 
 def _describe(run: RecordedRun) -> dict[str, Any]:
@@ -222,6 +272,8 @@ def _describe(run: RecordedRun) -> dict[str, Any]:
         "channels": len(run.manifest.channels),
         "measured_duration_ns": run.duration_ns,
         "damaged_files": damaged,
+        "edge": None if run.edge is None else ends_of(run.manifest, run.edge).name,
+        "origin": run.manifest.origin,
     }
 
 
@@ -309,7 +361,14 @@ def _count(number: int, noun: str) -> str:
 
 
 def open_runs(paths: Sequence[Path]) -> list[RecordedRun]:
-    """Open every run directory at the paths or directly below them, numbered in order."""
-
+    """Open every run directory at the paths or directly below them, numbered in order; of a run
+    with several exchanges, each edge."""
+    runs: list[RecordedRun] = []
     found = [run for path in paths for run in find_runs(path)]
-    return [open_recorded_run(path, number) for number, path in enumerate(dict.fromkeys(found))]
+    for directory in dict.fromkeys(found):
+        run = open_recorded_run(directory, len(runs))
+        if run.manifest.is_from_between:
+            manifest, _ = with_settings(run.manifest, run.path)
+            run = replace(run, manifest=manifest)
+        runs += edges_of(run)
+    return runs

@@ -46,6 +46,20 @@ def diagnose(channels: Sequence[ChannelTime]) -> list[Verdict]:
     return [verdict for edge, own in edges.items() for verdict in _verdicts(edge, own)]
 
 
+def verdict_in_passing(edge: str, starved_share: float) -> Verdict:
+    """What the messages of an edge alone tell: whether its producers had to wait for credit."""
+    if starved_share >= MAIN_SHARE:
+        _, kind, text = next(each for each in _CAUSES if each[1] == "credit-starved")
+        return Verdict(edge, kind, starved_share, text.format(share=starved_share, slowest=""))
+    return Verdict(
+        edge,
+        "balanced",
+        starved_share,
+        f"not pressed: {starved_share:.0%} of the time data waited for credit; what goes on within"
+        " the TaskManagers does not show between them",
+    )
+
+
 def _verdicts(edge: str, channels: Sequence[ChannelTime]) -> list[Verdict]:
     shares, slowest = _shares(channels), _slowest(channels)
     found = [

@@ -95,7 +95,12 @@ def is_max_rate(manifest: RunManifest) -> bool:
 
 
 def load_exchange(
-    path: Path, from_ns: int, to_ns: int, *, with_arrivals: bool = True
+    path: Path,
+    from_ns: int,
+    to_ns: int,
+    *,
+    edge: int | None = None,
+    with_arrivals: bool = True,
 ) -> tuple[RecordedExchange, CostFit]:
     """Read the arrivals of a window, and fit the costs to its start. Runs in an executor.
 
@@ -103,11 +108,16 @@ def load_exchange(
         path: run directory.
         from_ns: start of the window.
         to_ns: end of the window; records count by their intended instant.
+        edge: of a run with several exchanges, which one.
         with_arrivals: whether to read on when the costs are known; if not, there are no channels.
     """
     run = open_run(path)
     manifest = run.manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
+    own = None
+    if edge is not None:
+        manifest = manifest.of_edge(edge)
+        own = [each.index for each in manifest.channels]
     network = recorded_network(manifest)
     until_ns = None
     if network.buffer_timeout_ns != BUFFER_TIMEOUT_NEVER_NS:
@@ -121,7 +131,7 @@ def load_exchange(
     for file in run.files:
         seen = 0
         with TraceReader(file) as reader:
-            for block in reader.events(_COLUMNS, from_ns=from_ns, to_ns=until_ns):
+            for block in reader.events(_COLUMNS, own, from_ns, until_ns):
                 _add_arrivals(block, from_ns, to_ns, arrivals, sizes)
                 is_wait = (block["point"] == TracePoint.WRITER_WAITS) | (
                     block["point"] == TracePoint.WRITER_RESUMES

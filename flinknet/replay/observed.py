@@ -96,7 +96,9 @@ def observe(
         latency=merge_latency(parts["latency"]).cache(),
         credit_starved=merge_starved(parts["credit_starved"]).cache(),
         arrivals=merge_arrivals(parts["arrivals"]).cache(),
-        regimes=regimes_over_time(spark, runs, split).cache(),
+        regimes=regimes_over_time(
+            spark, [run for run in runs if not run.manifest.is_from_between], split
+        ).cache(),
     )
 
 
@@ -141,10 +143,19 @@ def measured_of(run: RecordedRun, rows: ObservedRows) -> Measured:
     duration_ns = max(run.to_ns, total["consumed_to_ns"] if total else 0) - run.from_ns
     records = total["count"] if total else 0
     value_bytes = round(total["payload_bytes"] - OVERHEAD_BYTES * records) if total else 0
+    if run.manifest.is_from_between:
+        records = sum(row["records"] for row in rows.throughput)
+        payload_bytes = sum(row["payload_bytes"] for row in rows.throughput)
+        value_bytes = payload_bytes - OVERHEAD_BYTES * records
     sent = [row for row in rows.messages if row["point"] == TracePoint.SENT]
     responses = [row for row in sent if row["kind"] == MessageKind.BUFFER_RESPONSE]
     data = [row for row in responses if row["data_type"] in IS_BUFFER]
-    credit = [row for row in sent if row["kind"] == MessageKind.ADD_CREDIT]
+    seen_at = TracePoint.RECEIVED if run.manifest.is_from_between else TracePoint.SENT
+    credit = [
+        row
+        for row in rows.messages
+        if row["kind"] == MessageKind.ADD_CREDIT and row["point"] == seen_at
+    ]
     return Measured(
         records=records,
         bytes=value_bytes,

@@ -8,7 +8,7 @@ a buffer took to its reader and through it, and the beat of the flusher.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -92,13 +92,19 @@ class PassingRows:
     initial_credit: IntArray
 
 
-def load_in_passing(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchange, CostFit]:
+def load_in_passing(
+    path: Path, from_ns: int, to_ns: int, *, edge: int | None = None
+) -> tuple[RecordedExchange, CostFit]:
     """An exchange from messages seen in passing; see `exchange.load_exchange`."""
     manifest = open_run(path).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     manifest, assumed = with_settings(manifest, path)
+    own = None
+    if edge is not None:
+        manifest = manifest.of_edge(edge)
+        own = [each.index for each in manifest.channels]
     network = recorded_network(manifest)
-    rows = _read(path, from_ns, to_ns + 2 * max(network.buffer_timeout_ns, 0))
+    rows = _read(path, from_ns, to_ns + 2 * max(network.buffer_timeout_ns, 0), channels=own)
     infos = {each.index: each for each in manifest.channels}
     producers = 1 + max((each.producer for each in manifest.channels), default=0)
     consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
@@ -292,7 +298,12 @@ def _alone(
 
 
 def _read(
-    path: Path, from_ns: int | None, to_ns: int | None, *, rows_max: int | None = None
+    path: Path,
+    from_ns: int | None,
+    to_ns: int | None,
+    *,
+    channels: Sequence[int] | None = None,
+    rows_max: int | None = None,
 ) -> PassingRows:
     sent: list[EventColumns] = []
     credit: list[EventColumns] = []
@@ -300,7 +311,7 @@ def _read(
     seen = 0
     for file in open_run(path).files:
         with TraceReader(file) as reader:
-            for block in reader.events(_COLUMNS, from_ns=from_ns, to_ns=to_ns):
+            for block in reader.events(_COLUMNS, channels, from_ns, to_ns):
                 is_known = block["channel"] >= 0
                 data = is_data(block, TracePoint.SENT) & is_known
                 added = (block["kind"] == MessageKind.ADD_CREDIT) & is_known

@@ -99,7 +99,7 @@ def slice_edges(run: RecordedRun, split: int | None) -> list[int]:
     Args:
         split: number of slices; None for as many as suit its size.
     """
-    if is_max_rate(run.manifest) or run.manifest.is_from_between:
+    if is_max_rate(run.manifest) or run.manifest.is_from_between or run.edge is not None:
         return [run.from_ns, run.to_ns]
     parts = split or -(-events_within(run) // EVENTS_PER_SLICE)
     found = cuts(run.from_ns, run.to_ns, max(parts, 1))

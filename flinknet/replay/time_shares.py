@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from .diagnose import ChannelTime
+from .edges import ends_of
 from .observed import ObservedRows, latency_row
 from .regimes import REGIMES
 from .units import RecordedRun
-
-EDGE = "producers → consumers"
 
 
 def shares_of(rows: ObservedRows, channel: int) -> dict[str, float]:
@@ -22,12 +21,12 @@ def shares_of_all(rows: ObservedRows) -> dict[str, float]:
 
 def channel_times(run: RecordedRun, rows: ObservedRows) -> list[ChannelTime]:
     """The channels of a run with their time by regime."""
-    times = []
+    edge, times = ends_of(run.manifest, run.edge).name, []
     for info in run.manifest.channels:
         latency = latency_row(rows, info.index)
         times.append(
             ChannelTime(
-                edge=EDGE,
+                edge=edge,
                 channel=info.index,
                 producer=info.producer,
                 consumer=info.consumer,

@@ -15,7 +15,12 @@ from .exchange import is_max_rate
 from .grid import Grid
 from .observed import latency_summary
 from .units import RecordedRun
-from .what_if import DEFAULT_MAX_RECORDS, DEFAULT_MAX_RECORDS_AT_MAX_RATE, Candidate
+from .what_if import (
+    DEFAULT_MAX_RECORDS,
+    DEFAULT_MAX_RECORDS_AT_MAX_RATE,
+    DEFAULT_MAX_RECORDS_IN_PASSING,
+    Candidate,
+)
 
 
 def candidates_of(run: RecordedRun, recorded: Setting, grid: Grid, to_ns: int) -> list[Candidate]:
@@ -27,6 +32,8 @@ def candidates_of(run: RecordedRun, recorded: Setting, grid: Grid, to_ns: int) -
 def default_max_records(measured: Measured, *, is_max_rate: bool) -> int:
     """How many records of a run to simulate: fewer where a record fills several buffers."""
     records = DEFAULT_MAX_RECORDS_AT_MAX_RATE if is_max_rate else DEFAULT_MAX_RECORDS
+    if measured.latency_ns.count == 0:  # seen in passing: the simulator alone knows those
+        records = DEFAULT_MAX_RECORDS_IN_PASSING
     buffers_per_record = measured.buffers / max(measured.records, 1)
     return max(round(records / max(buffers_per_record, 1.0)), 1)
 

@@ -278,9 +278,7 @@ def _units_in(batches: Iterator[pa.RecordBatch]) -> Iterator[WorkUnit]:
             yield WorkUnit(**row)
 
 
-def _read(
-    reader: TraceReader, unit: WorkUnit, index: int, columns: tuple[str, ...]
-) -> EventBlock:
+def _read(reader: TraceReader, unit: WorkUnit, index: int, columns: tuple[str, ...]) -> EventBlock:
     block = reader.read_block(index, columns)
     if unit.channels:
         own = np.flatnonzero(np.isin(block["channel"], unit.channels))

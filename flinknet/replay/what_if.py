@@ -19,6 +19,7 @@ from flinknet.workload.recorded import RecordedExchange, Setting, SimulatedOutco
 
 from . import slices
 from .costs import CostFit
+from .edges import NOT_FROM_SOURCES, is_from_sources
 from .exchange import is_max_rate, load_exchange
 from .passing import load_in_passing
 from .slices import SliceUnit, Slicing
@@ -33,6 +34,9 @@ DEFAULT_MAX_RECORDS = 500_000
 """Records of a run that are simulated for each candidate at most, unless told otherwise: with
 timeout 0 each may be a message of its own, and what the kernel does not cover costs 50 µs a
 message."""
+
+DEFAULT_MAX_RECORDS_IN_PASSING = 150_000
+"""The same where the instants of records were not recorded."""
 
 DEFAULT_MAX_RECORDS_AT_MAX_RATE = 6_000_000
 """The same at the highest rate, where buffers are full at any timeout."""
@@ -50,6 +54,7 @@ _UNIT_SCHEMA = pa.schema(
         ("settings", pa.list_(pa.string())),
         ("from_ns", pa.int64()),
         ("to_ns", pa.int64()),
+        ("edge", pa.int64()),
     ]
 )
 _NETWORK_COLUMNS = (
@@ -241,6 +246,7 @@ def _units(candidates: Sequence[Candidate], cores: int) -> list[dict[str, Any]]:
                     "settings": [json.dumps(asdict(each.setting)) for each in share],
                     "from_ns": first.run.from_ns,
                     "to_ns": first.to_ns,
+                    "edge": first.run.edge,
                 }
             )
     return units
@@ -248,9 +254,12 @@ def _units(candidates: Sequence[Candidate], cores: int) -> list[dict[str, Any]]:
 
 def _simulate_unit(unit: dict[str, Any], simulate: Simulate | None) -> Iterator[dict[str, Any]]:
     simulate = simulate or _own_simulation()
-    exchange, fit = _load(Path(unit["path"]), unit["from_ns"], unit["to_ns"])
+    exchange, fit = _load(Path(unit["path"]), unit["from_ns"], unit["to_ns"], unit.get("edge"))
+    manifest = open_run(Path(unit["path"])).manifest
     error = None
-    if exchange.records == 0:
+    if manifest is not None and not is_from_sources(manifest, unit.get("edge")):
+        error = NOT_FROM_SOURCES
+    elif exchange.records == 0:
         error = "the trace holds no records to drive a simulation with"
     for candidate, text in zip(unit["candidates"], unit["settings"], strict=True):
         setting = slices.setting_of(text)
@@ -263,10 +272,13 @@ def _simulate_unit(unit: dict[str, Any], simulate: Simulate | None) -> Iterator[
         yield row
 
 
-def _load(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchange, CostFit]:
+def _load(
+    path: Path, from_ns: int, to_ns: int, edge: int | None
+) -> tuple[RecordedExchange, CostFit]:
     manifest = open_run(path).manifest
-    is_from_between = manifest is not None and manifest.is_from_between
-    return (load_in_passing if is_from_between else load_exchange)(path, from_ns, to_ns)
+    if manifest is not None and manifest.is_from_between:
+        return load_in_passing(path, from_ns, to_ns, edge=edge)
+    return load_exchange(path, from_ns, to_ns, edge=edge)
 
 
 def _simulate_setting(

@@ -70,7 +70,12 @@ def print_replays(
     is_wide = console.width >= WIDTH_FOR_ALL
     for answer in answers:
         trace = answer["trace"]
-        console.rule(f"[bold]{trace['path']}[/bold]")
+        edge = f", {trace['edge']}" if trace.get("edge") else ""
+        console.rule(f"[bold]{trace['path']}{edge}[/bold]")
+        if answer.get("is_bottleneck"):
+            console.print(
+                "[bold]This edge holds the job up:[/bold] it is pressed, and no edge behind it is."
+            )
         console.print(_model_error_line(answer), soft_wrap=True)
         for file in trace["damaged_files"]:
             console.print(f"[yellow]![/yellow] {file} is cut off; its whole blocks are used")
@@ -111,7 +116,10 @@ def _model_error_line(answer: Answer) -> str:
     error, simulated = answer["model_error"], answer["simulated"]
     if all(value is None for value in error.values()):
         return "[yellow]model error unknown:[/yellow] the recorded setting could not be predicted"
-    parts = [f"{name} {_percent(error[name])}" for name in ("throughput", "p50", "p99")]
+    told = [name for name in ("throughput", "p50", "p99", "buffers_per_s") if name in error]
+    if "buffers_per_s" in error:  # seen in passing: nobody timed the records
+        told = [name for name in told if error[name] is not None]
+    parts = [f"{name.replace('_per_', '/')} {_percent(error[name])}" for name in told]
     used = f"{human_count(simulated['records'])} records"
     if not simulated["is_whole"]:
         used += f", the first {human_duration(simulated['window_ns'])} of the measured part"
@@ -146,11 +154,13 @@ def _observed_table(answer: Answer) -> Table:
         "credit": f"{seen['credits']['announced']:,} in {seen['credits']['messages']:,} messages;"
         f" starved for {human_duration(seen['credits']['starved_ns'])} over all channels",
     }
+    if answer["trace"].get("origin", "run") != "run":
+        rows["latency"] = "not seen: nothing between processes knows when records came"
     for name, value in rows.items():
         table.add_row(name, value)
         if name == "latency" and answer.get("latency_distribution", {}).get("records"):
             table.add_row("", _distribution_line(answer["latency_distribution"]))
-    if answer.get("regimes"):
+    if any(answer.get("regimes", {}).values()):
         table.add_row("time", split_bar(answer["regimes"]))
         table.add_row("", regime_legend(answer["regimes"]))
     return table
@@ -251,8 +261,7 @@ def _trade_off_table(answer: Answer, *, is_wide: bool) -> Table:
         settings = settings_of(point)
         cells = [
             human_count(point["throughput_records_per_s"]),
-            human_duration(point["latency_ns"]["p50"]),
-            human_duration(p99),
+            *(_latency_cell(point, name) for name in ("p50", "p99")),
         ]
         if is_wide:
             cells += [_number(point["backlog_buffers"][name]) for name in ("mean", "max")]
@@ -271,6 +280,15 @@ def _trade_off_table(answer: Answer, *, is_wide: bool) -> Table:
             style="bold" if point["is_recorded"] else "",
         )
     return table
+
+
+def _latency_cell(point: Answer, name: str) -> str:
+    """A predicted latency; with its least and greatest, where the records' instants are assumed."""
+    middle = human_duration(point["latency_ns"][name])
+    low, high = (point.get(f"latency_{end}_ns") for end in ("low", "high"))
+    if low is None or high is None:
+        return middle
+    return f"{middle} [dim]({human_duration(low[name])}–{human_duration(high[name])})[/dim]"
 
 
 def _label(point: Answer, *, points: Sequence[Answer]) -> str:
