@@ -22,7 +22,8 @@ from .options import Settings, collect, scenario_of
 
 if TYPE_CHECKING:
     from flinknet.results import PeerResult
-    from flinknet.runtime.peer import ConsumerPeer, ProducerPeer
+    from flinknet.runtime.consumer_peer import ConsumerPeer
+    from flinknet.runtime.producer_peer import ProducerPeer
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -136,7 +137,8 @@ def run_peer(values: Mapping[str, Any]) -> None:
 
 
 def _create(values: Mapping[str, Any], interrupts: list[int]) -> ConsumerPeer | ProducerPeer:
-    from flinknet.runtime.peer import ConsumerPeer, ProducerPeer
+    from flinknet.runtime.consumer_peer import ConsumerPeer
+    from flinknet.runtime.producer_peer import ProducerPeer
     from flinknet.tasks.peer import deploy_consumer, deploy_producers
 
     from . import sweep
