@@ -211,6 +211,8 @@ def _scenario(values: Mapping[str, Any]) -> Scenario:
         scenario = replace(scenario, network=network_read)
     if scenario.flow_control != CREDIT:
         raise ConfigError(f"{role}: TaskManagers of Flink know credit-based flow control only")
+    if any(slow.slow_ns is not None for slow in scenario.workload.slow_consumers):
+        raise ConfigError(f"{role}: --slow-consumer takes no time here; write 0:1ms or 0:pause")
     asked = replace(scenario.workload, warmup_ns=0)
     if is_consumer and not {"records", "duration"} & workload.keys():
         asked = replace(asked, records=None, duration_ns=None)

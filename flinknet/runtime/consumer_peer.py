@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from flinknet.core.consumer import ConsumerConnection, SingleInputGate
+from flinknet.core.consumer import SingleInputGate
 from flinknet.results import PeerChannel
 from flinknet.tasks import SinkTask
 from flinknet.tasks.assembly import create_gate
@@ -43,8 +44,10 @@ class ConsumerPeer(Peer):
     ) -> None:
         super().__init__(deployment, directory, interrupts)
         self._address = address
+        # This process ends, so that no other channel will want the connection.
+        network = replace(self.network, reuse_connections=False)
         self._clients = PartitionRequestClientFactory(
-            self.network, self.loop, self.protocol, monotonic_ns
+            network, self.loop, self.protocol, monotonic_ns
         )
         self._spills = RecordSpills()
         sink = StampedSink if is_stamped else CountingSink
@@ -62,14 +65,12 @@ class ConsumerPeer(Peer):
             ProducerFailedError with the producer's reason, TransportError, RemoteProtocolError.
         """
         workload = self.deployment.scenario.workload
-        client = self._clients.create_client(ConnectionID(PRODUCERS, self._address))
-        client.references = 0
-        client.is_reusable = False  # this process ends: the last channel closes the connection
+        connection_id = ConnectionID(PRODUCERS, self._address)
         gate = create_gate(
             self.deployment,
             0,
             self.pool,
-            connect=lambda _: self._refer_to(client),
+            connect=lambda _: self._clients.create_client(connection_id),
             probe=self.recorder,
         )
         delay_ns = delay_of(0, workload.slow_consumers)
@@ -97,10 +98,6 @@ class ConsumerPeer(Peer):
             gate.close()
             self.say_farewell()
             self._clients.close()
-
-    def _refer_to(self, client: ConsumerConnection) -> ConsumerConnection:
-        client.references += 1
-        return client
 
     def _read(self, task: SinkTask, gate: SingleInputGate) -> None:
         debloating = BufferDebloating(
@@ -132,6 +129,7 @@ class ConsumerPeer(Peer):
         )
 
     def channel_result(self, index: int) -> PeerChannel:
+        """What was read on one channel."""
         sink = self._sinks[index]
         sink.settle()
         return self.counted(index, sink.records, sink)

@@ -39,7 +39,8 @@ END_OF_PARTITION, CANCELLED, FAILED = "end of partition", "cancelled", "failed"
 
 
 class Peer:
-    """What both ends have: network memory, an event loop, a trace.
+    """What both ends have: network memory, an event loop, a trace. A base class, whose two kinds
+    differ in what they `run`.
 
     Args:
         directory: gets the trace and its manifest; None: nothing is recorded.
@@ -103,11 +104,13 @@ class Peer:
         self.recorder.close()
 
     def channel_result(self, index: int) -> PeerChannel:
+        """What passed on one channel."""
         raise NotImplementedError
 
     def counted(
         self, index: int, records: int, sink: CountingSink | StampedSink | None = None
     ) -> PeerChannel:
+        """The result of a channel, with what messages and, at a consumer, its sink tell."""
         counts, channel = self._counts, self.deployment.channels[index]
         is_checked = isinstance(sink, StampedSink)
         backlog = int(counts.backlog_max[index])

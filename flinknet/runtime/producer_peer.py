@@ -181,6 +181,7 @@ class ProducerPeer(Peer):
             partition.fail(cause)
 
     def channel_result(self, index: int) -> PeerChannel:
+        """What was written to one channel."""
         channel = self.deployment.channels[index]
         records = 0
         if self._sources:

@@ -33,6 +33,7 @@ PRODUCER = ["--as-producer"]
         ([*CONSUMER, "--subpartition", "1", "--subpartition", "1"], "1 is given twice"),
         ([*CONSUMER, "--rate", "5/s"], "--rate means nothing"),
         ([*CONSUMER, "--record-size", "1kb"], "--record-size means nothing"),
+        ([*CONSUMER, "--slow-consumer", "0:1ms:1s"], "write 0:1ms or 0:pause"),
         ([*PRODUCER, "--producers", "2"], "--producers means nothing"),
         ([*PRODUCER, "--relays", "1"], "--relays means nothing"),
         ([*PRODUCER, "--runs", "2"], "--runs means nothing"),
