@@ -54,6 +54,7 @@ class ObservedChannel:
             payload_bytes only; `uncounted_buffers` of the data buffers were not counted for records
             (compressed, or the place of a record was not known); `other_elements` are watermarks
             and the like.
+        first_ns, last_ns: instants of the first and the last data buffer.
         events_by_kind: by class name. `barriers`: (checkpoint id, instant), the last ones.
     """
 
@@ -273,6 +274,13 @@ class ChannelTable:
         stands for it here. A channel whose request was not seen has -1 for what only that tells.
         """
         return tuple(self._info(each) for each in self.channels)
+
+    def data_span(self) -> tuple[int, int] | None:
+        """From the first data buffer to just behind the last one, in ns; None without any."""
+        spans = [(each.first_ns, each.last_ns) for each in self.channels]
+        first = [first_ns for first_ns, _ in spans if first_ns is not None]
+        last = [last_ns for _, last_ns in spans if last_ns is not None]
+        return (min(first), max(last) + 1) if first else None
 
     def fan_out(self) -> dict[str, int]:
         """Channels of each partition that were asked for, by the partition's printed id."""

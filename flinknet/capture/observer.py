@@ -298,7 +298,10 @@ class ConnectionObserver:
                 if not credit:
                     self.unpaid_buffers += 1
                     self.tell(f"data without credit on channel {index}")
-            self._follow(channel, number, backlog, at_ns)
+            self._follow(channel, number, backlog)
+            if channel.first_ns is None:
+                channel.first_ns = at_ns
+            channel.last_ns = at_ns
             if channel.credits_available == 0 and channel.backlog_buffers:
                 channel.starve(at_ns)
         reason = _FULL if ends_inside or size == self._segment_size_bytes else _FLUSH
@@ -326,7 +329,7 @@ class ConnectionObserver:
         if channel is not None:
             index = channel.index
             credit = -1 if channel.credits_available is None else channel.credits_available
-            self._follow(channel, number, backlog, at_ns)
+            self._follow(channel, number, backlog)
             self._apply_event(channel, event, header[3], data_type, value, at_ns)
             channel.payload_bytes += size
         self._probe_record(
@@ -392,7 +395,7 @@ class ConnectionObserver:
             self.undecodable(f"{MESSAGE_CLASSES[message_id].__name__}: {error}"[:TEXT_MAX])
             return None
 
-    def _follow(self, channel: ObservedChannel, number: int, backlog: int, at_ns: int) -> None:
+    def _follow(self, channel: ObservedChannel, number: int, backlog: int) -> None:
         """Sequence number and backlog of a buffer or event."""
         expected = channel.next_sequence_number
         if expected is not None and expected != number:
@@ -401,9 +404,6 @@ class ConnectionObserver:
         channel.next_sequence_number = next_sequence_number(number)
         if backlog >= 0:
             channel.backlog_buffers = backlog
-        if channel.first_ns is None:
-            channel.first_ns = at_ns
-        channel.last_ns = at_ns
 
     def _decode_event(self, body: bytes, data_type: int, at_ns: int) -> Event | None:
         try:

@@ -1,7 +1,8 @@
 """CaptureRecording: the run directory of a capture while it grows.
 
 The manifest is written at the start, and again whenever channels or files have come or gone, so
-that a crash leaves a run that can be read. With a ring only the newest events stay, and those
+that a crash leaves a run that can be read. Its measured part is from the first data buffer to the
+last one: a tap may be up long before and after. With a ring only the newest events stay, and those
 around a trigger.
 """
 
@@ -25,6 +26,9 @@ FLUSH_INTERVAL_NS = 1_000_000_000
 
 SAVE_INTERVAL_NS = 1_000_000_000
 """Between two manifests while channels come; longer by as much for each 1000 channels it names."""
+
+SAVE_AGAIN_NS = 10_000_000_000
+"""After so long it is written anyhow: the measured part has grown."""
 
 RING_SLICES = 12
 """Files of a ring: what is dropped goes in such parts."""
@@ -92,15 +96,12 @@ class CaptureRecording:
         self._next_flush_ns = 0
         self._next_save_ns = 0
         self._keep_until_ns: int | None = None
-        self._first_ns: int | None = None
-        self._save(None)
+        self._save()
 
     def tick(self, now_ns: int) -> None:
         """To be called some times a second: write what waits, drop what is too old, and keep the
         manifest up with it.
         """
-        if self._first_ns is None:
-            self._first_ns = now_ns
         if now_ns >= self._next_flush_ns:
             self._next_flush_ns = now_ns + FLUSH_INTERVAL_NS
             is_ring = self._ring_ns is not None
@@ -113,10 +114,12 @@ class CaptureRecording:
                 if now_ns >= self._keep_until_ns:
                     self._keep_until_ns = None
             old = self.files.take_older(now_ns - self._ring_ns)
-        is_stale = len(self.channels) != self._saved_channels and now_ns >= self._next_save_ns
+        has_changed = len(self.channels) != self._saved_channels
+        since_due_ns = now_ns - self._next_save_ns
+        is_stale = since_due_ns >= (0 if has_changed else SAVE_AGAIN_NS)
         if self.files.has_changed or is_stale:
             self._next_save_ns = now_ns + SAVE_INTERVAL_NS * (1 + len(self.channels) // 1000)
-            self._save(now_ns)
+            self._save()
         delete(old)
 
     def trigger(self, why: str, now_ns: int) -> None:
@@ -126,11 +129,8 @@ class CaptureRecording:
             self._keep_until_ns = now_ns + self._ring_ns // 2
             self.files.keep_all()
 
-    def close(self, now_ns: int, scenario: Mapping[str, Any] | None = None) -> None:
+    def close(self, now_ns: int) -> None:
         """Write everything.
-
-        Args:
-            scenario: what is known now, in place of what the manifest said.
 
         Raises: TraceError if events were lost; what was written is readable.
         """
@@ -146,7 +146,7 @@ class CaptureRecording:
                 self.files.keep_all()
             from_ns = None if self.triggers else now_ns - self._ring_ns
             old = self.files.take_unkept(from_ns)
-        self._save(now_ns, scenario)
+        self._save()
         delete(old)
         if error is not None:
             raise error
@@ -156,22 +156,32 @@ class CaptureRecording:
         """Whether a trigger was not long ago."""
         return self._keep_until_ns is not None
 
-    def _save(self, now_ns: int | None, scenario: Mapping[str, Any] | None = None) -> None:
+    def _measured(self) -> tuple[int | None, int | None]:
+        """From the first data buffer to the last one, as far as files hold it."""
+        span = self.channels.data_span()
+        if span is None:
+            return None, None
+        first = [each.first_ns for each in self.files.files if each.first_ns is not None]
+        last = [each.last_ns for each in self.files.files if each.last_ns is not None]
+        if not first or not last:
+            return span
+        return max(span[0], min(first)), min(span[1], max(last) + 1)
+
+    def _save(self) -> None:
         about = self._about
         self.files.has_changed = False
         self._saved_channels = len(self.channels)
-        starts = [each.first_ns for each in self.files.files if each.first_ns is not None]
-        first_ns = min(starts, default=self._first_ns)
+        from_ns, to_ns = self._measured()
         RunManifest(
-            scenario=dict(about.scenario if scenario is None else scenario),
+            scenario=dict(about.scenario),
             flink_keys=dict(about.flink_keys),
             host=dict(about.host),
             versions=dict(about.versions),
             seed=0,
             clock=about.clock,
             started_at=about.started_at,
-            measured_from_ns=None if now_ns is None else first_ns,
-            measured_to_ns=None if first_ns is None else now_ns,
+            measured_from_ns=from_ns,
+            measured_to_ns=to_ns,
             processes=self.files.processes,
             channels=self.channels.infos(),
             origin=about.origin,

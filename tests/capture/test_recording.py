@@ -70,7 +70,7 @@ def test_everything_is_kept_and_verifies(tmp_path: Path) -> None:
     assert run.manifest is not None
     assert run.manifest.origin == "tap"
     assert run.manifest.is_from_between
-    assert (run.manifest.measured_from_ns, run.manifest.measured_to_ns) == (0, 5 * S)
+    assert (run.manifest.measured_from_ns, run.manifest.measured_to_ns) == (1000, 4_900_001_001)
     description = describe_run(run)
     assert description.channels[0].producer == 0
     assert description.to_dict()["manifest"]["origin"] == "tap"
@@ -95,6 +95,9 @@ def test_a_crash_leaves_what_is_there(tmp_path: Path) -> None:
     run = open_run(tmp_path / "out")  # nobody closed it
     assert run.manifest is not None
     assert [channel.index for channel in run.manifest.channels] == [0]
+    assert run.manifest.measured_from_ns == 1000
+    assert run.manifest.measured_to_ns is not None
+    assert run.manifest.measured_to_ns > 8 * S
     assert tapped.instants_s()[:10] == list(range(10))
     findings = verify_run(run).findings
     assert [finding.rule for finding in findings] == ["file"]  # no trailer in the last one
@@ -124,6 +127,12 @@ def test_a_trigger_keeps_the_ring_before_it_and_half_a_ring_after_it(tmp_path: P
     assert kept[0] == pytest.approx(28, abs=2)
     assert kept[-1] == pytest.approx(46, abs=2)
     assert kept == list(range(kept[0], kept[-1] + 1))
+    manifest = open_run(tmp_path / "out").manifest
+    assert manifest is not None
+    assert manifest.measured_from_ns is not None
+    assert manifest.measured_to_ns is not None
+    assert manifest.measured_from_ns // S == kept[0]
+    assert manifest.measured_to_ns // S == kept[-1]
     assert verify_run(open_run(tmp_path / "out")).is_ok
 
 
