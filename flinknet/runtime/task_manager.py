@@ -7,7 +7,6 @@ leads, over a control pipe; when the pipe breaks the launcher is gone, and so is
 from __future__ import annotations
 
 import gc
-import os
 import shutil
 import signal
 import traceback
@@ -16,40 +15,28 @@ from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection as Pipe
 
-from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
-from flinknet.core.producer import BufferWritingResultPartition, ResultPartitionManager
+from flinknet.core.producer import BufferWritingResultPartition
 from flinknet.core.wire.events import CheckpointBarrier
 from flinknet.errors import FlinknetError, TraceError
-from flinknet.tasks.assembly import create_gate, create_partition, request_backoff_of, segments_of
+from flinknet.tasks.assembly import create_gate, create_partition
 from flinknet.tasks.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
 from flinknet.tasks.checkpoints import barrier_of
 from flinknet.tasks.debloating import BufferDebloating, GateDebloating, debloated_gates
 from flinknet.tasks.deployment import DeployedChannel
 from flinknet.tasks.task_metrics import TaskManagerMetrics
-from flinknet.trace.manifest import ProcessInfo
-from flinknet.trace.recorder import TraceRecorder
-from flinknet.trace.statistics import EventStatistics
-from flinknet.trace.writer import TraceWriter
 
 from . import messages as say
 from .client_factory import ConnectionID
 from .clock import monotonic_ns, process_time_ns
-from .connection_manager import ConnectionManager, LocalConnectionManager
-from .event_loop import EventLoop
 from .fill_levels import FillMeter
 from .host import stay_on_core
 from .measured_part import MeasuredPart
-from .protocol import DataProtocol
-from .record_spill import RecordSpills
 from .reporting import Sampler, report_of
 from .running_tasks import RunningTasks, TaskStarter
+from .shuffle_environment import ShuffleEnvironment
 from .spill_file import create_spill_file
 from .stages import Stages, is_staged
-
-FLUSH_INTERVAL_NS = 1_000_000_000
-FLUSH_EVENTS_MAX = 8_192
-"""Events that can be written at once without holding up the event loop (about 2 ms)."""
 
 STAGE_CHECK_NS = 1_000_000
 """How late the end of a stage may be noticed: no socket tells of it."""
@@ -64,36 +51,30 @@ class TaskManager:
         self._deployment = spec.deployment
         self._scenario = spec.deployment.scenario
         self._network = self._scenario.network
-        self._loop = EventLoop(may_spin=spec.has_own_core, transport=self._network.transport)
-        self._pool = NetworkBufferPool(segments_of(self._network), self._network.segment_size_bytes)
-        self._partitions = ResultPartitionManager()
+        self._environment = ShuffleEnvironment(
+            self._network,
+            self._scenario.flow_control,
+            spec.name,
+            task_managers=self._deployment.task_managers,
+            trace_path=spec.trace_path,
+            channels=len(self._deployment.channels),
+            channel_of={each.receiver_id: each.index for each in self._deployment.channels},
+            may_spin=spec.has_own_core,
+        )
+        self._loop = self._environment.loop
+        self._pool = self._environment.pool
+        self._partitions = self._environment.partitions
+        self._spills = self._environment.spills
+        self._statistics = self._environment.statistics
+        self._recorder = self._environment.recorder
+        self._connections = self._environment.connections
         self._own_partitions: dict[tuple[int, int], BufferWritingResultPartition] = {}
         self._gates: dict[tuple[int, int], SingleInputGate] = {}
         self._tasks = RunningTasks()
-        self._spills = RecordSpills()
-        writer = None
-        if spec.trace_path is not None:
-            process = ProcessInfo(spec.name, spec.trace_path.name, os.getpid())
-            writer = TraceWriter(spec.trace_path, process)
-        self._statistics = EventStatistics(len(self._deployment.channels), writer)
-        self._recorder = TraceRecorder(self._statistics)
         self._inbox: list[object] = []
         self._debloated_gates: Sequence[GateDebloating] = ()
-        self._next_flush_ns = 0
         self._busy_share = 0.0
         self._stolen_share = 0.0
-        protocol = DataProtocol(
-            self._scenario.flow_control,
-            self._partitions,
-            self._recorder,
-            {channel.receiver_id: channel.index for channel in self._deployment.channels},
-            partition_request_timeout_ns=self._network.partition_request_timeout_ns,
-            segment_size_bytes=self._network.segment_size_bytes,
-            request_backoff=request_backoff_of(self._network),
-        )
-        self._connections: ConnectionManager | LocalConnectionManager = LocalConnectionManager()
-        if self._deployment.task_managers > 1:
-            self._connections = ConnectionManager(self._network, self._loop, protocol, monotonic_ns)
         self._stages: Stages | None = None
         if is_staged(self._deployment):
             self._stages = Stages(self._deployment, self._own_partitions, self._gates, pipe.send)
@@ -111,9 +92,7 @@ class TaskManager:
         self._work(start)
         self._pipe.send(self._report())
         self._await(say.Exit)
-        self._partitions.shut_down()
-        self._connections.close()
-        self._loop.close()
+        self._environment.close()
 
     def fail(self, error: FlinknetError) -> None:
         """A task of this process cannot go on: whoever reads its partitions is told why, as far as
@@ -260,7 +239,7 @@ class TaskManager:
             if now_ns >= next_sample_ns:
                 self._check_errors()
                 self._pipe.send(sampler.sample())
-                self._flush_trace(now_ns)
+                self._environment.flush_trace(now_ns=now_ns)
                 next_sample_ns = now_ns + self._spec.sample_interval_ns
         self._end_measured()
         total_ns = max(1, monotonic_ns() - begun_ns)
@@ -307,15 +286,6 @@ class TaskManager:
         self._measured.end(is_drained=self._is_finished())
         for sink in self._tasks.sinks:
             sink.unpause()
-
-    def _flush_trace(self, now_ns: int) -> None:
-        """At low rates write what was recorded every second, so that a crash costs no more than
-        that.
-        """
-        if now_ns >= self._next_flush_ns:
-            self._next_flush_ns = now_ns + FLUSH_INTERVAL_NS
-            if self._recorder.pending_events < FLUSH_EVENTS_MAX:
-                self._recorder.flush()
 
     def _is_finished(self) -> bool:
         if self._stages is not None and not self._stages.is_last:

@@ -19,9 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate, UnionInputGate
-from flinknet.core.producer import ResultPartitionManager
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import FlinknetError, TraceError
 from flinknet.graph import JobGraph, job_graph_of, load_program
@@ -34,24 +32,16 @@ from flinknet.jobs.descriptor import InputChannelDescriptor
 from flinknet.jobs.operators import plain
 from flinknet.jobs.sinks import LatencyOperator
 from flinknet.jobs.stream_task import StreamTask
-from flinknet.tasks.assembly import request_backoff_of, segments_of
 from flinknet.tasks.checkpoint_coordinator import AcknowledgeCheckpoint, Answer
 from flinknet.tasks.checkpoints import InputCheckpoints
 from flinknet.tasks.debloating import BufferDebloating, debloated_gates
 from flinknet.tasks.metrics import memory_metrics
 from flinknet.tasks.times import TaskTimes
-from flinknet.trace.manifest import ProcessInfo
-from flinknet.trace.recorder import TraceRecorder
-from flinknet.trace.statistics import EventStatistics
-from flinknet.trace.writer import TraceWriter
 
 from ..client_factory import ConnectionID
 from ..clock import monotonic_ns
-from ..connection_manager import ConnectionManager, LocalConnectionManager
-from ..event_loop import EventLoop
 from ..host import stay_on_core
-from ..protocol import DataProtocol
-from ..record_spill import RecordSpills
+from ..shuffle_environment import ShuffleEnvironment
 from ..spill_file import create_spill_file
 from . import control_messages as say
 from .child import TaskManagerProcessSpec
@@ -61,9 +51,6 @@ from .running_task import RunningTask, told
 from .task_io import ProcessIO, reader_of
 
 STATISTICS_INTERVAL_NS = 200_000_000
-FLUSH_INTERVAL_NS = 1_000_000_000
-FLUSH_EVENTS_MAX = 8_192
-"""Events that can be written at once without holding up the event loop (about 2 ms)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,29 +70,24 @@ class TaskExecutor:
         self._spec = spec
         config, _ = job_config(spec.settings)
         self._config, self._network = config, config.network
-        self._loop = EventLoop(may_spin=spec.has_own_core, transport=self._network.transport)
-        self._pool = NetworkBufferPool(segments_of(self._network), self._network.segment_size_bytes)
-        self._partitions = ResultPartitionManager()
-        self._spills = RecordSpills()
-        writer = None
-        if spec.trace_path is not None:
-            path = Path(spec.trace_path)
-            writer = TraceWriter(path, ProcessInfo(spec.name, path.name, os.getpid()))
-        self._statistics = EventStatistics(0, writer)
-        self._recorder = TraceRecorder(self._statistics)
         self._readers: dict[bytes, int] = {}
-        protocol = DataProtocol(
+        self._environment = ShuffleEnvironment(
+            self._network,
             config.flow_control,
-            self._partitions,
-            self._recorder,
-            self._readers,
-            partition_request_timeout_ns=self._network.partition_request_timeout_ns,
-            segment_size_bytes=self._network.segment_size_bytes,
-            request_backoff=request_backoff_of(self._network),
+            spec.name,
+            task_managers=spec.task_managers,
+            trace_path=None if spec.trace_path is None else Path(spec.trace_path),
+            channels=0,
+            channel_of=self._readers,
+            may_spin=spec.has_own_core,
         )
-        self._connections: ConnectionManager | LocalConnectionManager = LocalConnectionManager()
-        if spec.task_managers > 1:
-            self._connections = ConnectionManager(self._network, self._loop, protocol, monotonic_ns)
+        self._loop = self._environment.loop
+        self._pool = self._environment.pool
+        self._partitions = self._environment.partitions
+        self._spills = self._environment.spills
+        self._statistics = self._environment.statistics
+        self._recorder = self._environment.recorder
+        self._connections = self._environment.connections
         self._io = ProcessIO()
         self._control = ControlConnection(spec.token, role="task manager")
         self._tasks: dict[ExecutionAttemptID, RunningTask] = {}
@@ -116,7 +98,7 @@ class TaskExecutor:
         self._epoch_ns = 0
         self._has_ended = False
         self._heard_ns = monotonic_ns()
-        self._next_statistics_ns = self._next_flush_ns = 0
+        self._next_statistics_ns = 0
         self._gate_deadline_ns: int | None = None
 
     def run(self) -> None:
@@ -166,7 +148,7 @@ class TaskExecutor:
             self._next_statistics_ns = now_ns + STATISTICS_INTERVAL_NS
             if self._tasks:
                 self._control.send(self._sample(self._tasks.values(), now_ns))
-            self._flush_trace(now_ns)
+            self._environment.flush_trace(now_ns=now_ns)
 
     def _receive(self, message: Any, now_ns: int) -> None:
         if isinstance(message, say.SubmitTask):
@@ -433,15 +415,6 @@ class TaskExecutor:
         memory = {name: float(value) for name, value in memory_metrics(self._pool).items()}
         return say.Statistics(now_ns, tuple(counts), tuple(read), tuple(written), memory)
 
-    def _flush_trace(self, now_ns: int) -> None:
-        """At low rates write what was recorded every second, so that a crash costs no more than
-        that.
-        """
-        if now_ns >= self._next_flush_ns:
-            self._next_flush_ns = now_ns + FLUSH_INTERVAL_NS
-            if self._recorder.pending_events < FLUSH_EVENTS_MAX:
-                self._recorder.flush()
-
     def _close_trace(self) -> say.TraceClosed:
         error = None
         try:
@@ -475,10 +448,8 @@ class TaskExecutor:
         self._io.flush()
         for transport in list(self._loop.transports):
             transport.pump()
-        self._partitions.shut_down()
-        self._connections.close()
         self.save_trace()
-        self._loop.close()
+        self._environment.close()
 
 
 def run_task_executor(spec: TaskManagerProcessSpec) -> None:

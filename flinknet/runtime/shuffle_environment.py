@@ -1,0 +1,93 @@
+"""ShuffleEnvironment: what a TaskManager has of the network, whatever its tasks are: memory, event loop,
+partitions, connections, and the recorder of all that passes (Flink: NettyShuffleEnvironment).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from flinknet.config import NetworkConfig
+from flinknet.core.buffers import NetworkBufferPool
+from flinknet.core.producer import ResultPartitionManager
+from flinknet.tasks.assembly import request_backoff_of, segments_of
+from flinknet.trace.manifest import ProcessInfo
+from flinknet.trace.recorder import TraceRecorder
+from flinknet.trace.statistics import EventStatistics
+from flinknet.trace.writer import TraceWriter
+
+from .clock import monotonic_ns
+from .connection_manager import ConnectionManager, LocalConnectionManager
+from .event_loop import EventLoop
+from .protocol import DataProtocol
+from .record_spill import RecordSpills
+
+FLUSH_INTERVAL_NS = 1_000_000_000
+FLUSH_EVENTS_MAX = 8_192
+"""Events that can be written at once without holding up the event loop (about 2 ms)."""
+
+
+class ShuffleEnvironment:
+    """Everything of the network that one process owns.
+
+    Args:
+        name: of the TaskManager, in logs and traces.
+        task_managers: of the cluster; one alone has no port.
+        trace_path: None: nothing is recorded, but counted.
+        channels: of the run, as far as they are known; `statistics` can grow.
+        channel_of: index of each channel in the run, by receiver id; may change meanwhile.
+        may_spin: see EventLoop.
+
+    Raises: TraceError when the trace cannot be made.
+    """
+
+    def __init__(
+        self,
+        network: NetworkConfig,
+        flow_control: str,
+        name: str,
+        *,
+        task_managers: int,
+        trace_path: Path | None,
+        channels: int,
+        channel_of: Mapping[bytes, int],
+        may_spin: bool,
+    ) -> None:
+        self.loop = EventLoop(may_spin=may_spin, transport=network.transport)
+        self.pool = NetworkBufferPool(segments_of(network), network.segment_size_bytes)
+        self.partitions = ResultPartitionManager()
+        self.spills = RecordSpills()
+        writer = None
+        if trace_path is not None:
+            writer = TraceWriter(trace_path, ProcessInfo(name, trace_path.name, os.getpid()))
+        self.statistics = EventStatistics(channels, writer)
+        self.recorder = TraceRecorder(self.statistics)
+        self._next_flush_ns = 0
+        protocol = DataProtocol(
+            flow_control,
+            self.partitions,
+            self.recorder,
+            channel_of,
+            partition_request_timeout_ns=network.partition_request_timeout_ns,
+            segment_size_bytes=network.segment_size_bytes,
+            request_backoff=request_backoff_of(network),
+        )
+        self.connections: ConnectionManager | LocalConnectionManager = LocalConnectionManager()
+        if task_managers > 1:
+            self.connections = ConnectionManager(network, self.loop, protocol, monotonic_ns)
+
+    def flush_trace(self, *, now_ns: int) -> None:
+        """At low rates write what was recorded every second, so that a crash costs no more than
+        that.
+        """
+        if now_ns >= self._next_flush_ns:
+            self._next_flush_ns = now_ns + FLUSH_INTERVAL_NS
+            if self.recorder.pending_events < FLUSH_EVENTS_MAX:
+                self.recorder.flush()
+
+    def close(self) -> None:
+        """The data port and all connections go, and what partitions hold."""
+        self.partitions.shut_down()
+        self.connections.close()
+        self.loop.close()
