@@ -27,7 +27,7 @@ from .advice import Target, advice
 from .details import run_details
 from .diagnose import Verdict, diagnose, verdict_in_passing
 from .distribution import distribution
-from .edges import bottlenecks, ends_of
+from .edges import PRESSED, bottlenecks, ends_of, pressed_from_behind
 from .exchange import is_blocking, is_max_rate, recorded_setting
 from .grid import Grid
 from .latency import latency_percentiles
@@ -253,6 +253,10 @@ def _tell_bottlenecks(runs: Sequence[RecordedRun], answers: Sequence[dict[str, A
         found = bottlenecks(edges)
         for number, place in enumerate(places):
             answers[place]["is_bottleneck"] = number in found
+            if number not in found:
+                for each in answers[place]["diagnosis"]:
+                    if each["kind"] in PRESSED:
+                        each |= pressed_from_behind(each["share"])
 
 
 def _describe(run: RecordedRun) -> dict[str, Any]:

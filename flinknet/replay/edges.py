@@ -71,6 +71,15 @@ def is_from_sources(manifest: RunManifest, edge: int | None) -> bool:
     return ends_of(manifest, edge).source not in fed
 
 
+def pressed_from_behind(share: float) -> dict[str, str]:
+    """What is said of an edge that is pressed and does not hold the job up itself."""
+    text = (
+        f"pressed from behind: {share:.0%} of the time its consumers did not get to its records,"
+        " for they had to wait for their own output; the edge that holds the job up is behind it"
+    )
+    return {"kind": "pressed", "text": text}
+
+
 def bottlenecks(edges: Sequence[tuple[EdgeEnds, Mapping[str, float]]]) -> list[int]:
     """Which edges hold the job up: pressure travels upstream, so it is those that are pressed and
     have no pressed edge behind them.

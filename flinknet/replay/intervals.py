@@ -50,6 +50,16 @@ class Intervals:
         """What lies in this set and not in the other."""
         return self._where(other, is_in_other=False)
 
+    def beside(self, other: Intervals) -> Intervals:
+        """What lies in either set; they have nothing in common."""
+        if not len(other.starts_ns):
+            return self
+        order = np.argsort(np.concatenate([self.starts_ns, other.starts_ns]), kind="stable")
+        return Intervals(
+            np.concatenate([self.starts_ns, other.starts_ns])[order],
+            np.concatenate([self.ends_ns, other.ends_ns])[order],
+        )
+
     def _where(self, other: Intervals, *, is_in_other: bool) -> Intervals:
         if not len(other.starts_ns):
             return NOTHING if is_in_other else self

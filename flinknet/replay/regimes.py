@@ -18,7 +18,7 @@ from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.probe import MessageKind, TracePoint
 
 from .buffers import BUFFER_COLUMNS, ChannelBuffers, paired_buffers
-from .intervals import Intervals, from_switches
+from .intervals import NOTHING, Intervals, from_switches
 from .stretches import Stretch, ascending, ask_stretches, stretches
 from .throughput import window_width_ns
 from .units import Answer, EventColumns, IntArray, RecordedRun, in_order
@@ -42,7 +42,8 @@ class Regimes:
     in_socket: Intervals
     """Handed to the transport, and not decoded yet."""
     in_receiver_queue: Intervals
-    """Decoded, and its consumer is not done with it."""
+    """Decoded, and its consumer is not done with it; on a local channel also ready for its consumer,
+    which reads what the producer has queued."""
 
 
 REGIMES = (*(each.name for each in fields(Regimes)), "idle")
@@ -77,7 +78,12 @@ def regimes_over_time(
 
 
 def regimes_of(
-    buffers: ChannelBuffers, starved: Intervals, blocked: Intervals, from_ns: int, to_ns: int
+    buffers: ChannelBuffers,
+    starved: Intervals,
+    blocked: Intervals,
+    from_ns: int,
+    to_ns: int,
+    offered: Intervals = NOTHING,
 ) -> Regimes:
     """Split the time of a channel.
 
@@ -87,6 +93,7 @@ def regimes_of(
         blocked: when a barrier kept the producer from sending.
         from_ns: start of the window.
         to_ns: end of the window.
+        offered: when the producer of a local channel had something ready for its consumer.
     """
     done_before_ns = np.maximum.accumulate(np.r_[from_ns, buffers.consumed_ns])[:-1]
     has_instant = buffers.first_record_ns >= 0
@@ -99,12 +106,14 @@ def regimes_of(
         Intervals(start_ns, end_ns).clipped(from_ns, to_ns) for start_ns, end_ns in pairwise(edges)
     )
     free = queued.without(blocked)
+    before_consumer = free.both(offered)
+    free = free.without(offered)
     return Regimes(
         waiting_for_flush=free.without(starved),
         waiting_for_credit=free.both(starved),
         blocked_by_alignment=queued.both(blocked),
         in_socket=in_socket,
-        in_receiver_queue=in_receiver_queue,
+        in_receiver_queue=in_receiver_queue.beside(before_consumer),
     )
 
 
@@ -117,6 +126,14 @@ def starved_intervals(events: EventColumns, to_ns: int) -> Intervals:
     keep = is_sent | is_credit
     is_starved = is_sent & (events["credit_after"] == 0) & (events["backlog_buffers"] > 0)
     return _switched(events, keep, is_starved, to_ns)
+
+
+def offered_intervals(events: EventColumns, to_ns: int) -> Intervals:
+    """When more was ready on a local channel, which knows no credit, behind what its consumer had
+    taken."""
+    is_sent = (events["kind"] == MessageKind.BUFFER_RESPONSE) & (events["point"] == TracePoint.SENT)
+    is_local = is_sent & (events["credit_after"] < 0)
+    return _switched(events, is_sent, is_local & (events["backlog_buffers"] > 0), to_ns)
 
 
 def blocked_intervals(events: EventColumns, to_ns: int) -> Intervals:
@@ -157,6 +174,7 @@ def _split_channel(unit: Stretch, channel: int, events: EventColumns) -> Iterato
         blocked_intervals(events, unit.to_ns),
         unit.from_ns,
         unit.to_ns,
+        offered_intervals(events, unit.to_ns),
     )
     width_ns = window_width_ns(unit.measured_to_ns - unit.measured_from_ns)
     first = (unit.from_ns - unit.measured_from_ns) // width_ns

@@ -20,6 +20,7 @@ from flinknet.replay.intervals import NOTHING, Intervals, from_switches
 from flinknet.replay.regimes import (
     REGIMES,
     blocked_intervals,
+    offered_intervals,
     regimes_of,
     regimes_over_time,
     starved_intervals,
@@ -51,6 +52,7 @@ def test_intervals_behave_as_sets_of_instants(left: Intervals, right: Intervals)
     assert instants(left.both(right)) == instants(left) & instants(right)
     assert instants(left.without(right)) == instants(left) - instants(right)
     assert left.both(right).total_ns + left.without(right).total_ns == left.total_ns
+    assert instants(left.without(right).beside(right)) == instants(left) | instants(right)
 
 
 @given(interval_sets(), st.integers(0, 60))
@@ -105,6 +107,13 @@ def test_waiting_is_for_credit_where_there_was_none_and_for_alignment_before_tha
     }
 
 
+def test_what_is_ready_on_a_local_channel_lies_in_front_of_its_consumer() -> None:
+    offered = intervals((10, 50))
+    found = regimes_of(buffers((0, 50, 50, 60)), NOTHING, NOTHING, 0, 100, offered)
+    assert instants(found.waiting_for_flush) == set(range(10))
+    assert instants(found.in_receiver_queue) == set(range(10, 60))
+
+
 def test_only_the_oldest_record_counts() -> None:
     """The second buffer was sent long ago when the first one is done: it waits in the queue."""
     assert split(buffers((0, 5, 10, 50), (6, 12, 15, 60))) == {
@@ -149,6 +158,16 @@ def test_starved_and_blocked_time_is_read_off_the_messages() -> None:
     )
     assert instants(starved_intervals(found, 100)) == set(range(20, 25))
     assert instants(blocked_intervals(found, 100)) == set(range(40, 70))
+    assert instants(offered_intervals(found, 100)) == set()
+
+
+def test_a_local_channel_offers_what_its_backlog_tells() -> None:
+    found = events(
+        {"at_ns": 10, "point": int(TracePoint.SENT), "credit_after": -1, "backlog_buffers": 2},
+        {"at_ns": 20, "point": int(TracePoint.CONSUMED), "credit_after": -1},
+        {"at_ns": 30, "point": int(TracePoint.SENT), "credit_after": -1, "backlog_buffers": 0},
+    )
+    assert instants(offered_intervals(found, 100)) == set(range(10, 30))
 
 
 def test_buffers_are_paired_by_number_and_those_under_way_left_out() -> None:

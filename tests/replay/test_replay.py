@@ -253,13 +253,3 @@ def test_time_that_writers_waited_is_not_time_that_records_cost(
 def test_a_trace_file_alone_is_refused_with_advice(sawtooth_run: Path) -> None:
     with pytest.raises(TraceFormatError, match="give the run directory"):
         open_recorded_run(sawtooth_run / "tm-0.fnt", 0)
-
-
-def test_a_run_with_relays_is_more_than_one_exchange(sawtooth_run: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(sawtooth_run, run)
-    manifest = json.loads((run / "manifest.json").read_text())
-    manifest["channels"][-1]["edge"] = 1
-    (run / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(TraceFormatError, match=r"has relays.*trace info"):
-        open_recorded_run(run, 0)
