@@ -13,7 +13,7 @@ from flinknet.core.buffers.data_type import DataType
 from flinknet.core.wire.events import CheckpointBarrier, encode_pipelined
 from flinknet.core.wire.messages import AddCredit, ResumeConsumption
 from flinknet.errors import ConfigError, TraceError
-from flinknet.trace import TraceReader, open_run
+from flinknet.trace import TraceReader, TraceWriter, open_run
 from flinknet.trace.describe import describe_run
 from flinknet.trace.verify import verify_run
 from tests.capture.conversations import buffer, elements, request
@@ -151,6 +151,23 @@ def test_credit_that_a_resume_voids_is_told_across_files(tmp_path: Path) -> None
     verification = verify_run(open_run(tmp_path / "out"))
     assert verification.files > 2
     assert verification.is_ok
+
+
+def test_a_full_disk_stops_nothing_and_is_told_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tapped = Tapped(tmp_path / "out", Rotation())
+    tapped.run(0, 3)
+
+    def append(writer: TraceWriter, _: bytes) -> None:
+        raise TraceError(f"{writer.path}: no space left on the device")
+
+    monkeypatch.setattr(TraceWriter, "_append", append)
+    tapped.run(3, 6)
+    with pytest.raises(TraceError, match=r"no space left.*\d+ events were lost"):
+        tapped.recording.close(6 * S)
+    assert tapped.table.channels[0].data_buffers == 60
+    assert set(tapped.instants_s()) <= {0, 1, 2, 3}
 
 
 def test_a_directory_with_something_in_it_is_refused(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import resource
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -13,7 +15,7 @@ import pytest
 from flinknet.capture import ChannelTable, ConnectionObserver
 from flinknet.capture.channels import Ends
 from flinknet.capture.tap import TlsContexts, create_contexts
-from flinknet.capture.tap.proxy import Proxy
+from flinknet.capture.tap.proxy import CONNECT_TIMEOUT_NS, Proxy
 from flinknet.capture.tap.relay import CHUNK_BYTES, Relay
 from flinknet.certificates.generate import AUTHORITY_PEM, NODE_PEM, generate
 from flinknet.core.wire.messages import AddCredit
@@ -227,6 +229,42 @@ def test_200_connections_at_once_that_come_and_go(bench: Tapped) -> None:
         server.close()
     bench.until(lambda: not bench.proxy.relays)
     assert len(bench.ended) == 200
+
+
+def test_without_descriptors_the_listener_rests_until_the_next_tick(bench: Tapped) -> None:
+    waiting = socket.create_connection(bench.proxy.addresses[0])
+    bench.sockets.append(waiting)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest, hard))
+    spare: list[int] = []
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                spare.append(os.dup(0))
+        bench.turn(3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in spare:
+            os.close(descriptor)
+    assert bench.proxy.incident_count == 1
+    assert "raise the limit (ulimit -n)" in bench.proxy.incidents[-1].text
+    assert bench.proxy.accepted == 0
+    bench.proxy.tick(monotonic_ns())
+    bench.until(lambda: bench.proxy.accepted == 1)
+
+
+def test_a_handshake_that_never_ends_is_given_up(pem: tuple[Path, Path, Path]) -> None:
+    bench = Tapped(create_contexts(*pem, PASSWORD))
+    silent = socket.create_connection(bench.proxy.addresses[0])
+    bench.until(lambda: bench.proxy.relays and bench.proxy.relays[0].is_connected)
+    bench.proxy.tick(monotonic_ns())
+    assert bench.proxy.relays
+    bench.proxy.tick(monotonic_ns() + CONNECT_TIMEOUT_NS)
+    assert not bench.proxy.relays
+    assert "no answer of the handshake within 10 s" in bench.proxy.incidents[-1].text
+    silent.close()
+    bench.close()
 
 
 def test_an_address_that_is_taken_is_told(bench: Tapped) -> None:
