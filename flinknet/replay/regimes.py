@@ -42,8 +42,8 @@ class Regimes:
     in_socket: Intervals
     """Handed to the transport, and not decoded yet."""
     in_receiver_queue: Intervals
-    """Decoded, and its consumer is not done with it; on a local channel also ready for its consumer,
-    which reads what the producer has queued."""
+    """Decoded, and its consumer is not done with it; on a local channel also ready to be read, for
+    its consumer reads what the producer has queued."""
 
 
 REGIMES = (*(each.name for each in fields(Regimes)), "idle")
