@@ -84,7 +84,13 @@ def export(
     _check_target(out, form)
     channels = parse_channels(channel) if channel is not None else None
     bounds = _time(from_text, "--from"), _time(to_text, "--to")
-    selection = select(_one_run(run), channels, *bounds)
+    wanted = _one_run(run)
+    if form == "hdr" and wanted.manifest is not None and wanted.manifest.is_from_between:
+        raise ConfigError(
+            f"--format hdr: {run} was recorded between the processes, which does not tell"
+            " latencies; `flinknet trace replay` estimates them"
+        )
+    selection = select(wanted, channels, *bounds)
     write, noun = writers[form]
     with CountingLine(noun) as progress:
         count = write(selection, out, progress.show)

@@ -4,6 +4,9 @@ A process stands for each channel. Its tracks hold a slice for each buffer, from
 until its consumer was done with it, cut into the time before it was sent, on its way, and in the
 receiver's queue; buffers that overlap take several tracks. Beside them stand the counters `credit`
 and `backlog` at the producer, and when the record writer waited for a buffer.
+
+Of a run recorded between the processes (a tap, a capture) an instant for each buffer tells when it
+passed; what it waited for before and after is not known there.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import numpy as np
 
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.replay.buffers import ChannelBuffers
-from flinknet.replay.units import EventColumns, IntArray
+from flinknet.replay.units import EventColumns, IntArray, is_data
 from flinknet.trace import ChannelInfo
 
 from .buffers import begun_ns, channel_title, channels_read
@@ -53,6 +56,8 @@ def write_perfetto(selection: Selection, path: Path, on_rows: OnRows = lambda _:
     zero_ns = selection.first_ns if selection.from_ns is None else selection.from_ns
     buffers = 0
     channels = channels_read(selection, ("backlog_buffers", "credit_after"))
+    manifest = selection.run.manifest
+    is_from_between = manifest is not None and manifest.is_from_between
     with whole_text_file(path) as file:
         file.write('{"displayTimeUnit":"ns","traceEvents":[\n')
         writer = _Writer(file)
@@ -63,6 +68,9 @@ def write_perfetto(selection: Selection, path: Path, on_rows: OnRows = lambda _:
             writer.write(_writer_waits(info, events, zero_ns))
             writer.write(_counters(info, events, zero_ns))
             buffers += len(paired.sequence_number)
+            if is_from_between:
+                writer.write(_passings(info, events, zero_ns))
+                buffers += int(np.count_nonzero(is_data(events, TracePoint.SENT)))
             on_rows(buffers)
         file.write("\n]}\n")
     return buffers
@@ -149,6 +157,26 @@ def _slices(info: ChannelInfo, buffers: ChannelBuffers, zero_ns: int) -> Iterato
         ):
             if high - low > _GAP_NS:
                 yield _slice(process, thread, name, low, high - low - _GAP_NS)
+
+
+def _passings(info: ChannelInfo, events: EventColumns, zero_ns: int) -> Iterator[dict[str, Any]]:
+    """An instant for each data buffer."""
+    process = _process(info)
+    thread = _thread(process, 1)
+    yield _metadata(process, "thread_name", tid=thread, name="buffers that passed")
+    keep = is_data(events, TracePoint.SENT)
+    names = ("at_ns", "sequence_number", "payload_bytes", "records")
+    columns = (events[name][keep].tolist() for name in names)
+    for at_ns, number, size, records in zip(*columns, strict=True):
+        yield {
+            "ph": "i",
+            "s": "t",
+            "pid": process,
+            "tid": thread,
+            "name": f"buffer {number}",
+            "ts": _microseconds(max(at_ns - zero_ns, 0)),
+            "args": {"bytes": size, "records": records},
+        }
 
 
 def tracks_of(starts_ns: IntArray, ends_ns: IntArray) -> list[int]:

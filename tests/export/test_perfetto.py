@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from flinknet.export import select
 from flinknet.export.perfetto import tracks_of, write_perfetto
-from flinknet.trace import open_run
+from flinknet.trace import RunManifest, open_run
 from tests.recorded_run import MS, write_run
 
 
@@ -41,6 +42,16 @@ def test_a_slice_for_each_buffer_with_what_happened_in_it(tmp_path: Path) -> Non
         ("waiting to leave", 0, 9_999.998),
         ("in the socket", 10_000, 19.998),
         ("in the receiver's queue", 10_020, 49.998),
+    ]
+
+
+def test_of_a_run_seen_from_between_each_buffer_is_an_instant(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", buffers=3, channels=1)
+    manifest = RunManifest.load(run)
+    replace(manifest, origin="tap").save(run)
+    instants = [each for each in exported(run) if each["ph"] == "i"]
+    assert [(each["name"], each["ts"], each["args"]) for each in instants] == [
+        (f"buffer {number}", number * 10_000, {"bytes": 1050, "records": 10}) for number in range(3)
     ]
 
 
