@@ -1,5 +1,5 @@
-"""ShuffleEnvironment: what a TaskManager has of the network, whatever its tasks are: memory, event loop,
-partitions, connections, and the recorder of all that passes (Flink: NettyShuffleEnvironment).
+"""ShuffleEnvironment: what a TaskManager has of the network, whatever its tasks are: memory, event
+loop, partitions, connections, and the recorder of what passes (Flink: NettyShuffleEnvironment).
 """
 
 from __future__ import annotations

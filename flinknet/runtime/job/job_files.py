@@ -22,7 +22,8 @@ from flinknet.trace.manifest import ClockInfo, ProcessInfo, RunManifest
 from ..host import environment, host_id
 from . import control_messages as say
 from .cluster_process import TaskManagerProcess
-from .job_master import JobMaster, JobState
+from .job_master import JobMaster
+from .job_state import JobState
 from .measurements import Measurements, limited_by
 from .plain_values import from_plain, to_plain
 

@@ -12,7 +12,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import sys
 import traceback
 from contextlib import redirect_stdout, suppress
@@ -25,18 +24,16 @@ from flinknet.errors import FlinknetError
 from flinknet.graph import execution_graph_of, job_graph_of, load_program
 from flinknet.graph.execution import ExecutionState
 from flinknet.graph.job_config import job_config
-from flinknet.graph.physical_plan import PhysicalPlan
-from flinknet.results import JobStatus, TaskManagerStatus, VertexStatus, Warning
+from flinknet.results import JobStatus, Warning
 
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
 from ..event_loop import EventLoop
-from ..host import available_cores
 from ..metrics_log import MetricsLog
 from . import control_messages as say
-from .child import TASK_MANAGER, JobManagerSpec, TaskManagerProcessSpec, start_child
+from .child import JobManagerSpec
 from .cluster_process import TaskManagerProcess, TaskManagerState
 from .control_connection import ControlConnection
-from .heartbeats import HeartbeatMonitor
+from .control_server import LOOPBACK, ControlServer
 from .job_checkpoints import JobCheckpoints
 from .job_files import (
     CONTACT_NAME,
@@ -47,25 +44,21 @@ from .job_files import (
     save_result,
     spill_directory,
 )
-from .job_master import Deployment, Failure, JobMaster, JobState
+from .job_master import Deployment, JobMaster
+from .job_state import Failure, JobState
+from .job_status import status_of
 from .measurements import Measurements
+from .resource_manager import ResourceManager
 
-LOOPBACK = "127.0.0.1"
 START_DELAY_NS = 100_000_000
 """From the deployment to the first generated record, so that every task runs by then."""
 
 CLIENT_WAIT_NS = 60_000_000_000
 """How long a JobManager waits for a job before it gives up."""
 
-UNKNOWN_MAX = 64
-"""Connections that have not said who they are; there are no more of them at once."""
-
-HELLO_WAIT_NS = 10_000_000_000
-
 CLOSE_WAIT_NS = 10_000_000_000
 """How long TaskManagers may take to end their traces."""
 
-EXIT_WAIT_S = 5.0
 TURN_NS = 200_000_000
 """A process that ends without a word is noticed this late at most."""
 
@@ -94,15 +87,9 @@ class JobManager:
         self._run_dir = Path(spec.run_dir)
         self._config, _ = job_config(spec.settings)
         self._loop = EventLoop(may_spin=False)
-        self._server = socket.create_server((LOOPBACK, 0))
-        self._server.setblocking(False)
-        self._loop.add_reader(self._server, self._accept)
-        self.port: int = self._server.getsockname()[1]
-        self._connections: list[ControlConnection] = []
-        self._task_managers: list[TaskManagerProcess] = []
-        self._heartbeats = HeartbeatMonitor(
-            self._config.heartbeat_interval_ns, self._config.heartbeat_timeout_ns
-        )
+        self._server = ControlServer(self._loop, spec.token)
+        self.port = self._server.port
+        self._task_managers = ResourceManager(spec, self._config)
         self._job: _Job | None = None
         self._submitter: ControlConnection | None = None
         self._measurements = Measurements()
@@ -113,13 +100,13 @@ class JobManager:
         self._is_terminated = False
         self._closed: list[say.TraceClosed] = []
         self._metrics_log = MetricsLog(self._run_dir) if spec.records_trace else None
-        self._unknown_since_ns: dict[ControlConnection, int] = {}
 
     def run(self) -> None:
         """From the first TaskManager to the last."""
         signal.signal(signal.SIGTERM, self._terminate)
         try:
-            self._start_task_managers()
+            spill_directory(self._run_dir).mkdir(exist_ok=True)
+            self._task_managers.start(self._server.port)
             while self._end is None:
                 self._loop.run_once(until_ns=self._next_deadline_ns())
                 self._turn(monotonic_ns())
@@ -129,40 +116,9 @@ class JobManager:
     def _terminate(self, number: int, frame: FrameType | None) -> None:
         self._is_terminated = True
 
-    def _start_task_managers(self) -> None:
-        spec = self._spec
-        spill_directory(self._run_dir).mkdir(exist_ok=True)
-        for index in range(spec.task_managers):
-            trace = self._run_dir / f"tm-{index}.fnt" if spec.records_trace else None
-            child = TaskManagerProcessSpec(
-                spec.token,
-                index,
-                self.port,
-                spec.task_managers,
-                spec.slots,
-                spec.settings,
-                spec.run_dir,
-                None if trace is None else str(trace),
-                available_cores() >= spec.task_managers,
-            )
-            process = start_child(TASK_MANAGER, child, self._run_dir, child.name)
-            self._task_managers.append(TaskManagerProcess(index, process))
-
-    def _accept(self) -> None:
-        with suppress(BlockingIOError, ConnectionError):
-            sock, _ = self._server.accept()
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if len(self._unknown_since_ns) >= UNKNOWN_MAX:
-                sock.close()
-                return
-            connection = ControlConnection(self._spec.token)
-            self._connections.append(connection)
-            self._unknown_since_ns[connection] = monotonic_ns()
-            self._loop.add_transport(sock, connection)
-
     def _next_deadline_ns(self) -> int:
         due = [monotonic_ns() + TURN_NS]
-        wanted = [self._heartbeats.next_deadline_ns()]
+        wanted = [self._task_managers.next_deadline_ns()]
         if self._job is not None:
             wanted.append(self._job.master.next_deadline_ns())
             if self._job.checkpoints is not None:
@@ -171,10 +127,11 @@ class JobManager:
         return min(due)
 
     def _turn(self, now_ns: int) -> None:
-        for connection in list(self._connections):
+        for connection in list(self._server.connections):
             self._read(connection, now_ns)
-        self._forget_unknown(now_ns)
-        self._watch_task_managers(now_ns)
+        self._server.forget_unknown(now_ns=now_ns)
+        for task_manager, reason in self._task_managers.advance(now_ns=now_ns):
+            self._lose(task_manager, reason, now_ns)
         if self._is_terminated:
             self._cancel("the JobManager was told to end", now_ns)
         job = self._job
@@ -197,18 +154,10 @@ class JobManager:
             else:
                 self._receive_from_task_manager(connection, message, now_ns)
         if connection.loss is not None:
-            self._connections.remove(connection)
+            self._server.connections.remove(connection)
             job = self._job
             if connection is self._submitter and job is not None and job.submission.is_attached:
                 self._cancel("its client has gone", now_ns)
-
-    def _forget_unknown(self, now_ns: int) -> None:
-        """Who has connected and does not say who it is, is sent away."""
-        for connection, since_ns in list(self._unknown_since_ns.items()):
-            if connection.peer_role is not None or connection.loss is not None:
-                del self._unknown_since_ns[connection]
-            elif now_ns - since_ns > HELLO_WAIT_NS:
-                connection.close()
 
     def _receive_from_client(
         self, connection: ControlConnection, message: Any, now_ns: int
@@ -254,15 +203,15 @@ class JobManager:
     def _receive_from_task_manager(
         self, connection: ControlConnection, message: Any, now_ns: int
     ) -> None:
+        job = self._job
         if isinstance(message, say.RegisterTaskManager):
-            self._register(connection, message, now_ns)
+            registered = self._task_managers.register(connection, message, now_ns=now_ns)
+            if registered is not None and job is not None:
+                self._initialize(registered)
             return
-        known = [each for each in self._task_managers if each.connection is connection]
-        if not known or not known[0].is_alive:
+        task_manager = self._task_managers.speaker(connection, message, now_ns=now_ns)
+        if task_manager is None:
             return
-        task_manager, job = known[0], self._job
-        self._heartbeats.hear(task_manager.index, now_ns=now_ns)
-        task_manager.heartbeats += isinstance(message, say.HeartbeatAnswer)
         if isinstance(message, say.TraceClosed):
             task_manager.has_closed_trace = True
             self._closed.append(message)
@@ -284,22 +233,6 @@ class JobManager:
         elif isinstance(message, say.Acknowledge | say.Decline) and job.checkpoints is not None:
             job.checkpoints.receive(message, now_ns=now_ns)
 
-    def _register(
-        self, connection: ControlConnection, message: say.RegisterTaskManager, now_ns: int
-    ) -> None:
-        known = {each.index: each for each in self._task_managers}
-        task_manager = known.get(message.index)
-        if task_manager is None or task_manager.process.pid != message.pid:
-            connection.send(say.Refused("it is no TaskManager of this cluster"))
-            connection.close()
-            return
-        task_manager.connection = connection
-        task_manager.address = (message.data_host, message.data_port)
-        task_manager.state = TaskManagerState.REGISTERED
-        self._heartbeats.watch(task_manager.index, now_ns=now_ns)
-        if self._job is not None:
-            self._initialize(task_manager)
-
     def _task_state_changed(self, job: _Job, message: say.TaskStateChanged, now_ns: int) -> None:
         failure = Failure(message.error, message.is_consequence) if message.error else None
         counted = job.master.update_state(message.attempt_id, message.state, failure, now_ns=now_ns)
@@ -307,29 +240,10 @@ class JobManager:
             vertex_id = message.attempt_id.execution_vertex_id
             job.checkpoints.finish(str(vertex_id), now_ns=now_ns)
 
-    def _watch_task_managers(self, now_ns: int) -> None:
-        for task_manager in self._task_managers:
-            death = task_manager.death()
-            if death is not None:
-                self._lose(task_manager, death, now_ns)
-        for index in self._heartbeats.to_ask(now_ns=now_ns):
-            self._task_managers[index].send(say.Heartbeat(self._heartbeats.number))
-        for index in self._heartbeats.silent(now_ns=now_ns):
-            task_manager = self._task_managers[index]
-            timeout_s = self._config.heartbeat_timeout_ns / 1e9
-            self._lose(
-                task_manager,
-                f"{task_manager.name} (pid {task_manager.process.pid}) has not answered heart-beats"
-                f" for {timeout_s:g} s and counts as lost",
-                now_ns,
-            )
-
     def _lose(self, task_manager: TaskManagerProcess, reason: str, now_ns: int) -> None:
         """A TaskManager is gone: the process too, whatever it still does."""
         self._log(reason)
-        task_manager.state = TaskManagerState.LOST
-        task_manager.kill()
-        self._heartbeats.unwatch(task_manager.index)
+        self._task_managers.lose(task_manager)
         if self._job is not None:
             self._job.master.lose(task_manager.index, reason, now_ns=now_ns)
         else:
@@ -346,9 +260,7 @@ class JobManager:
             self._task_managers[index].send(message)
         if job.checkpoints is not None:
             for message in _taken(job.checkpoints.to_tell):
-                for task_manager in self._task_managers:
-                    if task_manager.is_alive:
-                        task_manager.send(message)
+                self._task_managers.tell_all(message)
 
     def _deploy(self, job: _Job, deployment: Deployment, now_ns: int) -> None:
         tasks = deployment.tasks
@@ -408,8 +320,7 @@ class JobManager:
         """The job is over: let traces be closed, then save everything."""
         if self._closing_since_ns is None:
             self._closing_since_ns = job.ended_ns = now_ns
-            for task_manager in self._task_managers:
-                task_manager.send(say.CloseTrace())
+            self._task_managers.tell_all(say.CloseTrace())
         waiting = [
             each
             for each in self._task_managers
@@ -468,71 +379,26 @@ class JobManager:
 
     def _status(self, now_ns: int) -> JobStatus:
         job = self._job
-        task_managers = tuple(
-            TaskManagerStatus(
-                each.index,
-                each.process.pid,
-                each.state.value,
-                self._spec.slots,
-                0 if job is None else job.master.slots_in_use(each.index),
-                each.heartbeats,
-                max(0, now_ns - (self._heartbeats.heard_ns(each.index) or now_ns)),
-            )
-            for each in self._task_managers
+        master = None if job is None else job.master
+        task_managers = self._task_managers.status(
+            (lambda index: 0) if master is None else master.slots_in_use, now_ns=now_ns
         )
         if job is None:
             return JobStatus("", "", "CREATED", "", 0, 0, 0, (), task_managers)
-        master = job.master
-        latency = None
-        vertices: tuple[VertexStatus, ...] = ()
-        plan = self._measurements.plan
-        if plan is not None:
-            found = self._measurements.latency(plan)
-            latency = (found.percentile(0.5), found.percentile(0.99))
-            vertices = tuple(self._vertex_status(plan, each.index) for each in plan.vertices)
-        return JobStatus(
+        return status_of(
             job.run,
-            master.graph.job.name,
-            master.state.name,
-            master.shortage() or master.reason,
-            master.restarts,
-            (job.ended_ns or now_ns) - job.submitted_ns,
-            0 if job.checkpoints is None else job.checkpoints.completed,
-            vertices,
+            job.master,
+            self._measurements,
             task_managers,
-            *(latency or (None, None)),
-        )
-
-    def _vertex_status(self, plan: PhysicalPlan, index: int) -> VertexStatus:
-        vertex, measurements = plan.vertices[index], self._measurements
-        executions = vertex.vertex.task_vertices
-        shares = [measurements.shares_now(each.current.attempt_id) for each in executions]
-        busy, idle, back_pressured = (
-            sum(each[at] or 0.0 for each in shares) / len(shares) for at in range(3)
-        )
-        return VertexStatus(
-            vertex.name,
-            vertex.parallelism,
-            vertex.vertex.state.value,
-            max(each.current.attempt_number for each in executions),
-            measurements.records_in(plan, index),
-            measurements.records_in_per_s(plan, index),
-            measurements.records_out(plan, index),
-            busy,
-            idle,
-            back_pressured,
+            elapsed_ns=(job.ended_ns or now_ns) - job.submitted_ns,
+            checkpoints=0 if job.checkpoints is None else job.checkpoints.completed,
         )
 
     def _shut_down(self) -> None:
         """End every process, and tell the clients how it ended."""
-        for task_manager in self._task_managers:
-            if task_manager.is_alive:
-                task_manager.send(say.Disconnect())
+        self._task_managers.tell_all(say.Disconnect())
         self._flush()
-        for task_manager in self._task_managers:
-            if task_manager.connection is None:  # it would not hear us
-                task_manager.kill()
-            task_manager.wait(EXIT_WAIT_S)
+        self._task_managers.end()
         if self._metrics_log is not None:
             self._metrics_log.close()
         shutil.rmtree(spill_directory(self._run_dir), ignore_errors=True)
@@ -544,13 +410,13 @@ class JobManager:
         with suppress(OSError):
             (self._run_dir / CONTACT_NAME).unlink(missing_ok=True)
         end = self._end or say.JobEnded("FAILED", "the JobManager failed; see jobmanager.log", 1)
-        for connection in self._connections:
+        for connection in self._server.connections:
             if connection.peer_role == "client":
                 connection.send(end)
                 connection.close()
         self._flush()
-        self._loop.close()
         self._server.close()
+        self._loop.close()
 
     def _flush(self) -> None:
         """Send what waits to be sent, as far as sockets take it now."""

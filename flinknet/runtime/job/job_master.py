@@ -7,8 +7,7 @@ Sans-IO: told what TaskManagers said and what time it is, it says what to tell t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import dataclass
 from typing import Any
 
 from flinknet.core.wire.ids import ExecutionAttemptID
@@ -26,6 +25,8 @@ from flinknet.jobs import TaskDeploymentDescriptor, descriptors_of
 from flinknet.units import format_duration_ns
 
 from . import control_messages as say
+from .channel_numbers import ChannelNumbers
+from .job_state import Failure, JobState
 from .slot_pool import SlotPool
 
 _S = ExecutionState
@@ -33,32 +34,6 @@ _UNLIMITED = 1 << 31
 
 START_WAIT_NS = 60_000_000_000
 """How long TaskManagers may take to start."""
-
-
-class JobState(Enum):
-    """State of the job (Flink: JobStatus)."""
-
-    CREATED = "created"
-    RUNNING = "running"
-    RESTARTING = "restarting"
-    FAILING = "failing"
-    FAILED = "failed"
-    CANCELLING = "cancelling"
-    CANCELED = "canceled"
-    FINISHED = "finished"
-
-    @property
-    def is_terminal(self) -> bool:
-        """Whether nothing follows."""
-        return self in (JobState.FAILED, JobState.CANCELED, JobState.FINISHED)
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why an attempt failed; a consequence is what follows when another task has failed."""
-
-    text: str
-    is_consequence: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,43 +413,3 @@ class JobMaster:
                 name = self.graph.subtask(attempt_id.execution_vertex_id).name
                 reason = f"{name} did not end within {format_duration_ns(timeout_ns)}"
                 self.to_end.append((self._place_of[attempt_id], reason))
-
-
-class ChannelNumbers:
-    """Numbers of channels in traces: those of the plan at first, and new ones for every channel
-    whose reader begins again, so that attempts do not mix.
-    """
-
-    def __init__(self, channels: int) -> None:
-        self._next = channels
-        self._number_of: dict[int, int] = {}
-
-    def numbered(self, tasks: Iterable[TaskDeploymentDescriptor]) -> list[TaskDeploymentDescriptor]:
-        """Tasks that are about to begin, with the numbers of their channels."""
-        known = list(tasks)
-        for task in known:
-            for gate in task.inputs:
-                for channel in gate.channels:
-                    if channel.index in self._number_of:
-                        self._number_of[channel.index] = self._next
-                        self._next += 1
-                    else:
-                        self._number_of[channel.index] = channel.index
-        return [self._with_numbers(task) for task in known]
-
-    def _with_numbers(self, task: TaskDeploymentDescriptor) -> TaskDeploymentDescriptor:
-        number_of = self._number_of
-        return replace(
-            task,
-            outputs=tuple(
-                replace(each, channels=tuple(number_of.get(at, at) for at in each.channels))
-                for each in task.outputs
-            ),
-            inputs=tuple(
-                replace(
-                    gate,
-                    channels=tuple(replace(at, index=number_of[at.index]) for at in gate.channels),
-                )
-                for gate in task.inputs
-            ),
-        )

@@ -13,6 +13,7 @@ import os
 import socket
 import sys
 import traceback
+from collections.abc import Iterable
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -25,17 +26,13 @@ from flinknet.errors import FlinknetError, TraceError
 from flinknet.graph import JobGraph, job_graph_of, load_program
 from flinknet.graph.execution import ExecutionState
 from flinknet.graph.job_config import job_config
-from flinknet.histogram import LogLinearHistogram
 from flinknet.jobs import TaskDeploymentDescriptor
 from flinknet.jobs.assembly import create_gates, create_partitions, create_task, network_of
 from flinknet.jobs.descriptor import InputChannelDescriptor
-from flinknet.jobs.operators import plain
-from flinknet.jobs.sinks import LatencyOperator
 from flinknet.jobs.stream_task import StreamTask
 from flinknet.tasks.checkpoint_coordinator import AcknowledgeCheckpoint, Answer
 from flinknet.tasks.checkpoints import InputCheckpoints
 from flinknet.tasks.debloating import BufferDebloating, debloated_gates
-from flinknet.tasks.metrics import memory_metrics
 from flinknet.tasks.times import TaskTimes
 
 from ..client_factory import ConnectionID
@@ -48,6 +45,7 @@ from .child import TaskManagerProcessSpec
 from .control_connection import ControlConnection
 from .job_files import spill_directory
 from .running_task import RunningTask, told
+from .sampling import statistics_of, trace_closed
 from .task_io import ProcessIO, reader_of
 
 STATISTICS_INTERVAL_NS = 200_000_000
@@ -378,42 +376,9 @@ class TaskExecutor:
         else:
             self._control.send(say.Decline(answer.task, answer.checkpoint_id, answer.reason))
 
-    def _sample(self, tasks: Any, now_ns: int) -> say.Statistics:
-        counts, read = [], []
-        for each in tasks:
-            latency = LogLinearHistogram()
-            for operator in plain(list(each.task.chain.operators.values())):
-                if isinstance(operator, LatencyOperator):
-                    operator.settle()
-                    latency.merge(operator.latency)
-            counts.append(
-                say.TaskCounts(
-                    each.attempt_id,
-                    {name: float(value) for name, value in each.metrics(now_ns=now_ns).items()},
-                    latency.to_bytes() if latency.count else b"",
-                )
-            )
-            gate, network_input = each.task.gate, each.task.network_input
-            if gate is not None and network_input is not None:
-                sizes = network_input.checkpoints.read_bytes
-                for channel, channel_input in zip(
-                    gate.channels, each.task.channel_inputs, strict=True
-                ):
-                    size_bytes = sizes[channel.index_in_input]
-                    read.append(say.ReadChannel(channel.index, channel_input.records, size_bytes))
-        written = [
-            say.WrittenChannel(
-                reader.channel,
-                0 if reader.subpartition is None else reader.subpartition.backlog(),
-                max(0, reader.credits_available),
-                reader.starved_until(now_ns),
-            )
-            for accepted in self._connections.accepted
-            for reader in accepted.connection.opened_readers
-            if reader.channel >= 0
-        ]
-        memory = {name: float(value) for name, value in memory_metrics(self._pool).items()}
-        return say.Statistics(now_ns, tuple(counts), tuple(read), tuple(written), memory)
+    def _sample(self, tasks: Iterable[RunningTask], now_ns: int) -> say.Statistics:
+        environment = self._environment
+        return statistics_of(tasks, environment.connections, environment.pool, now_ns=now_ns)
 
     def _close_trace(self) -> say.TraceClosed:
         error = None
@@ -421,25 +386,7 @@ class TaskExecutor:
             self._recorder.close()
         except TraceError as fault:
             error = str(fault)
-        found = self._statistics
-        sent = (
-            say.SentChannel(
-                index,
-                int(found.channel_buffers[index]),
-                int(found.channel_backlog_sum[index]),
-                int(found.channel_backlog_max[index]),
-            )
-            for index in found.channel_buffers.nonzero()[0].tolist()
-        )
-        return say.TraceClosed(
-            error,
-            tuple(sent),
-            found.buffers,
-            found.events,
-            tuple(found.reasons.tolist()),
-            found.credit_announced,
-            found.credit_messages,
-        )
+        return trace_closed(self._statistics, error)
 
     def _end(self) -> None:
         """Everything ends with this process."""

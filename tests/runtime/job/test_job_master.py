@@ -12,7 +12,8 @@ from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of
 from flinknet.graph.execution import ExecutionState
 from flinknet.runtime.job import control_messages as say
 from flinknet.runtime.job.heartbeats import HeartbeatMonitor
-from flinknet.runtime.job.job_master import Failure, JobMaster, JobState
+from flinknet.runtime.job.job_master import JobMaster
+from flinknet.runtime.job.job_state import Failure, JobState
 from tests.graph.programs import environment, same
 
 S = 1_000_000_000

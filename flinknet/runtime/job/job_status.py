@@ -1,0 +1,66 @@
+"""Where a job stands, for whoever asks."""
+
+from __future__ import annotations
+
+from flinknet.graph.physical_plan import PhysicalPlan
+from flinknet.results import JobStatus, TaskManagerStatus, VertexStatus
+
+from .job_master import JobMaster
+from .measurements import Measurements
+
+
+def status_of(
+    run: str,
+    master: JobMaster,
+    measurements: Measurements,
+    task_managers: tuple[TaskManagerStatus, ...],
+    *,
+    elapsed_ns: int,
+    checkpoints: int,
+) -> JobStatus:
+    """The status of a job.
+
+    Args:
+        checkpoints: that are complete.
+    """
+    plan = measurements.plan
+    p50 = p99 = None
+    vertices: tuple[VertexStatus, ...] = ()
+    if plan is not None:
+        latency = measurements.latency(plan)
+        p50, p99 = latency.percentile(0.5), latency.percentile(0.99)
+        vertices = tuple(_vertex(plan, each.index, measurements) for each in plan.vertices)
+    return JobStatus(
+        run,
+        master.graph.job.name,
+        master.state.name,
+        master.shortage() or master.reason,
+        master.restarts,
+        elapsed_ns,
+        checkpoints,
+        vertices,
+        task_managers,
+        p50,
+        p99,
+    )
+
+
+def _vertex(plan: PhysicalPlan, index: int, measurements: Measurements) -> VertexStatus:
+    vertex = plan.vertices[index]
+    executions = vertex.vertex.task_vertices
+    shares = [measurements.shares_now(each.current.attempt_id) for each in executions]
+    busy, idle, back_pressured = (
+        sum(each[at] or 0.0 for each in shares) / len(shares) for at in range(3)
+    )
+    return VertexStatus(
+        vertex.name,
+        vertex.parallelism,
+        vertex.vertex.state.value,
+        max(each.current.attempt_number for each in executions),
+        measurements.records_in(plan, index),
+        measurements.records_in_per_s(plan, index),
+        measurements.records_out(plan, index),
+        busy,
+        idle,
+        back_pressured,
+    )
