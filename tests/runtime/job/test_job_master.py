@@ -173,6 +173,7 @@ def test_without_a_restart_strategy_one_failure_ends_the_job() -> None:
     assert cluster.master.reason == "Sink: B (2/2) failed in attempt 0: ValueError: no"
 
 
+@pytest.mark.row("S146")
 def test_exactly_the_region_of_a_failed_task_begins_again() -> None:
     cluster = Cluster(pipelines(2, RESTARTS))
     cluster.run_all()
@@ -193,6 +194,7 @@ def test_exactly_the_region_of_a_failed_task_begins_again() -> None:
     assert cluster.deployed["Source: A (2/2)"][1].attempt_number == 1
 
 
+@pytest.mark.row("S145")
 def test_what_is_said_of_an_attempt_that_is_over_changes_nothing() -> None:
     cluster = Cluster(joined(1, RESTARTS))
     cluster.run_all()
