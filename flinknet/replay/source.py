@@ -60,7 +60,7 @@ def register(spark: SparkSession) -> None:
     may lack flinknet.
     """
     context = spark.sparkContext
-    if context.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+    if (context.master or "").startswith("local") and "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = sys.executable
     spark.dataSource.register(TraceDataSource)
 

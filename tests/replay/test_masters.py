@@ -1,4 +1,4 @@
-"""Wherever Spark runs, the answer is the same, to the byte: threads here, a cluster, spark-submit."""
+"""Wherever Spark runs, the answer is the same, to the byte: here, a cluster, spark-submit."""
 
 from __future__ import annotations
 
