@@ -462,7 +462,7 @@ class EdgeMeasured:
 
     Records and bytes are those that were read, of all attempts; the rates are of the measured part,
     or of the whole run where that ended before.
-    Buffers, backlog and starved time are known of remote channels.
+    The time without credit is that of remote channels, summed over them.
     """
 
     index: int
