@@ -103,7 +103,11 @@ class StreamTask:
         self._processed_records = 0
         self._has_finished_operators = False
         self._is_closed = False
-        self._guarded(chain.open)
+        try:
+            self._guarded(chain.open)
+        except FlinknetError:
+            self.cancel()
+            raise
         for output in self.outputs:
             if output.partition.partition_type.can_be_pipelined_consumed:
                 output.partition.broadcast_event(EndOfOutputChannelStateEvent())

@@ -20,6 +20,7 @@ from flinknet.core.consumer import (
 )
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
 from flinknet.core.wire.events import CheckpointBarrier, Event, EventAnnouncement, decode_event
+
 from .checkpoints import InputCheckpoints
 from .times import TaskTimes
 

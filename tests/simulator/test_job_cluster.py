@@ -680,3 +680,29 @@ def test_batched_functions_get_arrays_of_tuples_also_of_single_records() -> None
     assert {is_long for _, is_long in shapes} == {False, True}
     ends = [each for each in cluster.tasks.values() if not each.is_source]
     assert sum(each.processed_records for each in ends) == 300
+
+
+def test_operators_that_were_opened_are_closed_when_another_cannot_be() -> None:
+    calls: list[str] = []
+
+    class Noted:
+        def __init__(self, name: str, *, is_good: bool) -> None:
+            self.name, self.is_good = name, is_good
+
+        def open(self) -> None:
+            calls.append(f"open {self.name}")
+            if not self.is_good:
+                raise OSError("no licence")
+
+        def close(self) -> None:
+            calls.append(f"close {self.name}")
+
+        def __call__(self, value: int) -> int:
+            return value
+
+    env = environment(1)
+    stream = env.from_sequence(1, 5).map(Noted("first", is_good=False)).name("First")
+    stream.map(Noted("second", is_good=True)).print()
+    with pytest.raises(TaskFailedError, match=r"First failed .*OSError: no licence"):
+        WatchedJob(env.execute("Open"))
+    assert calls == ["open second", "open first", "close second", "close first"]
