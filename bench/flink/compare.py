@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -104,6 +105,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    if options.work is None:  # nobody asked for the logs of what went well
+        shutil.rmtree(work, ignore_errors=True)
     text = json.dumps(document, indent=1) + "\n"
     if options.json == "-":
         print(text, end="")
@@ -137,7 +140,7 @@ def arguments_parser() -> argparse.ArgumentParser:
     add("--rounds", type=int, default=3, help="[default: 3]")
     add("-D", dest="keys", action="append", default=[], metavar="KEY=VALUE", help="for both")
     add("--flink-version", default=VERSION, help=f"[default: {VERSION}]")
-    add("--work", help="directory for Flink's configuration and logs [default: a new one]")
+    add("--work", help="keep Flink's configuration and logs here [default: if it fails]")
     add("--json", metavar="FILE|-", help="write every round; - for standard output, alone")
     return parser
 
@@ -229,7 +232,6 @@ def compare(
             **environment,
             "flink": options.flink_version,
             "java": java_version(),
-            "flink_logs": str(work),
         },
         "settings": [
             {

@@ -94,4 +94,5 @@ def write_log4j(folder: Path, level: str = "INFO") -> Path:
 
 
 if __name__ == "__main__":
-    print(install(*sys.argv[1:2], *map(Path, sys.argv[2:3])))
+    version, wheel, *_ = [*sys.argv[1:], None, None]
+    print(install(version or VERSION, Path(wheel) if wheel else None))

@@ -105,7 +105,8 @@ class BenchProcesses:
         return self.found
 
     def _look(self) -> Processes:
-        workers, others = [], [self.pid]
+        workers: list[int] = []
+        others = [self.pid]
         try:
             for child in psutil.Process(self.pid).children(recursive=True):
                 is_worker = "spawn_main" in " ".join(child.cmdline())

@@ -406,12 +406,11 @@ def predict(
         )
         predicted = json.loads(file.read_text())["trade_offs"]
         tell("  measuring")
-        measured = bench.direct(
-            *(replace(recorded, buffer_timeout_ms=each) for each in timeouts_ms)
-        )
+        others = [replace(recorded, buffer_timeout_ms=each) for each in timeouts_ms]
+        measured = [bench.direct(*others) for _ in range(rounds)]
         cells += [
-            cell(rate_per_s, timeout, guess, outcome)
-            for timeout, guess, outcome in zip(timeouts_ms, predicted, measured, strict=True)
+            cell(rate_per_s, timeout, guess, [outcomes[at] for outcomes in measured])
+            for at, (timeout, guess) in enumerate(zip(timeouts_ms, predicted, strict=True))
         ]
     return {
         "exchange": asdict(exchange),
@@ -548,12 +547,14 @@ def print_predictions(document: Mapping[str, Any]) -> None:
 
 def middle(outcomes: Sequence[Mapping[str, Any]], name: str) -> float:
     """The median over the rounds."""
-    return median(each[name] for each in outcomes)
+    found: list[float] = [each[name] for each in outcomes]
+    return median(found)
 
 
 def middle_latency(outcomes: Sequence[Mapping[str, Any]], name: str) -> float:
     """The median of a percentile over the rounds; 0 where too few records support it."""
-    return median(each["latency"][name] or 0 for each in outcomes)
+    found: list[float] = [each["latency"][name] or 0.0 for each in outcomes]
+    return median(found)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from bench.flink import tapped
 from bench.flink.cluster import TaskManager
 from bench.flink.exchange import Exchange
 from bench.flink.tap import behind_a_tap, last_document, run_directory, tap_command
@@ -122,3 +124,31 @@ def test_a_count_that_differs_or_another_message_in_the_capture_is_no_success() 
     assert not is_sound(document(rows=[("numRecordsOut", 5, 4)]))
     assert not is_sound(document(imported={"messages": 1}))
     assert not is_sound(document() | {"tapped": [{"is_verified": False}]})
+
+
+def test_every_timeout_is_predicted_once_and_measured_in_every_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_of_flinknet: list[str] = []
+    rounds = iter([[measured(1, 1), measured(4, 4)], [measured(3, 3), measured(6, 6)]])
+    jobs: list[tuple[int, ...]] = []
+
+    def answer(*words: str) -> str:
+        asked_of_flinknet.extend(words)
+        Path(words[-1]).write_text(json.dumps({"trade_offs": [GUESS, GUESS]}))
+        return ""
+
+    def direct(*exchanges: Exchange) -> list[Any]:
+        jobs.append(tuple(each.buffer_timeout_ms for each in exchanges))
+        return next(rounds)
+
+    monkeypatch.setattr(tapped, "flinknet", answer)
+    bench: Any = SimpleNamespace(
+        tapped=lambda exchange, with_metrics: SimpleNamespace(run=tmp_path / "tap"),
+        directory=lambda name: tmp_path,
+        direct=direct,
+    )
+    found = tapped.predict(bench, Exchange(), [5, -1], [20e3], 2)
+    assert asked_of_flinknet[2:5] == [str(tmp_path / "tap"), "--buffer-timeout", "5ms,-1"]
+    assert jobs == [(5, -1), (5, -1)]
+    assert [each["p50"]["measured_ns"] for each in found["cells"]] == [2e6, 5e6]
