@@ -41,6 +41,9 @@ __all__ = ["ConnectionObserver", "ConnectionSummary", "Ends", "layout_of_release
 SEGMENT_SIZE_BYTES: Final = 32 * 1024
 """Flink's default; a data buffer of that size was full when it left."""
 
+CREDIT_MAX: Final = 0x7FFF_FFFF
+"""An int in Flink, and in a trace; no consumer has so many buffers."""
+
 TOLD_MAX: Final = 16
 """Sentences of a kind that are kept; all are counted."""
 
@@ -248,7 +251,7 @@ class ConnectionObserver:
             channel.credits_granted += credit
             if channel.credits_available is not None:
                 before = channel.credits_available
-                after = channel.credits_available = before + credit
+                after = channel.credits_available = min(before + credit, CREDIT_MAX)
             if channel.starved_since_ns >= 0:
                 channel.feed(at_ns)
         self._probe_record(

@@ -277,6 +277,12 @@ def test_data_without_credit_is_told_and_the_credit_unknown_from_there() -> None
     assert seen.rows.values("credit_before")[1:] == [(0,), (-1,)]
 
 
+def test_credit_beyond_an_int_is_cut() -> None:
+    seen = Seen().show([(CLIENT, request(credit=5).encode())])
+    seen.show([(CLIENT, AddCredit(0x7FFF_FFFF, RECEIVER).encode() * 2)])
+    assert seen.rows.all[-1]["credit_after"] == 0x7FFF_FFFF
+
+
 def test_a_gap_in_sequence_numbers_is_told() -> None:
     seen = Seen().show([(CLIENT, request().encode())])
     seen.show([(SERVER, stream(buffer(0, b"x" * 20), buffer(2, b"x" * 20)))])

@@ -14,13 +14,15 @@ import pytest
 
 from flinknet.capture import ChannelTable, ConnectionObserver
 from flinknet.capture.channels import Ends
-from flinknet.capture.tap import TlsContexts, create_contexts
+from flinknet.capture.tap import Tap, TapConfig, TlsContexts, create_contexts
 from flinknet.capture.tap.proxy import CONNECT_TIMEOUT_NS, Proxy
 from flinknet.capture.tap.relay import CHUNK_BYTES, Relay
 from flinknet.certificates.generate import AUTHORITY_PEM, NODE_PEM, generate
 from flinknet.core.wire.messages import AddCredit
 from flinknet.errors import ConfigError, LocalTransportError
 from flinknet.runtime.clock import monotonic_ns
+from flinknet.trace import open_run
+from flinknet.trace.verify import verify_run
 from tests.capture.conversations import Rows, buffer, elements, request, stream
 from tests.pair import RECEIVER
 
@@ -137,6 +139,34 @@ def test_an_observer_that_fails_stops_nothing(
     assert bench.pass_on(server, client, data) == data
     assert bench.proxy.observer_failures == 1
     assert "ZeroDivisionError: a bug" in bench.proxy.incidents[-1].text
+
+
+def test_a_fault_of_the_tap_costs_one_connection(
+    bench: Tapped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, _ = bench.connect()
+    other_client, other_server = bench.connect()
+    monkeypatch.setattr(bench.proxy.relays[0], "handle_readable", None)
+    client.sendall(b"x")
+    bench.until(lambda: len(bench.proxy.relays) == 1)
+    assert "a fault of the tap: TypeError" in bench.proxy.incidents[-1].text
+    assert bench.pass_on(other_client, other_server, b"still here") == b"still here"
+
+
+def test_what_goes_wrong_with_looking_is_told_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flinknet.capture.tap.session.LOOK_NS", 0)
+
+    def look(_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    pairs = (((HOST, 0), (HOST, 1)),)
+    config = TapConfig(pairs=pairs, out=tmp_path / "out", duration_ns=20 * MS)
+    result = Tap(config, look).run()
+    assert result["stopped_by"] == "duration"
+    assert result["recording_error"] == "ZeroDivisionError: a bug"
+    assert verify_run(open_run(tmp_path / "out")).is_ok
 
 
 def test_a_peer_that_stops_reading_is_bounded_and_stops_the_other(bench: Tapped) -> None:

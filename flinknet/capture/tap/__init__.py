@@ -11,9 +11,9 @@ through it without knowing:
     flinknet trace info tapped
     flinknet trace verify tapped
 
-The tap must be reachable under `taskmanager.host`, and it must be up before the job starts: the
-TaskManager is told by its first port whether anybody listens there or not. Stopping it breaks the
-connections through it, which Flink takes as lost TaskManagers: jobs restart. It sees what producers
+The tap must be reachable under `taskmanager.host`, and it must be up before the job starts: a
+consumer that finds nobody at the port fails its job. Stopping it breaks the connections through it,
+which Flink takes as lost TaskManagers: jobs restart. It sees what producers
 behind it send to other TaskManagers, not what stays within one. With Flink's internal TLS it needs
 a certificate and a key that the cluster trusts, and from Flink 2.3 on a certificate that carries
 the host's name. `relay` moves bytes, `proxy` waits for sockets, `session` does the rest; all of it

@@ -216,6 +216,9 @@ class Proxy:
             side = "the consumer" if end is relay.client else "the upstream"
             self._break(relay, f"{error.strerror or error}, at or on the way to {side}")
             return
+        except Exception as error:  # costs one connection and not all
+            self._break(relay, f"a fault of the tap: {type(error).__name__}: {error}")
+            return
         if relay.observer_failure is not None and relay.from_client.observe is None:
             self._tell_unobserved(relay)
         if relay.is_over:

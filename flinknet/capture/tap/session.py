@@ -119,10 +119,10 @@ class Tap:
                     break
                 if now_ns >= next_tick_ns:
                     proxy.tick(now_ns)
-                    self._record(recording.tick, now_ns)
+                    self._guard(recording.tick, now_ns)
                     next_tick_ns = now_ns + TICK_NS
                 if now_ns >= next_look_ns:
-                    self._look(meter, now_ns)
+                    self._guard(self._look, meter, now_ns)
                     next_look_ns = now_ns + LOOK_NS
                 wake_ns = next_tick_ns if until_ns is None else min(next_tick_ns, until_ns)
                 proxy.run_once(wake_ns - now_ns)
@@ -130,7 +130,7 @@ class Tap:
         ended_ns = monotonic_ns()
         proxy.close()
         result = self._result(ended_ns, cut)
-        self._record(recording.close, ended_ns)
+        self._guard(recording.close, ended_ns)
         result["files"] = [each.path.name for each in recording.files.files]
         result["trace_bytes"] = recording.files.size_bytes
         result["lost_events"] = recording.recorder.dropped_events
@@ -174,12 +174,16 @@ class Tap:
         seen["triggers"] = len(recording.triggers)
         self._on_look(seen)
 
-    def _record(self, step: Callable[[int], None], now_ns: int) -> None:
-        """A trace that cannot be written must not stop the connections."""
+    def _guard(self, step: Callable[..., None], *arguments: Any) -> None:
+        """A trace that cannot be written, and whatever goes wrong with looking, must not stop the
+        connections.
+        """
         try:
-            step(now_ns)
+            step(*arguments)
         except TraceError as error:
             self._recording_error = str(error)
+        except Exception as error:  # fails open: told at the end
+            self._recording_error = f"{type(error).__name__}: {error}"
 
     def _plan(self) -> dict[str, Any]:
         config = self._config
