@@ -302,8 +302,8 @@ class LocalBufferPool:
         return [NetworkBuffer(free.popleft(), recycler) for _ in range(count)]
 
     def recycle_slices(self, channel: int, slices: Sequence[BufferSlice]) -> None:
-        """Give up the reference of each slice, as its own `recycle` would; quicker for those whose
-        buffers are charged to `channel` (24 against 62 steps of the interpreter a buffer).
+        """Give up the reference of each slice, as its own `recycle` would; those whose buffers are
+        charged to `channel` come back together.
         """
         if self._listeners or self.is_destroyed or self.requested_buffers > self.size_buffers:
             for piece in slices:
