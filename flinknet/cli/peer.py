@@ -172,7 +172,7 @@ def _create(values: Mapping[str, Any], interrupts: list[int]) -> ConsumerPeer | 
         directory=_run_directory(directory, values),
         interrupts=interrupts,
         on_listening=tell_address,
-        on_requested=lambda: click.echo("writing: every subpartition was requested", err=True),
+        on_writing=lambda: click.echo("writing", err=True),
     )
 
 

@@ -30,7 +30,7 @@ class ProducerPeer(Peer):
 
     Args:
         on_listening: told the address when partitions can be requested.
-        on_requested: told when pipelined partitions begin to be written.
+        on_writing: told when the partitions begin to be written.
     """
 
     role = "producer"
@@ -42,11 +42,11 @@ class ProducerPeer(Peer):
         directory: Path | None,
         interrupts: Sequence[int],
         on_listening: Callable[[str], None],
-        on_requested: Callable[[], None],
+        on_writing: Callable[[], None],
     ) -> None:
         super().__init__(deployment, directory, interrupts)
         self._on_listening = on_listening
-        self._on_requested = on_requested
+        self._on_writing = on_writing
         self._server = DataServer(self.network, self.loop, self.protocol)
         self._port = 0
         self._sources: tuple[SourceTask, ...] = ()
@@ -94,7 +94,6 @@ class ProducerPeer(Peer):
             if not is_blocking:
                 self._turn_until(self._is_requested)
                 self._start_sources()
-                self._on_requested()
             self._turn_until(self._is_consumed)
             if self.end != CANCELLED:
                 is_whole = all(each.is_finished for each in self._sources)
@@ -155,6 +154,7 @@ class ProducerPeer(Peer):
             for producer, partition in enumerate(self._written)
         )
         self.loop.tasks = self._sources
+        self._on_writing()
         interval_ns = self.network.checkpoint_interval_ns
         if interval_ns is not None and not scenario.workload.is_blocking:
             self._next_checkpoint_ns = start_ns + interval_ns

@@ -149,7 +149,10 @@ def test_unaligned_barriers_overtake(flink: Release, tmp_path: Path, timeout: st
         ending = flinknet.end()
     assert ending.code == 0, ending.lines
     assert told["records"] == 100_000
-    assert told["CheckpointBarrier"] == ending.channels[0]["events"]["PRIORITIZED_EVENT_BUFFER"]
+    sent = ending.channels[0]["events"]
+    assert sent["PRIORITIZED_EVENT_BUFFER"] > 0
+    in_time = sent.get("TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER", 0)  # left before they timed out
+    assert told["CheckpointBarrier"] == sent["PRIORITIZED_EVENT_BUFFER"] + in_time
 
 
 @pytest.mark.parametrize("codec", ["LZ4", "ZSTD", "NONE"])
@@ -237,7 +240,8 @@ def test_flink_cancels_and_flinknet_ends(flink: Release, tmp_path: Path) -> None
     assert ending.code == 0, ending.lines
     assert ending.result["end"] == "cancelled"
     kind = MessageKind.CANCEL_PARTITION_REQUEST
-    assert trace_columns(flinknet.run, "channel", kind=kind, point=RECEIVED) == [[0]]
+    (cancelled,) = trace_columns(flinknet.run, "channel", kind=kind, point=RECEIVED)
+    assert set(cancelled) == {0}  # once again for each buffer that still arrived
     assert_sound(flinknet.run)
 
 
