@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from flinknet.config import NetworkConfig, SlowConsumer
 from flinknet.core.buffers import NetworkBuffer
@@ -197,10 +196,7 @@ class SinkTask(ReadingTask):
         reader, sink = self._readers[index], self.sinks[index]
         records = reader.read(payload)
         sink.receive(records, now_ns=now_ns)
-        ends = reader.count_ends(records, payload, size)
-        carried = [
-            (end - start, *sink.instants_of(start, end)) for start, end in pairwise((0, *ends))
-        ]
+        carried = sink.carried(reader.count_ends(records, payload, size))
         self._unnoted = (now_ns, channel.index, run[0].data_type, sequence_number, size, carried)
         channel.buffers.recycle_run(run)
 

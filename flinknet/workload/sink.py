@@ -144,16 +144,26 @@ class LatencySink:
         self.last_record_ns = (words[end - 1] & INSTANT_MASK) + self._epoch_ns
         return now_ns + self._delay_ns * records
 
-    def instants_of(self, start: int, end: int) -> tuple[int, int]:
-        """The intended instants of the first and the last of the records [start, end) of those that
-        were received last; these must have been no more than KEPT_STAMPS. -1 if there are none.
+    def carried(self, ends: Sequence[int]) -> list[tuple[int, int, int]]:
+        """What each buffer of the run carried that was received last, of no more than KEPT_STAMPS
+        records: the number of the records that end in it, and the intended instants of the first
+        and the last of them (-1 if there are none).
+
+        Args:
+            ends: how many of the records had ended with each buffer.
         """
-        if start == end:
-            return -1, -1
-        words, epoch_ns = self._words, self._epoch_ns
+        words, epoch_ns, mask = self._words, self._epoch_ns, INSTANT_MASK
         first = self._kept - self.received_records
-        first_ns = (words[first + start] & INSTANT_MASK) + epoch_ns
-        return first_ns, (words[first + end - 1] & INSTANT_MASK) + epoch_ns
+        carried, start = [], 0
+        for end in ends:
+            if start == end:
+                carried.append((0, -1, -1))
+            else:
+                first_ns = (words[first + start] & mask) + epoch_ns
+                last_ns = (words[first + end - 1] & mask) + epoch_ns
+                carried.append((end - start, first_ns, last_ns))
+            start = end
+        return carried
 
     def set_delay(self, delay_ns_per_record: int) -> None:
         """How long the task takes for each record from the next one on."""

@@ -142,6 +142,8 @@ class BufferManager:
                 self.floating_buffers += 1
                 credit += 1
             else:
+                free.append(buffer.segment)
+                buffer.segment = self._take_last()
                 buffer.recycle()
         if credit:
             self._channel.notify_credit(credit)
@@ -222,5 +224,10 @@ class BufferManager:
         if not self.floating_buffers or len(self._free) <= self.required_buffers:
             return 1
         self.floating_buffers -= 1
-        self.pool.recycle(self._free.pop())
+        self.pool.recycle(self._take_last())
         return 0
+
+    def _take_last(self) -> MemorySegment:
+        """The free memory that goes back first, so that what stays lies together."""
+        self._free.sort(key=_INDEX)
+        return self._free.pop()
