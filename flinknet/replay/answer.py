@@ -221,8 +221,9 @@ def _observe_windows(
 
 def _diagnosis(run: RecordedRun, rows: ObservedRows, measured: Measured) -> list[Verdict]:
     if run.manifest.is_from_between:
+        starved_ns = measured.credits.starved_ns or 0
         total_ns = measured.duration_ns * len(run.manifest.channels)
-        share = measured.credits.starved_ns / total_ns if total_ns else 0.0
+        share = starved_ns / total_ns if total_ns else 0.0
         return [verdict_in_passing(ends_of(run.manifest, run.edge).name, share)]
     return diagnose(channel_times(run, rows))
 
