@@ -1,0 +1,70 @@
+"""Damaged traces: a named error, or a named partial answer; for tables as for rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinknet.errors import FlinknetError
+from flinknet.replay import notebook
+from flinknet.replay.answer import open_runs, replay_runs
+from flinknet.replay.grid import Grid
+from flinknet.replay.session import spark_errors
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def run(tmp_path: Path, make_run: Callable[..., Path]) -> Path:
+    return make_run(tmp_path / "run", buffers=60)
+
+
+def tables(spark: Any, run: Path) -> None:
+    for table in notebook.observed(spark, str(run), split=2).named().values():
+        table.collect()
+
+
+def rows(spark: Any, run: Path) -> None:
+    notebook.events(spark, str(run)).collect()
+
+
+@pytest.mark.parametrize("ask", [tables, rows])
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "tm-1.fnt: the file is empty"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(200), "tm-1.fnt: not a flinknet trace"),
+        (b"FLINKNET", "tm-1.fnt"),
+    ],
+)
+def test_a_file_that_is_no_trace_is_named(
+    spark: Any, run: Path, ask: Callable[..., None], content: bytes, says: str
+) -> None:
+    (run / "tm-1.fnt").write_bytes(content)
+    with pytest.raises(FlinknetError, match=says), spark_errors():
+        ask(spark, run)
+
+
+@pytest.mark.parametrize("ask", [tables, rows])
+def test_a_damaged_block_is_named(spark: Any, run: Path, ask: Callable[..., None]) -> None:
+    data = bytearray((run / "tm-1.fnt").read_bytes())
+    data[len(data) // 3] ^= 0xFF
+    (run / "tm-1.fnt").write_bytes(data)
+    with pytest.raises(FlinknetError, match=r"tm-1\.fnt: block \d+") as caught, spark_errors():
+        ask(spark, run)
+    assert "\n" not in str(caught.value)
+
+
+def test_of_a_file_that_was_cut_what_is_there_is_answered_and_the_file_named(
+    spark: Any, run: Path
+) -> None:
+    data = (run / "tm-1.fnt").read_bytes()
+    (run / "tm-1.fnt").write_bytes(data[: len(data) // 2])
+    grid = Grid(buffer_timeouts_ns=(1_000_000,))
+    (answer,) = replay_runs(spark, open_runs([run]), grid, split=2).answers
+    assert answer["trace"]["damaged_files"] == ["tm-1.fnt"]
+    assert 0 < answer["observed"]["records"] < 1_200
+    assert 0 < notebook.events(spark, str(run)).where("point = 'CONSUMED'").count() < 120
