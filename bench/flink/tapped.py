@@ -7,33 +7,24 @@ import json
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from bench.flink import message_table
-from bench.flink.cluster import Cluster, FlinkError, end_on_sigterm
-from bench.flink.compare import java_version, tell, timeout_name, whole_ms
+from bench.flink.cluster import FlinkError, end_on_sigterm
+from bench.flink.compare import java_version, tell, whole_ms
 from bench.flink.distribution import VERSION, flink_home
 from bench.flink.exchange import (
     SMALLEST_VALUE_BYTES,
     Exchange,
     Outcome,
     build,
-    run,
-    upload,
 )
 from bench.flink.message_table import MessageTable
-from bench.flink.tap import (
-    behind_a_tap,
-    flinknet,
-    last_document,
-    run_directory,
-    tap,
-    tcpdump,
-)
+from bench.flink.predictions import predict, print_predictions
+from bench.flink.tapped_job import SEGMENT_BYTES, Bench, Tapped
 from bench.measure import print_table
 from flinknet.errors import ConfigError
 from flinknet.units import (
@@ -79,27 +70,6 @@ examples:
 Flink's jars: `make flink`, or FLINK_HOME. It takes a JDK of 17 or newer; --tcpdump takes the right
 to capture packets.
 """
-
-SEGMENT_BYTES = 32 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Tapped:
-    """One run of the job, and what the tap saw of it, if there was one.
-
-    Args:
-        tap: what the tap itself stated at its end.
-        verified: what `trace verify` said, None if it found fault.
-        imported: run directory of the capture, if one was taken.
-    """
-
-    outcome: Outcome
-    run: Path | None = None
-    imported: Path | None = None
-    tap: Mapping[str, Any] = field(default_factory=dict)
-    tap_cpu_s: float = 0.0
-    verified: str = ""
-    is_verified: bool = False
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -238,88 +208,6 @@ def exchange_rate(exchange: Exchange) -> float:
     return exchange.rate_per_s * exchange.producers
 
 
-@dataclass(slots=True)
-class Bench:
-    """Runs jobs, each on a cluster of its own, in numbered directories below `work`."""
-
-    home: Path
-    work: Path
-    jar: Path
-    runs: int = 0
-
-    def directory(self, name: str) -> Path:
-        """A new directory of this name."""
-        self.runs += 1
-        place = self.work / f"{self.runs:02}-{name}"
-        place.mkdir()
-        return place
-
-    def direct(self, *exchanges: Exchange) -> list[Outcome]:
-        """Jobs one after another on one cluster."""
-        work = self.directory("direct")
-        with Cluster(self.home, work, exchanges[0].task_managers()) as cluster:
-            jar_id = upload(cluster, self.jar)
-            return [
-                complete(run(cluster, jar_id, exchange, work / f"job-{index}"), work)
-                for index, exchange in enumerate(exchanges)
-            ]
-
-    def tapped(
-        self, exchange: Exchange, *, with_tcpdump: bool = False, with_metrics: bool = True
-    ) -> Tapped:
-        """One job through a tap."""
-        work = self.directory("tapped")
-        task_managers = behind_a_tap(exchange.task_managers())
-        with ExitStack() as stack:
-            conf = write_conf(work / "tap.yaml", exchange)
-            proxy = stack.enter_context(tap(task_managers, work, conf))
-            capture = stack.enter_context(tcpdump(task_managers, work)) if with_tcpdump else None
-            cluster = stack.enter_context(Cluster(self.home, work, task_managers))
-            jar_id = upload(cluster, self.jar)
-            outcome = complete(
-                run(cluster, jar_id, exchange, work / "job", with_metrics=with_metrics), work
-            )
-            stated = last_document(proxy.stop())
-            if capture is not None:
-                capture.stop()
-        found = run_directory(work / "tap")
-        try:
-            verified, is_verified = flinknet("trace", "verify", str(found)).strip(), True
-        except FlinkError as error:
-            verified, is_verified = str(error), False
-        imported = None
-        if with_tcpdump:
-            capture_file, out = work / "capture.pcap", work / "imported"
-            flinknet("trace", "import", str(capture_file), "--out", str(out))
-            imported = run_directory(out)
-        return Tapped(outcome, found, imported, stated, proxy.cpu_s, verified, is_verified)
-
-
-def write_conf(file: Path, exchange: Exchange) -> Path:
-    """What the wire does not tell, as a config.yaml for the tap to keep with its trace."""
-    timeout_ms = exchange.buffer_timeout_ms
-    keys = {"taskmanager.memory.segment-size": f"{SEGMENT_BYTES} b"}
-    if timeout_ms < 0:
-        keys["execution.buffer-timeout.enabled"] = "false"
-    else:
-        keys["execution.buffer-timeout.interval"] = f"{timeout_ms} ms"
-    if exchange.checkpoint_interval_ms:
-        keys["execution.checkpointing.interval"] = f"{exchange.checkpoint_interval_ms} ms"
-    file.write_text("".join(f"{key}: {value}\n" for key, value in keys.items()))
-    return file
-
-
-def complete(outcome: Outcome, work: Path) -> Outcome:
-    """The outcome, unless records are missing.
-
-    Raises:
-        FlinkError: they are.
-    """
-    if not outcome.is_complete:
-        raise FlinkError(f"records were lost, repeated or out of order; {work}")
-    return outcome
-
-
 def in_turns(
     bench: Bench, exchange: Exchange, rounds: int, *, with_tcpdump: bool
 ) -> dict[str, Any]:
@@ -383,82 +271,6 @@ def counts(
     return rows
 
 
-def predict(
-    bench: Bench,
-    exchange: Exchange,
-    timeouts_ms: Sequence[int],
-    rates_per_s: Sequence[float],
-    rounds: int,
-) -> dict[str, Any]:
-    """At each rate: tap one run, predict all timeouts from its trace, then measure them so many
-    times, on a cluster each."""
-    cells = []
-    for rate_per_s in rates_per_s:
-        recorded = replace(exchange, rate_per_s=rate_per_s / exchange.producers)
-        tell(f"{human_count(rate_per_s)}/s: recording")
-        tapped = bench.tapped(recorded, with_metrics=False)
-        file = bench.directory("replay") / "replay.json"
-        asked = ",".join("-1" if each < 0 else f"{each}ms" for each in timeouts_ms)
-        tell("  replay")
-        flinknet(
-            *("trace", "replay", str(tapped.run), "--buffer-timeout", asked),
-            *("--json", str(file)),
-        )
-        predicted = json.loads(file.read_text())["trade_offs"]
-        tell("  measuring")
-        others = [replace(recorded, buffer_timeout_ms=each) for each in timeouts_ms]
-        measured = [bench.direct(*others) for _ in range(rounds)]
-        cells += [
-            cell(rate_per_s, timeout, guess, [outcomes[at] for outcomes in measured])
-            for at, (timeout, guess) in enumerate(zip(timeouts_ms, predicted, strict=True))
-        ]
-    return {
-        "exchange": asdict(exchange),
-        "recorded_timeout_ms": exchange.buffer_timeout_ms,
-        "cells": cells,
-        "summary": summary(cells),
-    }
-
-
-def cell(
-    rate_per_s: float, timeout_ms: int, guess: Mapping[str, Any], measured: Sequence[Outcome]
-) -> dict[str, Any]:
-    """Predicted against the median of what was measured: for p50 and p99 value, interval, error."""
-    found: dict[str, Any] = {"rate_per_s": rate_per_s, "timeout_ms": timeout_ms}
-    for name in ("p50", "p99"):
-        known = [ns for each in measured if (ns := getattr(each.latency, name)) is not None]
-        truth = median(known) if known else None
-        value = guess["latency_ns"][name]
-        low, high = interval(guess, name)
-        found[name] = {
-            "predicted_ns": value,
-            "low_ns": low,
-            "high_ns": high,
-            "measured_ns": truth,
-            "error": None if value is None or not truth else value / truth - 1,
-            "is_covered": None if low is None or truth is None else low <= truth <= high,
-        }
-    return found
-
-
-def interval(guess: Mapping[str, Any], name: str) -> tuple[float | None, float | None]:
-    """The bounds that replay gives where the trace does not tell when records were emitted."""
-    low, high = (guess.get(f"latency_{end}_ns") or {} for end in ("low", "high"))
-    return low.get(name), high.get(name)
-
-
-def summary(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Median of the absolute errors, and how many intervals hold the truth."""
-    figures = [each[name] for each in cells for name in ("p50", "p99")]
-    errors = [abs(each["error"]) for each in figures if each["error"] is not None]
-    covered = [each["is_covered"] for each in figures if each["is_covered"] is not None]
-    return {
-        "median_error": median(errors) if errors else None,
-        "intervals": len(covered),
-        "intervals_that_hold": sum(covered),
-    }
-
-
 def print_turns(document: Mapping[str, Any]) -> None:
     """Job, added latency, counts, verdicts."""
     sides = {
@@ -514,35 +326,6 @@ def print_turns(document: Mapping[str, Any]) -> None:
                 f"capture, imported: {other['messages']} of {other['compared']} messages and"
                 f" {other['channels']} channels differ from the tap's"
             )
-
-
-def print_predictions(document: Mapping[str, Any]) -> None:
-    """Predicted (interval) against measured."""
-    rows = []
-    for each in document["cells"]:
-        row = [f"{human_count(each['rate_per_s'])}/s, {timeout_name(each['timeout_ms'])}"]
-        for name in ("p50", "p99"):
-            figure = each[name]
-            bounds = (
-                ""
-                if figure["low_ns"] is None
-                else f" [{figure['low_ns'] / 1e6:.3g}, {figure['high_ns'] / 1e6:.3g}]"
-            )
-            row += [
-                "-"
-                if figure["predicted_ns"] is None
-                else f"{figure['predicted_ns'] / 1e6:.3g}" + bounds,
-                "-" if figure["measured_ns"] is None else f"{figure['measured_ns'] / 1e6:.3g}",
-                "-" if figure["error"] is None else f"{figure['error']:+.0%}",
-            ]
-        rows.append(row)
-    print_table(("rate, timeout", "p50 ms", "measured", "", "p99 ms", "measured", ""), rows)
-    found = document["summary"]
-    print(f"\nrecorded at {document['recorded_timeout_ms']} ms")
-    if found["median_error"] is not None:
-        print(f"median error: {found['median_error']:.1%}")
-    if found["intervals"]:
-        print(f"intervals that hold: {found['intervals_that_hold']} of {found['intervals']}")
 
 
 def middle(outcomes: Sequence[Mapping[str, Any]], name: str) -> float:

@@ -9,7 +9,8 @@ import pytest
 from bench.flink.cluster import Cluster
 from bench.flink.distribution import flink_home, java
 from bench.flink.exchange import Exchange, build, run, upload
-from bench.flink.tapped import Bench, counted
+from bench.flink.tapped import counted
+from bench.flink.tapped_job import Bench
 
 
 @pytest.mark.interop

@@ -9,19 +9,13 @@ from typing import Any
 
 import pytest
 
-from bench.flink import tapped
+from bench.flink import predictions
 from bench.flink.cluster import TaskManager
 from bench.flink.exchange import Exchange
+from bench.flink.predictions import cell, print_predictions, summary
 from bench.flink.tap import behind_a_tap, last_document, run_directory, tap_command
-from bench.flink.tapped import (
-    arguments_parser,
-    cell,
-    is_sound,
-    print_predictions,
-    settings,
-    summary,
-    write_conf,
-)
+from bench.flink.tapped import arguments_parser, is_sound, settings
+from bench.flink.tapped_job import write_conf
 from flinknet.errors import ConfigError
 
 
@@ -142,13 +136,13 @@ def test_every_timeout_is_predicted_once_and_measured_in_every_round(
         jobs.append(tuple(each.buffer_timeout_ms for each in exchanges))
         return next(rounds)
 
-    monkeypatch.setattr(tapped, "flinknet", answer)
+    monkeypatch.setattr(predictions, "flinknet", answer)
     bench: Any = SimpleNamespace(
         tapped=lambda exchange, with_metrics: SimpleNamespace(run=tmp_path / "tap"),
         directory=lambda name: tmp_path,
         direct=direct,
     )
-    found = tapped.predict(bench, Exchange(), [5, -1], [20e3], 2)
+    found = predictions.predict(bench, Exchange(), [5, -1], [20e3], 2)
     assert asked_of_flinknet[2:5] == [str(tmp_path / "tap"), "--buffer-timeout", "5ms,-1"]
     assert jobs == [(5, -1), (5, -1)]
     assert [each["p50"]["measured_ns"] for each in found["cells"]] == [2e6, 5e6]

@@ -1,0 +1,117 @@
+"""Jobs on clusters of their own, directly or through a tap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.flink.cluster import Cluster, FlinkError
+from bench.flink.exchange import Exchange, Outcome, run, upload
+from bench.flink.tap import behind_a_tap, flinknet, last_document, run_directory, tap, tcpdump
+
+SEGMENT_BYTES = 32 * 1024
+"""Flink's default, and what the counts and the tap's configuration go by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tapped:
+    """One run of the job, and what the tap saw of it, if there was one.
+
+    Args:
+        tap: what the tap itself stated at its end.
+        verified: what `trace verify` said, None if it found fault.
+        imported: run directory of the capture, if one was taken.
+    """
+
+    outcome: Outcome
+    run: Path | None = None
+    imported: Path | None = None
+    tap: Mapping[str, Any] = field(default_factory=dict)
+    tap_cpu_s: float = 0.0
+    verified: str = ""
+    is_verified: bool = False
+
+
+@dataclass(slots=True)
+class Bench:
+    """Runs jobs, each on a cluster of its own, in numbered directories below `work`."""
+
+    home: Path
+    work: Path
+    jar: Path
+    runs: int = 0
+
+    def directory(self, name: str) -> Path:
+        """A new directory of this name."""
+        self.runs += 1
+        place = self.work / f"{self.runs:02}-{name}"
+        place.mkdir()
+        return place
+
+    def direct(self, *exchanges: Exchange) -> list[Outcome]:
+        """Jobs one after another on one cluster."""
+        work = self.directory("direct")
+        with Cluster(self.home, work, exchanges[0].task_managers()) as cluster:
+            jar_id = upload(cluster, self.jar)
+            return [
+                complete(run(cluster, jar_id, exchange, work / f"job-{index}"), work)
+                for index, exchange in enumerate(exchanges)
+            ]
+
+    def tapped(
+        self, exchange: Exchange, *, with_tcpdump: bool = False, with_metrics: bool = True
+    ) -> Tapped:
+        """One job through a tap."""
+        work = self.directory("tapped")
+        task_managers = behind_a_tap(exchange.task_managers())
+        with ExitStack() as stack:
+            conf = write_conf(work / "tap.yaml", exchange)
+            proxy = stack.enter_context(tap(task_managers, work, conf))
+            capture = stack.enter_context(tcpdump(task_managers, work)) if with_tcpdump else None
+            cluster = stack.enter_context(Cluster(self.home, work, task_managers))
+            jar_id = upload(cluster, self.jar)
+            outcome = complete(
+                run(cluster, jar_id, exchange, work / "job", with_metrics=with_metrics), work
+            )
+            stated = last_document(proxy.stop())
+            if capture is not None:
+                capture.stop()
+        found = run_directory(work / "tap")
+        try:
+            verified, is_verified = flinknet("trace", "verify", str(found)).strip(), True
+        except FlinkError as error:
+            verified, is_verified = str(error), False
+        imported = None
+        if with_tcpdump:
+            capture_file, out = work / "capture.pcap", work / "imported"
+            flinknet("trace", "import", str(capture_file), "--out", str(out))
+            imported = run_directory(out)
+        return Tapped(outcome, found, imported, stated, proxy.cpu_s, verified, is_verified)
+
+
+def write_conf(file: Path, exchange: Exchange) -> Path:
+    """What the wire does not tell, as a config.yaml for the tap to keep with its trace."""
+    timeout_ms = exchange.buffer_timeout_ms
+    keys = {"taskmanager.memory.segment-size": f"{SEGMENT_BYTES} b"}
+    if timeout_ms < 0:
+        keys["execution.buffer-timeout.enabled"] = "false"
+    else:
+        keys["execution.buffer-timeout.interval"] = f"{timeout_ms} ms"
+    if exchange.checkpoint_interval_ms:
+        keys["execution.checkpointing.interval"] = f"{exchange.checkpoint_interval_ms} ms"
+    file.write_text("".join(f"{key}: {value}\n" for key, value in keys.items()))
+    return file
+
+
+def complete(outcome: Outcome, work: Path) -> Outcome:
+    """The outcome, unless records are missing.
+
+    Raises:
+        FlinkError: they are.
+    """
+    if not outcome.is_complete:
+        raise FlinkError(f"records were lost, repeated or out of order; {work}")
+    return outcome
