@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import median
 
 from measure import print_table, spread
@@ -39,6 +39,12 @@ class OneBuffer:
     def take_buffer(self, _: Header) -> memoryview:
         """The memory for the next payload."""
         return self._memory
+
+    def free_memory(self, header: Header) -> Sequence[memoryview]:
+        return ()
+
+    def receive_run(self, header: Header, backlogs: Sequence[int]) -> None:
+        raise AssertionError  # no memory was told for one
 
     def receive_payload(self, _: Header) -> None:
         """Count."""

@@ -525,3 +525,23 @@ class PoolsMachine(RuleBasedStateMachine):
 
 TestPools = PoolsMachine.TestCase
 TestPools.settings = settings(max_examples=60, stateful_step_count=40)
+
+
+def test_who_alone_waits_for_a_pool_that_has_all_it_may_gets_what_is_recycled() -> None:
+    pool = NetworkBufferPool(10, 1).create_buffer_pool(2, 2)
+    first, second = Waiting(pool, 1), Waiting(pool, 1)
+    held = take(pool, 2)
+    assert not pool.is_awaited_only_by(first)
+    pool.add_listener(first)
+    assert pool.is_awaited_only_by(first)
+    assert not pool.is_awaited_only_by(second)
+    pool.resize(1)  # what comes back goes to the global pool
+    assert not pool.is_awaited_only_by(first)
+    pool.resize(2)
+    pool.add_listener(second)
+    assert not pool.is_awaited_only_by(first)
+    held[0].recycle()
+    assert first.buffers
+    assert pool.is_awaited_only_by(second)
+    pool.destroy()
+    assert not pool.is_awaited_only_by(second)
