@@ -3,8 +3,8 @@
 For each size a synthetic trace is made (or one that is there is used again). When the Spark session
 is up, all observed tables are computed, latency percentiles among them, then candidates for the
 what-if, slice by slice over the whole run. Wall-clock and processor time are told apart: on a busy
-machine only the latter says anything. `events/s` count the events of the trace; for the what-if
-those of data buffers and credit (five for each buffer), for one candidate.
+machine only the latter says anything. Buffer events are five for each buffer simulated (sent,
+received, consumed, credit announced and received), over all settings: the speed is that of one.
 
     python bench/replay_scale.py                        1 and 10 million events
     python bench/replay_scale.py --events 1M,10M,100M   some minutes, 250 MB of traces
@@ -123,103 +123,106 @@ def made(size: str, traces: Path) -> Path:
 
 def measured(runs: list[Path], master: str) -> list[dict[str, Any]]:
     """What each run takes, in one session; a small one goes first and warms it up."""
-    from flinknet.replay.answer import open_runs, replay_runs
+    from flinknet.replay.answer import open_runs
+    from flinknet.replay.exchange import recorded_setting
     from flinknet.replay.grid import Grid
     from flinknet.replay.observed import collect, observe
     from flinknet.replay.session import spark_session
+    from flinknet.replay.slices import slice_edges, slicing_of
+    from flinknet.replay.trade_off import candidates_of
     from flinknet.replay.units import units_frame, work_units
+    from flinknet.replay.what_if import predict
 
     def observed(run: Any) -> Any:
         cores = spark.sparkContext.defaultParallelism
         tables = observe(spark, units_frame(spark, work_units([run], cores)), [run])
-        rows = collect(tables, [run])
+        (rows,) = collect(tables, [run])
         spark.catalog.clearCache()
         return rows
 
-    def whole(run: Any) -> Any:
-        grid = Grid(buffer_timeouts_ns=TIMEOUTS_NS)
-        answer = replay_runs(spark, [run], grid, max_records=10**15).answers[0]
-        spark.catalog.clearCache()
-        return answer
+    def predicted(run: Any, arrivals: Any) -> Any:
+        setting = recorded_setting(run.manifest)
+        candidates = candidates_of(run, setting, Grid(buffer_timeouts_ns=TIMEOUTS_NS), run.to_ns)
+        edges = slice_edges(run, None)
+        slicings = {run.run: slicing_of(arrivals, edges)} if len(edges) > 2 else {}
+        return predict(spark, candidates, None, slicings).collect()
 
     rows = []
     with spark_session(master) as spark:
         watch = Watch()
-        whole(open_runs(runs[:1])[0])
-        for path in runs:
+        for path in (runs[0], *runs):
             (run,) = open_runs([path])
-            seen, _ = watch.measure(lambda run=run: observed(run))
-            both, answer = watch.measure(lambda run=run: whole(run))
-            points = answer["trade_offs"]
-            window_s = answer["simulated"]["window_ns"] / 1e9
+            seen, tables = watch.measure(lambda run=run: observed(run))
+            simulated, points = watch.measure(
+                lambda run=run, tables=tables: predicted(run, tables.arrivals)
+            )
+            events = sum(row["messages"] for row in tables.messages)
             rows.append(
                 {
-                    "events": answer["trace"]["events"],
+                    "events": events,
                     "observed": asdict(seen),
-                    "replay": asdict(both),
+                    "what_if": asdict(simulated),
                     "settings": len(points),
-                    "buffer_events": [5 * each["buffers_per_s"] * window_s for each in points],
-                    "methods": [each["method"] for each in points],
-                    "p99_ns": answer["observed"]["latency_ns"]["p99"],
-                    "is_whole": answer["simulated"]["is_whole"],
+                    "buffer_events": sum(
+                        5 * point["buffers_per_s"] * point["duration_ns"] / 1e9 for point in points
+                    ),
+                    "methods": sorted({point["method"] for point in points}),
                 }
             )
         watch.close()
-    return rows
+    return rows[1:]
 
 
 def tell(rows: list[dict[str, Any]]) -> None:
     """The table, and whether the marks are reached at the largest size."""
-    cores = os.cpu_count() or 1
-    header = ("events", "observed", "/s", "/CPU s", "what-if", "settings x /s", "/CPU s")
     table = []
     for row in rows:
-        seen, extra_s, extra_cpu_s = parts(row)
-        recorded = row["events"] * row["settings"]
+        seen, simulated = row["observed"], row["what_if"]
         table.append(
             (
                 f"{row['events']:,}",
                 f"{seen['wall_s']:.1f} s",
-                f"{row['events'] / seen['wall_s'] / 1e6:.1f} M",
-                f"{row['events'] / seen['cpu_s'] / 1e6:.1f} M",
-                f"{extra_s:.1f} s",
-                f"{recorded / extra_s / 1e6:.1f} M",
-                f"{recorded / extra_cpu_s / 1e6:.1f} M",
+                millions(row["events"] / seen["wall_s"]),
+                millions(row["events"] / seen["cpu_s"]),
+                f"{simulated['wall_s']:.1f} s",
+                millions(row["buffer_events"] / simulated["wall_s"]),
+                millions(row["buffer_events"] / simulated["cpu_s"]),
             )
         )
+    header = ("events", "observed", "/s", "/CPU s", "what-if", "buffer events /s", "/CPU s")
     print_table(header, table)
     print()
+    parts = ("observed", "what_if")
     memory = [
-        (f"{row['events']:,}", *(f"{row['replay'][name]:,.0f} MB" for name in
-         ("driver_mb", "jvm_mb", "worker_mb")))
-        for row in rows
-    ]  # fmt: skip
-    print_table(("most memory", "driver", "JVM", "Python worker"), memory)
-    last = rows[-1]
-    seen, extra_s, _ = parts(last)
-    speeds = last["events"] / seen["wall_s"], last["events"] * last["settings"] / extra_s
-    print(f"\non {cores} cores, {last['events']:,} events:")
-    for name, speed, mark in zip(
-        ("observed tables", "what-if"), speeds, (MARK_OBSERVED, MARK_WHAT_IF), strict=True
-    ):
-        reached = "reached" if speed >= mark else "not reached"
-        print(f"  {name}: {speed / 1e6:.1f} million events/s; mark {mark / 1e6:.0f}: {reached}")
-    if len(rows) > 1:
-        first = rows[0]
-        per_event = [row["observed"]["cpu_s"] / row["events"] for row in (first, last)]
-        print(
-            f"  processor time for an event, largest to smallest: {per_event[1] / per_event[0]:.2f}"
+        (
+            f"{row['events']:,}",
+            *(
+                f"{max(row[part][name] for part in parts):,.0f} MB"
+                for name in ("driver_mb", "jvm_mb", "worker_mb")
+            ),
         )
-
-
-def parts(row: dict[str, Any]) -> tuple[dict[str, Any], float, float]:
-    """The observed part, and what the replay took beyond it: wall-clock and processor time."""
-    seen, both = row["observed"], row["replay"]
-    return (
-        seen,
-        max(both["wall_s"] - seen["wall_s"], 1e-3),
-        max(both["cpu_s"] - seen["cpu_s"], 1e-3),
+        for row in rows
+    ]
+    print_table(("most memory", "driver", "JVM", "Python worker"), memory)
+    first, last = rows[0], rows[-1]
+    speeds = (
+        ("observed tables", last["events"] / last["observed"]["wall_s"], MARK_OBSERVED),
+        ("what-if", last["buffer_events"] / last["what_if"]["wall_s"], MARK_WHAT_IF),
     )
+    print(f"\non {os.cpu_count()} cores, {last['events']:,} events:")
+    for name, speed, mark in speeds:
+        reached = "reached" if speed >= mark else "not reached"
+        print(f"  {name}: {millions(speed)} events/s; mark {millions(mark)}: {reached}")
+    if len(rows) > 1:
+        for part in parts:
+            more = last["events"] - first["events"]
+            cpu_s = last[part]["cpu_s"] - first[part]["cpu_s"]
+            print(f"  {part}: {cpu_s / more * 1e9:.0f} ns of processor time for one more event")
+
+
+def millions(number: float) -> str:
+    """In millions."""
+    return f"{number / 1e6:.1f} M"
 
 
 if __name__ == "__main__":

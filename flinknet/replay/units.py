@@ -249,7 +249,9 @@ def ask_together(units: DataFrame, questions: Mapping[str, Asked]) -> dict[str, 
 
     parts = units.mapInArrow(answer, _PARTS_SCHEMA).cache()
     return {
-        name: parts.where(parts["question"] == name).mapInArrow(unpack, each.schema)
+        name: parts.where(parts["question"] == name)
+        .repartition(1)  # a task of Python for each unit would take longer than what it does
+        .mapInArrow(unpack, each.schema)
         for name, each in questions.items()
     }
 
