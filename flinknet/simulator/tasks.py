@@ -68,7 +68,8 @@ class SimulatedTasks:
         if plan.instants_ns is not None:
             arrivals = PlannedArrivals(plan.instants_ns, plan.end_ns)
         stops = None
-        if timeout_ns != 0 and not network.debloating_enabled:  # its buffers end anywhere
+        ends_anywhere = network.debloating_enabled or network.checkpoint_interval_ns is not None
+        if timeout_ns != 0 and not ends_anywhere:
             stops = plan.segment_instants(workload.record_size, network.segment_size_bytes)
         task = SourceTask(
             producer,

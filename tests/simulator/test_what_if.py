@@ -222,3 +222,11 @@ def test_debloating_goes_on_from_the_size_that_was_announced() -> None:
     assert on.messages < anew.messages
     ignored = simulate(replace(exchange, buffer_size_bytes=16 * 1024), with_timeout(100 * MS))
     assert ignored.messages == simulate(exchange, with_timeout(100 * MS)).messages
+
+
+def test_buffers_leave_when_full_also_where_barriers_have_ended_one_early() -> None:
+    exchange = exchange_of({(0, 0): 5_000}, rate_per_s=5_000.0, records=5_000)
+    network = NetworkConfig(buffer_timeout_ns=200 * MS, checkpoint_interval_ns=130 * MS)
+    outcome = simulate(exchange, network)
+    fill_ns = 32 * 1024 / WIRE_BYTES / 5_000.0 * S
+    assert (outcome.latency.percentile(0.99) or 0) < 1.05 * fill_ns
