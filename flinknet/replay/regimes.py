@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
+from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, DataType
 from flinknet.core.probe import MessageKind, TracePoint
 
 from .buffers import BUFFER_COLUMNS, ChannelBuffers, paired_buffers
@@ -138,18 +138,20 @@ def offered_intervals(events: EventColumns, to_ns: int) -> Intervals:
 
 def blocked_intervals(events: EventColumns, to_ns: int) -> Intervals:
     """When a blocking event had left the producer of a channel and its consumer had not said to go
-    on.
+    on. On a local channel no message says so: what leaves next shows it, and the end of recovery,
+    which has no alignment, blocks nothing.
     """
+    is_sent = (events["kind"] == MessageKind.BUFFER_RESPONSE) & (events["point"] == TracePoint.SENT)
+    is_local_recovery = (events["credit_after"] < 0) & (
+        events["data_type"] == DataType.RECOVERY_COMPLETION
+    )
     is_barrier = (
-        (events["kind"] == MessageKind.BUFFER_RESPONSE)
-        & (events["point"] == TracePoint.SENT)
-        & np.isin(events["data_type"], list(IS_BLOCKING_UPSTREAM))
+        is_sent & np.isin(events["data_type"], list(IS_BLOCKING_UPSTREAM)) & ~is_local_recovery
     )
     is_resume = (events["kind"] == MessageKind.RESUME_CONSUMPTION) & (
         events["point"] == TracePoint.RECEIVED
     )
-    keep = is_barrier | is_resume
-    return _switched(events, keep, is_barrier, to_ns)
+    return _switched(events, is_sent | is_resume, is_barrier, to_ns)
 
 
 def _switched(

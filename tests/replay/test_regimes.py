@@ -170,6 +170,18 @@ def test_a_local_channel_offers_what_its_backlog_tells() -> None:
     assert instants(offered_intervals(found, 100)) == set(range(10, 30))
 
 
+def test_a_local_channel_goes_on_without_a_message() -> None:
+    sent = {"point": int(TracePoint.SENT), "credit_after": -1}
+    barrier = int(DataType.ALIGNED_CHECKPOINT_BARRIER)
+    found = events(
+        {"at_ns": 10, "data_type": int(DataType.RECOVERY_COMPLETION)} | sent,
+        {"at_ns": 30, "data_type": barrier} | sent,
+        {"at_ns": 50} | sent,
+        {"at_ns": 90} | sent,
+    )
+    assert instants(blocked_intervals(found, 100)) == set(range(30, 50))
+
+
 def test_buffers_are_paired_by_number_and_those_under_way_left_out() -> None:
     sent, received, consumed = 0, 1, 2
     rows = []
