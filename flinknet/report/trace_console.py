@@ -36,15 +36,19 @@ def print_description(description: Plain, console: Console | None = None) -> Non
                 f"[yellow]![/yellow] {escape(file['file'])} lacks"
                 f" {file['dropped_events']:,} events that could not be written"
             )
-    console.print(_channels_table(description["channels"]))
+    manifest = description["manifest"]
+    job = {} if manifest is None else manifest["scenario"].get("job", {})
+    if job.get("edges"):
+        console.print(_edges_table(job))
+    console.print(_channels_table(description["channels"], _edge_of(manifest)))
     hidden = len(description["channels"]) - _CHANNELS_SHOWN
     if hidden > 0:
         console.print(f"… and {hidden:,} more channels (--json shows all)")
     console.print(_kinds_table(description["events_by_kind"]))
     if description.get("metrics") is not None:
         console.print(_told_metrics(description["metrics"]), soft_wrap=True)
-    if description["manifest"] is not None:
-        console.print(_settings_table(description["manifest"]))
+    if manifest is not None:
+        console.print(_settings_table(manifest))
 
 
 def print_verification(path: str, verification: Plain, console: Console | None = None) -> None:
@@ -103,12 +107,30 @@ def _files_table(files: Sequence[Plain]) -> Table:
     return table
 
 
-def _channels_table(channels: Sequence[Plain]) -> Table:
-    table = _table("channel", "connection", right=("producer", "consumer", "events", "time span"))
+def _edges_table(job: Plain) -> Table:
+    names = {vertex["index"]: vertex["name"] for vertex in job["vertices"]}
+    table = _table("edge", "from", "to", "partitioner", "type")
+    for edge in job["edges"]:
+        ends = (escape(names[edge[end]]) for end in ("source", "target"))
+        table.add_row(str(edge["index"]), *ends, edge["partitioner"], edge["partition_type"])
+    return table
+
+
+def _edge_of(manifest: Plain | None) -> Mapping[int, int]:
+    """The edge of each channel; empty where there is one only."""
+    channels = () if manifest is None else manifest["channels"]
+    found = {channel["index"]: channel.get("edge", 0) for channel in channels}
+    return found if any(found.values()) else {}
+
+
+def _channels_table(channels: Sequence[Plain], edge_of: Mapping[int, int]) -> Table:
+    right = ("producer", "consumer", "events", "time span")
+    table = _table("channel", *(["edge"] if edge_of else []), "connection", right=right)
     for channel in channels[:_CHANNELS_SHOWN]:
         is_empty = channel["first_ns"] is None
         table.add_row(
             "connection" if channel["index"] < 0 else str(channel["index"]),
+            *([_or_dash(edge_of.get(channel["index"]))] if edge_of else []),
             escape(channel["connection"] or "-"),
             _or_dash(channel["producer"]),
             _or_dash(channel["consumer"]),

@@ -42,6 +42,24 @@ def test_info_shows_what_is_in_a_run(run: Path) -> None:
     assert any(line.startswith("tm-0.fnt tm-0 100 ") for line in lines)
 
 
+def test_info_names_the_edges_of_a_job(run: Path) -> None:
+    path = run / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["channels"][1]["edge"] = 1
+    manifest["scenario"]["job"] = {
+        "vertices": [{"index": at, "name": name} for at, name in enumerate("ABC")],
+        "edges": [
+            {"partitioner": "hash", "partition_type": "pipelined"}
+            | {"index": at, "source": at, "target": at + 1}
+            for at in range(2)
+        ],
+    }
+    path.write_text(json.dumps(manifest))
+    lines = [" ".join(line.split()) for line in run_cli("info", run).output.splitlines()]
+    assert {"0 A B hash pipelined", "1 B C hash pipelined"} <= set(lines)
+    assert {"0 0 tm-0->tm-1 0 0 44 0.000 s", "1 1 tm-0->tm-1 1 1 44 0.000 s"} <= set(lines)
+
+
 def test_info_tells_of_metrics_beside_the_trace(run: Path) -> None:
     told = {"at_ns": 1, "task_manager": "tm-0"}
     lines = [told | {"task": name, "outPoolUsage": 1} for name in ("source 0", "source 1")]
