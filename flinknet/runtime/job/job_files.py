@@ -96,7 +96,9 @@ def save_manifest(
     """
     config = master.graph.job.config
     host = environment()
-    ended_ns = instants.ended_ns
+    ended_ns, measured_from_ns = instants.ended_ns, instants.measured_from_ns
+    if ended_ns is not None and ended_ns <= measured_from_ns:  # within its warm-up: all of it
+        measured_from_ns = min(instants.deployed_ns or ended_ns, ended_ns)
     RunManifest(
         scenario={
             "network": Scenario(network=config.network).to_dict()["network"],  # without secrets
@@ -111,8 +113,8 @@ def save_manifest(
         seed=submission.seed,
         clock=ClockInfo(host_id=host_id()),
         started_at=instants.started_at,
-        measured_from_ns=instants.measured_from_ns,
-        measured_to_ns=None if ended_ns is None else max(ended_ns, instants.measured_from_ns + 1),
+        measured_from_ns=measured_from_ns,
+        measured_to_ns=None if ended_ns is None else max(ended_ns, measured_from_ns + 1),
         processes=tuple(
             ProcessInfo(each.name, f"{each.name}.fnt", each.process.pid) for each in task_managers
         ),
@@ -164,15 +166,17 @@ def result_of(
             for each in task_managers
         ),
         checkpoints=checkpoints,
-        limited_by=limited_by(vertices, edges),
-        warnings=(*warnings, *_doubts(plan, measured_ns, has_run)),
+        limited_by=limited_by(vertices, edges) if measured_ns > 0 else "",
+        warnings=(*warnings, *_doubts(master.state, plan, measured_ns, has_run)),
         trace=trace,
     )
 
 
-def _doubts(plan: PhysicalPlan | None, measured_ns: int, has_run: bool) -> Iterator[Warning]:
+def _doubts(
+    state: JobState, plan: PhysicalPlan | None, measured_ns: int, has_run: bool
+) -> Iterator[Warning]:
     """What makes the result less than it seems."""
-    if has_run and measured_ns <= 0:
+    if has_run and measured_ns <= 0 and state is not JobState.FAILED:
         text = "the job ended within its warm-up: rates are of all of it; give a shorter --warmup"
         yield Warning("no-measured-part", text)
     if plan is None:

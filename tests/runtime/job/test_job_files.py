@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -34,22 +35,37 @@ def test_no_file_no_contact(tmp_path: Path) -> None:
         Contact.load(tmp_path)
 
 
-def test_the_manifest_names_tasks_edges_and_channels_and_no_password(tmp_path: Path) -> None:
-    settings = {
-        "security.ssl.internal.keystore-password": "very secret",
-        "security.ssl.internal.truststore-password": "very secret",
-    }
-    master = JobMaster(execution_graph_of(job_graph_of(all_to_all(2, settings))), 2, 1, now_ns=0)
+def manifest_at(run_dir: Path, instants: Instants, settings: Mapping[str, str]) -> RunManifest:
+    """What is written of two tasks that send to two."""
+    graph = execution_graph_of(job_graph_of(all_to_all(2, dict(settings))))
+    master = JobMaster(graph, 2, 1, now_ns=0)
     master.register(0, now_ns=0)
     master.register(1, now_ns=0)
     measurements = Measurements()
     (deployment,) = master.deployments
     measurements.deploy(deployment.plan, deployment.tasks)
-    submission = SubmitJob("/job.py", "", (), settings, True, None, 0, 7)
-    instants = Instants("now", 1, 2, 3)
-    save_manifest(tmp_path, submission, master, measurements, [], instants)
+    submission = SubmitJob("/job.py", "", (), dict(settings), True, None, 0, 7)
+    save_manifest(run_dir, submission, master, measurements, [], instants)
+    return RunManifest.load(run_dir)
+
+
+@pytest.mark.parametrize(
+    ("ended_ns", "measured"), [(None, (50, None)), (80, (50, 80)), (40, (10, 40)), (50, (10, 50))]
+)
+def test_a_job_that_ended_within_its_warm_up_is_measured_as_a_whole(
+    tmp_path: Path, ended_ns: int | None, measured: tuple[int, int | None]
+) -> None:
+    manifest = manifest_at(tmp_path, Instants("now", 10, 50, ended_ns), {})
+    assert (manifest.measured_from_ns, manifest.measured_to_ns) == measured
+
+
+def test_the_manifest_names_tasks_edges_and_channels_and_no_password(tmp_path: Path) -> None:
+    settings = {
+        "security.ssl.internal.keystore-password": "very secret",
+        "security.ssl.internal.truststore-password": "very secret",
+    }
+    manifest = manifest_at(tmp_path, Instants("now", 1, 2, 3), settings)
     assert "very secret" not in (tmp_path / MANIFEST_NAME).read_text()
-    manifest = RunManifest.load(tmp_path)
     job = manifest.scenario["job"]
     assert [each["tasks"] for each in job["vertices"]] == [
         ["Source: A (1/2)", "Source: A (2/2)"],
