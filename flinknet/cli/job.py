@@ -21,11 +21,12 @@ def job() -> None:
 @job.command("list")
 @click.argument("directory", type=click.Path(path_type=Path), default=RUNS)
 def list_jobs(directory: Path) -> None:
-    """List the jobs that run in the directories of DIRECTORY (flinknet-runs)."""
+    """List the jobs that run in DIRECTORY (flinknet-runs) or in a directory in it."""
     from flinknet.runtime.job.client import client_of
     from flinknet.runtime.job.job_files import CONTACT_NAME, Contact
 
-    found = sorted(path.parent for path in directory.glob(f"*/{CONTACT_NAME}"))
+    places = (directory, *sorted(directory.glob("*/")))
+    found = [each for each in places if (each / CONTACT_NAME).exists()]
     told = 0
     for run_dir in found:
         contact = Contact.load(run_dir)

@@ -74,7 +74,8 @@ def load_program(
 def read_source(path: Path) -> str:
     """The text of a program. Raises: ConfigError."""
     if not path.is_file():
-        raise ConfigError(f"{path}: no such file; give a Python file with a function main(env)")
+        what = "not a file" if path.exists() else "no such file"
+        raise ConfigError(f"{path}: {what}; give a Python file with a function main(env)")
     if path.suffix != ".py":
         raise ConfigError(f"{path}: no Python file; its name must end in .py")
     try:

@@ -13,6 +13,8 @@ COLUMN_GAP, ROW_GAP, BAND_GAP, MARGIN = 170, 14, 34, 24
 ARC_MAX = 200
 """How far arrows that go back bend out to the right."""
 
+LEGEND = "red: over the network"
+
 LETTERS_MAX = 34
 """Of a line in a box; the rest is in its tool tip."""
 
@@ -21,6 +23,7 @@ STYLE = (
     ".title{font-size:16px;font-weight:bold}.group{fill:#57606a}.label{font-size:10px;fill:#57606a}"
     ".box{fill:#fff;stroke:#57606a;rx:5}.band{fill:#f6f8fa;stroke:#d0d7de;rx:8}"
     ".arrow{fill:none;stroke:#8c959f}.strong{fill:none;stroke:#cf222e}"
+    ".key{font-size:11px;font-weight:normal;fill:#cf222e}"
 )
 
 
@@ -30,7 +33,10 @@ def svg_of(picture: Picture) -> str:
     places, bands = _places(picture, columns)
     right = max((x + BOX_WIDTH for x, _, _ in places.values()), default=0)
     arcs = ARC_MAX if any(_is_arc(arrow, columns) for arrow in picture.arrows) else 0
-    width = max(right, 9 * len(picture.title)) + arcs + 2 * MARGIN
+    has_strong = any(arrow.is_strong for arrow in picture.arrows)
+    legend = f'<tspan class="key" dx="12">{LEGEND}</tspan>' if has_strong else ""
+    title_width = 9 * len(picture.title) + (7 * len(LEGEND) if has_strong else 0)
+    width = max(right, title_width) + arcs + 2 * MARGIN
     height = max((y + tall for _, y, tall in places.values()), default=0) + 2 * MARGIN
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
@@ -38,7 +44,7 @@ def svg_of(picture: Picture) -> str:
         f"<style>{STYLE}</style>",
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7"'
         ' markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" fill="#57606a"/></marker></defs>',
-        f'<text class="title" x="{MARGIN}" y="{MARGIN}">{escape(picture.title)}</text>',
+        f'<text class="title" x="{MARGIN}" y="{MARGIN}">{escape(picture.title)}{legend}</text>',
     ]
     for name, top, bottom in bands:
         parts.append(

@@ -87,6 +87,7 @@ def test_a_job_whose_job_manager_has_died_is_listed_as_lost(
     Contact("127.0.0.1", 1, 12345, "token", "abc", "Count").save(run_dir)
     listed = flinknet("job", "list", tmp_path)
     assert listed.exit_code == 0
+    assert flinknet("job", "list", run_dir).stdout == listed.stdout
     assert "abc  LOST        Count" in listed.stdout
     status = flinknet("job", "status", run_dir)
     assert status.exit_code == 4

@@ -326,6 +326,8 @@ def test_pictures_are_whole() -> None:
         assert dot_of(picture).count(" -> ") >= len(picture.arrows)
     strong = [arrow for arrow in physical_picture(plan).arrows if arrow.is_strong]
     assert len(strong) == 8
+    assert "red: over the network" in svg_of(physical_picture(plan))
+    assert "red: over" not in svg_of(job_picture(job))
 
 
 def test_dot_of_the_figure() -> None:
