@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flinknet.errors import TraceError
 
@@ -109,7 +110,8 @@ class TraceRecorder:
             self._finish_encoding()
 
     def close(self) -> None:
-        """Flush and close the file. A second call does nothing.
+        """Flush and close the file. A second call does nothing, and so does what is recorded from
+        then on.
 
         Raises: TraceError if events were lost, with their number; what was written before is whole
             and readable.
@@ -119,6 +121,7 @@ class TraceRecorder:
             self._writer.close(dropped_events=self.dropped_events)
         except TraceError as error:
             self.error = self.error or error
+        self._writer = _Nowhere()
         cause, self.error = self.error, None
         if cause is not None:
             raise TraceError(f"{cause} ({self.dropped_events} events were lost)") from cause
@@ -157,3 +160,13 @@ class TraceRecorder:
     def _finish_encoding(self) -> None:
         while self._encode_step():
             pass
+
+
+class _Nowhere:
+    """Takes what comes after the end."""
+
+    def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:
+        return iter(())
+
+    def close(self, *, dropped_events: int = 0) -> None:
+        """There is nothing to end."""

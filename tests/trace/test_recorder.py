@@ -113,3 +113,14 @@ def test_closing_twice_is_harmless(tmp_path: Path) -> None:
     recorder.close()
     recorder.close()
     assert recorded(tmp_path / "tm-0.fnt") == [1]
+
+
+def test_what_is_recorded_after_the_end_is_left_out(tmp_path: Path) -> None:
+    recorder = TraceRecorder(TraceWriter(tmp_path / "tm-0.fnt", PROCESS), block_events=2)
+    record(recorder, 1)
+    recorder.close()
+    for number in range(2, 9):
+        record(recorder, number)
+    recorder.flush()
+    recorder.close()
+    assert recorded(tmp_path / "tm-0.fnt") == [1]
