@@ -70,6 +70,31 @@ def test_what_is_still_on_its_way_at_the_end_is_no_fault(tmp_path: Path) -> None
     assert result.messages_sent == result.messages_received + 2
 
 
+def test_a_channel_is_cancelled_again_by_who_has_forgotten_it(tmp_path: Path) -> None:
+    """Each of the repetitions that came was sent without a channel, and no more came."""
+    cancel = {"kind": MessageKind.CANCEL_PARTITION_REQUEST}
+    producer, consumer = interleaved(channels=2, data_buffers=50)
+    at_ns = int(producer["at_ns"].max()) + 1
+    sent = [
+        event(at_ns=at_ns, channel=channel, point=TracePoint.SENT, **cancel)
+        for channel in (0, 1, -1, -1)
+    ]
+    came = [
+        event(at_ns=at_ns, channel=channel, point=TracePoint.RECEIVED, **cancel)
+        for channel in (0, 1, 0, 1, 1)
+    ]
+
+    def findings(received: int) -> list[int | None]:
+        run = write_run(
+            tmp_path / str(received),
+            producer_rows=np.concatenate([producer, rows(came[:received])]),
+            consumer_rows=np.concatenate([consumer, rows(sent)]),
+        )
+        return [each.channel for each in verified(run).findings]
+
+    assert [findings(received) for received in (2, 3, 4, 5)] == [[], [], [], [1]]
+
+
 def test_credit_of_a_channel_without_initial_credit_starts_again_when_it_resumes(
     tmp_path: Path,
 ) -> None:
