@@ -138,6 +138,10 @@ def replay_runs(
         for run in runs
     }
     observed_in_window = _observe_windows(spark, runs, windows, measured, cores)
+    for run, own in zip(runs, rows, strict=True):
+        if run.manifest.is_from_between and windows[run.run].to_ns != run.to_ns:
+            seen = observed_in_window[run.run]
+            observed_in_window[run.run] = _passed_within(seen, own, windows[run.run].duration_ns)
     answers = []
     for run, own, each in zip(runs, rows, measured, strict=True):
         own_candidates = [candidate for candidate in candidates if candidate.run is run]
@@ -156,7 +160,7 @@ def replay_runs(
                 "schema_version": SCHEMA_VERSION,
                 "trace": _describe(run),
                 "observed": asdict(each),
-                "model_error": asdict(error) | _error_in_passing(run, recorded, each),
+                "model_error": asdict(error) | _error_in_passing(run, recorded, seen),
                 "trade_offs": [_plain(point) for point in points],
                 "advice": advice(points, targets, error),
                 "simulated": {
@@ -217,6 +221,22 @@ def _observe_windows(
             latency_ns=latency_summary(row.asDict()),
         )
     return seen
+
+
+def _passed_within(seen: Measured, rows: ObservedRows, duration_ns: int) -> Measured:
+    """What had passed up to an instant of the measured part, by the windows before it."""
+    whole = [row for row in rows.throughput if row["from_ns"] + row["width_ns"] <= duration_ns]
+    if not whole:
+        return seen
+    covered_ns = max(row["from_ns"] + row["width_ns"] for row in whole)
+    records = sum(row["records"] for row in whole)
+    return replace(
+        seen,
+        records=records,
+        buffers=sum(row["buffers"] for row in whole),
+        duration_ns=covered_ns,
+        throughput_records_per_s=records * 1e9 / covered_ns,
+    )
 
 
 def _diagnosis(run: RecordedRun, rows: ObservedRows, measured: Measured) -> list[Verdict]:

@@ -121,8 +121,8 @@ def print_tap(result: Plain, out: str, console: Console) -> None:
     table.add_row("events", f"{result['events']:,}")
     table.add_row(
         "added delay",
-        f"p50 {human_duration(delay['p50'])}, p99 {human_duration(delay['p99'])} of"
-        f" {result['chunks']:,} chunks; at most",
+        f"at most p50 {human_duration(delay['p50'])}, p99 {human_duration(delay['p99'])}, over"
+        f" {result['chunks']:,} chunks",
     )
     table.add_row("trace", f"{human_bytes(result['trace_bytes'])} in {len(result['files'])} files")
     console.print(table)
@@ -131,7 +131,7 @@ def print_tap(result: Plain, out: str, console: Console) -> None:
         console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
     for trigger in result["triggers"][:INCIDENTS_SHOWN]:
         console.print(f"kept: {escape(trigger['why'])}", soft_wrap=True)
-    console.print(f"next: flinknet trace verify {out}; flinknet trace info {out}", soft_wrap=True)
+    console.print(f"next: flinknet trace verify {out}; flinknet trace replay {out}", soft_wrap=True)
 
 
 def doubts(result: Plain) -> list[str]:

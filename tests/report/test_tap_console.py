@@ -120,7 +120,7 @@ def test_the_summary_ends_with_the_next_command() -> None:
     text = console.file.getvalue()
     assert "61.0 s, 1 connections, 1 channels (2.x)" in text
     assert "22: BUFFER_RESPONSE 13, ADD_CREDIT 9" in text
-    assert "p50 41.0 us, p99 900 us of 22 chunks; at most" in text
+    assert "at most p50 41.0 us, p99 900 us, over 22 chunks" in text
     assert "kept: blocked is 60%" in text
     assert text.splitlines()[-1].startswith("next: flinknet trace verify tapped")
     assert "!" not in text
