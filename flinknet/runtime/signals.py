@@ -36,11 +36,16 @@ def interrupts_held() -> Iterator[None]:
 def terminations_unwind() -> Iterator[None]:
     """Let SIGTERM, and SIGHUP of a closed terminal, end the block as an exception does, so that
     processes and temporary files go with it. The process exits with 128 + the signal, as shells
-    tell it. A signal that is ignored (nohup) or has a handler keeps that.
+    tell it. A signal that is ignored (nohup) or has a handler keeps that. One that comes again, as
+    `timeout` sends it to a process and to its group, does not disturb the end that goes on.
     """
+    is_ending = False
 
     def end(number: int, _: FrameType | None) -> None:
-        raise SystemExit(128 + number)
+        nonlocal is_ending
+        if not is_ending:
+            is_ending = True
+            raise SystemExit(128 + number)
 
     taken = [each for each in _TERMINATIONS if signal.getsignal(each) is signal.SIG_DFL]
     for each in taken:

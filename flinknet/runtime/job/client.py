@@ -215,12 +215,14 @@ def _job_manager(
     try:
         yield process, _port_of(process)
     except BaseException:
-        _end(process)
-        _tidy(run_dir)
+        is_kept = False
         raise
-    if not is_kept:
-        _end(process)
-        _tidy(run_dir)
+    finally:
+        if not is_kept:
+            try:
+                _end(process)
+            finally:
+                _tidy(run_dir)
 
 
 def _tidy(run_dir: Path) -> None:
