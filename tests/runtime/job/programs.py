@@ -42,6 +42,22 @@ def main(env, mark):
 """
 """The task that first sees the number 900 fails."""
 
+HANGS = """
+import threading
+from pathlib import Path
+
+def main(env, mark):
+
+    def hang(value: int) -> int:
+        Path(mark).touch()
+        threading.Event().wait()
+        return value
+
+    env.from_sequence(1, 10).map(hang).print()
+    env.execute("Hangs")
+"""
+"""A function that leaves a mark and does not return."""
+
 TWO_REGIONS = """
 import os
 

@@ -20,14 +20,16 @@ import pytest
 
 from flinknet.cli.job import RUNS
 from flinknet.errors import TransportError
-from flinknet.runtime.job.client import JobClient
+from flinknet.runtime.job.client import JobClient, client_of
+from flinknet.runtime.job.control_messages import SubmitJob
 from flinknet.runtime.job.job_files import Contact
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
-from tests.runtime.job.cluster import RESTARTS, LiveJob, gone, listening_port
+from tests.runtime.job.cluster import PATIENCE_NS, RESTARTS, LiveJob, gone, listening_port
 from tests.runtime.job.programs import (
     ACROSS,
     FAILS_ONCE,
+    HANGS,
     PIPELINE,
     TWO_REGIONS,
     WORD_COUNT,
@@ -287,6 +289,18 @@ def test_task_managers_end_with_their_job_manager_also_stopped_ones(start: Start
         job.client.status()
 
 
+def test_a_task_manager_that_hangs_in_a_function_ends_with_its_job_manager(
+    start: Start, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    job = start(HANGS, mark, task_managers=1)
+    processes = job.task_managers()
+    job.until(lambda _: mark.exists())
+    os.kill(job.job.job_manager.pid, signal.SIGKILL)
+    job.job.job_manager.wait()
+    assert gone(processes.values())
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_attached_job_ends_with_its_client(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "program.py").write_text(PIPELINE)
@@ -319,6 +333,15 @@ def test_who_has_not_the_secret_is_sent_away(start: Start) -> None:
     ):
         client.cancel()
     job.until_running()
+
+
+def test_a_cluster_has_one_job(start: Start) -> None:
+    job = start(PIPELINE)
+    job.client.send(SubmitJob("/other.py", "", (), {}, False, None, 0, 1))
+    with pytest.raises(TransportError, match="has a job already"):
+        job.client.receive(until_ns=_soon() + PATIENCE_NS)
+    with client_of(job.contact) as client:
+        assert client.status().name == "Pipeline"
 
 
 def test_a_program_that_is_none_is_told_by_the_job_manager(tmp_path: Path) -> None:
