@@ -246,6 +246,19 @@ def test_a_task_that_fails_begins_again_and_its_region_with_it(
     assert set(printed) == set(range(1, 1001))
 
 
+def test_what_a_failed_attempt_held_is_there_for_the_next_one(
+    start: Start, tmp_path: Path
+) -> None:
+    """One TaskManager has just the buffers that one attempt needs."""
+    network = "taskmanager.memory.network"
+    memory = {f"{network}.min": "256kb", f"{network}.max": "256kb"}
+    job = start(FAILS_ONCE, tmp_path / "mark", task_managers=1, slots=2, settings=RESTARTS | memory)
+    assert job.ended().state == "FINISHED"
+    result = job.result()
+    assert result["restarts"] == 1
+    assert result["task_managers"][0]["memory"]["TotalMemorySegments"] == 8
+
+
 @pytest.mark.row("S146")
 def test_a_region_that_fails_does_not_disturb_its_neighbour_on_the_same_connection(
     start: Start, tmp_path: Path
