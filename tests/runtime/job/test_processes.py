@@ -246,9 +246,7 @@ def test_a_task_that_fails_begins_again_and_its_region_with_it(
     assert set(printed) == set(range(1, 1001))
 
 
-def test_what_a_failed_attempt_held_is_there_for_the_next_one(
-    start: Start, tmp_path: Path
-) -> None:
+def test_what_a_failed_attempt_held_is_there_for_the_next_one(start: Start, tmp_path: Path) -> None:
     """One TaskManager has just the buffers that one attempt needs."""
     network = "taskmanager.memory.network"
     memory = {f"{network}.min": "256kb", f"{network}.max": "256kb"}
