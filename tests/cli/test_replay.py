@@ -94,6 +94,7 @@ def test_without_java_and_without_a_directory_to_write_to_there_is_an_answer_and
         "backlog",
         "latency",
         "credit_starved",
+        "arrivals",
         "regimes",
         "trade_offs",
     }
