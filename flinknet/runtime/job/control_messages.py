@@ -253,7 +253,7 @@ class TaskCounts:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """TaskManager: how far it is; several times a second, and with every heart-beat."""
+    """TaskManager: how far it is; several times a second, less often with many channels."""
 
     at_ns: int
     tasks: tuple[TaskCounts, ...] = ()
@@ -264,10 +264,11 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswer:
-    """TaskManager: I am (Flink: TaskExecutorHeartbeatPayload)."""
+    """TaskManager: I am. What Flink sends along (TaskExecutorHeartbeatPayload) comes more often, as
+    Statistics.
+    """
 
     number: int
-    statistics: Statistics
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,8 +228,6 @@ class JobManager:
             if self._metrics_log is not None and message.tasks:
                 named = self._measurements.named(job.master.graph, message)
                 self._metrics_log.add(task_manager.index, named, now_ns=message.at_ns)
-        elif isinstance(message, say.HeartbeatAnswer):
-            self._measurements.add(task_manager.index, message.statistics)
         elif isinstance(message, say.Acknowledge | say.Decline) and job.checkpoints is not None:
             job.checkpoints.receive(message, now_ns=now_ns)
 

@@ -27,10 +27,12 @@ _IDS = (
 )
 """Written as the hexadecimal text of their bytes."""
 
+_SCALARS = frozenset((type(None), bool, int, float, str))
+
 
 def to_plain(value: Any) -> Any:
     """A value as JSON-ready data: dataclasses by field, enums by name, bytes and ids as hex."""
-    if value is None or isinstance(value, bool | int | float | str):
+    if type(value) in _SCALARS:
         return value
     if isinstance(value, Enum):
         return value.name
@@ -38,12 +40,14 @@ def to_plain(value: Any) -> Any:
         return value.hex()
     if isinstance(value, _IDS):
         return value.encode().hex()
-    if is_dataclass(value):
-        return {each.name: to_plain(getattr(value, each.name)) for each in fields(value)}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: to_plain(getattr(value, name)) for name in _names(type(value))}
     if isinstance(value, Mapping):
         return {_key_text(key): to_plain(each) for key, each in value.items()}
     if isinstance(value, tuple | list):
         return [to_plain(each) for each in value]
+    if isinstance(value, int | float | str):  # of a kind of its own
+        return value
     raise TypeError(f"{type(value).__name__} has no plain form")
 
 
@@ -127,6 +131,11 @@ def _read_key(kind: Any, key: str) -> Any:
 
 
 @cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))
+
+
+@cache
 def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind)
 
@@ -134,8 +143,7 @@ def _hints(kind: type) -> dict[str, Any]:
 def _read_fields(kind: type, plain: Any) -> Any:
     if not isinstance(plain, dict):
         raise ValueError(f"{plain!r:.60} is no {kind.__name__}")
-    hints = _hints(kind)
-    names = [each.name for each in fields(kind)]
+    hints, names = _hints(kind), _names(kind)
     if set(names) != plain.keys():
         odd = sorted(set(names) ^ plain.keys())
         raise ValueError(f"{kind.__name__}: {', '.join(odd)} missing or not known")

@@ -23,8 +23,9 @@ def statistics_of(
     *,
     now_ns: int,
 ) -> say.Statistics:
-    """Everything as it is now."""
+    """Tasks and their channels as they are now, and the memory of all."""
     known = list(tasks)
+    own = {channel for each in known for output in each.task.outputs for channel in output.channels}
     written = (
         say.WrittenChannel(
             reader.channel,
@@ -34,7 +35,7 @@ def statistics_of(
         )
         for accepted in connections.accepted
         for reader in accepted.connection.opened_readers
-        if reader.channel >= 0
+        if reader.channel in own
     )
     return say.Statistics(
         now_ns,

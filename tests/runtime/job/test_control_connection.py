@@ -23,13 +23,11 @@ MESSAGES = [
     say.SubmitJob("/a/job.py", "text", ("1", "2"), {"a.b": "c"}, True, None, 5, 1),
     say.TaskStateChanged(ATTEMPT, ExecutionState.FAILED, "why"),
     say.SubmitTask({"any": [1, "x", None]}, {1: ("h", 2)}, 1, 2, None),
-    say.HeartbeatAnswer(
-        3,
-        say.Statistics(
-            4,
-            (say.TaskCounts(ATTEMPT, {"numRecordsIn": 5, "share": 0.5}, b"\x00\xff"),),
-            (say.ReadChannel(7, 8, 9),),
-        ),
+    say.HeartbeatAnswer(3),
+    say.Statistics(
+        4,
+        (say.TaskCounts(ATTEMPT, {"numRecordsIn": 5, "share": 0.5}, b"\x00\xff"),),
+        (say.ReadChannel(7, 8, 9),),
     ),
     say.Acknowledge("t", 1, {0: 10}, {}, None, 5, 0, 0, False),
     say.CancelTask(ATTEMPT),
