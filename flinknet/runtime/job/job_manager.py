@@ -295,6 +295,7 @@ class JobManager:
         job.first_deployed_ns = now_ns
         job.start_ns = now_ns + START_DELAY_NS
         measured_from_ns = job.start_ns + job.submission.warmup_ns
+        self._measurements.deployed_ns = now_ns
         self._measurements.start_ns = job.start_ns
         self._measurements.measured_from_ns = measured_from_ns
         config = job.master.graph.job.config

@@ -225,12 +225,15 @@ class JobMaster:
         self._restart_if_due(now_ns)
 
     def shortage(self) -> str:
-        """How many slots are needed and offered; empty unless that is what is waited for."""
+        """How many slots are needed and offered, and how long they are waited for; empty unless
+        that is what is waited for.
+        """
         if not self.is_waiting_for_slots or self._is_starting:
             return ""
         if self._pool.offered >= self._pool.needed:
             return ""
-        return self._shortage()
+        waits = format_duration_ns(self._slots_wait_ns)
+        return f"{self._shortage()}; waits {waits} for them (slot.request.timeout)"
 
     @property
     def _is_starting(self) -> bool:

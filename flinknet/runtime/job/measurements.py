@@ -63,11 +63,13 @@ class Measurements:
     """Everything that is known of a job so far.
 
     Attributes:
+        deployed_ns: when the first tasks were deployed; `start_ns`, when generated records begin.
         plan: where everything is, or was last.
         channels: of all attempts that were deployed, for the manifest.
         memory: metrics of the network memory of each TaskManager.
     """
 
+    deployed_ns: int = 0
     start_ns: int = 0
     measured_from_ns: int = 0
     plan: PhysicalPlan | None = None
@@ -117,7 +119,10 @@ class Measurements:
             self.memory[task_manager] = statistics.memory
         edges = {self._edge_of[each.channel] for each in statistics.read}
         for edge in edges:
-            whole = self._whole.setdefault(edge, _Flow((self.start_ns, 0, 0)))
+            # text and collections do not wait for the start of generated records
+            is_early = statistics.at_ns <= self.start_ns
+            began_ns = self.deployed_ns if is_early else self.start_ns
+            whole = self._whole.setdefault(edge, _Flow((began_ns, 0, 0)))
             whole.add(statistics.at_ns, *self._totals(edge))
         if statistics.at_ns >= self.measured_from_ns:
             for each in statistics.tasks:

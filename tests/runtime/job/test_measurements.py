@@ -63,6 +63,15 @@ def test_a_job_shorter_than_its_warm_up_has_the_rates_of_all_of_it() -> None:
     assert edge.throughput_records_per_s == pytest.approx(200)
 
 
+def test_text_that_is_read_before_generated_records_begin_has_a_rate() -> None:
+    measurements, _ = deployed()
+    measurements.start_ns = S // 10
+    measurements.add(0, read(S // 20, 5, 5, 0, 0))
+    assert measurements.plan is not None
+    (edge,) = measurements.edges(measurements.plan)
+    assert edge.throughput_records_per_s == pytest.approx(200)
+
+
 def test_backlog_and_credit_of_remote_channels_are_those_of_their_edge() -> None:
     measurements, _ = deployed()
     measurements.close(say.TraceClosed(None, (say.SentChannel(1, 4, 8, 5),)))
