@@ -157,15 +157,19 @@ def status_panel(status: JobStatus) -> RenderableType:
 
 def _status_tables(status: JobStatus) -> list[Table]:
     """One of the vertices, if they are known, and one of the TaskManagers."""
-    vertices = _table("vertex", "tasks", "state", "attempt", "records in", "/s", "busy", "pressed")
+    vertices = _table(
+        *("vertex", "tasks", "state", "attempt", "records in", "/s", "records out"),
+        *("busy", "pressed"),
+    )
     for each in status.vertices:
         vertices.add_row(
             each.name,
             str(each.parallelism),
             each.state,
             str(each.attempt),
-            human_count(each.records_in),
+            human_count(each.records_in) if each.records_in else "",
             human_count(each.records_in_per_s) if each.records_in_per_s else "",
+            human_count(each.records_out) if each.records_out else "",
             _share(each.busy),
             _share(each.back_pressured),
         )

@@ -114,9 +114,9 @@ def test_a_status_has_a_table_of_vertices_and_one_of_task_managers() -> None:
         shown("status", STATUS)
         == """\
 Count: running, 2.00 k records/s
-vertex  tasks    state  attempt  records in      /s  busy  pressed
-A: in       1  running        0           0           25%      50%
-B           2  running        1      4.00 k  2.00 k  100%       0%
+vertex  tasks    state  attempt  records in      /s  records out  busy  pressed
+A: in       1  running        0                           5.00 k   25%      50%
+B           2  running        1      4.00 k  2.00 k               100%       0%
 TaskManager  pid  state  slots in use  heart-beats
 tm-0         100  ready        1 of 2            7
 tm-1         101   lost        0 of 2            3"""
