@@ -23,6 +23,7 @@ from flinknet.graph.operators import Output
 from flinknet.simulator.faults import FaultPlan
 from flinknet.simulator.job_cluster import START_NS
 from flinknet.tasks.checkpoint_coordinator import AcknowledgeCheckpoint
+from flinknet.tasks.source import SourceState
 from tests.simulated_job import MS, US, S, WatchedJob, printed, run_job, task_named
 
 JOBS = Path(__file__).parents[2] / "bench" / "jobs"
@@ -227,6 +228,19 @@ def test_pressure_of_a_slow_last_stage_reaches_the_source() -> None:
     latency = cluster.tasks[2, 0].latency_operators[0]
     latency.settle()
     assert latency.latency.percentile(0.99) > 0.5 * S  # open loop: counted from when it was due
+
+
+def test_a_task_ends_only_when_its_readers_have_taken_everything() -> None:
+    watched = WatchedJob(shipped("slow_last_stage", "1ms"), end_ns=S // 10)
+    cluster = watched.cluster
+    for until_ns in itertools.count(0, 20 * MS):
+        cluster.run(until_ns=until_ns)
+        ended = [each for each in cluster.tasks.values() if each.state is SourceState.FINISHED]
+        for channel in (at for each in ended for output in each.outputs for at in output.channels):
+            assert watched.read[channel] == watched.written[channel]
+        if cluster.is_finished:
+            break
+    assert sum(map(len, watched.read.values())) > 2 * 4_000 * 100
 
 
 def test_a_skewed_key_by_gives_one_subtask_most_of_the_work() -> None:
