@@ -21,7 +21,7 @@ def job() -> None:
 @job.command("list")
 @click.argument("directory", type=click.Path(path_type=Path), default=RUNS)
 def list_jobs(directory: Path) -> None:
-    """List the jobs that run in DIRECTORY (flinknet-runs) or in a directory in it."""
+    """List the jobs that run in or below DIRECTORY (flinknet-runs)."""
     from flinknet.runtime.job.client import client_of
     from flinknet.runtime.job.job_files import CONTACT_NAME, Contact
 
@@ -46,7 +46,9 @@ def list_jobs(directory: Path) -> None:
 @job.command()
 @click.argument("directory", type=click.Path(path_type=Path))
 def status(directory: Path) -> None:
-    """Tell where the job in DIRECTORY stands: its vertices and TaskManagers, or its result."""
+    """Tell where the job in DIRECTORY stands. While it runs, its vertices and TaskManagers; then
+    its result.
+    """
     from flinknet.report.console import console_for
     from flinknet.report.job_console import print_job, print_status
     from flinknet.runtime.job.client import client_of
