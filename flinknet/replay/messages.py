@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from flinknet.core.probe import MessageKind
 
-from .units import Answer, Asked, EventBlock, WorkUnit, ask, group_rows, in_order, sum_by_group
+from .units import Answer, Asked, EventBlock, WorkUnit, ask, in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _KEYS = ("channel", "point", "kind", "data_type", "reason")
-_SPANS = dict.fromkeys(_KEYS[1:], 1 << 8)
-"""How many values a key other than the channel can have."""
+_SUMS = ("messages", "payload_bytes", "credit")
+_REASONS = 1 << 8
+"""More than there are; a data type and a reason make one number."""
 
 _COLUMNS = ("at_ns", *_KEYS, "payload_bytes", "value")
 _SCHEMA = (
@@ -40,40 +42,47 @@ def merge_messages(parts: DataFrame) -> DataFrame:
     """`messages_by_kind` from the answers to MESSAGES."""
     from pyspark.sql import functions as f
 
-    sums = (f.sum(name).alias(name) for name in ("messages", "payload_bytes", "credit"))
+    sums = (f.sum(name).alias(name) for name in _SUMS)
     return in_order(parts.groupBy("run", *_KEYS).agg(*sums), "run", *_KEYS)
 
 
 def _count(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
+    """Rows of a block are sorted by channel, kind and point: of each stretch of equal ones only
+    data type and reason are left to be counted (5 ns an event instead of 37).
+    """
     for block in blocks:
-        rows = block
+        rows: Mapping[str, npt.NDArray[Any]] = block
         is_late = block["at_ns"] >= unit.from_ns
         if not is_late.all():
-            rows = EventBlock({name: block[name][is_late] for name in _COLUMNS})
-        (channel, small), group = group_rows(rows["channel"], _in_one(rows))
-        groups = len(channel)
-        keys = {"channel": channel}
-        for name, span in _SPANS.items():
-            keys[name] = small % span
-            small = small // span
-        is_credit = np.flatnonzero(rows["kind"] == MessageKind.ADD_CREDIT)
-        credits = rows["value"].take(is_credit)
-        yield {
-            **keys,
-            "run": np.full(groups, unit.run),
-            "messages": np.bincount(group, minlength=groups),
-            "payload_bytes": sum_by_group(group, rows["payload_bytes"], groups),
-            "credit": sum_by_group(group.take(is_credit), credits, groups),
-        }
+            rows = {name: block[name][is_late] for name in _COLUMNS}
+        found: dict[str, list[int]] = {name: [] for name in (*_KEYS, *_SUMS)}
+        for low, high in _stretches(rows):
+            kinds = rows["data_type"][low:high].astype(np.int64) * _REASONS
+            kinds += rows["reason"][low:high]
+            messages = np.bincount(kinds)
+            payload_bytes = np.bincount(kinds, weights=rows["payload_bytes"][low:high])
+            kind = int(rows["kind"][low])
+            credit = int(rows["value"][low:high].sum()) if kind == MessageKind.ADD_CREDIT else 0
+            for number in np.flatnonzero(messages).tolist():
+                row = (
+                    *(int(rows[name][low]) for name in ("channel", "point")),
+                    *(kind, *divmod(number, _REASONS)),
+                    *(int(messages[number]), int(payload_bytes[number]), credit),
+                )
+                for values, value in zip(found.values(), row, strict=True):
+                    values.append(value)
+        yield {"run": [unit.run] * len(found["channel"]), **found}
 
 
-def _in_one(rows: EventBlock) -> npt.NDArray[np.int32]:
-    """The small keys of each row as one number."""
-    number = np.zeros(len(rows["at_ns"]), np.int32)
-    for name, span in reversed(_SPANS.items()):
-        number *= span
-        number += rows[name]
-    return number
+def _stretches(rows: Mapping[str, npt.NDArray[Any]]) -> Iterator[tuple[int, int]]:
+    """Ranges of rows of one channel, kind and point."""
+    count = len(rows["channel"])
+    if not count:
+        return
+    is_other = np.zeros(count - 1, bool)
+    for name in ("channel", "kind", "point"):
+        is_other |= rows[name][1:] != rows[name][:-1]
+    yield from pairwise([0, *(np.flatnonzero(is_other) + 1).tolist(), count])
 
 
 MESSAGES = Asked(_count, _COLUMNS, _SCHEMA)
