@@ -52,8 +52,9 @@ class JobConfig:
         max_parallelism: key groups; None: from the parallelism of each operator.
         has_unaligned_checkpoints: whether checkpoints may overtake records.
         forces_unaligned_checkpoints: also where records in flight cannot be redistributed.
-        restart_strategy: "none" or "fixed-delay"; None: fixed-delay without end if there are
-            checkpoints, else none. (Flink 2.x lets the delay grow with checkpoints.)
+        restart_strategy: "none" or "fixed-delay"; None: without end if there are checkpoints, with
+            a delay that grows from a second to a minute as Flink's exponential-delay does, else
+            none.
         heartbeat_interval_ns: between two questions to a TaskManager, which is lost when it has
             said nothing for `heartbeat_timeout_ns`.
         slot_request_timeout_ns: how long a job waits for slots.

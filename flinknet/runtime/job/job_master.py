@@ -27,6 +27,7 @@ from flinknet.units import format_duration_ns
 from . import control_messages as say
 from .channel_numbers import ChannelNumbers
 from .job_state import Failure, JobState
+from .restart_delay import ExponentialDelay
 from .slot_pool import SlotPool
 
 _S = ExecutionState
@@ -85,6 +86,7 @@ class JobMaster:
         self._to_restart: dict[ExecutionVertex, None] = {}
         self._canceling_since_ns: dict[ExecutionAttemptID, int] = {}
         self._is_consequence = False
+        self._growing_delay = ExponentialDelay()
         strategy = config.restart_strategy
         if strategy is None:
             has_checkpoints = config.checkpoint_interval_ns is not None
@@ -317,6 +319,8 @@ class JobMaster:
         self.restarts += 1
         self.state = JobState.RESTARTING
         self._restart_at_ns = now_ns + self._config.restart_delay_ns
+        if self._config.restart_strategy is None:
+            self._restart_at_ns = self._growing_delay.restart_at_ns(now_ns=now_ns)
         self._to_restart[subtask] = None
         self._involve_others(now_ns)
         self._restart_if_due(now_ns)

@@ -383,3 +383,19 @@ def test_who_does_not_answer_is_lost_after_the_timeout_and_once() -> None:
     assert beat(50) == ([], [0])
     assert beat(60) == ([1], [])
     assert monitor.heard_ns(0) is None
+
+
+def test_with_checkpoints_a_job_begins_again_without_end_and_later_each_time() -> None:
+    cluster = Cluster(joined(1, {"execution.checkpointing.interval": "1s"}))
+    cluster.run_all()
+    for attempt, delay_ns in enumerate((S, 3 * S // 2, 9 * S // 4), start=1):
+        cluster.now_ns += 1
+        cluster.say("Source: A (1/1)", _E.FAILED)
+        assert cluster.cancel_told() == ["Sink: B (1/1)"]
+        assert cluster.master.next_deadline_ns() == cluster.now_ns + delay_ns
+        cluster.pass_time(delay_ns - 1)
+        assert cluster.master.state is JobState.RESTARTING
+        cluster.pass_time(1)
+        assert set(cluster.attempts().values()) == {attempt}
+        cluster.run_all()
+    assert cluster.master.restarts == 3
