@@ -1,7 +1,7 @@
 """`python -m flinknet`, and what `spark-submit` starts: the command line.
 
-    FLINKNET=$(python -c 'import flinknet; print(flinknet.__path__[0])')
-    spark-submit --master URL "$FLINKNET/__main__.py" trace replay RUN
+FLINKNET=$(python -c 'import flinknet; print(flinknet.__path__[0])')
+spark-submit --master URL "$FLINKNET/__main__.py" trace replay RUN
 """
 
 from __future__ import annotations

@@ -56,11 +56,12 @@ MAY_IMPORT = {
 """Room -> rooms and modules it may import besides the leaves.
 
 `tasks` are what both drivers step. `jobs` are tasks too, but those of a program: they alone need
-both what a plan of `graph` says and what `tasks` has, which know nothing of each other. A trace's column names values of core.probe and of the data
-types, so whoever reads traces may read those two tables. The tap in `capture` is a driver with
-sockets of its own: it reads the one clock, tells the same facts of the host and the same reasons of
-TLS as `runtime`, and nothing else of it. `export` is a room of its own because what
-it writes needs both: tables come from `trace`, slices and latencies from the pairing in `replay`.
+both what a plan of `graph` says and what `tasks` has, which know nothing of each other. A trace's
+column names values of core.probe and of the data types, so whoever reads traces may read those
+two tables. The tap in `capture` is a driver with sockets of its own: it reads the one clock,
+tells the same facts of the host and the same reasons of TLS as `runtime`, and nothing else of it.
+`export` is a room of its own because what it writes needs both: tables come from `trace`, slices
+and latencies from the pairing in `replay`.
 """
 
 NEVER = {("core.producer", "core.consumer"), ("core.consumer", "core.producer")}

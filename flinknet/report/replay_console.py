@@ -288,7 +288,7 @@ def _latency_cell(point: Answer, name: str) -> str:
     low, high = (point.get(f"latency_{end}_ns") for end in ("low", "high"))
     if low is None or high is None:
         return middle
-    return f"{middle} [dim]({human_duration(low[name])}–{human_duration(high[name])})[/dim]"
+    return f"{middle} [dim]({human_duration(low[name])} … {human_duration(high[name])})[/dim]"
 
 
 def _label(point: Answer, *, points: Sequence[Answer]) -> str:
