@@ -20,7 +20,7 @@ from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.options import effective_flink_keys
 from flinknet.trace import RunManifest, TraceReader, open_run
 from flinknet.units import format_duration_ns
-from flinknet.workload.recorded import CostModel, Ramps, RecordedChannel, RecordedExchange
+from flinknet.workload.recorded import CostModel, Ramps, RecordedExchange
 
 from .costs import (
     ASSUMED_CONSUME_NS_PER_RECORD,
@@ -32,7 +32,7 @@ from .costs import (
     CostFit,
 )
 from .delays import NO_DELAYS, Delays, spread_of
-from .exchange import flush_overhead_ns, recorded_network
+from .exchange import flush_overhead_ns, recorded_channels, recorded_network
 from .units import EventColumns, IntArray, is_data
 
 EVEN_ARRIVALS = "assumed: the records of a buffer came evenly spaced since the buffer before it"
@@ -105,10 +105,8 @@ def load_in_passing(
         own = [each.index for each in manifest.channels]
     network = recorded_network(manifest)
     rows = _read(path, from_ns, to_ns + 2 * max(network.buffer_timeout_ns, 0), channels=own)
-    infos = {each.index: each for each in manifest.channels}
     producers = 1 + max((each.producer for each in manifest.channels), default=0)
     consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
-    connections = sorted({each.connection for each in manifest.channels})
     fit = fit_in_passing(rows, {each.index: each.consumer for each in manifest.channels}, consumers)
     share = starved_share(rows, to_ns - from_ns)
     notes = [EVEN_ARRIVALS, *assumed, *fit.notes]
@@ -124,16 +122,10 @@ def load_in_passing(
     exchange = RecordedExchange(
         producers=producers,
         consumers=consumers,
-        channels=tuple(
-            RecordedChannel(
-                channel=channel,
-                producer=infos[channel].producer,
-                consumer=infos[channel].consumer,
-                connection=connections.index(infos[channel].connection),
-                arrivals=ramps.within(from_ns, to_ns),
-                record_wire_bytes=_wire_bytes(rows.sent, channel),
-            )
-            for channel, ramps in sorted(arrivals.items())
+        channels=recorded_channels(
+            manifest,
+            {channel: ramps.within(from_ns, to_ns) for channel, ramps in arrivals.items()},
+            {channel: _wire_bytes(rows.sent, channel) for channel in arrivals},
         ),
         network=network,
         is_max_rate=False,

@@ -254,10 +254,13 @@ def _units(candidates: Sequence[Candidate], cores: int) -> list[dict[str, Any]]:
 
 def _simulate_unit(unit: dict[str, Any], simulate: Simulate | None) -> Iterator[dict[str, Any]]:
     simulate = simulate or _own_simulation()
-    exchange, fit = _load(Path(unit["path"]), unit["from_ns"], unit["to_ns"], unit.get("edge"))
-    manifest = open_run(Path(unit["path"])).manifest
+    path, edge = Path(unit["path"]), unit.get("edge")
+    manifest = open_run(path).manifest
+    assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
+    load = load_in_passing if manifest.is_from_between else load_exchange
+    exchange, fit = load(path, unit["from_ns"], unit["to_ns"], edge=edge)
     error = None
-    if manifest is not None and not is_from_sources(manifest, unit.get("edge")):
+    if not is_from_sources(manifest, edge):
         error = NOT_FROM_SOURCES
     elif exchange.records == 0:
         error = "the trace holds no records to drive a simulation with"
@@ -270,15 +273,6 @@ def _simulate_unit(unit: dict[str, Any], simulate: Simulate | None) -> Iterator[
             except (SimulationError, ConfigError) as failure:
                 row["error"] = str(failure)
         yield row
-
-
-def _load(
-    path: Path, from_ns: int, to_ns: int, edge: int | None
-) -> tuple[RecordedExchange, CostFit]:
-    manifest = open_run(path).manifest
-    if manifest is not None and manifest.is_from_between:
-        return load_in_passing(path, from_ns, to_ns, edge=edge)
-    return load_exchange(path, from_ns, to_ns, edge=edge)
 
 
 def _simulate_setting(
