@@ -148,6 +148,7 @@ class EventLoop:
                     target.handle_writable()
                 if events & selectors.EVENT_READ and not target.is_closed:
                     target.handle_readable()
+                    target.pump()  # credit is told before the records are read: 1.2 of the rate
             else:
                 target()
         if self._has_closed:
