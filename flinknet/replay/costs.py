@@ -19,6 +19,7 @@ from flinknet.workload.recorded import CostModel
 
 from .delays import NO_DELAYS, Delays
 from .saturation import Saturation
+from .turns import Turns
 from .units import EventColumns, IntArray, same_message
 
 ASSUMED_SEND_NS_PER_MESSAGE = 12_000.0
@@ -36,6 +37,11 @@ one system call sends many full buffers. Busy per record with buffers of 8 and o
 SATURATED_RECEIVE_SHARE = 0.55
 """The same of a consumer's time for a buffer of 32 KiB: 12.8 and 19.1 µs for buffers of 8 and of 32
 KiB, 10.9 and 17.1."""
+
+BYTES_COST = (
+    "assumed: beside what turns take, sending and receiving cost by the byte; one run does not tell"
+    " it from a share of each message"
+)
 
 _SIZES_DIFFER = 2.0
 """Messages of at least this ratio between the upper and the lower quarter of sizes tell two costs
@@ -121,6 +127,8 @@ def saturated_costs(
     """The costs of a run at the highest rate: ways that met nothing, and consumers that take as
     long for a buffer as their processes were busy, outages apart.
     """
+    if saturation.turns is not None:
+        return _with_turns(fit, saturation, saturation.turns, manifest)
     costs, records = fit.costs, _mean(np.maximum(consumed["records"], 0), 1.0)
     process_of = {each.consumer: each.consumer_process for each in manifest.channels}
     busy_ns = saturation.busy_ns_per_buffer
@@ -135,11 +143,6 @@ def saturated_costs(
             message_ns = min(message_ns, SATURATED_RECEIVE_SHARE * total_ns)
         consume_ns[consumer] = (total_ns - message_ns) / records
         receive_ns.append(message_ns)
-    share = saturation.outage_share
-    note = (
-        f"the machine kept the TaskManagers from their work for {share:.0%} of the time; the same"
-        " outages are assumed at every setting"
-    )
     return replace(
         fit,
         costs=replace(
@@ -151,7 +154,41 @@ def saturated_costs(
             if receive_ns
             else costs.receive_ns_per_message,
         ),
-        notes=(*fit.notes, note) if share >= SHARE_WORTH_TELLING else fit.notes,
+        notes=(*fit.notes, *_outage_notes(saturation)),
+    )
+
+
+def _with_turns(
+    fit: CostFit, saturation: Saturation, turns: Turns, manifest: RunManifest
+) -> CostFit:
+    """The costs where it is known what turns take."""
+    process_of = {each.consumer: each.consumer_process for each in manifest.channels}
+    consumers = sorted(process_of)
+    runs = [turns.runs[process_of[each]] for each in consumers]
+    consume_ns = list(fit.costs.consume_ns_per_record)
+    for consumer, line in zip(consumers, runs, strict=True):
+        consume_ns[consumer] = line.unit_ns
+    costs = replace(
+        fit.costs,
+        send_ns_per_message=0.0,
+        send_ns_per_byte=turns.send_ns_per_byte,
+        transit_ns=turns.transit_ns,
+        back_ns=turns.back_ns,
+        emit_ns_per_record=turns.emit_ns_per_record,
+        receive_ns_per_message=float(np.mean([each.fixed_ns for each in runs])),
+        consume_ns_per_record=tuple(consume_ns),
+        turns=turns.costs,
+    )
+    return replace(fit, costs=costs, notes=(BYTES_COST, *_outage_notes(saturation)))
+
+
+def _outage_notes(saturation: Saturation) -> tuple[str, ...]:
+    share = saturation.outage_share
+    if share < SHARE_WORTH_TELLING:
+        return ()
+    return (
+        f"the machine kept the TaskManagers from their work for {share:.0%} of the time; the same"
+        " outages are assumed at every setting",
     )
 
 

@@ -18,7 +18,8 @@ from flinknet.workload.recorded import Outages, Ramps, RecordedChannel, Recorded
 
 from .costs import CostFit, DataRows, fit_costs, saturated_costs
 from .delays import fit_delays
-from .saturation import SaturatedRows, Saturation, fit_saturation
+from .saturated_rows import SaturatedRows
+from .saturation import Saturation, fit_saturation
 from .units import EventColumns, is_data
 
 COST_ROWS_PER_FILE = 200_000

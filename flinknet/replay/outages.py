@@ -65,8 +65,8 @@ def activity_of(work: Intervals, progress_ns: IntArray) -> Activity:
     if not len(working):
         return Activity(NOTHING, work, NO_TIMES)
     usual_ns = int(np.median(working))
-    longest_ns = max(_USUAL_TIMES * usual_ns, _SHORTEST_NS)
-    is_outage = spent_ns > longest_ns
+    limit_ns = longest_ns(working)
+    is_outage = spent_ns > limit_ns
     before_ns = events_ns[:-1][is_outage]
     inside = np.searchsorted(work.starts_ns, before_ns, side="right") - 1
     is_inside = (inside >= 0) & (work.ends_ns[inside] > before_ns)
@@ -79,7 +79,13 @@ def activity_of(work: Intervals, progress_ns: IntArray) -> Activity:
     is_known &= ~np.isin(work.starts_ns, events_ns)
     reached_ns = np.minimum(events_ns[first[is_known]], work.ends_ns[is_known])
     lags_ns = reached_ns - work.starts_ns[is_known]
-    return Activity(outages, work, lags_ns[lags_ns <= longest_ns])
+    return Activity(outages, work, lags_ns[lags_ns <= limit_ns])
+
+
+def longest_ns(spent_ns: IntArray) -> int:
+    """How long a piece of work may take; what takes longer was held up."""
+    usual_ns = int(np.median(spent_ns)) if len(spent_ns) else 0
+    return max(_USUAL_TIMES * usual_ns, _SHORTEST_NS)
 
 
 def union(starts_ns: IntArray, ends_ns: IntArray) -> Intervals:

@@ -19,22 +19,9 @@ from flinknet.workload.recorded import Outages
 
 from .intervals import Intervals, from_switches
 from .outages import activity_of, joined, uncontended_ns, union
+from .saturated_rows import SaturatedRows, of_channels, same_credit
+from .turns import Turns, fit_turns
 from .units import EventColumns, IntArray, same_message
-
-_SHIFTS_MAX = 8
-"""Credit messages that may be under way when the window begins."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SaturatedRows:
-    """Rows of one run within a window; columns as in the trace."""
-
-    sent: EventColumns
-    received: EventColumns
-    consumed: EventColumns
-    credit_sent: EventColumns
-    credit_received: EventColumns
-    waits: EventColumns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +35,8 @@ class Saturation:
         busy_ns_per_record: of the processes that produce, with all that belongs to a record.
         outages: of every process; instants count from the start of the window.
         outage_share: of the window, the mean over processes.
+        turns: what turns cost; None where that could not be told. The ways and the outages are then
+            as found with them.
     """
 
     transit_ns: float
@@ -56,6 +45,7 @@ class Saturation:
     busy_ns_per_record: Mapping[str, float]
     outages: Mapping[str, Outages]
     outage_share: float
+    turns: Turns | None = None
 
 
 def fit_saturation(
@@ -75,18 +65,25 @@ def fit_saturation(
     for process in dict.fromkeys([*produces.values(), *consumes.values()]):
         own_in = [channel for channel, name in consumes.items() if name == process]
         own_out = [channel for channel, name in produces.items() if name == process]
-        taken, written = _of(rows.consumed, own_in), _of(rows.sent, own_out)
+        taken, written = of_channels(rows.consumed, own_in), of_channels(rows.sent, own_out)
         work = joined(
             [
-                _consuming(_of(rows.sent, own_in), taken, int(transit_ns)),
-                _writing(_of(rows.waits, own_out), written, from_ns, to_ns),
+                _consuming(of_channels(rows.sent, own_in), taken, int(transit_ns)),
+                _writing(of_channels(rows.waits, own_out), written, from_ns, to_ns),
                 _crediting(
-                    _of(rows.credit_sent, own_out), _of(rows.credit_received, own_out), backs_ns
+                    of_channels(rows.credit_sent, own_out),
+                    of_channels(rows.credit_received, own_out),
+                    backs_ns,
                 ),
             ]
         ).clipped(from_ns, to_ns)
-        progress = [taken, _of(rows.received, own_in), _of(rows.credit_sent, own_in), written]
-        progress += [_of(rows.credit_received, own_out), _of(rows.waits, own_out)]
+        progress = [
+            taken,
+            of_channels(rows.received, own_in),
+            of_channels(rows.credit_sent, own_in),
+            written,
+        ]
+        progress += [of_channels(rows.credit_received, own_out), of_channels(rows.waits, own_out)]
         activity = activity_of(work, np.concatenate([each["at_ns"] for each in progress]))
         found = activity.outages
         outages[process] = Outages(
@@ -98,6 +95,14 @@ def fit_saturation(
         records = int(np.maximum(written["records"], 0).sum())
         if records:
             per_record[process] = activity.busy_ns / records
+    turns = fit_turns(rows, manifest)
+    if turns is not None:
+        outages = {name: each.since(from_ns) for name, each in turns.outages.items()}
+        total_ns = sum(int(each.lengths_ns.sum()) for each in outages.values())
+        share = total_ns / len(outages) / max(to_ns - from_ns, 1)
+        return Saturation(
+            turns.transit_ns, turns.back_ns, per_buffer, per_record, outages, share, turns
+        )
     return Saturation(
         transit_ns,
         float(np.mean(backs_ns)) if backs_ns else None,
@@ -106,11 +111,6 @@ def fit_saturation(
         outages,
         float(np.mean(shares)) if shares else 0.0,
     )
-
-
-def _of(rows: EventColumns, channels: list[int]) -> EventColumns:
-    keep = np.isin(rows["channel"], channels)
-    return {name: values[keep] for name, values in rows.items()}
 
 
 def _consuming(sent: EventColumns, consumed: EventColumns, transit_ns: int) -> Intervals:
@@ -139,35 +139,13 @@ def _crediting(sent: EventColumns, received: EventColumns, backs_ns: list[float]
     starts: list[IntArray] = []
     ends: list[IntArray] = []
     for channel in np.unique(received["channel"]).tolist():
-        pair = [_ordered(each, channel) for each in (sent, received)]
-        given, got = _aligned(*pair)
-        starts.append(given)
-        ends.append(got)
+        gives, gets = (of_channels(each, [channel]) for each in (sent, received))
+        given, got = same_credit(gives, gets)
+        starts.append(gives["at_ns"][given])
+        ends.append(np.maximum(gives["at_ns"][given], gets["at_ns"][got]))
     if not starts:
         return union(np.zeros(0, np.int64), np.zeros(0, np.int64))
     given_ns, got_ns = np.concatenate(starts), np.concatenate(ends)
     back_ns = uncontended_ns(got_ns - given_ns, 0.0)
     backs_ns.append(back_ns)
     return union(given_ns + int(back_ns), got_ns)
-
-
-def _ordered(rows: EventColumns, channel: int) -> EventColumns:
-    own = np.flatnonzero(rows["channel"] == channel)
-    own = own[np.argsort(rows["at_ns"][own], kind="stable")]
-    return {name: values[own] for name, values in rows.items()}
-
-
-def _aligned(sent: EventColumns, received: EventColumns) -> tuple[IntArray, IntArray]:
-    """Instants of the same credit messages; the first ones received may have been sent before."""
-    best: tuple[float, int] = (-1.0, 0)
-    for shift in range(min(_SHIFTS_MAX, len(received["at_ns"]))):
-        count = min(len(sent["at_ns"]), len(received["at_ns"]) - shift)
-        if not count:
-            break
-        later = received["at_ns"][shift : shift + count] - sent["at_ns"][:count]
-        equal = received["value"][shift : shift + count] == sent["value"][:count]
-        best = max(best, (float((equal & (later >= 0)).mean()), -shift))
-    shift = -best[1]
-    count = min(len(sent["at_ns"]), len(received["at_ns"]) - shift)
-    given, got = sent["at_ns"][:count], received["at_ns"][shift : shift + count]
-    return given, np.maximum(given, got)

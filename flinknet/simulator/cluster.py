@@ -35,7 +35,7 @@ from flinknet.workload.recorded import CostModel, Outages
 from .checkpoints import SimulatedCheckpoints
 from .disturbances import schedule_faults
 from .faults import NO_FAULTS, FaultPlan, LinkFaults
-from .link import LinkEnd, LinkSettings, SendCosts, SimulatedLink
+from .link import LinkEnd, LinkSettings, SimulatedLink, socket_costs
 from .scheduler import Scheduler
 from .source_plan import SourcePlan, plan_sources
 from .stages import Stages
@@ -99,7 +99,7 @@ class Cluster:
         self._start_ns = start_ns
         self.faults = faults
         self._back_ns = costs.back_ns
-        self._send_costs = SendCosts(costs.send_ns_per_message, costs.send_ns_per_byte)
+        self._socket_costs = socket_costs(costs)
         latency_ns = max(0, int(costs.transit_ns - costs.send_ns_per_message))
         self.link_settings = replace(link, latency_ns=latency_ns)
         count = deployment.task_managers
@@ -113,6 +113,7 @@ class Cluster:
                     min(segments_of(network), most_buffers(deployment, index)),
                     network.segment_size_bytes,
                 ),
+                answers_at_once=costs.turns is not None,
             )
             for index in range(count)
         )
@@ -317,22 +318,21 @@ class Cluster:
         self.producer_connections.append(producer)
         self.consumer_connections.append(consumer)
         ends = (
-            self._create_end(producer, upstream, self._send_costs, side=0),
-            self._create_end(consumer, downstream, SendCosts(), side=1),
+            self._create_end(producer, upstream, side=0),
+            self._create_end(consumer, downstream, side=1),
         )
         ends[0].join(ends[1])
         self.links[upstream, downstream] = SimulatedLink(*ends)
         return consumer
 
-    def _create_end(
-        self, connection: Connection, index: int, costs: SendCosts, *, side: int
-    ) -> LinkEnd:
+    def _create_end(self, connection: Connection, index: int, *, side: int) -> LinkEnd:
         task_manager = self.task_managers[index]
         faults = LinkFaults.of(self.faults, len(self.links), side, origin_ns=self._start_ns)
         settings, back_ns = self.link_settings, self._back_ns
         if side == 1 and back_ns is not None:
             settings = replace(settings, latency_ns=int(back_ns))
-        end = LinkEnd(connection, settings, costs, task_manager.wake, faults)
+        send, receive = self._socket_costs[side]
+        end = LinkEnd(connection, settings, send, task_manager.wake, faults, receive)
         task_manager.ends.append(end)
         return end
 

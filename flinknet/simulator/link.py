@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from flinknet.core.connection import Connection
+from flinknet.workload.recorded import CostModel
 
 RECEIVE_BYTES = 256 * 1024
 """Read at most about this much in one turn, as the runtime does."""
@@ -40,10 +41,60 @@ class LinkSettings:
 
 @dataclass(frozen=True, slots=True)
 class SendCosts:
-    """What handing bytes to the socket takes of the sender's time, in ns."""
+    """What handing bytes to the socket takes of the sender's time, in ns.
+
+    Attributes:
+        ns_per_go: of what is handed over at one go.
+        is_stream: each message is on its way as soon as its own bytes are handed over, not those of
+            the whole go.
+    """
 
     ns_per_message: float = 0.0
     ns_per_byte: float = 0.0
+    ns_per_go: float = 0.0
+    is_stream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiveCosts:
+    """What taking bytes from the socket takes of the receiver's time, in ns.
+
+    Attributes:
+        ns_before: until they are taken; what arrives meanwhile is taken, too.
+        ns_after: until they are decoded.
+        ns_per_byte: of them.
+    """
+
+    ns_before: float = 0.0
+    ns_after: float = 0.0
+    ns_per_byte: float = 0.0
+
+
+FREE = ReceiveCosts()
+
+SocketCosts = tuple[SendCosts, ReceiveCosts]
+
+
+def socket_costs(costs: CostModel) -> tuple[SocketCosts, SocketCosts]:
+    """What the two ends of a link cost: the producer's, the consumer's."""
+    turns = costs.turns
+    if turns is None:
+        return (SendCosts(costs.send_ns_per_message, costs.send_ns_per_byte), FREE), (
+            SendCosts(),
+            FREE,
+        )
+    return (
+        SendCosts(
+            costs.send_ns_per_message,
+            costs.send_ns_per_byte,
+            ns_per_go=turns.send_ns,
+            is_stream=True,
+        ),
+        ReceiveCosts(turns.take_credit_ns),
+    ), (
+        SendCosts(ns_per_go=turns.announce_ns),
+        ReceiveCosts(turns.receive_ns, turns.decode_ns, turns.receive_ns_per_byte),
+    )
 
 
 class Disturbance(Protocol):
@@ -70,6 +121,7 @@ class LinkEnd:
         costs: SendCosts,
         wake: Callable[[int], None],
         disturbance: Disturbance | None = None,
+        receive_costs: ReceiveCosts = FREE,
     ) -> None:
         self.connection = connection
         self.is_closed = False
@@ -77,6 +129,7 @@ class LinkEnd:
         self.in_flight_bytes = 0
         self._settings = settings
         self._costs = costs
+        self._receive_costs = receive_costs
         self._wake = wake
         self._disturbance = disturbance
         self._peer: LinkEnd | None = None
@@ -116,10 +169,15 @@ class LinkEnd:
             return None
         return self._inbound[0][0]
 
-    def receive(self, *, now_ns: int) -> None:
-        """Read what has arrived, up to RECEIVE_BYTES, while the connection wants it."""
+    def receive(self, *, now_ns: int) -> int:
+        """Read what has arrived, up to RECEIVE_BYTES, while the connection wants it.
+
+        Returns: the instant at which the receiver is done with it.
+        """
         inbound, peer, connection = self._inbound, self._peer, self.connection
         assert peer is not None
+        costs = self._receive_costs
+        now_ns += int(costs.ns_before)
         was_full = peer.in_flight_bytes >= self._settings.capacity_bytes
         left_bytes = RECEIVE_BYTES
         while inbound and inbound[0][0] <= now_ns and left_bytes > 0 and not self.is_closed:
@@ -131,6 +189,8 @@ class LinkEnd:
             connection.receive_data(memoryview(data), now_ns=now_ns)
         if was_full and peer.in_flight_bytes < self._settings.capacity_bytes:
             peer._wake(now_ns)
+        taken_bytes = RECEIVE_BYTES - left_bytes
+        return now_ns + int(costs.ns_after + costs.ns_per_byte * taken_bytes)
 
     def pump(self, *, now_ns: int) -> int:
         """Send what the connection has, until it has nothing or the socket takes no more.
@@ -142,10 +202,14 @@ class LinkEnd:
             pieces = self.connection.data_to_send(now_ns=now_ns)
             if not pieces:
                 break
-            data = b"".join(pieces)
-            messages = (len(pieces) + 1) // BUFFER_RESPONSE_PIECES
-            now_ns += int(costs.ns_per_message * messages + costs.ns_per_byte * len(data))
-            self._transmit(data, now_ns)
+            now_ns += int(costs.ns_per_go)
+            step = BUFFER_RESPONSE_PIECES if costs.is_stream else len(pieces)
+            for first in range(0, len(pieces), step):
+                own = pieces[first : first + step]
+                data = b"".join(own)
+                messages = (len(own) + 1) // BUFFER_RESPONSE_PIECES
+                now_ns += int(costs.ns_per_message * messages + costs.ns_per_byte * len(data))
+                self._transmit(data, now_ns)
         return now_ns
 
     def close(self, *, now_ns: int) -> None:

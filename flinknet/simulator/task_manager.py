@@ -36,6 +36,8 @@ class SimulatedSource:
 
     Args:
         segment_instants: when a record opens another segment; None to step for every record.
+        emit_ns_per_byte: at the highest rate, what it costs to write; None to charge each batch of
+            records when it is made.
     """
 
     def __init__(
@@ -48,9 +50,11 @@ class SimulatedSource:
         end_ns: int,
         *,
         emit_ns_per_record: float,
+        emit_ns_per_byte: float | None = None,
     ) -> None:
         self.task = task
         self._writer = writer
+        self._emit_ns_per_byte = emit_ns_per_byte
         self._flusher = flusher
         self._arrivals = arrivals
         self._emit_ns = emit_ns_per_record
@@ -125,10 +129,14 @@ class SimulatedSource:
     def _step_at_max_rate(self, now_ns: int) -> tuple[int, int]:
         task = self.task
         for _ in range(STEPS_PER_TURN):
-            emitted = task.emitted_records
+            emitted, written_bytes = task.emitted_records, self._writer.written_bytes
             next_ns = task.step(now_ns=now_ns)
             is_again = next_ns == now_ns
-            now_ns += int((task.emitted_records - emitted) * self._emit_ns)
+            if self._emit_ns_per_byte is None:
+                now_ns += int((task.emitted_records - emitted) * self._emit_ns)
+            else:
+                written_bytes = self._writer.written_bytes - written_bytes
+                now_ns += int(written_bytes * self._emit_ns_per_byte)
             if not is_again:
                 return now_ns, NEVER_NS if next_ns is None else next_ns
         return now_ns, now_ns
@@ -170,6 +178,34 @@ class SimulatedSink:
                 self._busy_until_ns = next_ns
                 return now_ns, next_ns
             now_ns = next_ns
+        return now_ns, now_ns
+
+
+class SimulatedRunSink:
+    """Steps a SinkTask that reads all that waits at one go, and charges the loop for each go and
+    for its records, which all come when it begins."""
+
+    def __init__(
+        self, task: SinkTask, *, receive_ns_per_go: float, consume_ns_per_record: float
+    ) -> None:
+        self.task = task
+        self._receive_ns = receive_ns_per_go
+        self._consume_ns = consume_ns_per_record
+
+    def step(self, now_ns: int) -> tuple[int, int]:
+        """Take buffers. Returns: when the loop is done with that, and when to step again."""
+        task = self.task
+        for _ in range(STEPS_PER_TURN):
+            before = sum(sink.records for sink in task.sinks)
+            next_ns = task.step(now_ns=now_ns)
+            records = sum(sink.records for sink in task.sinks) - before
+            is_again = next_ns == now_ns
+            if records:
+                now_ns += int(self._receive_ns + self._consume_ns * records)
+            if next_ns is None:
+                return now_ns, NEVER_NS
+            if not is_again:
+                return now_ns, max(next_ns, now_ns)
         return now_ns, now_ns
 
 
@@ -227,16 +263,28 @@ class SteppedTask(Protocol):
 
 
 class SimulatedTaskManager:
-    """Network memory, sockets and tasks on one loop."""
+    """Network memory, sockets and tasks on one loop.
 
-    def __init__(self, name: str, scheduler: Scheduler, memory: NetworkBufferPool) -> None:
+    Args:
+        answers_at_once: what was received lets go goes before the tasks step, as in the runtime.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        scheduler: Scheduler,
+        memory: NetworkBufferPool,
+        *,
+        answers_at_once: bool = False,
+    ) -> None:
+        self._answers_at_once = answers_at_once
         self.name = name
         self.memory = memory
         self.ends: list[LinkEnd] = []
         self.sources: Sequence[SimulatedSource] = ()
         self.relays: Sequence[SimulatedRelay] = ()
         self.stream_tasks: Sequence[SteppedTask] = ()  # of a job, which has these only
-        self.sinks: Sequence[SimulatedSink] = ()
+        self.sinks: Sequence[SimulatedSink | SimulatedRunSink] = ()
         self._scheduler = scheduler
         self.has_local_channels = False
         self._wake_ns = NEVER_NS
@@ -253,15 +301,14 @@ class SimulatedTaskManager:
             self._scheduler.at(at_ns, self._turn)
 
     def set_outages(self, outages: Outages, *, start_ns: int) -> None:
-        """Let the machine keep this process from its work now and then: a turn that would begin
-        within an outage begins at its end, and one after idleness later by the next of its times of
-        waking, over and over.
+        """Let the machine keep this process from its work now and then: the first turn that begins
+        after an outage has begun is later by its length, and one after idleness by the next of the
+        times of waking, over and over.
         """
         if len(outages.wakes_ns):
             self._wakes = cycle(outages.wakes_ns.tolist())
         pairs = zip(outages.starts_ns.tolist(), outages.lengths_ns.tolist(), strict=True)
-        first_last = [(start_ns + at_ns, start_ns + at_ns + length) for at_ns, length in pairs]
-        self._outages = first_last[::-1]
+        self._outages = [(start_ns + at_ns, length_ns) for at_ns, length_ns in pairs][::-1]
 
     def _turn(self) -> None:
         now_ns = self._scheduler.now_ns
@@ -272,11 +319,13 @@ class SimulatedTaskManager:
         if now_ns > self._free_since_ns:
             now_ns += next(self._wakes)
         while self._outages and self._outages[-1][0] <= now_ns:
-            now_ns = max(now_ns, self._outages.pop()[1])
+            now_ns += self._outages.pop()[1]
         for end in self.ends:
             arrival_ns = end.next_arrival_ns
             if arrival_ns is not None and arrival_ns <= now_ns:
-                end.receive(now_ns=now_ns)
+                now_ns = end.receive(now_ns=now_ns)
+                if self._answers_at_once:
+                    now_ns = end.pump(now_ns=now_ns)
         next_ns = NEVER_NS
         for source in self.sources:
             now_ns, again_ns = source.step(now_ns, self._idle_ns)

@@ -8,17 +8,24 @@ from typing import TYPE_CHECKING
 from flinknet.core.consumer import SingleInputGate, UnionInputGate
 from flinknet.core.probe import Probe
 from flinknet.core.producer import OutputFlusher, RecordWriter
-from flinknet.tasks import RecordBatcher, SourceTask
+from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
 from flinknet.tasks.assembly import input_of
 from flinknet.tasks.checkpoints import CheckpointResponder, OutputCheckpoints
 from flinknet.tasks.deployment import source_name
 from flinknet.tasks.sink import PAUSED_NS, delay_of
 from flinknet.tasks.task_assembly import create_relay, create_sink
+from flinknet.workload.payload import OVERHEAD_BYTES
 from flinknet.workload.recorded import CostModel
 from flinknet.workload.sink import LatencySink
 
 from .source_plan import PlannedArrivals, PlannedSelector, SourcePlan, beat_phase_ns
-from .task_manager import SimulatedRelay, SimulatedSink, SimulatedSource
+from .task_manager import (
+    BUSY_NS_MAX,
+    SimulatedRelay,
+    SimulatedRunSink,
+    SimulatedSink,
+    SimulatedSource,
+)
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -101,6 +108,7 @@ class SimulatedTasks:
             stops,
             plan.end_ns,
             emit_ns_per_record=self._costs.emit_ns_per_record,
+            emit_ns_per_byte=self._emit_ns_per_byte(),
         )
 
     def create_relay(self, vertex: int, subtask: int) -> SimulatedRelay:
@@ -128,13 +136,41 @@ class SimulatedTasks:
             emit_ns_per_record=self._costs.emit_ns_per_record,
         )
 
-    def create_sink(self, consumer: int) -> SimulatedSink:
+    def create_sink(self, consumer: int) -> SimulatedSink | SimulatedRunSink:
         """The sink of a consumer, as slow as the scenario and the costs have it."""
         scenario = self._deployment.scenario
         delay_ns = delay_of(consumer, scenario.workload.slow_consumers)
         consume_ns = self._costs.consume_ns_per_record
-        if delay_ns != PAUSED_NS and consumer < len(consume_ns):
-            delay_ns += round(consume_ns[consumer])
+        receive_ns = self._costs.receive_ns_per_message
+        own_ns = consume_ns[consumer] if consumer < len(consume_ns) else 0.0
+        if self._reads_runs(delay_ns, own_ns):
+            task = self._create_sink_task(consumer, 0, takes_runs=True)
+            return SimulatedRunSink(
+                task, receive_ns_per_go=receive_ns, consume_ns_per_record=own_ns
+            )
+        if delay_ns != PAUSED_NS:
+            delay_ns += round(own_ns)
+        task = self._create_sink_task(consumer, delay_ns, takes_runs=False)
+        return SimulatedSink(task, receive_ns_per_message=receive_ns)
+
+    def _reads_runs(self, delay_ns: int, consume_ns_per_record: float) -> bool:
+        """Whether a consumer reads what waits at one go, as those do whose records take no time of
+        their own.
+        """
+        scenario = self._deployment.scenario
+        records = scenario.network.segment_size_bytes / self._record_bytes()
+        is_quick = delay_ns == 0 and consume_ns_per_record * records <= BUSY_NS_MAX
+        return self._costs.turns is not None and is_quick
+
+    def _emit_ns_per_byte(self) -> float | None:
+        if self._costs.turns is None:
+            return None
+        return self._costs.emit_ns_per_record / self._record_bytes()
+
+    def _record_bytes(self) -> float:
+        return self._deployment.scenario.workload.record_size.mean_bytes + OVERHEAD_BYTES
+
+    def _create_sink_task(self, consumer: int, delay_ns: int, *, takes_runs: bool) -> SinkTask:
         gate = self._input_of(len(self._deployment.vertices) - 1, consumer)
         sinks = tuple(
             LatencySink(
@@ -142,7 +178,7 @@ class SimulatedTasks:
             )
             for _ in gate.channels
         )
-        task = create_sink(
+        return create_sink(
             self._deployment,
             consumer,
             gate,
@@ -151,8 +187,8 @@ class SimulatedTasks:
             self._respond,
             delay_ns_per_record=delay_ns,
             start_ns=self._start_ns,
+            takes_runs=takes_runs,
         )
-        return SimulatedSink(task, receive_ns_per_message=self._costs.receive_ns_per_message)
 
     def _create_flusher(self, number: int) -> OutputFlusher:
         timeout_ns = self._deployment.scenario.network.buffer_timeout_ns

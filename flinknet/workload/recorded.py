@@ -18,6 +18,8 @@ from flinknet.config import CREDIT, NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import BacklogSummary
 
+from .turn_costs import TurnCosts
+
 IntArray = npt.NDArray[np.int64]
 
 
@@ -53,6 +55,9 @@ class CostModel:
         consume_ns_per_record: time each consumer's task needs for one record, by index of the
             consumer; a slow consumer stands out here.
         back_ns: the way of credit back to the producer; None: as long as that of buffers.
+        turns: where turns of an event loop have costs of their own. The ways then count from when a
+            message was handed over until it can be taken; sending costs and what a consumer needs
+            for a message belong to a go of many.
     """
 
     send_ns_per_message: float
@@ -62,6 +67,7 @@ class CostModel:
     emit_ns_per_record: float
     consume_ns_per_record: tuple[float, ...]
     back_ns: float | None = None
+    turns: TurnCosts | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,6 +190,10 @@ class Outages:
     starts_ns: IntArray
     lengths_ns: IntArray
     wakes_ns: IntArray
+
+    def since(self, from_ns: int) -> Outages:
+        """The same with instants that count from one of them."""
+        return Outages(self.starts_ns - from_ns, self.lengths_ns, self.wakes_ns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from flinknet.core.probe import TracePoint
-from flinknet.replay.saturation import SaturatedRows, fit_saturation
+from flinknet.replay.saturated_rows import SaturatedRows
+from flinknet.replay.saturation import fit_saturation
 from flinknet.trace import ChannelInfo, open_run
 from tests.recorded_run import write_run
 
@@ -32,7 +33,7 @@ def info() -> ChannelInfo:
 
 
 def rows(at_ns: np.ndarray, **columns: object) -> dict[str, np.ndarray]:
-    names = ("channel", "sequence_number", "records", "point", "value")
+    names = ("channel", "sequence_number", "records", "point", "value", "payload_bytes")
     given = {name: np.broadcast_to(columns.get(name, 0), at_ns.shape) for name in names}
     return given | {"at_ns": at_ns}
 
