@@ -143,7 +143,11 @@ class RunManifest:
             if Path(process.file).name != process.file:
                 raise TraceFormatError(f"{process.file!r} is not a plain file name")
         parts["channels"] = _decode_all(ChannelInfo, value, "channels")
-        return _decode(cls, parts, "manifest")
+        manifest = _decode(cls, parts, "manifest")
+        from_ns, to_ns = manifest.measured_from_ns, manifest.measured_to_ns
+        if from_ns is not None and to_ns is not None and from_ns > to_ns:
+            raise TraceFormatError(f"its measured part ends at {to_ns}, before it begins")
+        return manifest
 
     def save(self, directory: Path) -> Path:
         """Write `manifest.json` into the run directory, whole or not at all.

@@ -53,6 +53,7 @@ def without(name: str) -> Any:
         (lambda value: value["channels"][1].pop("consumer"), r"channels\[1\] lacks 'consumer'"),
         (lambda value: value["processes"][0].update(pid=None), "None as 'pid'"),
         (lambda value: value["processes"][0].update(file="../x.fnt"), "a plain file name"),
+        (lambda value: value.update(measured_to_ns=value["measured_from_ns"] - 1), "before it be"),
     ],
 )
 def test_what_is_wrong_with_a_manifest_is_named(tmp_path: Path, change: Any, says: str) -> None:
