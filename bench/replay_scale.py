@@ -130,12 +130,10 @@ def measured(runs: list[Path], master: str) -> list[dict[str, Any]]:
     from flinknet.replay.session import spark_session
     from flinknet.replay.slices import slice_edges, slicing_of
     from flinknet.replay.trade_off import candidates_of
-    from flinknet.replay.units import units_frame, work_units
     from flinknet.replay.what_if import predict
 
     def observed(run: Any) -> Any:
-        cores = spark.sparkContext.defaultParallelism
-        tables = observe(spark, units_frame(spark, work_units([run], cores)), [run])
+        tables = observe(spark, [run])
         (rows,) = collect(tables, [run])
         spark.catalog.clearCache()
         return rows

@@ -105,7 +105,7 @@ def replay_runs(
     units = work_units(runs, cores)
     on_progress(f"reading {_count(len(runs), 'run')} in {_count(len(units), 'work unit')}")
     frame = units_frame(spark, units)
-    tables = observe(spark, frame, runs, split)
+    tables = observe(spark, runs, split)
     rows = collect(tables, runs)
     measured = [measured_of(run, own) for run, own in zip(runs, rows, strict=True)]
     candidates: list[Candidate] = []

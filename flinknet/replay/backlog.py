@@ -7,19 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flinknet.core.probe import TracePoint
+from flinknet.core.probe import MessageKind, TracePoint
 
+from .sums import Sums
 from .throughput import window_width_ns
-from .units import (
-    Answer,
-    Asked,
-    EventBlock,
-    WorkUnit,
-    ask,
-    group_rows,
-    in_order,
-    sum_by_group,
-)
+from .units import IS_BUFFER_BY_TYPE, Answer, Asked, EventBlock, WorkUnit, ask, merged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,7 +21,12 @@ _SCHEMA = (
     "run bigint, channel bigint, from_ns bigint, width_ns bigint,"
     " buffers bigint, backlog_buffers_sum bigint, backlog_buffers_max bigint"
 )
-_KEYS = ("run", "channel", "from_ns", "width_ns")
+
+MERGE_BACKLOG = Sums(
+    ("run", "channel", "from_ns", "width_ns"),
+    ("buffers", "backlog_buffers_sum"),
+    ("backlog_buffers_max",),
+)
 
 
 def backlog_over_time(units: DataFrame) -> DataFrame:
@@ -42,40 +39,34 @@ def backlog_over_time(units: DataFrame) -> DataFrame:
     width_ns, buffers
         (samples), backlog_buffers_sum (over the samples), backlog_buffers_max.
     """
-    return merge_backlog(ask(units, BACKLOG))
-
-
-def merge_backlog(parts: DataFrame) -> DataFrame:
-    """`backlog_over_time` from the answers to BACKLOG."""
-    from pyspark.sql import functions as f
-
-    merged = parts.groupBy(*_KEYS).agg(
-        f.sum("buffers").alias("buffers"),
-        f.sum("backlog_buffers_sum").alias("backlog_buffers_sum"),
-        f.max("backlog_buffers_max").alias("backlog_buffers_max"),
-    )
-    return in_order(merged, *_KEYS)
+    return merged(ask(units, BACKLOG), MERGE_BACKLOG, BACKLOG.schema)
 
 
 def _sample(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
+    from .sums_kernel import sample_windows
+
     width_ns = window_width_ns(unit.to_ns - unit.from_ns)
     for block in blocks:
-        rows = block.data_at(TracePoint.SENT)
-        is_counted = (rows["at_ns"] >= unit.from_ns) & (rows["backlog_buffers"] >= 0)
-        keep = np.flatnonzero(is_counted)
-        backlog = rows["backlog_buffers"].take(keep).astype(np.int64)
-        window = (rows["at_ns"].take(keep) - unit.from_ns) // width_ns
-        (channel, number), group = group_rows(rows["channel"].take(keep), window)
-        groups = len(channel)
-        largest = np.zeros(groups, dtype=np.int64)
-        np.maximum.at(largest, group, backlog)
+        spans = block.spans.of(MessageKind.BUFFER_RESPONSE, TracePoint.SENT)
+        if not len(spans.starts):
+            continue
+        span, window, buffers, total, largest = sample_windows(
+            spans.starts,
+            spans.ends,
+            block["at_ns"],
+            block["data_type"],
+            IS_BUFFER_BY_TYPE,
+            block["backlog_buffers"],
+            unit.from_ns,
+            width_ns,
+        ).T
         yield {
-            "run": np.full(groups, unit.run),
-            "channel": channel,
-            "from_ns": number * width_ns,
-            "width_ns": np.full(groups, width_ns),
-            "buffers": np.bincount(group, minlength=groups),
-            "backlog_buffers_sum": sum_by_group(group, backlog, groups),
+            "run": np.full(len(span), unit.run),
+            "channel": spans.channel[span],
+            "from_ns": window * width_ns,
+            "width_ns": np.full(len(span), width_ns),
+            "buffers": buffers,
+            "backlog_buffers_sum": total,
             "backlog_buffers_max": largest,
         }
 

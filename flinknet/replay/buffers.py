@@ -10,19 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import TraceReader
 
-from .units import EventColumns, IntArray
-
-if TYPE_CHECKING:
-    pass
+from .units import IS_BUFFER_BY_TYPE, EventColumns, IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +92,49 @@ BUFFER_COLUMNS = (
 """What `paired_buffers` needs."""
 
 
-def paired_buffers(events: EventColumns) -> ChannelBuffers:
+_SENT_COLUMNS = (
+    *("at_ns", "sequence_number", "payload_bytes", "records", "first_record_ns", "reason"),
+)
+_SEEN_COLUMNS = ("at_ns", "sequence_number")
+
+
+class SortedEvents(dict[tuple[int, int], EventColumns]):
+    """Events of one channel by kind and point, each in the order of recording, with the columns
+    that matter there."""
+
+
+def events_at(
+    events: EventColumns | SortedEvents, kind: int, point: int, columns: Sequence[str]
+) -> EventColumns:
+    """Columns of the events of one kind and point; `place` is where they stand among all."""
+    if isinstance(events, SortedEvents):
+        found = events.get((kind, point))
+        if found is None:
+            return {name: np.zeros(0, np.int64) for name in columns}
+        return {name: found[name] for name in columns}
+    rows = np.flatnonzero((events["kind"] == kind) & (events["point"] == point))
+    return {name: rows if name == "place" else events[name].take(rows) for name in columns}
+
+
+def data_at(
+    events: EventColumns | SortedEvents, point: int, columns: Sequence[str]
+) -> EventColumns:
+    """Columns of the data buffers at a point."""
+    rows = events_at(events, MessageKind.BUFFER_RESPONSE, point, (*columns, "data_type"))
+    is_data = IS_BUFFER_BY_TYPE[rows.pop("data_type")]
+    return rows if is_data.all() else _only(rows, is_data)
+
+
+def paired_buffers(events: EventColumns | SortedEvents) -> ChannelBuffers:
     """Bring the events of one channel together, buffer by buffer.
 
     A buffer that is missing at one of its three points (it was under way when the recording ended)
     is left out.
     """
-    is_data = (events["kind"] == MessageKind.BUFFER_RESPONSE) & np.isin(
-        events["data_type"], list(IS_BUFFER)
-    )
-    sent, received, consumed = (
-        _by_number(events, is_data & (events["point"] == point))
-        for point in (TracePoint.SENT, TracePoint.RECEIVED, TracePoint.CONSUMED)
+    sent = _by_number(data_at(events, TracePoint.SENT, _SENT_COLUMNS))
+    received, consumed = (
+        _by_number(data_at(events, point, _SEEN_COLUMNS))
+        for point in (TracePoint.RECEIVED, TracePoint.CONSUMED)
     )
     numbers = [rows["sequence_number"] for rows in (sent, received, consumed)]
     number = _common(_common(numbers[0], numbers[1]), numbers[2])
@@ -124,16 +151,18 @@ def paired_buffers(events: EventColumns) -> ChannelBuffers:
     )
 
 
-def _by_number(events: EventColumns, keep: npt.NDArray[np.bool_]) -> EventColumns:
+def _by_number(rows: EventColumns) -> EventColumns:
     """Rows by their sequence number, which they mostly are; the first one of each."""
-    kept = np.flatnonzero(keep)
-    rows = {name: events[name].take(kept) for name in BUFFER_COLUMNS}
     number = rows["sequence_number"]
-    if (np.diff(number) > 0).all():
+    if (number[1:] > number[:-1]).all():
         return rows
     order = np.argsort(number, kind="stable")
     is_first = np.r_[True, np.diff(number[order]) > 0]
-    return {name: values.take(order[is_first]) for name, values in rows.items()}
+    return _only(rows, order[is_first])
+
+
+def _only(rows: EventColumns, wanted: npt.NDArray[Any]) -> EventColumns:
+    return {name: values[wanted] for name, values in rows.items()}
 
 
 def _common(left: IntArray, right: IntArray) -> IntArray:
@@ -159,7 +188,7 @@ def _of_numbers(rows: EventColumns, number: IntArray) -> EventColumns:
 def _filled_back(first_record_ns: IntArray) -> IntArray:
     """Each unknown instant replaced by the next known one, for that is the record it is part of."""
     known = np.flatnonzero(first_record_ns >= 0)
-    if not len(known):
+    if len(known) in (0, len(first_record_ns)):
         return first_record_ns
     next_known = np.searchsorted(known, np.arange(len(first_record_ns)))
     filled: IntArray = np.where(

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from flinknet.core.probe import MessageKind, TracePoint
 
-from .units import Answer, Asked, EventBlock, IntArray, WorkUnit, ask, in_order
+from .units import Answer, Asked, EventBlock, IntArray, Spans, WorkUnit, ask, merged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,6 +29,8 @@ _SCHEMA = (
     "run bigint, channel bigint, window_to_ns bigint, begun_ns bigint,"
     " starved_ns bigint, first_ns bigint, last_ns bigint, ends_starved boolean"
 )
+_LACKS_ORDER = -1
+STARVED_SCHEMA = "run bigint, channel bigint, starved_ns bigint"
 
 
 def credit_starved(units: DataFrame) -> DataFrame:
@@ -40,65 +43,104 @@ def credit_starved(units: DataFrame) -> DataFrame:
 
     Returns: run, channel, starved_ns.
     """
-    return merge_starved(ask(units, STARVED))
+    return merged(ask(units, STARVED), merge_starved, STARVED_SCHEMA)
 
 
-def merge_starved(parts: DataFrame) -> DataFrame:
-    """`credit_starved` from the answers to STARVED."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    by_time = Window.partitionBy("run", "channel").orderBy("begun_ns")
-    next_ns = f.coalesce(f.lead("first_ns").over(by_time), "window_to_ns")
-    gap_ns = f.when(f.col("ends_starved"), next_ns - f.col("last_ns")).otherwise(0)
-    whole_ns = f.sum(f.col("starved_ns") + f.col("gap_ns")).alias("starved_ns")
-    merged = parts.withColumn("gap_ns", gap_ns).groupBy("run", "channel").agg(whole_ns)
-    return in_order(merged, "run", "channel")
+def merge_starved(parts: pa.Table) -> pa.Table:
+    """`credit_starved` from the answers to STARVED: the gaps between blocks are closed."""
+    keys = ("run", "channel", "begun_ns")
+    rows = parts.sort_by([(name, "ascending") for name in keys])
+    run, channel, first_ns, last_ns, to_ns = (
+        rows[name].to_numpy() for name in ("run", "channel", "first_ns", "last_ns", "window_to_ns")
+    )
+    starts = np.flatnonzero(np.r_[True, (np.diff(run) != 0) | (np.diff(channel) != 0)])
+    if not len(run):
+        return rows.select(["run", "channel", "starved_ns"])
+    next_ns = np.r_[first_ns[1:], 0]
+    ends = np.r_[starts[1:], len(run)] - 1
+    next_ns[ends] = to_ns[ends]
+    gap_ns = np.where(rows["ends_starved"].to_numpy(), next_ns - last_ns, 0)
+    starved_ns = np.add.reduceat(rows["starved_ns"].to_numpy() + gap_ns, starts)
+    return pa.table({"run": run[starts], "channel": channel[starts], "starved_ns": starved_ns})
 
 
 def _starved_within(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
+    from .sums_kernel import starve_all
+
     for block in blocks:
-        is_sent = (block["kind"] == MessageKind.BUFFER_RESPONSE) & (
-            block["point"] == TracePoint.SENT
-        )
-        is_credit = (block["kind"] == MessageKind.ADD_CREDIT) & (
-            block["point"] == TracePoint.RECEIVED
-        )
-        keep = (is_sent | is_credit) & (block["credit_after"] >= 0) & (block["channel"] >= 0)
-        kept = np.flatnonzero(keep)
-        if not len(kept):
+        sent = block.spans.of(MessageKind.BUFFER_RESPONSE, TracePoint.SENT)
+        credited = block.spans.of(MessageKind.ADD_CREDIT, TracePoint.RECEIVED)
+        channel = np.union1d(sent.channel, credited.channel)
+        channel = channel[channel >= 0]
+        if not len(channel):
             continue
-        is_starved = is_sent & (block["credit_after"] == 0) & (block["backlog_buffers"] > 0)
-        rows = _by_instant(block, kept)
-        channel = block["channel"].take(rows).astype(np.int64)
-        begun_ns = block["at_ns"].take(rows)
-        at_ns = np.clip(begun_ns, unit.from_ns, unit.to_ns)
-        is_starved = is_starved.take(rows)
-        starts = np.flatnonzero(np.r_[True, channel[1:] != channel[:-1]])
-        ends = np.r_[starts[1:], len(channel)] - 1
-        until_next_ns = np.r_[np.diff(at_ns), 0]
-        until_next_ns[ends] = 0
+        rows = np.concatenate([_rows_of(sent, channel), _rows_of(credited, channel)], axis=1)
+        columns = (block["at_ns"], block["credit_after"], block["backlog_buffers"])
+        window_ns = (unit.from_ns, unit.to_ns)
+        lacks, found = starve_all(rows, *columns, np.zeros(0, np.int32), window_ns)
+        if lacks == _LACKS_ORDER:
+            lacks, found = starve_all(rows, *columns, block["order"], window_ns)
+        if lacks:
+            yield from _starved_in_disorder(unit, block)
+            continue
+        has_rows = found[:, 0] > 0
+        channel, found = channel[has_rows], found[has_rows]
         yield {
-            "run": np.full(len(starts), unit.run),
-            "channel": channel[starts],
-            "window_to_ns": np.full(len(starts), unit.to_ns),
-            "begun_ns": begun_ns[starts],
-            "starved_ns": np.add.reduceat(np.where(is_starved, until_next_ns, 0), starts),
-            "first_ns": at_ns[starts],
-            "last_ns": at_ns[ends],
-            "ends_starved": is_starved[ends],
+            "run": np.full(len(channel), unit.run),
+            "channel": channel,
+            "window_to_ns": np.full(len(channel), unit.to_ns),
+            "begun_ns": found[:, 1],
+            "starved_ns": found[:, 2],
+            "first_ns": found[:, 3],
+            "last_ns": found[:, 4],
+            "ends_starved": found[:, 5] != 0,
         }
 
 
+def _rows_of(spans: Spans, channel: IntArray) -> IntArray:
+    """First row and the one after the last of each channel; 0 and 0 where there are none."""
+    rows = np.zeros((len(channel), 2), np.int64)
+    place = np.searchsorted(channel, spans.channel)
+    is_wanted = spans.channel >= 0
+    rows[place[is_wanted], 0] = spans.starts[is_wanted]
+    rows[place[is_wanted], 1] = spans.ends[is_wanted]
+    return rows
+
+
+def _starved_in_disorder(unit: WorkUnit, block: EventBlock) -> Iterator[Answer]:
+    """The same where instants go back from one row of a kind to the next."""
+    is_sent = (block["kind"] == MessageKind.BUFFER_RESPONSE) & (block["point"] == TracePoint.SENT)
+    is_credit = (block["kind"] == MessageKind.ADD_CREDIT) & (block["point"] == TracePoint.RECEIVED)
+    keep = (is_sent | is_credit) & (block["credit_after"] >= 0) & (block["channel"] >= 0)
+    kept = np.flatnonzero(keep)
+    if not len(kept):
+        return
+    is_starved = is_sent & (block["credit_after"] == 0) & (block["backlog_buffers"] > 0)
+    rows = _by_instant(block, kept)
+    channel = block["channel"].take(rows).astype(np.int64)
+    begun_ns = block["at_ns"].take(rows)
+    at_ns = np.clip(begun_ns, unit.from_ns, unit.to_ns)
+    is_starved = is_starved.take(rows)
+    starts = np.flatnonzero(np.r_[True, channel[1:] != channel[:-1]])
+    ends = np.r_[starts[1:], len(channel)] - 1
+    until_next_ns = np.r_[np.diff(at_ns), 0]
+    until_next_ns[ends] = 0
+    yield {
+        "run": np.full(len(starts), unit.run),
+        "channel": channel[starts],
+        "window_to_ns": np.full(len(starts), unit.to_ns),
+        "begun_ns": begun_ns[starts],
+        "starved_ns": np.add.reduceat(np.where(is_starved, until_next_ns, 0), starts),
+        "first_ns": at_ns[starts],
+        "last_ns": at_ns[ends],
+        "ends_starved": is_starved[ends],
+    }
+
+
 def _by_instant(block: EventBlock, rows: IntArray) -> IntArray:
-    """Some rows by channel, instant and order of recording, which mostly agree."""
-    channel, order = block["channel"].take(rows), block["order"].take(rows)
-    by_order = np.argsort(channel * np.int64(1 << 32) + order, kind="stable")
-    at_ns = block["at_ns"].take(rows)
-    goes_back = (np.diff(at_ns.take(by_order)) < 0) & (np.diff(channel.take(by_order)) == 0)
-    if goes_back.any():
-        by_order = np.lexsort((order, at_ns, channel))
-    return rows.take(by_order)
+    """Some rows by channel, instant and order of recording."""
+    keys = (block[name].take(rows) for name in ("order", "at_ns", "channel"))
+    return rows.take(np.lexsort(tuple(keys)))
 
 
 STARVED = Asked(_starved_within, _COLUMNS, _SCHEMA)

@@ -29,8 +29,8 @@ from .units import (
     IntArray,
     WorkUnit,
     ask,
-    in_order,
     is_measured,
+    merged,
 )
 
 if TYPE_CHECKING:
@@ -50,16 +50,29 @@ _COLUMNS = (
 _PART_SCHEMA = (
     "run bigint, channel bigint, payload_bytes double, consumed_to_ns bigint, histogram binary"
 )
-_SUMMARY_SCHEMA = (
+LATENCY_SCHEMA = (
     "run bigint, channel bigint, payload_bytes double, consumed_to_ns bigint,"
     " count bigint, min bigint, mean double, p50 double, p75 double, p90 double, p95 double,"
     " p99 double, p99_9 double, max bigint, histogram binary"
 )
+_SUMMARY = pa.schema(
+    [
+        ("run", pa.int64()),
+        ("channel", pa.int64()),
+        ("payload_bytes", pa.float64()),
+        ("consumed_to_ns", pa.int64()),
+        ("count", pa.int64()),
+        ("min", pa.int64()),
+        *((name, pa.float64()) for name in ("mean", "p50", "p75", "p90", "p95", "p99", "p99_9")),
+        ("max", pa.int64()),
+        ("histogram", pa.binary()),
+    ]
+)
 _TAKEN = ("at_ns", "channel", "payload_bytes", "records", "first_record_ns", "last_record_ns")
 _RECORDS_AT_ONCE = 1 << 20
 
-COMPILED_FROM_RECORDS = 50_000
-"""Below that the plain way is done before the compiled one is loaded."""
+COMPILED_FROM_RECORDS = 200
+"""Below that the plain way is as fast."""
 
 
 @dataclass(slots=True)
@@ -79,13 +92,28 @@ def latency_percentiles(units: DataFrame) -> DataFrame:
         fields of `results.LatencySummary`, whose count is the number of records; and histogram, for
         `LogLinearHistogram.from_bytes`.
     """
-    return merge_latency(ask(units, LATENCY))
+    return merged(ask(units, LATENCY), merge_latency, LATENCY_SCHEMA)
 
 
-def merge_latency(parts: DataFrame) -> DataFrame:
+def merge_latency(parts: pa.Table) -> pa.Table:
     """`latency_percentiles` from the answers to LATENCY."""
-    merged = parts.groupBy("run", "channel").applyInArrow(_merge, _SUMMARY_SCHEMA)
-    return in_order(merged, "run", "channel")
+    found: dict[tuple[int, int], _Consumed] = {}
+    for part in parts.to_pylist():
+        whole = found.setdefault((part["run"], part["channel"]), _Consumed())
+        histogram = LogLinearHistogram.from_bytes(part["histogram"])
+        _join(whole, _Consumed(histogram, part["payload_bytes"], part["consumed_to_ns"]))
+    rows = [
+        {
+            "run": run,
+            "channel": channel,
+            "payload_bytes": whole.payload_bytes,
+            "consumed_to_ns": whole.consumed_to_ns,
+            **asdict(whole.histogram.summary()),
+            "histogram": whole.histogram.to_bytes(),
+        }
+        for (run, channel), whole in sorted(found.items())
+    ]
+    return pa.Table.from_pylist(rows, schema=_SUMMARY)
 
 
 def spread_records(
@@ -101,32 +129,54 @@ def spread_records(
     return buffer, first_ns[buffer] + (last_ns - first_ns)[buffer] * position // steps
 
 
-def _measure(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
-    consumed: defaultdict[int, _Consumed] = defaultdict(_Consumed)
-    for block in blocks:
+class _Latencies:
+    """The latencies of the blocks of a unit, by channel."""
+
+    def __init__(self, unit: WorkUnit) -> None:
+        self._unit = unit
+        self._consumed: defaultdict[int, _Consumed] = defaultdict(_Consumed)
+
+    def take(self, block: EventBlock) -> None:
+        """Count the records that a block tells to be consumed."""
+        unit = self._unit
         rows = block.data_at(TracePoint.CONSUMED)
-        _add_bare_buffers(unit, rows, consumed)
+        if not len(rows["records"]):
+            return
+        _add_bare_buffers(unit, rows, self._consumed)
         keep = (rows["records"] > 0) & (rows["first_record_ns"] >= 0)
-        keep &= (rows["first_record_ns"] < unit.to_ns) & (rows["last_record_ns"] >= unit.from_ns)
-        kept = np.flatnonzero(keep)
-        wanted = {name: rows[name].take(kept).astype(np.int64, copy=False) for name in _TAKEN}
+        keep &= rows["first_record_ns"] < unit.to_ns
+        keep &= rows["last_record_ns"] >= unit.from_ns
+        wanted = {name: rows[name] for name in _TAKEN}
+        if not keep.all():
+            kept = np.flatnonzero(keep)
+            wanted = {name: values.take(kept) for name, values in wanted.items()}
         for start, end in _pieces(wanted["channel"], wanted["records"]):
             channel = int(wanted["channel"][start])
             piece = {name: values[start:end] for name, values in wanted.items()}
-            _add(unit, piece, consumed[channel])
-    if not consumed:
-        return
-    total = _Consumed()
-    for part in consumed.values():
-        _join(total, part)
-    parts = {ALL_CHANNELS: total, **consumed}
-    yield {
-        "run": [unit.run] * len(parts),
-        "channel": list(parts),
-        "payload_bytes": [part.payload_bytes for part in parts.values()],
-        "consumed_to_ns": [part.consumed_to_ns for part in parts.values()],
-        "histogram": [part.histogram.to_bytes() for part in parts.values()],
-    }
+            _add(unit, piece, self._consumed[channel])
+
+    def answers(self) -> Iterator[Answer]:
+        """A row for each channel, and one for all."""
+        if not self._consumed:
+            return
+        total = _Consumed()
+        for part in self._consumed.values():
+            _join(total, part)
+        parts = {ALL_CHANNELS: total, **self._consumed}
+        yield {
+            "run": [self._unit.run] * len(parts),
+            "channel": list(parts),
+            "payload_bytes": [part.payload_bytes for part in parts.values()],
+            "consumed_to_ns": [part.consumed_to_ns for part in parts.values()],
+            "histogram": [part.histogram.to_bytes() for part in parts.values()],
+        }
+
+
+def _measure(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
+    tally = _Latencies(unit)
+    for block in blocks:
+        tally.take(block)
+    yield from tally.answers()
 
 
 def _pieces(channel: IntArray, records: IntArray) -> Iterator[tuple[int, int]]:
@@ -154,7 +204,7 @@ def add_latencies(
     histogram: LogLinearHistogram, rows: EventColumns, from_ns: int, to_ns: int
 ) -> IntArray:
     """Count how long before `at_ns` the records of some buffers came; those that came in
-    [from_ns, to_ns). Many are counted by compiled code, which takes half a second to load.
+    [from_ns, to_ns). Many are counted by compiled code.
 
     Returns: for each buffer how many did.
     """
@@ -202,25 +252,4 @@ def _join(into: _Consumed, other: _Consumed) -> None:
     into.consumed_to_ns = max(into.consumed_to_ns, other.consumed_to_ns)
 
 
-LATENCY = Asked(_measure, _COLUMNS, _PART_SCHEMA)
-
-
-def _merge(parts: pa.Table) -> pa.Table:
-    """One row from all parts of one run and channel."""
-    total = _Consumed()
-    for part in parts.to_pylist():
-        histogram = LogLinearHistogram.from_bytes(part["histogram"])
-        _join(total, _Consumed(histogram, part["payload_bytes"], part["consumed_to_ns"]))
-    row = {
-        "run": parts["run"][0].as_py(),
-        "channel": parts["channel"][0].as_py(),
-        "payload_bytes": total.payload_bytes,
-        "consumed_to_ns": total.consumed_to_ns,
-        **asdict(total.histogram.summary()),
-        "histogram": total.histogram.to_bytes(),
-    }
-    fields = [("run", pa.int64()), ("channel", pa.int64()), ("payload_bytes", pa.float64())]
-    fields += [("consumed_to_ns", pa.int64()), ("count", pa.int64()), ("min", pa.int64())]
-    fields += [(name, pa.float64()) for name in ("mean", "p50", "p75", "p90", "p95", "p99")]
-    fields += [("p99_9", pa.float64()), ("max", pa.int64()), ("histogram", pa.binary())]
-    return pa.Table.from_pylist([row], schema=pa.schema(fields))
+LATENCY = Asked(_measure, _COLUMNS, _PART_SCHEMA, _Latencies)

@@ -4,13 +4,14 @@ times as fast. Imported only where there are many: loading the compiler takes ha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from flinknet.histogram import SUB_BUCKET_BITS, SUB_BUCKETS, VALUE_BITS
+
+from .compiled import compiled
 
 Ints = npt.NDArray[np.int64]
 
@@ -21,7 +22,7 @@ _OFFSET = (1023 + SUB_BUCKET_BITS - 1) << SUB_BUCKET_BITS
 
 def _count_latencies(
     at_ns: Ints,
-    records: Ints,
+    records: npt.NDArray[Any],
     first_ns: Ints,
     last_ns: Ints,
     window_ns: tuple[int, int],
@@ -42,12 +43,26 @@ def _count_latencies(
     from_ns, to_ns = window_ns
     total, smallest, largest = 0, np.int64(2**62), np.int64(-(2**62))
     for row in range(len(at_ns)):
-        steps = max(records[row] - 1, 1)
-        length_ns = last_ns[row] - first_ns[row]
-        step_ns = length_ns // steps
-        left = length_ns - step_ns * steps
-        came_ns, carried, taken = first_ns[row], np.int64(0), 0
-        for _ in range(records[row]):
+        first, last, buffer_records = first_ns[row], last_ns[row], np.int64(records[row])
+        steps = buffer_records - 1 if buffer_records > 1 else np.int64(1)
+        step_ns = (last - first) // steps
+        left = (last - first) - step_ns * steps
+        came_ns, carried, taken = first, np.int64(0), 0
+        soonest, latest = at_ns[row] - last, at_ns[row] - first
+        is_plain = from_ns <= first <= last < to_ns and buffer_records > 1
+        if is_plain and soonest >= SUB_BUCKETS and latest <= _LARGEST:
+            for _ in range(buffer_records):
+                latency_ns = at_ns[row] - came_ns
+                total += latency_ns
+                counts[(np.float64(latency_ns).view(np.int64) >> _SHIFT) - _OFFSET] += 1
+                carried += left
+                is_over = np.int64(carried >= steps)
+                carried -= is_over * steps
+                came_ns += step_ns + is_over
+            smallest, largest = min(smallest, soonest), max(largest, latest)
+            inside[row] = buffer_records
+            continue
+        for _ in range(buffer_records):
             if from_ns <= came_ns < to_ns:
                 latency_ns = at_ns[row] - came_ns
                 taken += 1
@@ -67,12 +82,4 @@ def _count_latencies(
     whole[0], whole[1], whole[2] = total, smallest, largest
 
 
-def _compiled() -> Callable[..., None]:
-    try:
-        compiled: Callable[..., None] = numba.njit(cache=True)(_count_latencies)
-    except RuntimeError:  # no directory can be written to
-        compiled = numba.njit()(_count_latencies)
-    return compiled
-
-
-count_latencies = _compiled()
+count_latencies = compiled(_count_latencies)

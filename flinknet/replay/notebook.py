@@ -20,7 +20,6 @@ from .answer import open_runs
 from .exchange import is_max_rate, recorded_setting
 from .grid import Grid
 from .observed import ObservedTables, observe
-from .units import units_frame, work_units
 from .what_if import Candidate, predict
 
 if TYPE_CHECKING:
@@ -49,9 +48,7 @@ def observed(spark: SparkSession, *paths: str, split: int | None = None) -> Obse
 
     Raises: FlinknetError for a path that holds no run.
     """
-    runs = open_runs([Path(path) for path in paths])
-    cores = spark.sparkContext.defaultParallelism
-    return observe(spark, units_frame(spark, work_units(runs, cores)), runs, split)
+    return observe(spark, open_runs([Path(path) for path in paths]), split)
 
 
 def predicted(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
@@ -18,21 +21,28 @@ from flinknet.results import (
 )
 from flinknet.workload.payload import OVERHEAD_BYTES
 
-from .backlog import BACKLOG, merge_backlog
-from .credit import STARVED, merge_starved
-from .latency import LATENCY, merge_latency
-from .messages import MESSAGES, merge_messages
-from .regimes import regimes_over_time
-from .slices import arrivals_asked, merge_arrivals, slice_edges
-from .throughput import THROUGHPUT, merge_throughput
-from .units import ALL_CHANNELS, RecordedRun, ask_together, in_order
+from .backlog import BACKLOG, MERGE_BACKLOG
+from .credit import STARVED, STARVED_SCHEMA, merge_starved
+from .latency import LATENCY, LATENCY_SCHEMA, merge_latency
+from .messages import MERGE_MESSAGES, MESSAGES
+from .one_pass import InPass, InStretches, pass_units, rows_in, table_of, tables_of
+from .regimes import REGIME_COLUMNS, REGIMES_SCHEMA, merge_regimes, split_stretch
+from .slices import arrivals_asked, slice_edges
+from .sums import Sums
+from .throughput import MERGE_THROUGHPUT, THROUGHPUT
+from .units import ALL_CHANNELS, Merge, RecordedRun
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Row = dict[str, Any]
 
-_BACKLOG_SUMS = ("buffers", "backlog_buffers_sum")
+_WHOLE = "whole"
+_WINDOW = ("run", "from_ns", "width_ns")
+_SAMPLES = ("buffers", "backlog_buffers_sum"), ("backlog_buffers_max",)
+_MERGE_ARRIVALS = Sums(
+    ("run", "channel", "slice"), ("records", "whole_records", "payload_bytes"), ("latest_ns",)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +56,11 @@ class ObservedTables:
     credit_starved: DataFrame
     arrivals: DataFrame
     regimes: DataFrame
+    whole: DataFrame = field(repr=False)  # all of them in one, and what is told of each run
 
     def named(self) -> dict[str, DataFrame]:
         """The tables by name."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != _WHOLE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,59 +80,67 @@ class ObservedRows:
 
 
 def observe(
-    spark: SparkSession, units: DataFrame, runs: Sequence[RecordedRun], split: int | None = None
+    spark: SparkSession, runs: Sequence[RecordedRun], split: int | None = None
 ) -> ObservedTables:
-    """Put every question to the work units; nothing is computed before the tables are read. Blocks
-    are read twice: once for all questions but the regimes, once for those.
+    """Put every question to the runs, in one pass over their blocks; nothing is computed before a
+    table is read.
 
     Args:
-        split: stretches that each run is cut into for the regimes, and slices for the arrivals;
-            None for what suits.
+        split: stretches that each run is cut into, and slices for the arrivals; None for what
+            suits.
     """
-    parts = ask_together(
-        units,
-        {
-            "messages": MESSAGES,
-            "throughput": THROUGHPUT,
-            "backlog": BACKLOG,
-            "latency": LATENCY,
-            "credit_starved": STARVED,
-            "arrivals": arrivals_asked({run.run: slice_edges(run, split) for run in runs}),
-        },
-    )
+    arrivals = arrivals_asked({run.run: slice_edges(run, split) for run in runs})
+    questions = {
+        "messages": InPass(MESSAGES, MERGE_MESSAGES, MESSAGES.schema),
+        "throughput": InPass(THROUGHPUT, MERGE_THROUGHPUT, THROUGHPUT.schema),
+        "backlog": InPass(BACKLOG, MERGE_BACKLOG, BACKLOG.schema),
+        "latency": InPass(LATENCY, merge_latency, LATENCY_SCHEMA, adds_up=False),
+        "credit_starved": InPass(STARVED, merge_starved, STARVED_SCHEMA, adds_up=False),
+        "arrivals": InPass(arrivals, _MERGE_ARRIVALS, arrivals.schema),
+    }
+    regimes = InStretches(split_stretch, REGIME_COLUMNS, merge_regimes, REGIMES_SCHEMA)
+    units = pass_units(runs, spark.sparkContext.defaultParallelism, split)
+    whole = tables_of(spark, units, questions, {"regimes": regimes}, _TOLD)
     return ObservedTables(
-        messages=merge_messages(parts["messages"]).cache(),
-        throughput=merge_throughput(parts["throughput"]).cache(),
-        backlog=merge_backlog(parts["backlog"]).cache(),
-        latency=merge_latency(parts["latency"]).cache(),
-        credit_starved=merge_starved(parts["credit_starved"]).cache(),
-        arrivals=merge_arrivals(parts["arrivals"]).cache(),
-        regimes=regimes_over_time(
-            spark, [run for run in runs if not run.manifest.is_from_between], split
-        ).cache(),
+        **{name: table_of(whole, name, each.schema) for name, each in questions.items()},
+        regimes=table_of(whole, "regimes", regimes.schema),
+        whole=whole,
     )
+
+
+def _all_channels(latency: pa.Table) -> pa.Table:
+    found = latency.filter(pc.equal(latency["channel"], ALL_CHANNELS))
+    return found.select(["run", "histogram"])
+
+
+def _without_histogram(latency: pa.Table) -> pa.Table:
+    return latency.drop_columns(["histogram"])
+
+
+def _as_it_is(table: pa.Table) -> pa.Table:
+    return table
+
+
+_PREFIX = "told."
+_TOLD: Mapping[str, tuple[str, Merge]] = {
+    "told.messages": ("messages", _as_it_is),
+    "told.throughput": ("throughput", Sums(_WINDOW, ("buffers", "records", "payload_bytes"))),
+    "told.backlog": ("backlog", Sums(_WINDOW, *_SAMPLES)),
+    "told.backlog_by_channel": ("backlog", Sums(("run", "channel"), *_SAMPLES)),
+    "told.latency": ("latency", _without_histogram),
+    "told.histograms": ("latency", _all_channels),
+    "told.credit_starved": ("credit_starved", _as_it_is),
+    "told.arrivals": ("arrivals", _as_it_is),
+    "told.regimes": ("regimes", Sums(("run", "channel", "regime"), ("ns",))),
+}
+"""What the summary of a run needs, and the table that it is made from."""
 
 
 def collect(tables: ObservedTables, runs: Sequence[RecordedRun]) -> list[ObservedRows]:
     """Compute all tables, and bring what the summaries need to the driver."""
-    from pyspark.sql import functions as f
-
-    windows = ("run", "from_ns", "width_ns")
-    samples = [f.sum(name).alias(name) for name in _BACKLOG_SUMS]
-    samples.append(f.max("backlog_buffers_max").alias("backlog_buffers_max"))
-    taken = [f.sum(name).alias(name) for name in ("buffers", "records", "payload_bytes")]
-    frames = {
-        "messages": tables.messages,
-        "throughput": in_order(tables.throughput.groupBy(*windows).agg(*taken), *windows),
-        "backlog": in_order(tables.backlog.groupBy(*windows).agg(*samples), *windows),
-        "backlog_by_channel": tables.backlog.groupBy("run", "channel").agg(*samples),
-        "latency": tables.latency.drop("histogram"),
-        "histograms": tables.latency.where(f"channel = {ALL_CHANNELS}").select("run", "histogram"),
-        "credit_starved": tables.credit_starved,
-        "arrivals": tables.arrivals,
-        "regimes": tables.regimes.groupBy("run", "channel", "regime").agg(f.sum("ns").alias("ns")),
-    }
-    rows = {name: [row.asDict() for row in frame.collect()] for name, frame in frames.items()}
+    rows: dict[str, list[Row]] = {name.removeprefix(_PREFIX): [] for name in _TOLD}
+    for row in tables.whole.where(tables.whole["name"].startswith(_PREFIX)).collect():
+        rows[row["name"].removeprefix(_PREFIX)] = rows_in(row["rows"]).to_pylist()
     return [
         ObservedRows(
             **{

@@ -13,15 +13,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, DataType
 from flinknet.core.probe import MessageKind, TracePoint
 
-from .buffers import BUFFER_COLUMNS, ChannelBuffers, paired_buffers
+from .buffers import (
+    BUFFER_COLUMNS,
+    ChannelBuffers,
+    SortedEvents,
+    events_at,
+    paired_buffers,
+)
 from .intervals import NOTHING, Intervals, from_switches
-from .stretches import Stretch, ascending, ask_stretches, stretches
+from .stretches import Stretch, ask_stretches, stretches
+from .sums import Sums
 from .throughput import window_width_ns
-from .units import Answer, EventColumns, IntArray, RecordedRun, in_order
+from .units import Answer, EventColumns, IntArray, RecordedRun, merged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,8 +56,19 @@ class Regimes:
 
 REGIMES = (*(each.name for each in fields(Regimes)), "idle")
 
-_COLUMNS = (*BUFFER_COLUMNS, "backlog_buffers", "credit_after")
-_SCHEMA = "run bigint, channel bigint, from_ns bigint, width_ns bigint, regime string, ns bigint"
+_IS_BLOCKING_BY_TYPE = np.isin(np.arange(1 << 8), list(IS_BLOCKING_UPSTREAM))
+
+REGIME_COLUMNS = (*BUFFER_COLUMNS, "backlog_buffers", "credit_after")
+REGIMES_SCHEMA = (
+    "run bigint, channel bigint, from_ns bigint, width_ns bigint, regime string, ns bigint"
+)
+
+_BY_WINDOW = Sums(("run", "channel", "from_ns", "regime"), ("width_ns", "ns"))
+
+
+def merge_regimes(parts: pa.Table) -> pa.Table:
+    """`regimes_over_time` from the answers of stretches."""
+    return _BY_WINDOW(parts).select(parts.column_names)
 
 
 def regimes_over_time(
@@ -64,17 +83,12 @@ def regimes_over_time(
     Returns: run, channel, from_ns (of the window, counted from the start of the measured part),
     width_ns, regime, ns. The regimes of a window sum to its width.
     """
-    from pyspark.sql import functions as f
-
-    keys = ("run", "channel", "from_ns", "regime")
     units = stretches(runs, spark.sparkContext.defaultParallelism, split)
-    merged = (
-        ask_stretches(spark, units, _split, _COLUMNS, _SCHEMA)
-        .groupBy(*keys)
-        .agg(f.sum("width_ns").alias("width_ns"), f.sum("ns").alias("ns"))
-        .select("run", "channel", "from_ns", "width_ns", "regime", "ns")
+    return merged(
+        ask_stretches(spark, units, split_stretch, REGIME_COLUMNS, REGIMES_SCHEMA),
+        merge_regimes,
+        REGIMES_SCHEMA,
     )
-    return in_order(merged, *keys)
 
 
 def regimes_of(
@@ -117,59 +131,71 @@ def regimes_of(
     )
 
 
-def starved_intervals(events: EventColumns, to_ns: int) -> Intervals:
+def starved_intervals(events: EventColumns | SortedEvents, to_ns: int) -> Intervals:
     """When the producer of a channel had a backlog and no credit, as its messages tell."""
-    is_sent = (events["kind"] == MessageKind.BUFFER_RESPONSE) & (events["point"] == TracePoint.SENT)
-    is_credit = (events["kind"] == MessageKind.ADD_CREDIT) & (
-        events["point"] == TracePoint.RECEIVED
-    )
-    keep = is_sent | is_credit
-    is_starved = is_sent & (events["credit_after"] == 0) & (events["backlog_buffers"] > 0)
-    return _switched(events, keep, is_starved, to_ns)
+    sent = _sent(events)
+    is_starved = (sent["credit_after"] == 0) & (sent["backlog_buffers"] > 0)
+    return _switched(events, is_starved, MessageKind.ADD_CREDIT, to_ns)
 
 
-def offered_intervals(events: EventColumns, to_ns: int) -> Intervals:
+def offered_intervals(events: EventColumns | SortedEvents, to_ns: int) -> Intervals:
     """When more was ready on a local channel, which knows no credit, behind what its consumer had
     taken."""
-    is_sent = (events["kind"] == MessageKind.BUFFER_RESPONSE) & (events["point"] == TracePoint.SENT)
-    is_local = is_sent & (events["credit_after"] < 0)
-    return _switched(events, is_sent, is_local & (events["backlog_buffers"] > 0), to_ns)
+    sent = _sent(events)
+    is_offered = (sent["credit_after"] < 0) & (sent["backlog_buffers"] > 0)
+    return _switched(events, is_offered, None, to_ns)
 
 
-def blocked_intervals(events: EventColumns, to_ns: int) -> Intervals:
+def blocked_intervals(events: EventColumns | SortedEvents, to_ns: int) -> Intervals:
     """When a blocking event had left the producer of a channel and its consumer had not said to go
     on. On a local channel no message says so: what leaves next shows it, and the end of recovery,
     which has no alignment, blocks nothing.
     """
-    is_sent = (events["kind"] == MessageKind.BUFFER_RESPONSE) & (events["point"] == TracePoint.SENT)
-    is_local_recovery = (events["credit_after"] < 0) & (
-        events["data_type"] == DataType.RECOVERY_COMPLETION
-    )
-    is_barrier = (
-        is_sent & np.isin(events["data_type"], list(IS_BLOCKING_UPSTREAM)) & ~is_local_recovery
-    )
-    is_resume = (events["kind"] == MessageKind.RESUME_CONSUMPTION) & (
-        events["point"] == TracePoint.RECEIVED
-    )
-    return _switched(events, is_sent | is_resume, is_barrier, to_ns)
+    sent = _sent(events)
+    is_barrier = _IS_BLOCKING_BY_TYPE[sent["data_type"]]
+    if is_barrier.any():
+        is_barrier &= (sent["credit_after"] >= 0) | (
+            sent["data_type"] != DataType.RECOVERY_COMPLETION
+        )
+    return _switched(events, is_barrier, MessageKind.RESUME_CONSUMPTION, to_ns)
+
+
+def _sent(events: EventColumns | SortedEvents) -> EventColumns:
+    columns = ("at_ns", "data_type", "backlog_buffers", "credit_after")
+    return events_at(events, MessageKind.BUFFER_RESPONSE, TracePoint.SENT, columns)
 
 
 def _switched(
-    events: EventColumns,
-    keep: npt.NDArray[np.bool_],
+    events: EventColumns | SortedEvents,
     is_on: npt.NDArray[np.bool_],
+    ended_by: MessageKind | None,
     to_ns: int,
 ) -> Intervals:
-    rows = ascending({"at_ns": events["at_ns"], "is_on": is_on}, np.flatnonzero(keep))
-    return from_switches(rows["at_ns"], rows["is_on"], to_ns)
+    """The time from those messages sent that switch something on until the next message is sent, or
+    one of another kind received."""
+    if not is_on.any():
+        return NOTHING
+    columns = ("at_ns", "place")
+    parts = [events_at(events, MessageKind.BUFFER_RESPONSE, TracePoint.SENT, columns)]
+    if ended_by is not None:
+        parts.append(events_at(events, ended_by, TracePoint.RECEIVED, columns))
+    at_ns, place = (np.concatenate([part[name] for part in parts]) for name in columns)
+    is_on = np.concatenate([is_on, np.zeros(len(at_ns) - len(is_on), bool)])
+    order = np.argsort(place, kind="stable")
+    order = order[np.argsort(at_ns[order], kind="stable")]
+    return from_switches(at_ns[order], is_on[order], to_ns)
 
 
-def _split(unit: Stretch, events: Mapping[int, EventColumns]) -> Iterator[Answer]:
+def split_stretch(
+    unit: Stretch, events: Mapping[int, EventColumns | SortedEvents]
+) -> Iterator[Answer]:
     for channel in unit.channels:
         yield from _split_channel(unit, channel, events[channel])
 
 
-def _split_channel(unit: Stretch, channel: int, events: EventColumns) -> Iterator[Answer]:
+def _split_channel(
+    unit: Stretch, channel: int, events: EventColumns | SortedEvents
+) -> Iterator[Answer]:
     regimes = regimes_of(
         paired_buffers(events),
         starved_intervals(events, unit.to_ns),
@@ -187,12 +213,12 @@ def _split_channel(unit: Stretch, channel: int, events: EventColumns) -> Iterato
     }
     widths_ns = np.diff(edges_ns)
     spent["idle"] = widths_ns - np.sum(list(spent.values()), axis=0)
-    for name, ns in spent.items():
-        yield {
-            "run": np.full(len(ns), unit.run),
-            "channel": np.full(len(ns), channel),
-            "from_ns": starts_ns - unit.measured_from_ns,
-            "width_ns": widths_ns,
-            "regime": [name] * len(ns),
-            "ns": ns,
-        }
+    count = len(starts_ns)
+    yield {
+        "run": np.full(len(spent) * count, unit.run),
+        "channel": np.full(len(spent) * count, channel),
+        "from_ns": np.tile(starts_ns - unit.measured_from_ns, len(spent)),
+        "width_ns": np.tile(widths_ns, len(spent)),
+        "regime": np.repeat(np.array(list(spent), object), count),
+        "ns": np.concatenate(list(spent.values())),
+    }

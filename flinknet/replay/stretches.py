@@ -21,21 +21,20 @@ import pyarrow as pa
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import TraceReader
 
+from .buffers import SortedEvents, data_at, events_at
 from .units import (
     UNITS_PER_CORE,
     Answer,
     EventColumns,
-    IntArray,
     RecordedRun,
     arrow_schema,
-    is_data,
     record_batches,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-EVENTS_PER_STRETCH = 1_000_000
+EVENTS_PER_STRETCH = 3_000_000
 """About as many events are in memory at a time, and as many more as the edges need."""
 
 EVENTS_PER_STRETCH_MIN = 100_000
@@ -47,10 +46,11 @@ LONGEST_LIFE_NS = 100_000_000_000
 STRETCH_COLUMNS = ("at_ns", "channel", "point", "kind", "data_type", "sequence_number")
 """What is needed to see whether a channel is whole; `first_record_ns` beside it."""
 
+_LIFE_COLUMNS = ("at_ns", "sequence_number")
 _WIDENING = 4
 _NOTHING = np.zeros(0, dtype=np.int64)
 
-_UNIT_SCHEMA = pa.schema(
+STRETCH_UNIT_SCHEMA = pa.schema(
     [
         ("run", pa.int64()),
         ("files", pa.list_(pa.string())),
@@ -81,7 +81,7 @@ class Stretch:
     margin_ns: int
 
 
-StretchQuestion = Callable[[Stretch, Mapping[int, EventColumns]], Iterable[Answer]]
+StretchQuestion = Callable[[Stretch, Mapping[int, EventColumns | SortedEvents]], Iterable[Answer]]
 """Runs in an executor: the unit and the events of its channels in, rows of the answer out. The rows
 of a channel are in the order of blocks: ascending by instant within each kind and point."""
 
@@ -129,7 +129,7 @@ def ask_stretches(
         schema: of the answer, as a Spark DDL string.
     """
     answer_schema = arrow_schema(schema)
-    wanted = tuple(dict.fromkeys((*STRETCH_COLUMNS, "first_record_ns", *columns)))
+    wanted = stretch_columns(columns)
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -139,30 +139,49 @@ def ask_stretches(
                 yield from record_batches(answers, answer_schema)
 
     rows = [asdict(unit) for unit in units]
-    frame = spark.createDataFrame(pa.Table.from_pylist(rows, schema=_UNIT_SCHEMA))
+    frame = spark.createDataFrame(pa.Table.from_pylist(rows, schema=STRETCH_UNIT_SCHEMA))
     return frame.mapInArrow(answer, schema)
 
 
-def read_stretch(unit: Stretch, columns: Sequence[str]) -> dict[int, EventColumns]:
+def stretch_columns(columns: Iterable[str]) -> tuple[str, ...]:
+    """What is read of a stretch for a question that needs some columns."""
+    return tuple(dict.fromkeys((*STRETCH_COLUMNS, "first_record_ns", *columns)))
+
+
+def read_stretch(unit: Stretch, columns: Sequence[str]) -> dict[int, EventColumns | SortedEvents]:
     """The events of each channel that tell all about it in the stretch.
 
     Args:
         columns: wanted, STRETCH_COLUMNS and first_record_ns among them.
     """
-    found: dict[int, EventColumns] = {}
+    return completed(unit, columns, {})
+
+
+def completed(
+    unit: Stretch, columns: Sequence[str], found: Mapping[int, EventColumns | SortedEvents]
+) -> dict[int, EventColumns | SortedEvents]:
+    """Events of each channel, read anew from further away where what was found of it does not tell
+    all.
+
+    Args:
+        found: of all channels within the margins of the stretch; nothing if they are not read yet.
+    """
+    whole = dict(found)
     first_ns, last_ns = _span(unit.files)
     missing: Collection[int] = unit.channels
     before_ns = after_ns = unit.margin_ns
+    is_read = bool(found)
     while missing:
         read_from_ns, read_to_ns = unit.from_ns - before_ns, unit.to_ns + after_ns
-        read = _read(unit.files, columns, missing, read_from_ns, read_to_ns)
-        found |= read
+        if not is_read:
+            whole |= _read(unit.files, columns, missing, read_from_ns, read_to_ns)
+        is_read = False
         is_first = read_from_ns <= first_ns or before_ns > LONGEST_LIFE_NS
         is_last = read_to_ns > last_ns or after_ns > LONGEST_LIFE_NS
         lacking = {
             channel: (
-                not is_first and not _is_begun(read[channel], unit.from_ns),
-                not is_last and not _is_done(read[channel], unit.to_ns),
+                not is_first and not _is_begun(whole[channel], unit.from_ns),
+                not is_last and not _is_done(whole[channel], unit.to_ns),
             )
             for channel in missing
         }
@@ -171,7 +190,7 @@ def read_stretch(unit: Stretch, columns: Sequence[str]) -> dict[int, EventColumn
             before_ns *= _WIDENING
         if any(lacks[1] for lacks in lacking.values()):
             after_ns *= _WIDENING
-    return found
+    return whole
 
 
 def _span(files: Sequence[str]) -> tuple[int, int]:
@@ -210,23 +229,29 @@ def _read(
     }
 
 
-def _is_begun(events: EventColumns, from_ns: int) -> bool:
+def _is_begun(events: EventColumns | SortedEvents, from_ns: int) -> bool:
     """Whether the events of a channel tell how things stood at an instant: what was sent last, and
     when everything was sent that is consumed later. Numbers and instants ascend alike."""
-    is_sent = (events["kind"] == MessageKind.BUFFER_RESPONSE) & (events["point"] == TracePoint.SENT)
-    if not (events["at_ns"][is_sent] <= from_ns).any():
+    left = events_at(events, MessageKind.BUFFER_RESPONSE, TracePoint.SENT, ("at_ns",))
+    if not (left["at_ns"] <= from_ns).any():
         return False
-    sent, consumed = (_rows_at(events, point) for point in (TracePoint.SENT, TracePoint.CONSUMED))
-    later = consumed["sequence_number"][consumed["at_ns"] > from_ns]
-    if not len(later):
+    sent, consumed = (
+        data_at(events, point, _LIFE_COLUMNS) for point in (TracePoint.SENT, TracePoint.CONSUMED)
+    )
+    later = consumed["at_ns"] > from_ns
+    if not later.any():
         return True
-    return bool(len(sent["at_ns"]) and sent["sequence_number"][0] <= later[0])
+    first = int(np.argmax(later))
+    return bool(
+        len(sent["at_ns"]) and sent["sequence_number"][0] <= consumed["sequence_number"][first]
+    )
 
 
-def _is_done(events: EventColumns, to_ns: int) -> bool:
+def _is_done(events: EventColumns | SortedEvents, to_ns: int) -> bool:
     """Whether the events of a channel tell when everything was consumed whose records had come
     before an instant."""
-    sent, consumed = (_rows_at(events, point) for point in (TracePoint.SENT, TracePoint.CONSUMED))
+    sent = data_at(events, TracePoint.SENT, (*_LIFE_COLUMNS, "first_record_ns"))
+    consumed = data_at(events, TracePoint.CONSUMED, ("sequence_number",))
     came_ns = sent["first_record_ns"]
     if not (came_ns >= 0).any():
         came_ns = sent["at_ns"]
@@ -236,11 +261,6 @@ def _is_done(events: EventColumns, to_ns: int) -> bool:
     first = int(np.argmax(came_later))
     last = sent["sequence_number"][first] - 1
     return first == 0 or bool((consumed["sequence_number"] >= last).any())
-
-
-def _rows_at(events: EventColumns, point: TracePoint) -> EventColumns:
-    keep = is_data(events, point)
-    return {name: events[name][keep] for name in ("at_ns", "sequence_number", "first_record_ns")}
 
 
 def _parts(run: RecordedRun, cores: int) -> int:
@@ -268,13 +288,3 @@ def _margin_ns(run: RecordedRun, length_ns: int) -> int:
     timeout_ns = stated.get("buffer_timeout_ns", 0) if isinstance(stated, dict) else 0
     wanted_ns = 2 * max(timeout_ns, 0) + 20_000_000
     return min(wanted_ns, max(length_ns // 8, 1_000_000))
-
-
-def ascending(events: EventColumns, kept: IntArray) -> EventColumns:
-    """Some rows of a channel in the order of their instants."""
-    rows = {name: values.take(kept) for name, values in events.items()}
-    at_ns = rows["at_ns"]
-    if (np.diff(at_ns) >= 0).all():
-        return rows
-    order = np.argsort(at_ns, kind="stable")
-    return {name: values[order] for name, values in rows.items()}

@@ -8,17 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .units import (
-    Answer,
-    Asked,
-    EventBlock,
-    WorkUnit,
-    ask,
-    group_rows,
-    in_order,
-    is_measured,
-    sum_by_group,
-)
+from flinknet.core.probe import MessageKind
+
+from .sums import Sums
+from .units import IS_BUFFER_BY_TYPE, Answer, Asked, EventBlock, WorkUnit, ask, merged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,7 +24,10 @@ _SCHEMA = (
     "run bigint, channel bigint, from_ns bigint, width_ns bigint,"
     " buffers bigint, records bigint, payload_bytes bigint"
 )
-_KEYS = ("run", "channel", "from_ns", "width_ns")
+
+MERGE_THROUGHPUT = Sums(
+    ("run", "channel", "from_ns", "width_ns"), ("buffers", "records", "payload_bytes")
+)
 
 
 def throughput_over_time(units: DataFrame) -> DataFrame:
@@ -41,15 +37,7 @@ def throughput_over_time(units: DataFrame) -> DataFrame:
     width_ns, buffers,
         records, payload_bytes.
     """
-    return merge_throughput(ask(units, THROUGHPUT))
-
-
-def merge_throughput(parts: DataFrame) -> DataFrame:
-    """`throughput_over_time` from the answers to THROUGHPUT."""
-    from pyspark.sql import functions as f
-
-    sums = (f.sum(name).alias(name) for name in ("buffers", "records", "payload_bytes"))
-    return in_order(parts.groupBy(*_KEYS).agg(*sums), *_KEYS)
+    return merged(ask(units, THROUGHPUT), MERGE_THROUGHPUT, THROUGHPUT.schema)
 
 
 def window_width_ns(duration_ns: int) -> int:
@@ -64,21 +52,31 @@ def window_width_ns(duration_ns: int) -> int:
 
 
 def _sum_up(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
+    from .sums_kernel import sum_windows
+
     width_ns = window_width_ns(unit.to_ns - unit.from_ns)
     for block in blocks:
-        rows = block.data_at(unit.counted_at)
-        keep = np.flatnonzero(is_measured(unit, rows["at_ns"]))
-        window = (rows["at_ns"].take(keep) - unit.from_ns) // width_ns
-        (channel, number), group = group_rows(rows["channel"].take(keep), window)
-        groups = len(channel)
+        spans = block.spans.of(MessageKind.BUFFER_RESPONSE, unit.counted_at)
+        if not len(spans.starts):
+            continue
+        span, window, buffers, records, payload_bytes = sum_windows(
+            spans.starts,
+            spans.ends,
+            block["at_ns"],
+            block["data_type"],
+            IS_BUFFER_BY_TYPE,
+            block["records"],
+            block["payload_bytes"],
+            (unit.from_ns, unit.to_ns, width_ns),
+        ).T
         yield {
-            "run": np.full(groups, unit.run),
-            "channel": channel,
-            "from_ns": number * width_ns,
-            "width_ns": np.full(groups, width_ns),
-            "buffers": np.bincount(group, minlength=groups),
-            "records": sum_by_group(group, np.maximum(rows["records"].take(keep), 0), groups),
-            "payload_bytes": sum_by_group(group, rows["payload_bytes"].take(keep), groups),
+            "run": np.full(len(span), unit.run),
+            "channel": spans.channel[span],
+            "from_ns": window * width_ns,
+            "width_ns": np.full(len(span), width_ns),
+            "buffers": buffers,
+            "records": records,
+            "payload_bytes": payload_bytes,
         }
 
 

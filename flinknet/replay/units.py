@@ -9,10 +9,12 @@ and the JVM.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +37,12 @@ Question = Callable[["WorkUnit", Iterator["EventBlock"]], Iterable[Answer]]
 """Runs in an executor: the unit and its blocks in, rows of the answer out. Must be importable by
 name."""
 
+Merge = Callable[[pa.Table], pa.Table]
+"""Makes one table from the answers of all units."""
+
+IS_BUFFER_BY_TYPE = np.isin(np.arange(1 << 8), list(IS_BUFFER))
+"""Whether a data type, by its ordinal, is a buffer of data."""
+
 ALL_CHANNELS = -1
 """Stands in the column `channel` for all channels together."""
 
@@ -43,12 +51,7 @@ UNITS_PER_CORE = 4
 
 BLOCKS_PER_UNIT_MAX = 64
 
-BLOCKS_AT_ONCE = 8
-"""Blocks that are in memory together where several questions are put to each."""
-
 _COUNTED_SPAN_MAX = 1 << 18
-
-_PARTS_SCHEMA = "question string, answer binary"
 
 _UNIT_SCHEMA = pa.schema(
     [
@@ -179,14 +182,51 @@ def units_frame(spark: SparkSession, units: Sequence[WorkUnit]) -> DataFrame:
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=_UNIT_SCHEMA))
 
 
+class Tally(Protocol):
+    """An answer that adds up over the blocks of a unit."""
+
+    def take(self, block: EventBlock) -> None:
+        """Add what a block holds."""
+
+    def answers(self) -> Iterable[Answer]:
+        """Rows of the answer, when all blocks are taken."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A question with the columns of the trace that it needs, and the schema of its answers as a
-    Spark DDL string."""
+    Spark DDL string.
+
+    Attributes:
+        tally: answers it for one unit, block by block; None for a question that may be put to each
+            block alone.
+    """
 
     question: Question
     columns: tuple[str, ...]
     schema: str
+    tally: Callable[[WorkUnit], Tally] | None = None
+
+    def begin(self, unit: WorkUnit) -> Tally:
+        """Its tally for one unit."""
+        return self.tally(unit) if self.tally else EachBlock(unit, self.question)
+
+
+class EachBlock:
+    """The tally of a question that is put to each block alone."""
+
+    def __init__(self, unit: WorkUnit, question: Question) -> None:
+        self._unit = unit
+        self._question = question
+        self._answers: list[Answer] = []
+
+    def take(self, block: EventBlock) -> None:
+        """Ask it of a block."""
+        self._answers += self._question(self._unit, iter((block,)))
+
+    def answers(self) -> Iterable[Answer]:
+        """The rows of all blocks."""
+        return self._answers
 
 
 def arrow_schema(schema: str) -> pa.Schema:
@@ -216,44 +256,20 @@ def ask(units: DataFrame, asked: Asked) -> DataFrame:
     return units.mapInArrow(answer, asked.schema)
 
 
-def ask_together(units: DataFrame, questions: Mapping[str, Asked]) -> dict[str, DataFrame]:
-    """Put several questions to the blocks of each unit, each of which is read once.
+def merged(parts: DataFrame, merge: Merge, schema: str) -> DataFrame:
+    """A small table made from all answers of all units, in one place.
 
-    Returns: for each name the answers of all units, not merged yet. Nothing is read before one of
-    them is; then all are computed, and kept.
+    Args:
+        schema: of that table, as a Spark DDL string.
     """
-    columns = tuple(dict.fromkeys(name for each in questions.values() for name in each.columns))
-    schemas = {name: arrow_schema(each.schema) for name, each in questions.items()}
-    parts_schema = arrow_schema(_PARTS_SCHEMA)
+    answer_schema = arrow_schema(schema)
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for unit in _units_in(batches):
-            told: dict[str, list[pa.RecordBatch]] = {name: [] for name in questions}
-            with TraceReader(Path(unit.file)) as reader:
-                for start in range(0, len(unit.blocks), BLOCKS_AT_ONCE):
-                    numbers = unit.blocks[start : start + BLOCKS_AT_ONCE]
-                    blocks = [_read(reader, unit, i, columns) for i in numbers]
-                    for name, each in questions.items():
-                        answers = each.question(unit, iter(blocks))
-                        told[name] += record_batches(answers, schemas[name])
-            packed = [_packed(parts, schemas[name]) for name, parts in told.items()]
-            yield pa.RecordBatch.from_pydict(
-                {"question": list(told), "answer": packed}, schema=parts_schema
-            )
+        found = list(batches)
+        if found:
+            yield from merge(pa.Table.from_batches(found)).cast(answer_schema).to_batches()
 
-    def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for data in batch["answer"]:
-                with pa.ipc.open_stream(data.as_buffer()) as stream:
-                    yield from stream
-
-    parts = units.mapInArrow(answer, _PARTS_SCHEMA).cache()
-    return {
-        name: parts.where(parts["question"] == name)
-        .repartition(1)  # a task of Python for each unit would take longer than what it does
-        .mapInArrow(unpack, each.schema)
-        for name, each in questions.items()
-    }
+    return parts.repartition(1).mapInArrow(answer, schema)
 
 
 def in_order(table: DataFrame, *keys: str) -> DataFrame:
@@ -263,15 +279,17 @@ def in_order(table: DataFrame, *keys: str) -> DataFrame:
 
 def record_batches(answers: Iterable[Answer], schema: pa.Schema) -> list[pa.RecordBatch]:
     """Answers as one Arrow batch; none without a row."""
-    found = [
-        batch
-        for batch in (pa.RecordBatch.from_pydict(each, schema=schema) for each in answers)
-        if batch.num_rows
-    ]
-    if len(found) < 2:
-        return found
-    joined: list[pa.RecordBatch] = pa.Table.from_batches(found).combine_chunks().to_batches()
-    return joined
+    found = list(answers)
+    if not found:
+        return []
+    columns = {
+        name: np.concatenate([each[name] for each in found])
+        if isinstance(found[0][name], np.ndarray)
+        else list(chain.from_iterable(each[name] for each in found))
+        for name in schema.names
+    }
+    batch = pa.RecordBatch.from_pydict(columns, schema=schema)
+    return [batch] if batch.num_rows else []
 
 
 def _units_in(batches: Iterator[pa.RecordBatch]) -> Iterator[WorkUnit]:
@@ -281,48 +299,119 @@ def _units_in(batches: Iterator[pa.RecordBatch]) -> Iterator[WorkUnit]:
 
 
 def _read(reader: TraceReader, unit: WorkUnit, index: int, columns: tuple[str, ...]) -> EventBlock:
-    block = reader.read_block(index, columns)
-    if unit.channels:
-        own = np.flatnonzero(np.isin(block["channel"], unit.channels))
-        block = {name: values.take(own) for name, values in block.items()}
-    return EventBlock(block)
+    block = lazy_block(reader, index, unit.channels)
+    for name in columns:
+        _ = block[name]
+    return block
 
 
-def _packed(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> bytes:
-    """Batches as bytes (an Arrow stream)."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as stream:
-        for batch in batches:
-            stream.write_batch(batch)
-    return bytes(sink.getvalue())
+def lazy_block(reader: TraceReader, index: int, channels: Sequence[int] = ()) -> EventBlock:
+    """A block whose columns are read when they are first asked for.
+
+    Args:
+        channels: whose rows are wanted; empty for all.
+    """
+    held = reader.blocks()[index].channels
+    is_own = np.isin(held["channel"], channels) if channels else np.ones(len(held), bool)
+    if is_own.all():
+        return EventBlock({}, partial(reader.read_column, index))
+    own = np.flatnonzero(np.repeat(is_own, held["count"]))
+    return EventBlock({}, lambda name: reader.read_column(index, name).take(own))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spans:
+    """Ranges of rows of one channel, kind and point, in the order of the rows; arrays of one
+    length."""
+
+    starts: IntArray
+    ends: IntArray
+    channel: IntArray
+    kind: IntArray
+    point: IntArray
+
+    def of(self, kind: int, point: int) -> Spans:
+        """Those of one kind and point."""
+        return self.only((self.kind == kind) & (self.point == point))
+
+    def only(self, keep: npt.NDArray[np.bool_]) -> Spans:
+        """Some of them."""
+        return Spans(*(getattr(self, each.name)[keep] for each in fields(self)))
+
+    def rows(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Their rows of a column."""
+        parts = [
+            values[start:end]
+            for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True)
+        ]
+        return np.concatenate(parts) if parts else values[:0]
 
 
 class EventBlock(dict[str, npt.NDArray[Any]]):
     """Columns of a block by name. What several questions look at is picked out once."""
 
-    def __init__(self, columns: EventColumns) -> None:
+    def __init__(
+        self, columns: EventColumns, read: Callable[[str], npt.NDArray[Any]] | None = None
+    ) -> None:
+        """A block with some of its columns.
+
+        Args:
+            read: gives a column that is not there yet.
+        """
         super().__init__(columns)
+        self._read = read
         self._data: dict[int, EventColumns] = {}
+        self._spans: Spans | None = None
+
+    def __missing__(self, name: str) -> npt.NDArray[Any]:
+        if self._read is None:
+            raise KeyError(name)
+        values = self[name] = self._read(name)
+        return values
+
+    @property
+    def spans(self) -> Spans:
+        """Where channel, kind or point change."""
+        if self._spans is None:
+            self._spans = _spans(self["channel"], self["kind"], self["point"])
+        return self._spans
 
     def data_at(self, point: int) -> EventColumns:
         """The rows of data buffers at a point; a column is taken when it is first asked for."""
         rows = self._data.get(point)
         if rows is None:
-            rows = self._data[point] = _Picked(self, np.flatnonzero(is_data(self, point)))
+            rows = self._data[point] = _Picked(self, point)
         return rows
 
 
 class _Picked(dict[str, npt.NDArray[Any]]):
-    """Some rows of a block."""
+    """The rows of a block that are data buffers at a point."""
 
-    def __init__(self, block: EventColumns, rows: IntArray) -> None:
+    def __init__(self, block: EventBlock, point: int) -> None:
         super().__init__()
         self._block = block
-        self._rows = rows
+        self._spans = block.spans.of(MessageKind.BUFFER_RESPONSE, point)
+        is_buffer = IS_BUFFER_BY_TYPE[self._spans.rows(block["data_type"])]
+        self._rows = None if is_buffer.all() else np.flatnonzero(is_buffer)
 
     def __missing__(self, name: str) -> npt.NDArray[Any]:
-        values = self[name] = self._block[name].take(self._rows)
+        values = self._spans.rows(self._block[name])
+        if self._rows is not None:
+            values = values.take(self._rows)
+        self[name] = values
         return values
+
+
+def _spans(channel: IntArray, kind: IntArray, point: IntArray) -> Spans:
+    if not len(channel):
+        nothing = np.zeros(0, np.int64)
+        return Spans(nothing, nothing, nothing, nothing, nothing)
+    is_other = channel[1:] != channel[:-1]
+    is_other |= kind[1:] != kind[:-1]
+    is_other |= point[1:] != point[:-1]
+    starts = np.r_[0, np.flatnonzero(is_other) + 1]
+    ends = np.r_[starts[1:], len(channel)]
+    return Spans(starts, ends, *(each[starts].astype(np.int64) for each in (channel, kind, point)))
 
 
 def is_data(block: EventColumns, point: int) -> npt.NDArray[np.bool_]:
@@ -330,11 +419,7 @@ def is_data(block: EventColumns, point: int) -> npt.NDArray[np.bool_]:
     rows: npt.NDArray[np.bool_] = (block["kind"] == MessageKind.BUFFER_RESPONSE) & (
         block["point"] == point
     )
-    data_type = block["data_type"]
-    is_buffer = np.zeros(len(data_type), dtype=bool)
-    for each in IS_BUFFER:
-        is_buffer |= data_type == each
-    rows &= is_buffer
+    rows &= IS_BUFFER_BY_TYPE[block["data_type"]]
     return rows
 
 

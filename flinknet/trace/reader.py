@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 
 from flinknet.errors import TraceError, TraceFormatError, TraceTruncatedError
 
-from .blocks import check_block, column_ranges, decode_range, selected
+from .blocks import ColumnRange, check_block, column_ranges, decode_range, selected
 from .columns import IntArray
 from .format import (
     BLOCK_HEADER_BYTES,
@@ -89,6 +89,7 @@ class TraceReader:
             entries, self.dropped_events = trailer.blocks, trailer.dropped_events
         self._blocks = tuple(entry for entry in entries if entry.type is BlockType.EVENTS)
         self._metas = tuple(entry for entry in entries if entry.type is BlockType.META)
+        self._opened: tuple[int, dict[str, ColumnRange]] | None = None  # the block read last
 
     def __enter__(self) -> TraceReader:
         return self
@@ -122,24 +123,18 @@ class TraceReader:
 
         Raises: TraceFormatError if a byte of what is read is wrong.
         """
-        entry = self._blocks[index]
-        with self._located(f"block {index} at byte {entry.offset}: "):
-            names = selected(columns)
-            header, directory = self._read_directory(entry)
-            ranges = column_ranges(header, directory)
-            return {
-                name: decode_range(
-                    ranges[name],
-                    self._read(entry.offset + ranges[name].offset, ranges[name].frame_bytes),
-                    header.count,
-                )
-                for name in names
-            }
+        with self._at_block(index):
+            return {name: self._column(index, name) for name in selected(columns)}
+
+    def read_column(self, index: int, name: str) -> IntArray:
+        """One column of a block, as `read_block` gives it; its directory is read once for all."""
+        with self._at_block(index):
+            return self._column(index, *selected((name,)))
 
     def check_block(self, index: int) -> None:
         """Check every byte of a block and what its directory says; raises TraceFormatError."""
         entry = self._blocks[index]
-        with self._located(f"block {index} at byte {entry.offset}: "):
+        with self._at_block(index):
             header, _ = self._read_directory(entry)
             start = entry.offset + BLOCK_HEADER_BYTES
             body = self._read(start, header.length_bytes - BLOCK_HEADER_BYTES)
@@ -201,6 +196,15 @@ class TraceReader:
             parts.append(part)
             length -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _column(self, index: int, name: str) -> IntArray:
+        entry = self._blocks[index]
+        if self._opened is None or self._opened[0] != index:
+            header, directory = self._read_directory(entry)
+            self._opened = index, column_ranges(header, directory)
+        column = self._opened[1][name]
+        frame = self._read(entry.offset + column.offset, column.frame_bytes)
+        return decode_range(column, frame, entry.count)
 
     def _read_file_header(self) -> tuple[ProcessInfo, int]:
         prefix = self._read(0, FILE_PREFIX_BYTES)
@@ -293,6 +297,9 @@ class TraceReader:
                 return start + found
             start += max(len(chunk) - overlap, 1)
         return self.size_bytes
+
+    def _at_block(self, index: int) -> AbstractContextManager[None]:
+        return self._located(f"block {index} at byte {self._blocks[index].offset}: ")
 
     @contextmanager
     def _located(self, where: str = "") -> Iterator[None]:

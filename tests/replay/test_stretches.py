@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.histogram import LogLinearHistogram
-from flinknet.replay import latency, stretches, units
+from flinknet.replay import latency, stretches
 from flinknet.replay.latency import add_latencies
 from flinknet.replay.observed import collect, observe
-from flinknet.replay.regimes import regimes_over_time
+from flinknet.replay.regimes import REGIME_COLUMNS, regimes_over_time, split_stretch
 from flinknet.replay.stretches import cuts, read_stretch
-from flinknet.replay.units import RecordedRun, open_recorded_run, units_frame, work_units
+from flinknet.replay.units import RecordedRun, open_recorded_run
 from flinknet.synth import run as synth_run
 from flinknet.synth.plan import plan
 from flinknet.synth.run import write_file
@@ -58,12 +58,10 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def regimes(run: RecordedRun, split: int) -> dict[tuple[Any, ...], int]:
     """The sums that `regimes_over_time` takes, without Spark."""
-    from flinknet.replay.regimes import _COLUMNS, _split
-
-    columns = tuple(dict.fromkeys((*stretches.STRETCH_COLUMNS, "first_record_ns", *_COLUMNS)))
+    columns = stretches.stretch_columns(REGIME_COLUMNS)
     sums: dict[tuple[Any, ...], int] = {}
     for unit in stretches.stretches([run], cores=2, split=split):
-        for answer in _split(unit, read_stretch(unit, columns)):
+        for answer in split_stretch(unit, read_stretch(unit, columns)):
             columns_of = (answer[name] for name in ("channel", "from_ns", "regime", "ns"))
             for channel, from_ns, regime, ns in zip(*columns_of, strict=True):
                 key = int(channel), int(from_ns), regime
@@ -93,10 +91,9 @@ def test_every_table_is_the_same_for_any_split(
 ) -> None:
     run = made_run(tmp_path / "run", seed=5, timeout_ns=3 * MS, rate_per_s=20_000.0)
     answers = []
-    for most, split in ((64, 1), (1, 13), (3, None)):
-        monkeypatch.setattr(units, "BLOCKS_PER_UNIT_MAX", most)
-        frame = units_frame(spark, work_units([run], cores=1))
-        (rows,) = collect(observe(spark, frame, [run], split), [run])
+    for most, split in ((3_000_000, 1), (3_000_000, 13), (5_000, None)):
+        monkeypatch.setattr(stretches, "EVENTS_PER_STRETCH", most)
+        (rows,) = collect(observe(spark, [run], split), [run])
         arrivals = sum(row["records"] for row in rows.arrivals)
         answers.append((replace(rows, arrivals=[]), arrivals))
     assert answers[0] == answers[1] == answers[2]
