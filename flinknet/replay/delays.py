@@ -3,8 +3,13 @@
 The simulated stack works on time and always takes as long. A recorded one wakes up some tens of µs
 after the instant a record was due, and now and then something else has the core. Both are seen in
 the rows: a buffer that was full left when the record came that no longer fitted; with timeout 0
-every record is due at once. The median lateness is added to the way of each message, the spread of
+every record is due at once; the flusher's beat is due a timeout after the one before. The spread of
 the whole delay is laid over the predicted latencies.
+
+Messages leave at instants that have nothing to do with those at which the machine is busy with
+other things. So what they were delayed by is what a record would have been that was due at any
+instant, at any other timeout, as long as the machine does to the processes what it did: they are
+woken more often at shorter timeouts, and sleep less.
 """
 
 from __future__ import annotations
@@ -19,13 +24,20 @@ from flinknet.core.probe import FlushReason
 from flinknet.histogram import LogLinearHistogram, bucket_bounds_ns, bucket_index
 from flinknet.results import LatencySummary
 from flinknet.workload.recorded import CostModel
+from flinknet.workload.wakes import Wakes
 
 from .units import EventColumns, IntArray, same_message
+from .wakes import UNKNOWN, gaps_of
 
 QUANTILES = 500
 """Points that the spread is kept as: enough for the p99.9 of timeout 0 to show."""
 
-_MIN_SAMPLES = 20
+_MIN_SAMPLES = 10
+
+_EARLY_SHARE = 0.2
+"""Of a buffer timeout: a flush that is earlier than this was no beat. Those after a flush whose
+sending took long are a little early."""
+
 _PERCENTILES = {"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
 
 
@@ -34,12 +46,10 @@ class Delays:
     """What is not the stack's own.
 
     Attributes:
-        late_ns: from the instant a message was due until it was sent, median.
-        spread_ns: evenly spaced quantiles of the delay from due to consumed, less their median;
-            empty if unknown.
+        spread_ns: evenly spaced quantiles of the delay from due to consumed, less what the steps
+            take in the simulation; empty if unknown.
     """
 
-    late_ns: float
     spread_ns: IntArray
 
     def over(self, latency: LogLinearHistogram) -> LatencySummary:
@@ -64,7 +74,7 @@ class Delays:
         return replace(plain, min=wide.min, max=wide.max, mean=mean, **percentiles)
 
 
-NO_DELAYS = Delays(0.0, np.zeros(0, dtype=np.int64))
+NO_DELAYS = Delays(np.zeros(0, dtype=np.int64))
 
 
 def fit_delays(
@@ -73,20 +83,23 @@ def fit_delays(
     buffer_timeout_ns: int,
     costs: CostModel,
     consumer_of: Mapping[int, int],
+    wakes: Wakes | None = None,
 ) -> Delays:
     """Fit the delays of a run with a rate from the rows of its data buffers.
 
     Args:
         costs: what the simulation takes for the way of a message; only what goes beyond is spread.
         consumer_of: channel to index of its consumer.
+        wakes: what messages take by their distance; None if all are expected to take as long.
     """
     due_ns = _due_ns(sent, buffer_timeout_ns)
-    is_known = due_ns >= 0
-    if is_known.sum() < _MIN_SAMPLES:
+    beat_ns = _beat_ns(sent, buffer_timeout_ns)
+    beyond_ns, typical_ns = _lateness(sent["at_ns"], due_ns)
+    # What a turn takes until it sends is in the time between beats, too, and cannot be seen there.
+    beyond_beat_ns, _ = _lateness(sent["at_ns"], beat_ns)
+    if (due_ns < 0).all() and (beat_ns < 0).all():
         return NO_DELAYS
-    late_ns = np.maximum(sent["at_ns"] - due_ns, 0)
-    typical_ns = float(np.median(late_ns[is_known]))
-    late_ns = np.where(is_known, late_ns, int(typical_ns))
+    late_ns = np.where(due_ns < 0, beyond_beat_ns, beyond_ns) + int(typical_ns)
     sent_at, consumed_at = same_message(sent, consumed)
     records = np.maximum(sent["records"][sent_at], 0).astype(np.int64)
     whole_ns = consumed["at_ns"][consumed_at] - sent["at_ns"][sent_at] + late_ns[sent_at]
@@ -96,14 +109,27 @@ def fit_delays(
             for each in sent["channel"][sent_at].tolist()
         ]
     )
-    message_ns = typical_ns + costs.transit_ns + costs.receive_ns_per_message
-    beyond_ns = whole_ns - (message_ns + per_record_ns * records).astype(np.int64)
-    return Delays(typical_ns, spread_of(beyond_ns, records))
+    transit_ns = np.full(len(sent_at), costs.transit_ns)
+    if wakes is not None:
+        gaps_ns = gaps_of(sent, consumer_of)[sent_at]
+        transit_ns = np.where(gaps_ns == UNKNOWN, transit_ns, wakes.transit_after(gaps_ns))
+    expected_ns = transit_ns + costs.receive_ns_per_message + per_record_ns * records
+    return Delays(spread_of(whole_ns - expected_ns.astype(np.int64), records))
+
+
+def _lateness(at_ns: IntArray, due_ns: IntArray) -> tuple[IntArray, float]:
+    """How much later than typical each buffer was sent, 0 where it is not known when it was due;
+    and what is typical. Both are 0 for too few samples."""
+    is_known = due_ns >= 0
+    late_ns = np.maximum(at_ns - due_ns, 0)
+    if is_known.sum() < _MIN_SAMPLES:
+        return np.zeros(len(at_ns), np.int64), 0.0
+    typical_ns = float(np.median(late_ns[is_known]))
+    return np.where(is_known, late_ns - int(typical_ns), 0), typical_ns
 
 
 def _due_ns(sent: EventColumns, buffer_timeout_ns: int) -> IntArray:
-    """When each buffer should have left; -1 where the rows do not tell (the beat's phase is not
-    recorded)."""
+    """When each buffer should have left that a record pushed out; -1 for others."""
     order = np.lexsort((sent["sequence_number"], sent["channel"]))
     rows = {name: values[order].astype(np.int64) for name, values in sent.items()}
     due_ns = np.full(len(order), -1, dtype=np.int64)
@@ -116,6 +142,23 @@ def _due_ns(sent: EventColumns, buffer_timeout_ns: int) -> IntArray:
     in_order = np.empty_like(due_ns)
     in_order[order] = due_ns
     return in_order
+
+
+def _beat_ns(sent: EventColumns, buffer_timeout_ns: int) -> IntArray:
+    """When each buffer should have left that the flusher's beat pushed out: a timeout after the
+    flush before; -1 for others, and where a beat may have passed that found nothing to flush."""
+    beat_ns = np.full(len(sent["at_ns"]), -1, dtype=np.int64)
+    if buffer_timeout_ns <= 0:
+        return beat_ns
+    flushed = np.flatnonzero(sent["reason"] == FlushReason.FLUSH)
+    flushed = flushed[np.lexsort((sent["sequence_number"][flushed], sent["channel"][flushed]))]
+    before, after = flushed[:-1], flushed[1:]
+    due_ns = sent["at_ns"][before].astype(np.int64) + buffer_timeout_ns
+    is_beat = sent["channel"][before] == sent["channel"][after]
+    is_beat &= sent["at_ns"][after] > due_ns - int(_EARLY_SHARE * buffer_timeout_ns)
+    is_beat &= sent["first_record_ns"][after] <= due_ns
+    beat_ns[after] = np.where(is_beat, due_ns, -1)
+    return beat_ns
 
 
 def spread_of(beyond_ns: IntArray, records: IntArray) -> IntArray:

@@ -15,12 +15,14 @@ from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.options import canonical, network_config
 from flinknet.trace import Run, RunManifest, TraceReader, open_run
 from flinknet.workload.recorded import Outages, Ramps, RecordedChannel, RecordedExchange, Setting
+from flinknet.workload.wakes import Wakes
 
-from .costs import CostFit, DataRows, fit_costs, saturated_costs
+from .costs import ASSUMED_RECEIVE_NS_PER_MESSAGE, CostFit, DataRows, fit_costs, saturated_costs
 from .delays import fit_delays
 from .saturated_rows import SaturatedRows
 from .saturation import Saturation, fit_saturation
 from .units import EventColumns, is_data
+from .wakes import fit_wakes
 
 COST_ROWS_PER_FILE = 200_000
 """Rows that the costs are fitted from at most, from the start of the window."""
@@ -168,7 +170,7 @@ def load_exchange(
     }
     records = sum(each.total_records for each in ramps.values())
     consumer_of = {index: each.consumer for index, each in infos.items()}
-    busy_ns_per_record, saturation = None, None
+    busy_ns_per_record, saturation, wakes = None, None, None
     if is_max_rate(manifest) and records:
         busy_ns = (to_ns - from_ns) * producers - _waited_ns(waits, from_ns, to_ns)
         busy_ns_per_record = max(busy_ns, 0) / records
@@ -185,7 +187,13 @@ def load_exchange(
         if any(len(each["at_ns"]) for each in waits):
             fit = replace(fit, notes=(*fit.notes, QUEUES_START_EMPTY))
         else:
-            fit = _with_delays(fit, rows, network, consumer_of)
+            wakes = fit_wakes(
+                rows[TracePoint.SENT],
+                rows[TracePoint.RECEIVED],
+                consumer_of,
+                min(ASSUMED_RECEIVE_NS_PER_MESSAGE, fit.costs.receive_ns_per_message),
+            )
+            fit = _with_delays(fit, rows, network, consumer_of, wakes)
     if saturation is not None:
         fit = saturated_costs(fit, rows[TracePoint.CONSUMED], saturation, manifest)
     exchange = RecordedExchange(
@@ -205,6 +213,7 @@ def load_exchange(
         flush_overhead_ns=flush_overhead_ns(rows[TracePoint.SENT], network.buffer_timeout_ns),
         buffer_size_bytes=_announced_bytes(run, from_ns) if network.debloating_enabled else None,
         outages=_outages(saturation, manifest, fitted_to_ns - from_ns, to_ns - from_ns),
+        wakes=wakes,
     )
     return exchange, fit
 
@@ -379,8 +388,9 @@ def _with_delays(
     rows: dict[int, EventColumns],
     network: NetworkConfig,
     consumer_of: Mapping[int, int],
+    wakes: Wakes | None,
 ) -> CostFit:
-    """Add how late messages were sent to their way, for the simulation itself is always on time.
+    """Add what the machine added to each message, for the simulation itself is always on time.
 
     Not for runs whose writers had to wait: messages were late because of that, and the simulation
     lets them wait too.
@@ -391,9 +401,9 @@ def _with_delays(
         network.buffer_timeout_ns,
         fit.costs,
         consumer_of,
+        wakes,
     )
-    transit_ns = fit.costs.transit_ns + delays.late_ns
-    return replace(fit, costs=replace(fit.costs, transit_ns=transit_ns), delays=delays)
+    return replace(fit, delays=delays)
 
 
 def _waited_ns(parts: list[EventColumns], from_ns: int, to_ns: int) -> int:

@@ -208,7 +208,7 @@ def fit_in_passing(rows: PassingRows, consumer_of: Mapping[int, int], consumers:
     return CostFit(
         _costs(fixed_ns, tuple(slopes_ns.tolist())),
         (note,),
-        Delays(0.0, spread_ns) if len(spread_ns) else NO_DELAYS,
+        Delays(spread_ns) if len(spread_ns) else NO_DELAYS,
     )
 
 

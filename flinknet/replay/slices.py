@@ -399,6 +399,7 @@ def _part(
     exchange = replace(frame, channels=tuple(channels)).under(replace(setting, rate_factor=1.0))
     return replace(
         exchange,
+        costs=frame.costs_under(setting),
         measured_from_ns=start_ns,
         measured_to_ns=scaled(load_to_ns),
         counted_ns=(

@@ -18,6 +18,8 @@ from flinknet.config import CREDIT, NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import BacklogSummary
 
+from .wakes import Wakes
+
 from .turn_costs import TurnCosts
 
 IntArray = npt.NDArray[np.int64]
@@ -221,6 +223,7 @@ class RecordedExchange:
         has_instants: False where the arrivals are assumed, for messages were seen in passing only.
         buffer_size_bytes: that consumers with buffer debloating had announced last when the window
             began; None where they had not.
+        wakes: what messages take by their distance; None if all take as long.
     """
 
     producers: int
@@ -239,22 +242,15 @@ class RecordedExchange:
     counted_ns: tuple[int, int] | None = None
     has_instants: bool = True
     buffer_size_bytes: int | None = None
+    wakes: Wakes | None = None
 
     def under(self, setting: Setting) -> RecordedExchange:
         """The exchange with the world around it as a setting has it; its network is the
         simulation's argument.
         """
-        costs = self.costs
-        costs = replace(
-            costs,
-            transit_ns=costs.transit_ns + setting.round_trip_ns / 2,
-            back_ns=None if costs.back_ns is None else costs.back_ns + setting.round_trip_ns / 2,
-            receive_ns_per_message=costs.receive_ns_per_message / setting.consumer_speed,
-            consume_ns_per_record=tuple(
-                each / setting.consumer_speed for each in costs.consume_ns_per_record
-            ),
+        changed = replace(
+            self, costs=self.costs_under(setting), flow_control=setting.flow_control, wakes=None
         )
-        changed = replace(self, costs=costs, flow_control=setting.flow_control)
         if setting.rate_factor == 1:
             return changed
         from_ns, factor = self.measured_from_ns, setting.rate_factor
@@ -265,6 +261,22 @@ class RecordedExchange:
                 for each in self.channels
             ),
             measured_to_ns=from_ns + round(self.duration_ns / factor),
+        )
+
+    def costs_under(self, setting: Setting) -> CostModel:
+        """What the steps take with the world around the exchange as a setting has it."""
+        costs, wakes = self.costs, self.wakes
+        if wakes is not None:
+            gap_ns = wakes.gap_ns(setting.network, setting.rate_factor)
+            costs = wakes.moved(costs, wakes.gap_ns(self.network), gap_ns)
+        return replace(
+            costs,
+            transit_ns=costs.transit_ns + setting.round_trip_ns / 2,
+            back_ns=None if costs.back_ns is None else costs.back_ns + setting.round_trip_ns / 2,
+            receive_ns_per_message=costs.receive_ns_per_message / setting.consumer_speed,
+            consume_ns_per_record=tuple(
+                each / setting.consumer_speed for each in costs.consume_ns_per_record
+            ),
         )
 
     @property

@@ -1,0 +1,78 @@
+"""What messages take by their distance: how long their consumer had nothing to do.
+
+Consumers that wait for milliseconds sleep, and so do the cores they ran on; at short buffer
+timeouts, or at high rates, messages find them awake. One trace holds messages after short and after
+long gaps, if not as short as any setting brings them: what comes after no gap at all is taken to be
+as quick on its way as the quickest ones seen, and to be received in what an awake stack needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+import numpy as np
+
+from flinknet.workload.wakes import Wakes
+
+from .outages import uncontended_ns
+from .units import EventColumns, IntArray, same_message
+
+GAP_QUANTILES = (0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 1.0)
+"""Messages are put together by their gaps, between these; each group tells its typical way."""
+
+SAMPLES_MIN = 100
+UNKNOWN = -1
+
+
+def gaps_of(sent: EventColumns, consumer_of: Mapping[int, int]) -> IntArray:
+    """Time since the message before to the same consumer was sent, in ns; UNKNOWN for the first."""
+    consumer = _consumers(sent, consumer_of)
+    order = np.lexsort((sent["at_ns"], consumer))
+    gaps_ns = np.full(len(order), UNKNOWN, np.int64)
+    is_next = np.diff(consumer[order]) == 0
+    gaps_ns[order[1:]] = np.where(is_next, np.diff(sent["at_ns"][order]), UNKNOWN)
+    return gaps_ns
+
+
+def fit_wakes(
+    sent: EventColumns,
+    received: EventColumns,
+    consumer_of: Mapping[int, int],
+    awake_receive_ns: float,
+) -> Wakes | None:
+    """Fit what messages of a run took, from the rows of its data buffers.
+
+    Args:
+        consumer_of: channel to index of its consumer.
+
+    Returns: None for too few messages.
+    """
+    there, here = same_message(sent, received)
+    gaps_ns = gaps_of(sent, consumer_of)[there]
+    ways_ns = received["at_ns"][here] - sent["at_ns"][there]
+    is_known = gaps_ns != UNKNOWN
+    if is_known.sum() < SAMPLES_MIN:
+        return None
+    typical_gaps_ns, typical_ns = [0.0], [uncontended_ns(ways_ns, 0.0)]
+    edges_ns = np.quantile(gaps_ns[is_known], GAP_QUANTILES)
+    for low_ns, high_ns in pairwise(edges_ns.tolist()):
+        own = is_known & (gaps_ns >= low_ns) & (gaps_ns <= high_ns)
+        if own.any() and float(np.median(gaps_ns[own])) > typical_gaps_ns[-1]:
+            typical_gaps_ns.append(float(np.median(gaps_ns[own])))
+            typical_ns.append(max(float(np.median(ways_ns[own])), typical_ns[-1]))
+    records = max(int(np.maximum(sent["records"], 0).sum()), 1)
+    consumers = len(np.unique(_consumers(sent, consumer_of)))
+    duration_ns = max(int(np.ptp(sent["at_ns"])), 1)
+    return Wakes(
+        tuple(typical_gaps_ns),
+        tuple(typical_ns),
+        awake_receive_ns,
+        records_per_s=records * 1e9 / duration_ns / consumers,
+        record_bytes=float(sent["payload_bytes"].sum()) / records,
+        channels=len(np.unique(sent["channel"])) / consumers,
+    )
+
+
+def _consumers(rows: EventColumns, consumer_of: Mapping[int, int]) -> IntArray:
+    return np.array([consumer_of[each] for each in rows["channel"].tolist()], np.int64)

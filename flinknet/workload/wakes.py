@@ -1,0 +1,63 @@
+"""What messages take by their distance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from flinknet.config import NetworkConfig
+
+if TYPE_CHECKING:
+    from .recorded import CostModel
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Wakes:
+    """What messages take by the time since the one before: the longer a consumer slept, the longer
+    it takes to wake, and to find its data.
+
+    Attributes:
+        gaps_ns: times between two messages to a consumer, ascending.
+        transit_ns: from SENT to RECEIVED of the second one, as typical of each gap.
+        awake_receive_ns: of `CostModel.receive_ns_per_message`, what is left without a gap.
+        records_per_s: of a consumer, as recorded.
+        record_bytes: mean bytes of a record in a buffer.
+        channels: of a consumer.
+    """
+
+    gaps_ns: tuple[float, ...]
+    transit_ns: tuple[float, ...]
+    awake_receive_ns: float
+    records_per_s: float
+    record_bytes: float
+    channels: float
+
+    def transit_after(self, gaps_ns: npt.NDArray[np.int64 | np.float64]) -> FloatArray:
+        """The typical way of messages, each by its gap."""
+        return np.interp(gaps_ns, self.gaps_ns, self.transit_ns)
+
+    def gap_ns(self, network: NetworkConfig, rate_factor: float = 1.0) -> float:
+        """Typical time between messages to a consumer under a setting."""
+        records_per_s = self.records_per_s * rate_factor
+        timeout_ns = network.buffer_timeout_ns
+        if timeout_ns == 0:
+            return 1e9 / records_per_s
+        full_per_s = records_per_s * self.record_bytes / network.segment_size_bytes
+        flushed_per_s = self.channels * 1e9 / timeout_ns if timeout_ns > 0 else 0.0
+        return 1e9 / min(full_per_s + flushed_per_s, records_per_s)
+
+    def moved(self, costs: CostModel, from_gap_ns: float, to_gap_ns: float) -> CostModel:
+        """Costs that hold for messages of one gap, as they are for those of another one."""
+        before_ns, after_ns = self.transit_after(np.array([from_gap_ns, to_gap_ns])).tolist()
+        asleep_ns = max(costs.receive_ns_per_message - self.awake_receive_ns, 0.0)
+        longer = min(to_gap_ns / from_gap_ns, 1.0) - 1
+        return replace(
+            costs,
+            transit_ns=max(costs.transit_ns + after_ns - before_ns, 0.0),
+            receive_ns_per_message=costs.receive_ns_per_message + longer * asleep_ns,
+        )

@@ -1,0 +1,77 @@
+"""What messages take by their distance is found in the rows, and moves the costs to a setting."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from flinknet.config import NetworkConfig
+from flinknet.replay.wakes import UNKNOWN, fit_wakes, gaps_of
+from flinknet.workload.recorded import CostModel
+from flinknet.workload.wakes import Wakes
+
+MS = 1_000_000
+COUNT = 400
+AWAKE_NS, ASLEEP_NS = 40_000, 240_000
+COSTS = CostModel(0.0, 0.0, 240_000.0, 60_000.0, 0.0, (1_000.0,))
+WAKES = Wakes((0.0, 10.0 * MS), (40_000.0, 240_000.0), 12_000.0, 2_000.0, 100.0, 1.0)
+
+
+def rows(gaps_ns: np.ndarray, ways_ns: np.ndarray, channels: int = 1) -> tuple[dict, dict]:
+    """Buffers of ten records of 100 bytes, so far apart."""
+    sent = {
+        "at_ns": np.cumsum(gaps_ns),
+        "channel": np.arange(len(gaps_ns)) % channels,
+        "sequence_number": np.arange(len(gaps_ns)),
+        "records": np.full(len(gaps_ns), 10),
+        "payload_bytes": np.full(len(gaps_ns), 1_000),
+    }
+    return sent, {**sent, "at_ns": sent["at_ns"] + ways_ns}
+
+
+def test_messages_that_find_the_consumer_awake_are_quicker() -> None:
+    gaps_ns = np.where(np.arange(COUNT) % 2 == 0, MS, 10 * MS)
+    sent, received = rows(gaps_ns, np.where(gaps_ns == MS, AWAKE_NS, ASLEEP_NS))
+    wakes = fit_wakes(sent, received, {0: 0}, 12_000.0)
+    assert wakes is not None
+    found = wakes.transit_after(np.array([0, MS, 10 * MS, 100 * MS]))
+    assert found.tolist() == [AWAKE_NS, AWAKE_NS, ASLEEP_NS, ASLEEP_NS]
+    assert wakes.record_bytes == 100
+    assert wakes.records_per_s == pytest.approx(10e9 / np.mean(gaps_ns), rel=0.02)
+
+
+def test_gaps_are_those_of_each_consumer() -> None:
+    sent, _ = rows(np.full(6, MS), np.full(6, AWAKE_NS), channels=2)
+    assert gaps_of(sent, {0: 0, 1: 0}).tolist() == [UNKNOWN, *[MS] * 5]
+    assert gaps_of(sent, {0: 0, 1: 1}).tolist() == [UNKNOWN, UNKNOWN, *[2 * MS] * 4]
+
+
+def test_few_messages_tell_nothing() -> None:
+    assert fit_wakes(*rows(np.full(9, MS), np.full(9, AWAKE_NS)), {0: 0}, 12_000.0) is None
+
+
+@pytest.mark.parametrize(
+    ("timeout_ns", "rate_factor", "gap_ns"),
+    [
+        (0, 1.0, 500_000.0),
+        (0, 2.0, 250_000.0),
+        (10 * MS, 1.0, 1e9 / (100 + 2_000 * 100 / 32_768)),
+        (100_000, 1.0, 500_000.0),  # no more messages than records
+        (-1, 1.0, 32_768 * 1e9 / (2_000 * 100)),
+    ],
+)
+def test_the_distance_of_messages_follows_from_the_setting(
+    timeout_ns: int, rate_factor: float, gap_ns: float
+) -> None:
+    network = replace(NetworkConfig(), buffer_timeout_ns=timeout_ns)
+    assert WAKES.gap_ns(network, rate_factor) == pytest.approx(gap_ns)
+
+
+def test_costs_move_with_the_distance_and_stay_where_it_does() -> None:
+    assert WAKES.moved(COSTS, 10 * MS, 10 * MS) == COSTS
+    closer = WAKES.moved(COSTS, 10 * MS, 5 * MS)
+    assert closer.transit_ns == pytest.approx(140_000)
+    assert closer.receive_ns_per_message == pytest.approx(36_000)
+    assert WAKES.moved(COSTS, 5 * MS, 50 * MS).receive_ns_per_message == 60_000
