@@ -78,7 +78,7 @@ def fit_turns(rows: SaturatedRows, manifest: RunManifest) -> Turns | None:
     for each in manifest.channels:
         of_producers.setdefault(each.producer_process, []).append(each.index)
         of_consumers.setdefault(each.consumer_process, []).append(each.index)
-    if of_producers.keys() & of_consumers.keys():
+    if of_producers.keys() & of_consumers.keys() or not len(rows.sent["at_ns"]):
         return None
     upstream = {name: steps_of(rows, own, []) for name, own in of_producers.items()}
     downstream = {name: steps_of(rows, [], own) for name, own in of_consumers.items()}
@@ -98,10 +98,11 @@ def fit_turns(rows: SaturatedRows, manifest: RunManifest) -> Turns | None:
     known = {name: line for name, line in runs.items() if line is not None}
     if len(known) < len(runs):
         return None
-    ahead = [_Process(steps, {Kind.SENDS: send}) for steps in up]
+    sending = {Kind.SENDS: send, Kind.TAKES_CREDIT: pick, Kind.WRITES: write}
+    reading = {Kind.RECEIVES: decode, Kind.ANNOUNCES: announce}
+    ahead = [_Process(steps, sending) for steps in up]
     behind = [
-        _Process(steps, {Kind.ANNOUNCES: announce, Kind.READS: known[name]})
-        for name, steps in downstream.items()
+        _Process(steps, reading | {Kind.READS: known[name]}) for name, steps in downstream.items()
     ]
     take, receive = _taking(ahead, Kind.TAKES_CREDIT), _taking(behind, Kind.RECEIVES)
     back_ns = _way_ns(ahead, Kind.TAKES_CREDIT, take, announce)
@@ -135,13 +136,13 @@ def fit_turns(rows: SaturatedRows, manifest: RunManifest) -> Turns | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Process:
-    """Its steps, and what those cost before which it may rest."""
+    """Its steps, and what they cost."""
 
     steps: Steps
     costs: Mapping[Kind, Line]
 
     def costs_ns(self, places: IntArray) -> FloatArray:
-        """What those steps cost."""
+        """What some steps cost."""
         steps, found = self.steps, np.zeros(len(places))
         for kind, line in self.costs.items():
             own = steps.kind[places] == kind
@@ -191,7 +192,7 @@ def _taking(processes: Sequence[_Process], kind: Kind) -> Line:
     costs_ns, units = [], []
     for each in processes:
         steps = each.steps
-        pairs = steps.pairs([*each.costs, Kind.WAITS], [kind])
+        pairs = steps.pairs([*Kind], [kind])
         sent_ns = steps.sent_ns[pairs + 1]
         is_there = (sent_ns != UNKNOWN_NS) & (sent_ns + fastest_ns <= steps.at_ns[pairs])
         pairs = pairs[is_there]
@@ -223,8 +224,17 @@ def _outages(process: _Process, kind: Kind, taking: Line, sending: Line, way_ns:
     work = union(np.where(has_rested, np.minimum(due_ns, ends_ns), begins_ns), ends_ns)
     found = activity_of(work, steps.at_ns).outages
     late_ns = np.maximum(ends_ns - due_ns, 0)[has_rested]
+    expected_ns = process.costs_ns(before)
+    is_taken = steps.kind[before + 1] == kind
+    expected_ns[is_taken] += taking.at(steps.units[before + 1][is_taken])
+    spent_ns = ends_ns - begins_ns
+    may_have_rested = is_taken & (arrivals_ns > begins_ns)
+    is_usual = ~may_have_rested & (spent_ns <= longest_ns(spent_ns))
+    beyond_ns = np.where(is_usual, spent_ns - expected_ns, 0.0)
+    turns = np.flatnonzero(steps.kind[before] == kind)
     return Outages(
         found.starts_ns,
         found.ends_ns - found.starts_ns,
         late_ns[late_ns <= longest_ns(late_ns)],
+        np.add.reduceat(beyond_ns, turns).astype(np.int64),
     )

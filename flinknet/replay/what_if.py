@@ -41,7 +41,7 @@ DEFAULT_MAX_RECORDS_IN_PASSING = 150_000
 DEFAULT_MAX_RECORDS_AT_MAX_RATE = 6_000_000
 """The same at the highest rate, where buffers are full at any timeout."""
 
-MAX_RATE_WINDOW_NS = 1_000_000_000
+MAX_RATE_WINDOW_NS = 2_000_000_000
 """How much of a run at the highest rate is looked at without Spark."""
 
 _SLOW = "it is simulated message by message"

@@ -36,8 +36,6 @@ class SimulatedSource:
 
     Args:
         segment_instants: when a record opens another segment; None to step for every record.
-        emit_ns_per_byte: at the highest rate, what it costs to write; None to charge each batch of
-            records when it is made.
     """
 
     def __init__(
@@ -50,11 +48,9 @@ class SimulatedSource:
         end_ns: int,
         *,
         emit_ns_per_record: float,
-        emit_ns_per_byte: float | None = None,
     ) -> None:
         self.task = task
         self._writer = writer
-        self._emit_ns_per_byte = emit_ns_per_byte
         self._flusher = flusher
         self._arrivals = arrivals
         self._emit_ns = emit_ns_per_record
@@ -129,14 +125,10 @@ class SimulatedSource:
     def _step_at_max_rate(self, now_ns: int) -> tuple[int, int]:
         task = self.task
         for _ in range(STEPS_PER_TURN):
-            emitted, written_bytes = task.emitted_records, self._writer.written_bytes
+            emitted = task.emitted_records
             next_ns = task.step(now_ns=now_ns)
             is_again = next_ns == now_ns
-            if self._emit_ns_per_byte is None:
-                now_ns += int((task.emitted_records - emitted) * self._emit_ns)
-            else:
-                written_bytes = self._writer.written_bytes - written_bytes
-                now_ns += int(written_bytes * self._emit_ns_per_byte)
+            now_ns += int((task.emitted_records - emitted) * self._emit_ns)
             if not is_again:
                 return now_ns, NEVER_NS if next_ns is None else next_ns
         return now_ns, now_ns
@@ -292,6 +284,7 @@ class SimulatedTaskManager:
         self._idle_ns = 0
         self._outages: list[tuple[int, int]] = []
         self._wakes: Iterator[int] = repeat(0)
+        self._jitter: Iterator[int] = repeat(0)
 
     def wake(self, at_ns: int) -> None:
         """Take a turn at an instant, or when the turn that goes on then is over."""
@@ -301,12 +294,15 @@ class SimulatedTaskManager:
             self._scheduler.at(at_ns, self._turn)
 
     def set_outages(self, outages: Outages, *, start_ns: int) -> None:
-        """Let the machine keep this process from its work now and then: the first turn that begins
-        after an outage has begun is later by its length, and one after idleness by the next of the
-        times of waking, over and over.
+        """Let the machine keep this process from its work now and then: an outage holds up the turn
+        in which it begins, as seen when that is over, and those that would begin within it. A turn
+        after idleness begins later by the next of the times of waking, and each in which something
+        is received takes more or less by the next jitter, over and over.
         """
         if len(outages.wakes_ns):
             self._wakes = cycle(outages.wakes_ns.tolist())
+        if len(outages.jitter_ns):
+            self._jitter = cycle(outages.jitter_ns.tolist())
         pairs = zip(outages.starts_ns.tolist(), outages.lengths_ns.tolist(), strict=True)
         self._outages = [(start_ns + at_ns, length_ns) for at_ns, length_ns in pairs][::-1]
 
@@ -319,11 +315,12 @@ class SimulatedTaskManager:
         if now_ns > self._free_since_ns:
             now_ns += next(self._wakes)
         while self._outages and self._outages[-1][0] <= now_ns:
-            now_ns += self._outages.pop()[1]
+            began_ns, length_ns = self._outages.pop()
+            now_ns = max(now_ns, max(began_ns, self._free_since_ns) + length_ns)
         for end in self.ends:
             arrival_ns = end.next_arrival_ns
             if arrival_ns is not None and arrival_ns <= now_ns:
-                now_ns = end.receive(now_ns=now_ns)
+                now_ns = max(now_ns, end.receive(now_ns=now_ns) + next(self._jitter))
                 if self._answers_at_once:
                     now_ns = end.pump(now_ns=now_ns)
         next_ns = NEVER_NS

@@ -108,7 +108,6 @@ class SimulatedTasks:
             stops,
             plan.end_ns,
             emit_ns_per_record=self._costs.emit_ns_per_record,
-            emit_ns_per_byte=self._emit_ns_per_byte(),
         )
 
     def create_relay(self, vertex: int, subtask: int) -> SimulatedRelay:
@@ -158,17 +157,10 @@ class SimulatedTasks:
         their own.
         """
         scenario = self._deployment.scenario
-        records = scenario.network.segment_size_bytes / self._record_bytes()
+        record_bytes = scenario.workload.record_size.mean_bytes + OVERHEAD_BYTES
+        records = scenario.network.segment_size_bytes / record_bytes
         is_quick = delay_ns == 0 and consume_ns_per_record * records <= BUSY_NS_MAX
         return self._costs.turns is not None and is_quick
-
-    def _emit_ns_per_byte(self) -> float | None:
-        if self._costs.turns is None:
-            return None
-        return self._costs.emit_ns_per_record / self._record_bytes()
-
-    def _record_bytes(self) -> float:
-        return self._deployment.scenario.workload.record_size.mean_bytes + OVERHEAD_BYTES
 
     def _create_sink_task(self, consumer: int, delay_ns: int, *, takes_runs: bool) -> SinkTask:
         gate = self._input_of(len(self._deployment.vertices) - 1, consumer)

@@ -400,6 +400,8 @@ def plans_of(exchange: RecordedExchange, network: NetworkConfig) -> list[SourceP
 
 def _plan_of(channels: list[RecordedChannel], end_ns: int, *, is_max_rate: bool) -> SourcePlan:
     counts = [channel.records for channel in channels]
+    if is_max_rate and len(channels) == 1:
+        return SourcePlan(None, None, counts[0])
     instants_ns = np.concatenate([channel.arrivals_ns for channel in channels])
     subpartitions = np.repeat(np.arange(len(channels), dtype=np.int32), counts)
     order = np.argsort(instants_ns, kind="stable")

@@ -9,7 +9,7 @@ plain values, so either side can be tested without the other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,8 @@ from flinknet.config import CREDIT, NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import BacklogSummary
 
-from .wakes import Wakes
-
 from .turn_costs import TurnCosts
+from .wakes import Wakes
 
 IntArray = npt.NDArray[np.int64]
 
@@ -186,16 +185,26 @@ class RecordedChannel:
 class Outages:
     """When a process had work and was kept from it by its machine, ascending; instants count from
     the start of the window. `wakes_ns` are the times it took to get going when it was idle, one
-    after the other.
+    after the other; `jitter_ns` what its turns took more than usual, or less.
     """
 
     starts_ns: IntArray
     lengths_ns: IntArray
     wakes_ns: IntArray
+    jitter_ns: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def since(self, from_ns: int) -> Outages:
         """The same with instants that count from one of them."""
-        return Outages(self.starts_ns - from_ns, self.lengths_ns, self.wakes_ns)
+        return replace(self, starts_ns=self.starts_ns - from_ns)
+
+    def repeated(self, times: int, period_ns: int) -> Outages:
+        """The same over and over."""
+        shifts_ns = np.repeat(np.arange(times) * period_ns, len(self.starts_ns))
+        return replace(
+            self,
+            starts_ns=np.tile(self.starts_ns, times) + shifts_ns,
+            lengths_ns=np.tile(self.lengths_ns, times),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
