@@ -32,6 +32,12 @@ from .wakes import UNKNOWN, gaps_of
 QUANTILES = 500
 """Points that the spread is kept as: enough for the p99.9 of timeout 0 to show."""
 
+PARTS = 4
+"""Of a run, whose delays are compared to tell how much they differ."""
+
+TAIL_WORTH_TELLING_NS = 300_000
+"""A machine that delays one record in a hundred by less shows in no p99."""
+
 _MIN_SAMPLES = 10
 
 _EARLY_SHARE = 0.2
@@ -48,9 +54,23 @@ class Delays:
     Attributes:
         spread_ns: evenly spaced quantiles of the delay from due to consumed, less what the steps
             take in the simulation; empty if unknown.
+        tails_ns: the p99 of that delay, from part to part of the run; empty if unknown.
     """
 
     spread_ns: IntArray
+    tails_ns: tuple[int, ...] = ()
+
+    @property
+    def note(self) -> str | None:
+        """How well p99 can be known; None where the machine hardly shows in it."""
+        if not self.tails_ns or max(self.tails_ns) < TAIL_WORTH_TELLING_NS:
+            return None
+        p99_ns = np.quantile(self.spread_ns, 0.99)
+        return (
+            f"the machine delayed 1 record in 100 by {p99_ns / 1e6:.1f} ms or more, from part to"
+            f" part of the run by {min(self.tails_ns) / 1e6:.1f} to"
+            f" {max(self.tails_ns) / 1e6:.1f} ms: p99 at short buffer timeouts is not known better"
+        )
 
     def over(self, latency: LogLinearHistogram) -> LatencySummary:
         """The summary of predicted latencies with the spread laid over each of them."""
@@ -114,7 +134,20 @@ def fit_delays(
         gaps_ns = gaps_of(sent, consumer_of)[sent_at]
         transit_ns = np.where(gaps_ns == UNKNOWN, transit_ns, wakes.transit_after(gaps_ns))
     expected_ns = transit_ns + costs.receive_ns_per_message + per_record_ns * records
-    return Delays(spread_of(whole_ns - expected_ns.astype(np.int64), records))
+    beyond_ns = whole_ns - expected_ns.astype(np.int64)
+    tails_ns = _tails(beyond_ns, records, sent["at_ns"][sent_at])
+    return Delays(spread_of(beyond_ns, records), tails_ns)
+
+
+def _tails(beyond_ns: IntArray, records: IntArray, at_ns: IntArray) -> tuple[int, ...]:
+    """The p99 over the records of each of PARTS parts of a run, those with few messages left
+    out."""
+    tails_ns = []
+    for part in np.array_split(np.argsort(at_ns, kind="stable"), PARTS):
+        spread_ns = spread_of(beyond_ns[part], records[part])
+        if len(spread_ns):
+            tails_ns.append(int(np.quantile(spread_ns, 0.99)))
+    return tuple(tails_ns)
 
 
 def _lateness(at_ns: IntArray, due_ns: IntArray) -> tuple[IntArray, float]:

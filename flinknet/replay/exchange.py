@@ -131,8 +131,6 @@ def load_exchange(
     credit_rows: dict[int, list[EventColumns]] = {point: [] for point in (0, 1)}
     waits: list[EventColumns] = []
     fitted_to_ns = to_ns
-    if is_max_rate(manifest):  # its costs change from moment to moment: the more the better
-        fitted_to_ns = max(to_ns, manifest.measured_to_ns or 0)
     for file in run.files:
         seen = 0
         with TraceReader(file) as reader:
@@ -405,7 +403,8 @@ def _with_delays(
         consumer_of,
         wakes,
     )
-    return replace(fit, delays=delays)
+    notes = fit.notes if delays.note is None else (*fit.notes, delays.note)
+    return replace(fit, delays=delays, notes=notes)
 
 
 def _waited_ns(parts: list[EventColumns], from_ns: int, to_ns: int) -> int:

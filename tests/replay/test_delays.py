@@ -7,7 +7,7 @@ import pytest
 
 from flinknet.core.probe import FlushReason
 from flinknet.histogram import LogLinearHistogram
-from flinknet.replay.delays import NO_DELAYS, Delays, fit_delays
+from flinknet.replay.delays import NO_DELAYS, PARTS, Delays, fit_delays
 from flinknet.workload.recorded import CostModel
 
 COUNT = 1000
@@ -71,6 +71,21 @@ def test_the_flushers_beat_tells_how_late_the_machine_was() -> None:
     delays = fit_delays(*beats(late_ns, 10_000_000, 9_000_000), 10_000_000, COSTS, CONSUMER_OF)
     assert np.mean(delays.spread_ns > 2_900_000) == pytest.approx(0.05, abs=0.003)
     assert np.median(delays.spread_ns) == 0
+
+
+def test_how_much_the_parts_of_a_run_differ_is_told() -> None:
+    late_ns = np.where(np.arange(COUNT) % 20 == 0, 1_000_000, 10_000)
+    late_ns[-COUNT // PARTS :] *= 3
+    delays = fit_delays(*beats(late_ns, 10_000_000, 9_000_000), 10_000_000, COSTS, CONSUMER_OF)
+    assert np.round(np.array(delays.tails_ns) / 1e6, 1).tolist() == [1.0, 1.0, 1.0, 3.0]
+    assert "by 1.0 to 3.0 ms" in str(delays.note)
+
+
+def test_a_quiet_machine_is_not_told_of() -> None:
+    late_ns = np.full(COUNT, 10_000)
+    delays = fit_delays(*beats(late_ns, 10_000_000, 9_000_000), 10_000_000, COSTS, CONSUMER_OF)
+    assert len(delays.spread_ns)
+    assert delays.note is None
 
 
 def test_a_beat_that_may_have_found_nothing_to_flush_tells_nothing() -> None:
