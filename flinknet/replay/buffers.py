@@ -167,10 +167,11 @@ def _only(rows: EventColumns, wanted: npt.NDArray[Any]) -> EventColumns:
 
 def _common(left: IntArray, right: IntArray) -> IntArray:
     """Numbers that are in both; ascending, as they are."""
-    if np.array_equal(left, right):
-        return left
     if not len(left) or not len(right):
         return left[:0]
+    if _is_gapless(left) and _is_gapless(right):
+        first, last = max(left[0], right[0]), min(left[-1], right[-1])
+        return left[first - left[0] : max(last - left[0] + 1, 0)]
     place = np.minimum(np.searchsorted(right, left), len(right) - 1)
     common: IntArray = left[right[place] == left]
     return common
@@ -181,8 +182,16 @@ def _of_numbers(rows: EventColumns, number: IntArray) -> EventColumns:
     own = rows["sequence_number"]
     if len(own) == len(number):
         return rows
+    if len(number) and _is_gapless(own) and _is_gapless(number):
+        start = int(number[0]) - int(own[0])
+        return {name: values[start : start + len(number)] for name, values in rows.items()}
     place = np.searchsorted(own, number)
     return {name: values.take(place) for name, values in rows.items()}
+
+
+def _is_gapless(number: IntArray) -> bool:
+    """Whether ascending numbers, at least one, leave none out."""
+    return int(number[-1]) - int(number[0]) == len(number) - 1
 
 
 def _filled_back(first_record_ns: IntArray) -> IntArray:
@@ -190,10 +199,6 @@ def _filled_back(first_record_ns: IntArray) -> IntArray:
     known = np.flatnonzero(first_record_ns >= 0)
     if len(known) in (0, len(first_record_ns)):
         return first_record_ns
-    next_known = np.searchsorted(known, np.arange(len(first_record_ns)))
-    filled: IntArray = np.where(
-        next_known < len(known),
-        first_record_ns[known[np.minimum(next_known, len(known) - 1)]],
-        -1,
-    )
+    filled: IntArray = np.full(len(first_record_ns), -1)
+    filled[: known[-1] + 1] = np.repeat(first_record_ns[known], np.diff(known, prepend=-1))
     return filled

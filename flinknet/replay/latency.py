@@ -182,22 +182,29 @@ def _measure(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
 def _pieces(channel: IntArray, records: IntArray) -> Iterator[tuple[int, int]]:
     """Ranges of rows of one channel with not many more than _RECORDS_AT_ONCE records; rows are
     sorted by channel."""
-    bounds = np.flatnonzero(np.r_[True, channel[1:] != channel[:-1], True])
     if not len(channel):
         return
+    bounds = [0, *(np.flatnonzero(channel[1:] != channel[:-1]) + 1).tolist(), len(channel)]
     for low, high in pairwise(bounds):
-        portion = (np.cumsum(records[low:high]) - records[low]) // _RECORDS_AT_ONCE
+        before = np.cumsum(records[low:high], dtype=np.int64)
+        if before[-1] <= _RECORDS_AT_ONCE:
+            yield low, high
+            continue
+        portion = (before - records[low]) // _RECORDS_AT_ONCE
         cuts = np.flatnonzero(np.r_[True, portion[1:] != portion[:-1], True]) + low
         yield from pairwise(cuts.tolist())
 
 
 def _add(unit: WorkUnit, rows: EventColumns, into: _Consumed) -> None:
+    records, payload_bytes = rows["records"], rows["payload_bytes"]
     inside = add_latencies(into.histogram, rows, unit.from_ns, unit.to_ns)
-    if not inside.any():
-        return
-    # Whole bytes, so that sums do not depend on their order.
-    into.payload_bytes += float((rows["payload_bytes"] * inside // rows["records"]).sum())
-    into.consumed_to_ns = max(into.consumed_to_ns, int(rows["at_ns"][inside > 0].max()))
+    if np.array_equal(inside, records):
+        into.payload_bytes += float(payload_bytes.sum(dtype=np.int64))
+        into.consumed_to_ns = max(into.consumed_to_ns, int(rows["at_ns"].max()))
+    elif inside.any():
+        # Whole bytes, so that sums do not depend on their order.
+        into.payload_bytes += float((payload_bytes * inside // records).sum())
+        into.consumed_to_ns = max(into.consumed_to_ns, int(rows["at_ns"][inside > 0].max()))
 
 
 def add_latencies(

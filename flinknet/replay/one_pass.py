@@ -292,7 +292,7 @@ class SetAside:
                 continue
             part = {name: block[name][start:end].copy() for name in names}
             if key in _PLACED:
-                part["place"] = np.arange(self._rows + start, self._rows + end)
+                part["place"] = np.arange(self._rows + start, self._rows + end, dtype=np.int32)
             if keep is not None:
                 part = {name: values[keep[start:end]] for name, values in part.items()}
             self._parts[channel].setdefault(key, []).append(part)
