@@ -131,6 +131,8 @@ def load_exchange(
     credit_rows: dict[int, list[EventColumns]] = {point: [] for point in (0, 1)}
     waits: list[EventColumns] = []
     fitted_to_ns = to_ns
+    if is_max_rate(manifest):  # its costs change from moment to moment: the more the better
+        fitted_to_ns = max(to_ns, manifest.measured_to_ns or 0)
     for file in run.files:
         seen = 0
         with TraceReader(file) as reader:
