@@ -325,14 +325,9 @@ def _outages(
     if saturation is None:
         return (), ()
     times = 1 + OUTAGES_FOR_WINDOWS * window_ns // max(fitted_ns, 1)
-    found = {}
-    for process, each in saturation.outages.items():
-        shifts_ns = np.repeat(np.arange(times) * fitted_ns, len(each.starts_ns))
-        found[process] = Outages(
-            np.tile(each.starts_ns, times) + shifts_ns,
-            np.tile(each.lengths_ns, times),
-            each.wakes_ns,
-        )
+    found = {
+        process: each.repeated(times, fitted_ns) for process, each in saturation.outages.items()
+    }
     producers = {each.producer: each.producer_process for each in manifest.channels}
     consumers = {each.consumer: each.consumer_process for each in manifest.channels}
     return (
