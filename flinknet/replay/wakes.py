@@ -9,7 +9,6 @@ as quick on its way as the quickest ones seen, and to be received in what an awa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 
 import numpy as np
 
@@ -18,8 +17,8 @@ from flinknet.workload.wakes import Wakes
 from .outages import uncontended_ns
 from .units import EventColumns, IntArray, same_message
 
-GAP_QUANTILES = (0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""Messages are put together by their gaps, between these; each group tells its typical way."""
+GROUPS = 5
+"""Messages are put together by their gaps; each group tells its typical way."""
 
 SAMPLES_MIN = 100
 UNKNOWN = -1
@@ -54,13 +53,10 @@ def fit_wakes(
     is_known = gaps_ns != UNKNOWN
     if is_known.sum() < SAMPLES_MIN:
         return None
-    typical_gaps_ns, typical_ns = [0.0], [uncontended_ns(ways_ns, 0.0)]
-    edges_ns = np.quantile(gaps_ns[is_known], GAP_QUANTILES)
-    for low_ns, high_ns in pairwise(edges_ns.tolist()):
-        own = is_known & (gaps_ns >= low_ns) & (gaps_ns <= high_ns)
-        if own.any() and float(np.median(gaps_ns[own])) > typical_gaps_ns[-1]:
-            typical_gaps_ns.append(float(np.median(gaps_ns[own])))
-            typical_ns.append(max(float(np.median(ways_ns[own])), typical_ns[-1]))
+    groups = _rising(np.flatnonzero(is_known), gaps_ns, ways_ns)
+    typical_gaps_ns = [0.0, *(float(np.median(gaps_ns[own])) for own in groups)]
+    typical_ns = [float(np.median(ways_ns[own])) for own in groups]
+    typical_ns.insert(0, min(uncontended_ns(ways_ns, 0.0), typical_ns[0]))
     records = max(int(np.maximum(sent["records"], 0).sum()), 1)
     consumers = len(np.unique(_consumers(sent, consumer_of)))
     duration_ns = max(int(np.ptp(sent["at_ns"])), 1)
@@ -72,6 +68,17 @@ def fit_wakes(
         record_bytes=float(sent["payload_bytes"].sum()) / records,
         channels=len(np.unique(sent["channel"])) / consumers,
     )
+
+
+def _rising(known: IntArray, gaps_ns: IntArray, ways_ns: IntArray) -> list[IntArray]:
+    """Groups of messages by their gaps, ascending, joined where the next group is quicker: then
+    something else made the difference."""
+    groups: list[IntArray] = []
+    for part in np.array_split(known[np.argsort(gaps_ns[known], kind="stable")], GROUPS):
+        groups.append(part)
+        while len(groups) > 1 and np.median(ways_ns[groups[-2]]) > np.median(ways_ns[groups[-1]]):
+            groups[-2:] = [np.concatenate(groups[-2:])]
+    return groups
 
 
 def _consumers(rows: EventColumns, consumer_of: Mapping[int, int]) -> IntArray:

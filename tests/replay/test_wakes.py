@@ -42,6 +42,14 @@ def test_messages_that_find_the_consumer_awake_are_quicker() -> None:
     assert wakes.records_per_s == pytest.approx(10e9 / np.mean(gaps_ns), rel=0.02)
 
 
+def test_a_busy_moment_among_short_gaps_makes_no_others_slow() -> None:
+    gaps_ns = np.where(np.arange(COUNT) % 5 == 0, MS, 10 * MS)
+    ways_ns = np.where(gaps_ns == MS, 3 * MS, ASLEEP_NS)
+    wakes = fit_wakes(*rows(gaps_ns, ways_ns), {0: 0}, 12_000.0)
+    assert wakes is not None
+    assert wakes.transit_after(np.array([MS, 10 * MS, 100 * MS])).tolist() == [ASLEEP_NS] * 3
+
+
 def test_gaps_are_those_of_each_consumer() -> None:
     sent, _ = rows(np.full(6, MS), np.full(6, AWAKE_NS), channels=2)
     assert gaps_of(sent, {0: 0, 1: 0}).tolist() == [UNKNOWN, *[MS] * 5]
