@@ -79,8 +79,8 @@ def steps_of(rows: SaturatedRows, written: Sequence[int], read: Sequence[int]) -
     consumed = of_channels(rows.consumed, read)
     is_waiting = waits["point"] == TracePoint.WRITER_WAITS
     parts = [
-        _part(Kind.SENDS, sent, units=sent["payload_bytes"]),
         _part(Kind.TAKES_CREDIT, credit, sent_ns=_credit_sent_ns(rows, credit)),
+        _part(Kind.SENDS, sent, units=sent["payload_bytes"]),
         _part(Kind.WRITES, _where(waits, ~is_waiting)),
         _part(Kind.WAITS, _where(waits, is_waiting)),
         _received(rows, received),

@@ -202,14 +202,22 @@ def _taking(processes: Sequence[_Process], kind: Kind) -> Line:
 
 
 def _way_ns(processes: Sequence[_Process], kind: Kind, taking: Line, sending: Line) -> float:
-    """How long it takes from when something was handed over until it can be taken."""
-    ways_ns = []
+    """How long it takes from when something was handed over until it can be taken: seen where who
+    takes it was waiting already. Where nobody ever waited, no way was longer than the shortest.
+    """
+    ways_ns, has_waited = [], []
     for each in processes:
         steps = each.steps
-        taken = np.flatnonzero((steps.kind == kind) & (steps.sent_ns != UNKNOWN_NS))
-        begun_ns = steps.at_ns[taken] - taking.at(steps.units[taken]).astype(np.int64)
-        ways_ns.append(begun_ns - each.arrivals_ns(taken, sending, 0.0))
-    return max(uncontended_ns(np.concatenate(ways_ns), 0.0), 0.0)
+        pairs = steps.pairs([*Kind], [kind])
+        pairs = pairs[steps.sent_ns[pairs + 1] != UNKNOWN_NS]
+        handed_over_ns = each.arrivals_ns(pairs + 1, sending, 0.0)
+        taking_ns = taking.at(steps.units[pairs + 1]).astype(np.int64)
+        ways_ns.append(steps.at_ns[pairs + 1] - taking_ns - handed_over_ns)
+        has_waited.append(handed_over_ns >= steps.at_ns[pairs] + each.costs_ns(pairs))
+    all_ns, waited = np.concatenate(ways_ns), np.concatenate(has_waited)
+    if np.count_nonzero(waited) < _MIN_SAMPLES:
+        return max(float(all_ns.min(initial=longest_ns(all_ns))), 0.0)
+    return max(uncontended_ns(all_ns[waited], 0.0), 0.0)
 
 
 def _outages(process: _Process, kind: Kind, taking: Line, sending: Line, way_ns: float) -> Outages:

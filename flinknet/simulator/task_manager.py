@@ -174,26 +174,28 @@ class SimulatedSink:
 
 
 class SimulatedRunSink:
-    """Steps a SinkTask that reads all that waits at one go, and charges the loop for each go and
-    for its records, which all come when it begins."""
+    """Steps a SinkTask that reads what lies end to end at once, and charges the loop for each turn
+    in which it reads, and for the records. Those that lie end to end all come when they are begun.
+    """
 
     def __init__(
-        self, task: SinkTask, *, receive_ns_per_go: float, consume_ns_per_record: float
+        self, task: SinkTask, *, receive_ns_per_turn: float, consume_ns_per_record: float
     ) -> None:
         self.task = task
-        self._receive_ns = receive_ns_per_go
+        self._receive_ns = receive_ns_per_turn
         self._consume_ns = consume_ns_per_record
 
     def step(self, now_ns: int) -> tuple[int, int]:
         """Take buffers. Returns: when the loop is done with that, and when to step again."""
-        task = self.task
+        task, fixed_ns = self.task, self._receive_ns
         for _ in range(STEPS_PER_TURN):
             before = sum(sink.records for sink in task.sinks)
             next_ns = task.step(now_ns=now_ns)
             records = sum(sink.records for sink in task.sinks) - before
             is_again = next_ns == now_ns
             if records:
-                now_ns += int(self._receive_ns + self._consume_ns * records)
+                now_ns += int(fixed_ns + self._consume_ns * records)
+                fixed_ns = 0.0
             if next_ns is None:
                 return now_ns, NEVER_NS
             if not is_again:

@@ -145,7 +145,7 @@ class SimulatedTasks:
         if self._reads_runs(delay_ns, own_ns):
             task = self._create_sink_task(consumer, 0, takes_runs=True)
             return SimulatedRunSink(
-                task, receive_ns_per_go=receive_ns, consume_ns_per_record=own_ns
+                task, receive_ns_per_turn=receive_ns, consume_ns_per_record=own_ns
             )
         if delay_ns != PAUSED_NS:
             delay_ns += round(own_ns)

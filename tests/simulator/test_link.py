@@ -8,7 +8,7 @@ import pytest
 
 from flinknet.errors import TransportError
 from flinknet.simulator.faults import FaultPlan, Interval, LinkFaults
-from flinknet.simulator.link import LinkEnd, LinkSettings, SendCosts, SimulatedLink
+from flinknet.simulator.link import LinkEnd, LinkSettings, ReceiveCosts, SendCosts, SimulatedLink
 
 
 class Line:
@@ -86,6 +86,28 @@ def test_sending_takes_the_senders_time() -> None:
     assert near.pump(now_ns=0) == 2400
     read_all(far)
     assert [at_ns for at_ns, _ in right.heard] == [1200, 2400]
+
+
+def test_what_is_handed_over_at_one_go_is_on_its_way_message_by_message() -> None:
+    left, right = Line(), Line()
+    said = [[b"h" * 10, b"x" * 90, b"h" * 10, b"y" * 190]]
+    left.data_to_send = lambda *, now_ns: said.pop() if said else []  # type: ignore[method-assign]
+    costs = SendCosts(ns_per_byte=2.0, ns_per_go=50.0, is_stream=True)
+    near, far, _ = link_of(left, right, LinkSettings(latency_ns=0), costs)
+    assert near.pump(now_ns=0) == 650
+    read_all(far)
+    assert [(at_ns, len(data)) for at_ns, data in right.heard] == [(250, 100), (650, 200)]
+
+
+def test_receiving_takes_time_and_what_comes_meanwhile() -> None:
+    left, right = Line(b"x" * 100, b"y" * 100, b"z" * 100), Line()
+    near = LinkEnd(left, LinkSettings(latency_ns=0), SendCosts(100.0), lambda _at_ns: None)
+    costs = ReceiveCosts(ns_before=120.0, ns_after=30.0, ns_per_byte=2.0)
+    far = LinkEnd(right, LinkSettings(), SendCosts(), lambda _at_ns: None, None, costs)
+    near.join(far)
+    near.pump(now_ns=0)
+    assert far.receive(now_ns=100) == 220 + 30 + 2 * 200
+    assert right.heard == [(220, b"x" * 100), (220, b"y" * 100)]
 
 
 def test_a_socket_that_is_full_is_not_fed_until_the_peer_has_read() -> None:
