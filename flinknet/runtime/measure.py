@@ -28,7 +28,9 @@ from flinknet.results import (
 )
 from flinknet.tasks.deployment import Deployment
 from flinknet.tasks.task_metrics import back_pressure_level
+from flinknet.units import human_duration
 
+from .asked_rate import KEPT, AskedRate, asked_rate
 from .fill_levels import SAMPLES_MAX
 from .messages import ConsumerChannelReport, ProducerChannelReport, Report, Start
 
@@ -37,6 +39,12 @@ SCHEDULE_MISSED_NS = 10_000_000
 
 DISTURBED_SHARE = 0.05
 """A task manager that lacked a processor for more of the run than this was disturbed."""
+
+SATURATED_SHARE = 0.9
+"""An event loop that is busy for more of its time has no room for more load."""
+
+STARVED_SHARE = 0.05
+"""Producers that lacked credit for more of the time were held up by their consumers."""
 
 FEW_SAMPLES = 500
 """Below this no p99 is given."""
@@ -115,6 +123,14 @@ def assemble(
             event=reasons[FlushReason.EVENT] + reasons[FlushReason.END],
         ),
     )
+    within_ns = _within_ns(measured, start)
+    asked = (
+        None
+        if scenario.workload.is_blocking
+        else asked_rate(
+            scenario, last, within_ns=within_ns, throughput=measured.throughput_records_per_s or 0.0
+        )
+    )
     return RunResult(
         config=dict(effective_flink_keys(scenario.network)),
         workload=describe_workload(scenario),
@@ -127,10 +143,11 @@ def assemble(
             measured,
             reports,
             deployment,
-            starved_within_ns=_starved_within_ns(measured, start),
+            asked,
+            within_ns=within_ns,
             unread=max(report.unread_share for report in reports),
         ),
-        warnings=tuple(_warnings(scenario, measured, reports)),
+        warnings=tuple(_warnings(scenario, measured, reports, asked)),
         trace=trace,
         buffering=buffering,
         wiring=_wiring(deployment, consumers),
@@ -226,8 +243,10 @@ def _wiring(deployment: Deployment, consumers: Sequence[ConsumerChannelReport]) 
     )
 
 
-def _starved_within_ns(measured: Measured, start: Start) -> int:
-    """How long credit-starved time was counted: the drain behind the measured part is left out."""
+def _within_ns(measured: Measured, start: Start) -> int:
+    """The measured part by the clock, in which credit-starved time and taken records are counted:
+    the drain behind it is left out.
+    """
     if start.measured_to_ns is None:
         return measured.duration_ns
     return max(start.measured_to_ns - start.measured_from_ns, 1)
@@ -238,14 +257,16 @@ def _limited_by(
     measured: Measured,
     reports: Sequence[Report],
     deployment: Deployment,
+    asked: AskedRate | None,
     *,
-    starved_within_ns: int,
+    within_ns: int,
     unread: float,
 ) -> str:
     """One sentence on what held the run back.
 
     Args:
-        starved_within_ns: how long credit-starved time was counted on each channel.
+        asked: the rate asked for, and what came of it.
+        within_ns: how long credit-starved time was counted on each channel.
         unread: without credit, the largest share of the time in which a socket was not read.
     """
     workload = scenario.workload
@@ -256,16 +277,18 @@ def _limited_by(
         f" consumers' {max(downstream):.0%}"
     )
     remote = sum(not deployment.is_local(each) for each in deployment.channels)
-    starved = (measured.credits.starved_ns or 0) / (starved_within_ns * max(1, remote))
+    starved = (measured.credits.starved_ns or 0) / (within_ns * max(1, remote))
     slow = ", ".join(str(each.index) for each in workload.slow_consumers)
     if measured.throughput_records_per_s is None:
         if slow:
             return f"the slow consumer ({slow}): no record was measured; nothing came through."
         return "its length: no record was measured; the run was shorter than its latency."
-    copies = workload.consumers if workload.partitioner == "broadcast" else 1
-    offered = workload.rate_per_s * workload.producers * copies
-    if offered and measured.throughput_records_per_s >= 0.95 * offered:
-        return f"the rate asked for, which was kept; {busy}."
+    if asked is not None and asked.is_kept:
+        late = ""
+        if measured.throughput_records_per_s < KEPT * asked.offered_per_s:
+            after = human_duration(measured.duration_ns - within_ns)
+            late = f" (its last records came {after} behind the measured part)"
+        return f"the rate asked for, which was kept{late}; {busy}."
     if slow:
         if not remote:
             return f"the slow consumer ({slow}): producers waited for buffers; {busy}."
@@ -295,16 +318,30 @@ def _limited_by(
     return f"the processor on both sides: {busy}."
 
 
-def _warnings(scenario: Scenario, measured: Measured, reports: Sequence[Report]) -> list[Warning]:
+def _warnings(
+    scenario: Scenario, measured: Measured, reports: Sequence[Report], asked: AskedRate | None
+) -> list[Warning]:
     found = []
-    late_ns = max(report.late_ns_max for report in reports)
-    if not scenario.workload.is_max_rate and late_ns > SCHEDULE_MISSED_NS:
+    if asked is not None and (growing := asked.warning()) is not None:
+        found.append(growing)
+    latest = max(reports, key=lambda report: report.late_ns_max)
+    if not scenario.workload.is_max_rate and latest.late_ns_max > SCHEDULE_MISSED_NS:
+        is_saturated = (
+            latest.busy_share >= SATURATED_SHARE
+            or (measured.credits.starved_ns or 0) > STARVED_SHARE * measured.duration_ns
+            or (asked is not None and not asked.is_kept)
+        )
+        advice = (
+            "Lower --rate if the load should not saturate the stack."
+            if is_saturated
+            else "The load leaves the producers idle, so it was the machine: run again on a quiet"
+            " one."
+        )
         found.append(
             Warning(
                 "schedule-missed",
-                f"a source emitted a record {late_ns / 1e6:.1f} ms after its intended"
-                " instant; latency counts that wait, the uncorrected figure does not. Lower --rate"
-                " if the load should not saturate the stack.",
+                f"a source emitted a record {latest.late_ns_max / 1e6:.1f} ms after its intended"
+                f" instant; latency counts that wait, the uncorrected figure does not. {advice}",
             )
         )
     stolen = max(report.stolen_share for report in reports)

@@ -160,7 +160,7 @@ def test_the_table_has_corrected_and_uncorrected_latency_and_the_limit(flinknet:
 def test_settings_that_need_a_word_are_warnings_of_the_result(flinknet: Flinknet) -> None:
     result = flinknet("bench", "--no-trace", "--exclusive-buffers", "5", "--rate", "9k/s")
     assert "Flink 2.x always uses 2" in result.stdout
-    assert "9.00 k records/s were asked for, 1.00 k went through" in result.stdout
+    assert "were asked for" not in result.stdout  # the run has seen no queue, whatever went through
     document = json.loads(flinknet("bench", "--no-trace", "--warmup", "0", "--json", "-").stdout)
     assert [warning["code"] for warning in document["runs"][0]["warnings"]] == ["no-warmup"]
 

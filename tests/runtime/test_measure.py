@@ -150,11 +150,57 @@ def test_one_sentence_says_what_held_the_run_back(
     assert all(each.strip() in result.limited_by for each in rest)
 
 
+def taken(per_s: float, *, behind_ns: int) -> Report:
+    """A sink that took so many records a second by the clock, and its last one so late."""
+    own = replace(consumed(), taken_records_per_s=per_s, last_measured_ns=3 * S + behind_ns)
+    return replace(DOWNSTREAM, consumer_channels=(own,))
+
+
+def test_a_last_flush_behind_the_end_is_no_queue() -> None:
+    """800 records/s, of which those of the last 100 ms came with the flush after the end."""
+    result = result_of(UPSTREAM, taken(725, behind_ns=60_000_000), rate_per_s=800.0)
+    assert result.measured.throughput_records_per_s == pytest.approx(755, abs=1)
+    assert result.limited_by.startswith(
+        "the rate asked for, which was kept (its last records came 60.0 ms behind the measured part"
+    )
+    assert not result.warnings
+
+
+def test_a_queue_that_grew_in_the_measured_part_is_told_and_the_rate_was_not_kept() -> None:
+    result = result_of(UPSTREAM, taken(600, behind_ns=60_000_000), rate_per_s=800.0)
+    assert "kept" not in result.limited_by
+    (warning,) = result.warnings
+    assert warning.code == "rate-not-reached"
+    # 200 fell due and were not taken, 80 of them may wait for a flush
+    assert "800 records/s were asked for, 600 went through" in warning.text
+    assert "the queue grew by 120 records" in warning.text
+
+
+@pytest.mark.parametrize("per_s", range(600, 801, 10))
+def test_sentence_and_warning_never_contradict_each_other(per_s: int) -> None:
+    result = result_of(UPSTREAM, taken(per_s, behind_ns=90_000_000), rate_per_s=800.0)
+    is_doubted = "rate-not-reached" in [each.code for each in result.warnings]
+    assert is_doubted is not ("which was kept" in result.limited_by)
+
+
+def test_a_source_that_is_late_although_it_is_idle_was_held_up_by_the_machine() -> None:
+    texts = []
+    for busy in (0.12, 0.97):
+        upstream = replace(UPSTREAM, late_ns_max=20_000_000, busy_share=busy)
+        result = result_of(upstream, taken(800, behind_ns=0), rate_per_s=800.0)
+        texts += [each.text for each in result.warnings if each.code == "schedule-missed"]
+    idle, full = texts
+    assert "it was the machine" in idle
+    assert "--rate" not in idle
+    assert "Lower --rate" in full
+    assert "machine" not in full
+
+
 def test_doubts_are_told_with_what_to_do() -> None:
     result = result_of(
         replace(UPSTREAM, late_ns_max=20_000_000, stolen_share=0.2, trace_error="disk full"),
         DOWNSTREAM,
-        rate_per_s=1000.0,
+        rate_per_s=800.0,
     )
     found = {warning.code: warning.text for warning in result.warnings}
     assert set(found) == {"schedule-missed", "disturbed", "trace-incomplete"}
