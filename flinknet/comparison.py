@@ -21,7 +21,7 @@ from flinknet.errors import ConfigError
 from flinknet.units import format_percent, parse_percent
 
 NEGLIGIBLE = 0.01
-"""A difference below one percent is none, however surely it was measured."""
+"""The smallest difference that matters: below one percent it is none, however surely measured."""
 
 
 class Verdict(StrEnum):
@@ -31,7 +31,8 @@ class Verdict(StrEnum):
     WORSE = "worse"
     HIGHER = "higher"  # of a metric that is neither good nor bad
     LOWER = "lower"
-    NONE = "no difference seen"
+    NONE = "no difference"  # the whole interval lies below what matters
+    UNDECIDED = "undecided"  # the interval is too wide; more runs narrow it
     UNKNOWN = "not measured"
 
 
@@ -85,10 +86,16 @@ def parse_limit(text: str, metrics: Sequence[str]) -> Limit:
     match = _LIMIT.fullmatch(text)
     if match is None:
         raise ConfigError(f"--fail-if: {text!r} is no limit; write p99>+10% or throughput<-5%")
-    metric, sign, percent = match.groups()
+    metric, side, percent = match.groups()
     if metric not in metrics:
         raise ConfigError(f"--fail-if: {metric!r} is no metric; known are {', '.join(metrics)}")
-    return Limit(metric, sign == ">", parse_percent(percent, "--fail-if"), text.strip())
+    ratio = parse_percent(percent, "--fail-if")
+    if ratio and percent[0] not in "+-":
+        raise ConfigError(
+            f"--fail-if: {text!r} lacks a sign; write {metric}{side}+{percent} for so much more"
+            f" than the base, {metric}{side}-{percent} for so much less"
+        )
+    return Limit(metric, side == ">", ratio, text.strip())
 
 
 def interleaved_orders(count: int, rounds: int, seed: int) -> list[list[int]]:
@@ -186,8 +193,13 @@ def summary(name: str, base_name: str, differences: dict[str, Difference]) -> st
         ]
         if found:
             told.append(f"{verdict.value} in {', '.join(found)}")
+    undecided = [
+        metric for metric, each in differences.items() if each.verdict is Verdict.UNDECIDED
+    ]
+    if undecided:
+        told.append(f"undecided in {', '.join(undecided)} (more --runs)")
     if not told:
-        return f"{name} against {base_name}: no difference seen."
+        return f"{name} against {base_name}: no difference."
     return f"{name} against {base_name}: {'; '.join(told)}."
 
 
@@ -210,8 +222,12 @@ def _median(values: Sequence[float | None]) -> float | None:
 
 
 def _verdict(change: float, low: float | None, high: float | None, direction: int) -> Verdict:
-    if low is None or high is None or low <= 0 <= high or abs(change) < NEGLIGIBLE:
+    if low is None or high is None:
+        return Verdict.UNDECIDED
+    if low >= -NEGLIGIBLE and high <= NEGLIGIBLE:
         return Verdict.NONE
+    if low <= 0 <= high or abs(change) < NEGLIGIBLE:
+        return Verdict.UNDECIDED
     if not direction:
         return Verdict.HIGHER if change > 0 else Verdict.LOWER
     return Verdict.BETTER if change * direction > 0 else Verdict.WORSE

@@ -41,7 +41,7 @@ def test_a_difference_by_hand() -> None:
     assert found.low == pytest.approx(math.exp(0.180005 - reach) - 1, rel=1e-3)
     assert found.high == pytest.approx(math.exp(0.180005 + reach) - 1, rel=1e-3)
     assert (found.base_median, found.candidate_median, found.rounds) == (10, 12, 3)
-    assert found.verdict is Verdict.NONE
+    assert found.verdict is Verdict.UNDECIDED
 
 
 def test_pairing_removes_what_a_round_does_to_both() -> None:
@@ -65,10 +65,26 @@ def test_a_sure_difference_below_one_percent_is_none() -> None:
     assert found.verdict is Verdict.NONE
 
 
+@pytest.mark.parametrize(
+    ("candidate", "verdict"),
+    [
+        ([1004, 996, 1000, 1001], Verdict.NONE),  # -0.5 % … +0.5 %
+        ([700, 1100, 650, 800], Verdict.UNDECIDED),  # -44 % … +13 %: it may well be better
+        ([1040, 980, 1000, 1010], Verdict.UNDECIDED),  # -3.4 % … +4.9 %
+        ([1008, 1013, 1009, 1006], Verdict.UNDECIDED),  # +0.4 % … +1.4 %: it may matter
+        ([1040, 1020, 1030, 1050], Verdict.WORSE),
+    ],
+)
+def test_no_difference_is_said_only_where_none_can_matter(
+    candidate: list[float], verdict: Verdict
+) -> None:
+    assert difference([1000] * 4, candidate, direction=-1).verdict is verdict
+
+
 def test_one_round_gives_no_interval_and_no_verdict() -> None:
     found = difference([10], [20], direction=1)
     assert (found.change, found.low, found.high) == (pytest.approx(1.0), None, None)
-    assert found.verdict is Verdict.NONE
+    assert found.verdict is Verdict.UNDECIDED
 
 
 def test_rounds_without_a_value_are_left_out() -> None:
@@ -108,7 +124,8 @@ def test_equal_configurations_mostly_show_no_difference() -> None:
     seen = 0
     for _ in range(500):
         base, candidate = ([math.exp(rng.gauss(5, 0.05)) for _ in range(5)] for _ in range(2))
-        seen += difference(base, candidate, direction=1).verdict is not Verdict.NONE
+        found = difference(base, candidate, direction=1).verdict
+        seen += found not in (Verdict.NONE, Verdict.UNDECIDED)
     assert seen <= 0.07 * 500
 
 
@@ -141,7 +158,12 @@ def test_a_limit_is_broken_only_by_the_whole_interval(
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("p99", "no limit"), ("p98>1%", "no metric"), ("p99>10", "not a percentage")],
+    [
+        ("p99", "no limit"),
+        ("p98>1%", "no metric"),
+        ("p99>10", "not a percentage"),
+        ("p99>10%", r"lacks a sign; write p99>\+10% .* p99>-10%"),
+    ],
 )
 def test_a_bad_limit_is_refused(text: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
@@ -174,5 +196,7 @@ def test_the_summary_names_what_is_better_and_what_is_worse() -> None:
         "B against A: better in throughput (+10.0 %); worse in p99 (+100.0 %)."
     )
     assert comparison.summary("B", "A", {"mean": differences["mean"]}) == (
-        "B against A: no difference seen."
+        "B against A: no difference."
     )
+    wide = {"p50": difference([10, 10], [9, 12], direction=-1), **differences}
+    assert comparison.summary("B", "A", wide).endswith("; undecided in p50 (more --runs).")

@@ -42,13 +42,15 @@ Examples:
 
 In each round every configuration runs once, in an order that rotates, with the same seed. A
 difference is the mean change within rounds, with a confidence interval (Student's t of the
-logarithms); below 1 % it counts as none. With 95 % confidence one metric in twenty differs by
-chance.
+logarithms). "No difference" is said where the whole interval lies within 1 %, "undecided" where it
+reaches farther and holds no change, too: more --runs narrow it. With 95 % confidence one metric in
+twenty differs by chance.
 
 \b
 --fail-if METRIC>CHANGE, with the metrics
-  throughput throughput_bytes mean p50 p99 p99_9 backlog buffers
-breaks when the whole interval lies beyond the limit and holds when it lies within.
+  throughput throughput_bytes mean p50 p99 p99_9 backlog buffers (per second)
+breaks when the whole interval lies beyond the limit and holds when it lies within. The change has
+a sign: p99>+10% is ten percent more than the base, throughput<-5% five percent less.
 
 Exit code: 0 every limit holds, 1 a limit is broken, 2 the call is wrong, 3 a limit can neither be
 said to hold nor to be broken (more --runs narrow the interval).
@@ -75,6 +77,9 @@ METRICS: Mapping[str, _Metric] = {
     "buffers": _Metric(lambda m: m.buffers / m.duration_ns * 1e9, 0, "buffers/s"),
 }
 """Latencies are those from intended instants."""
+
+_LABELS = {"buffers": "buffers/s"}
+"""How tables name metrics whose names do not tell that they are rates."""
 
 _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 
@@ -243,9 +248,21 @@ class Verdicts:
         console = console_for(sys.stdout)
         units = {name: metric.unit for name, metric in METRICS.items()}
         for name, found in self.differences.items():
-            print_comparison(console, self.base, name, found, units, self.confidence)
+            print_comparison(
+                console,
+                self.base,
+                name,
+                {_LABELS.get(metric, metric): each for metric, each in found.items()},
+                {_LABELS.get(metric, metric): unit for metric, unit in units.items()},
+                self.confidence,
+            )
         for sentence in self.sentences():
             console.print(sentence, markup=False, soft_wrap=True)
+        if any(not plan.scenario.workload.is_max_rate for plan in plans):
+            console.print(
+                "Processor time is not compared: at a rate the event loops stay awake.",
+                soft_wrap=True,
+            )
         print_outcomes(console, self.outcomes)
         print_warnings(console, by_plan(plans, finished))
 

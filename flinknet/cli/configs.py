@@ -60,7 +60,9 @@ def _read_toml(path: Path) -> Settings:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file") from None
+        raise ConfigError(
+            f"{path}: no such file; it must be a TOML file with the tables [network] and [workload]"
+        ) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read as TOML: {error}") from None
     strange = set(document) - {"network", "workload"}

@@ -28,8 +28,15 @@ def test_every_configuration_runs_once_a_round(flinknet: Flinknet, run: Any) -> 
 def test_the_verdict_is_told_in_a_table_and_a_sentence(flinknet: Flinknet) -> None:
     result = flinknet("compare-configs", "base", "quick:buffer-timeout=5ms", "--runs", "3")
     assert "quick against base: better in p99 (-95.0 %)." in result.stdout
-    assert "no difference seen" in result.stdout
+    assert "no difference" in result.stdout
     assert "not measured" in result.stdout
+    assert " buffers/s " in result.stdout
+    assert "Processor time" not in result.stdout  # at the highest rate, throughput tells it
+
+
+def test_the_cost_that_is_not_compared_is_named(flinknet: Flinknet) -> None:
+    result = flinknet("compare-configs", "base", "buffer-timeout=5ms", "--rate", "1k/s")
+    assert "Processor time is not compared: at a rate the event loops stay awake." in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -116,7 +123,8 @@ def test_a_configuration_stands_on_the_options_of_the_call(flinknet: Flinknet, r
     [
         (["base"], "two configurations or more"),
         (["base", "nonsense"], "no configuration"),
-        (["base", "absent.toml"], "no such file"),
+        (["base", "absent.toml"], "absent.toml: no such file; it must be a TOML file with"),
+        (["base", "absent.yaml"], "absent.yaml: no such file; give the path of Flink's"),
         (["base", "broken.toml"], "cannot be read as TOML"),
         (["base", "strange.toml"], "only the tables"),
         (["base", "buffer-timeot=5ms"], "did you mean buffer-timeout"),
