@@ -27,7 +27,7 @@ from .latency import LATENCY, LATENCY_SCHEMA, merge_latency
 from .messages import MERGE_MESSAGES, MESSAGES
 from .one_pass import InPass, InStretches, pass_units, rows_in, table_of, tables_of
 from .regimes import REGIME_COLUMNS, REGIMES_SCHEMA, merge_regimes, split_stretch
-from .slices import arrivals_asked, slice_edges
+from .slices import MERGE_ARRIVALS, arrivals_asked, slice_edges
 from .sums import Sums
 from .throughput import MERGE_THROUGHPUT, THROUGHPUT
 from .units import ALL_CHANNELS, Merge, RecordedRun
@@ -40,9 +40,6 @@ Row = dict[str, Any]
 _WHOLE = "whole"
 _WINDOW = ("run", "from_ns", "width_ns")
 _SAMPLES = ("buffers", "backlog_buffers_sum"), ("backlog_buffers_max",)
-_MERGE_ARRIVALS = Sums(
-    ("run", "channel", "slice"), ("records", "whole_records", "payload_bytes"), ("latest_ns",)
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +93,7 @@ def observe(
         "backlog": InPass(BACKLOG, MERGE_BACKLOG, BACKLOG.schema),
         "latency": InPass(LATENCY, merge_latency, LATENCY_SCHEMA, adds_up=False),
         "credit_starved": InPass(STARVED, merge_starved, STARVED_SCHEMA, adds_up=False),
-        "arrivals": InPass(arrivals, _MERGE_ARRIVALS, arrivals.schema),
+        "arrivals": InPass(arrivals, MERGE_ARRIVALS, arrivals.schema),
     }
     regimes = InStretches(split_stretch, REGIME_COLUMNS, merge_regimes, REGIMES_SCHEMA)
     units = pass_units(runs, spark.sparkContext.defaultParallelism, split)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,10 +36,8 @@ from flinknet.workload.recorded import (
 from .costs import CostFit
 from .exchange import is_max_rate, load_exchange, read_arrivals, recorded_channels
 from .stretches import cuts, events_within
-from .units import Answer, Asked, EventBlock, IntArray, RecordedRun, WorkUnit, in_order
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from .sums import Sums
+from .units import Answer, Asked, EventBlock, IntArray, RecordedRun, WorkUnit
 
 EVENTS_PER_SLICE = 2_500_000
 """About as many recorded events are simulated at a time; fewer runs than that are not cut."""
@@ -112,20 +110,16 @@ def arrivals_asked(edges: Mapping[int, Sequence[int]]) -> Asked:
     return Asked(question, _COLUMNS, _SCHEMA)
 
 
-def merge_arrivals(parts: DataFrame) -> DataFrame:
-    """Returns: run, channel, slice (its number), records that came in it; whole_records and
-    payload_bytes of buffers whose records all came in it, latest_ns (how long after the first of
-    its records one of them was sent, at most)."""
-    from pyspark.sql import functions as f
-
-    keys = ("run", "channel", "slice")
-    sums = [f.sum(name).alias(name) for name in ("records", "whole_records", "payload_bytes")]
-    latest = f.max("latest_ns").alias("latest_ns")
-    return in_order(parts.groupBy(*keys).agg(*sums, latest), *keys)
+MERGE_ARRIVALS = Sums(
+    ("run", "channel", "slice"), ("records", "whole_records", "payload_bytes"), ("latest_ns",)
+)
+"""The table: run, channel, slice (its number), records that came in it; whole_records and
+payload_bytes of buffers whose records all came in it, latest_ns (how long after the first of its
+records one of them was sent, at most)."""
 
 
 def slicing_of(rows: Sequence[Mapping[str, Any]], edges: Sequence[int]) -> Slicing:
-    """How a run is cut, from its rows of `merge_arrivals`."""
+    """How a run is cut, from its rows of `MERGE_ARRIVALS`."""
     channels = sorted({row["channel"] for row in rows})
     place = {channel: number for number, channel in enumerate(channels)}
     records = np.zeros((len(edges), len(channels)), np.int64)

@@ -48,7 +48,7 @@ def made_run(directory: Path, *, seed: int, rate_per_s: float, timeout_ns: int) 
 
 
 def slicing(run: RecordedRun, parts: int) -> slices.Slicing:
-    """What `merge_arrivals` gives, without Spark."""
+    """What `MERGE_ARRIVALS` gives, without Spark."""
     edges = slices.slice_edges(run, parts)
     asked = slices.arrivals_asked({run.run: edges})
     rows = []
