@@ -17,6 +17,7 @@ from flinknet.errors import ConfigError, RunFailedError
 
 from .option_tables import DEFAULT_DURATION_NS, WORKLOAD_OPTIONS
 from .options import Settings, collect
+from .plan import tell_idle_parallelism
 
 if TYPE_CHECKING:
     from flinknet.runtime.job.child import JobManagerSpec
@@ -93,6 +94,7 @@ def _call(values: Mapping[str, Any]) -> JobCall:
         program = load_program(path, settings.network, values["arguments"], source=source)
     for warning in (*settings.warnings, *program.warnings):
         click.echo(f"flinknet: {warning.text}", err=True)
+    tell_idle_parallelism(program.stream_graph, settings.network)
     graph = execution_graph_of(job_graph_of(program.stream_graph))
     slots = values["slots"] or graph.job.config.task_slots
     needed = physical_plan_of(graph, slots_per_task_manager=slots)

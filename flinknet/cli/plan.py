@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LAYERS = ("stream", "job", "execution", "physical")
 FORMATS = ("tree", "json", "dot", "svg")
+PARALLELISM = "parallelism.default"
 EXIT_WOULD_NOT_START = 1
 
 
@@ -102,6 +103,7 @@ def plan(
     for warning in program.warnings:
         click.echo(f"flinknet: {warning.text}", err=True)
     stream_graph = program.stream_graph
+    tell_idle_parallelism(stream_graph, settings)
     wanted = (layer,) if layer else LAYERS if form in ("tree", "json") else ("physical",)
     layers: dict[str, Layer] = {"stream": stream_graph}
     if set(wanted) - {"stream"}:
@@ -118,6 +120,19 @@ def plan(
     if isinstance(physical, PhysicalPlan) and physical.shortage():
         return EXIT_WOULD_NOT_START
     return 0
+
+
+def tell_idle_parallelism(graph: StreamGraph, settings: Mapping[str, str]) -> None:
+    """Say so where parallelism.default was given and changes nothing: the program sets its own."""
+    given = settings.get(PARALLELISM)
+    own = sorted({node.parallelism for node in graph.nodes.values()})
+    if given is not None and not any(str(each) == given.strip() for each in own):
+        told = ", ".join(map(str, own))
+        click.echo(
+            f"flinknet: {PARALLELISM}={given} changes nothing: the program sets its own ({told});"
+            " change it there, or take it as an argument",
+            err=True,
+        )
 
 
 def _settings(define: tuple[str, ...], flink_conf: str | None) -> dict[str, str]:

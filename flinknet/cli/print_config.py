@@ -11,6 +11,7 @@ import click
 
 from flinknet import options as flink
 from flinknet.config import CREDIT
+from flinknet.units import human_bytes
 
 from . import sweep
 from .options import Settings
@@ -53,5 +54,23 @@ def print_config(settings: Settings, plans: Sequence[Plan], json: str | None) ->
         click.echo(dump(config_document(configs)), nl=False)
         return
     print_configs(console_for(sys.stdout), configs)
+    for plan in plans:
+        where = f"{plan.name}: " if plan.name else ""
+        click.echo(f"{where}{_buffers_told(plan)}")
     if json_file is not None:
         write_json(json_file, config_document(configs))
+
+
+def _buffers_told(plan: Plan) -> str:
+    """One sentence on how many buffers a TaskManager needs: the one that needs most."""
+    from flinknet.tasks.deployment import deploy
+    from flinknet.tasks.memory import memory_needs, most_buffers
+
+    deployment, size = deploy(plan.scenario), plan.scenario.network.segment_size_bytes
+    needs = memory_needs(deployment)
+    least = max(need.exclusive_buffers + need.required_buffers for need in needs)
+    most = max(most_buffers(deployment, need.task_manager) for need in needs)
+    return (
+        f"a TaskManager needs at least {least} buffers ({human_bytes(least * size)}),"
+        f" {most} at most with overdraft; {needs[0].total_buffers} are configured"
+    )

@@ -28,7 +28,7 @@ from flinknet.core.wire.ids import (
     ResultPartitionID,
 )
 from flinknet.errors import ConfigError
-from flinknet.units import format_size_bytes
+from flinknet.units import format_size_bytes, human_bytes
 
 from .execution_graph import ConnectedEdge, ExecutionGraph, ExecutionJobVertex
 from .job_graph import JobGraph
@@ -190,6 +190,11 @@ class TaskManagerBuffers:
     def spare_buffers(self) -> int:
         """What is left for pools to grow; negative if there is too little."""
         return self.total_buffers - self.needed_buffers
+
+    @property
+    def wanted_buffers(self) -> int:
+        """With these no task ever waits for want of them."""
+        return self.needed_buffers + self.optional_buffers
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,6 +373,18 @@ class PhysicalPlan:
             f" {format_size_bytes(worst.needed_buffers * size)} or more (and"
             " taskmanager.memory.network.max to no less), use more TaskManagers, or take a smaller"
             " taskmanager.memory.segment-size"
+        )
+
+    def buffers_told(self) -> str:
+        """One sentence on how many buffers a TaskManager needs: the one that needs most."""
+        each_manager = self.buffers()
+        least = max(each.needed_buffers for each in each_manager)
+        most = max(each.wanted_buffers + each.overdraft_buffers for each in each_manager)
+        return (
+            f"a TaskManager needs at least {least} buffers"
+            f" ({human_bytes(least * self.network.segment_size_bytes)}),"
+            f" {max(each.wanted_buffers for each in each_manager)} for full speed, {most} with"
+            f" overdraft; {each_manager[0].total_buffers} are configured"
         )
 
     def _partitions(self, vertex: PlannedVertex, subtask: int) -> tuple[PlannedPartition, ...]:

@@ -123,7 +123,8 @@ def physical_tree(plan: PhysicalPlan, channels_max: int = CHANNELS_MAX) -> str:
     size = format_size_bytes(plan.network.segment_size_bytes)
     buffers = _table(_BUFFER_COLUMNS, _buffer_rows(plan))
     lines += ["", f"buffers of {size}", buffers[0]]
-    lines += [*_shortened(buffers[1:], plan.task_managers, "  ", "TaskManagers"), ""]
+    lines += _shortened(buffers[1:], plan.task_managers, "  ", "TaskManagers")
+    lines += [f"  {line}" for line in (plan.buffers_told(), *_BUFFER_LEGEND)] + [""]
     shortage = plan.shortage()
     lines.append(f"the job would not start: {shortage}" if shortage else "the job would start")
     return "\n".join(lines)
@@ -135,7 +136,12 @@ _TRAFFIC_COLUMNS = (
 )
 _CHANNEL_COLUMNS = ("channel", "producer", "on", "consumer", "on", "subpartition", "over")
 _BUFFER_COLUMNS = (
-    *("TaskManager", "total", "exclusive", "required", "optional", "overdraft", "left"),
+    *("TaskManager", "buffers in all", "exclusive", "required by pools", "left to grow"),
+    *("pools would take", "overdraft"),
+)
+_BUFFER_LEGEND = (
+    "exclusive: of remote channels alone; required by pools: nothing starts without; left to grow:",
+    "all without these two; pools would take: so many of those; overdraft: more, to end a record",
 )
 
 
@@ -213,7 +219,7 @@ def _buffer_rows(plan: PhysicalPlan) -> list[tuple[str, ...]]:
                 str,
                 (
                     *(each.total_buffers, each.exclusive_buffers, each.required_buffers),
-                    *(each.optional_buffers, each.overdraft_buffers, each.spare_buffers),
+                    *(each.spare_buffers, each.optional_buffers, each.overdraft_buffers),
                 ),
             ),
         )

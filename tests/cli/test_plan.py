@@ -104,6 +104,41 @@ def test_keys_act_and_the_program_wins(flinknet: Flinknet, job: Callable[[str], 
     assert "2 vertices" in flinknet("plan", path, "--layer", "job", *chained).stdout
 
 
+def test_a_parallelism_that_changes_nothing_is_told(
+    flinknet: Flinknet, job: Callable[[str], Path]
+) -> None:
+    path = job("env.set_parallelism(2); env.from_sequence(1, 9).print(); env.execute()")
+    call = ("plan", path, "--layer", "stream", "-D")
+    idle = flinknet(*call, "parallelism.default=32")
+    assert idle.exit_code == 0
+    assert "parallelism.default=32 changes nothing: the program sets its own (2)" in idle.stderr
+    assert flinknet(*call, "parallelism.default=2").stderr == ""
+
+
+def test_how_many_buffers_are_needed_is_one_sentence(flinknet: Flinknet) -> None:
+    call = ("plan", JOBS / "shuffle.py", "--task-managers", 2, "--slots", 2, "--layer", "physical")
+    assert (
+        "a TaskManager needs at least 20 buffers (640 KiB), 56 for full speed, 96 with overdraft;"
+        " 2048 are configured" in flinknet(*call).stdout
+    )
+    # as many start, one less does not
+    for buffers, exit_code in ((20, 0), (19, 1)):
+        size = f"{buffers * 32}kb"
+        keys = (f"taskmanager.memory.network.{end}={size}" for end in ("min", "max"))
+        low = flinknet(*call, *(part for key in keys for part in ("-D", key)))
+        assert low.exit_code == exit_code, low.stdout
+
+
+def test_plan_and_print_config_name_buffers_alike(flinknet: Flinknet) -> None:
+    names = ("buffers in all", "exclusive", "required by pools", "left to grow")
+    plan = flinknet("plan", JOBS / "shuffle.py", "--layer", "physical").stdout
+    config = flinknet("bench", "--print-config").stdout
+    for told in (plan, config):
+        (heading,) = (line for line in told.splitlines() if line.strip().startswith("TaskManager "))
+        assert [each for each in names if each in heading] == list(names)
+    assert "a TaskManager needs at least 3 buffers (96.0 KiB), 30 at most with overdraft" in config
+
+
 def test_batch_has_stages(flinknet: Flinknet, job: Callable[[str], Path]) -> None:
     path = job("env.from_sequence(1, 9).rebalance().print(); env.execute()")
     result = flinknet("plan", path, "--layer", "physical", "-D", "execution.runtime-mode=BATCH")
