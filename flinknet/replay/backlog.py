@@ -57,8 +57,7 @@ def _sample(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
             block["data_type"],
             IS_BUFFER_BY_TYPE,
             block["backlog_buffers"],
-            unit.from_ns,
-            width_ns,
+            (unit.from_ns, unit.until_ns, width_ns),
         ).T
         yield {
             "run": np.full(len(span), unit.run),

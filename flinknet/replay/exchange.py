@@ -19,6 +19,7 @@ from flinknet.workload.wakes import Wakes
 
 from .costs import ASSUMED_RECEIVE_NS_PER_MESSAGE, CostFit, DataRows, fit_costs, saturated_costs
 from .delays import fit_delays
+from .measured_part import measured_part
 from .saturated_rows import SaturatedRows
 from .saturation import Saturation, fit_saturation
 from .units import EventColumns, is_data
@@ -132,7 +133,7 @@ def load_exchange(
     waits: list[EventColumns] = []
     fitted_to_ns = to_ns
     if is_max_rate(manifest):  # its costs change from moment to moment: the more the better
-        fitted_to_ns = max(to_ns, manifest.measured_to_ns or 0)
+        fitted_to_ns = max(to_ns, measured_part(run).to_ns)
     for file in run.files:
         seen = 0
         with TraceReader(file) as reader:
@@ -216,6 +217,7 @@ def load_exchange(
         buffer_size_bytes=_announced_bytes(run, from_ns) if network.debloating_enabled else None,
         outages=_outages(saturation, manifest, fitted_to_ns - from_ns, to_ns - from_ns),
         wakes=wakes,
+        ends_its_data=not manifest.is_from_between and to_ns == manifest.measured_to_ns,
     )
     return exchange, fit
 

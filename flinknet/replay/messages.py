@@ -37,8 +37,9 @@ def messages_by_kind(units: DataFrame) -> DataFrame:
 
 
 def _count(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
-    from .sums_kernel import REASONS, count_kinds, sum_from
+    from .sums_kernel import REASONS, count_kinds, sum_within
 
+    window_ns = (unit.from_ns, unit.until_ns)
     for block in blocks:
         spans = block.spans
         at_ns, payload_bytes = block["at_ns"], block["payload_bytes"]
@@ -49,12 +50,12 @@ def _count(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
             block["data_type"],
             block["reason"],
             payload_bytes,
-            unit.from_ns,
+            window_ns,
         ).T
         credit = np.zeros(len(spans.starts), np.int64)
         is_credit = spans.kind == MessageKind.ADD_CREDIT
         told = spans.only(is_credit)
-        credit[is_credit] = sum_from(told.starts, told.ends, at_ns, block["value"], unit.from_ns)
+        credit[is_credit] = sum_within(told.starts, told.ends, at_ns, block["value"], window_ns)
         data_type, reason = np.divmod(number, REASONS)
         yield {
             "run": np.full(len(span), unit.run),

@@ -80,6 +80,7 @@ class PassUnit:
     has_regimes: bool
     own_channels: list[int]
     counted_at: int
+    until_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ _UNIT_SCHEMA = pa.schema(
         ("has_regimes", pa.bool_()),
         ("own_channels", pa.list_(pa.int64())),
         ("counted_at", pa.int64()),
+        ("until_ns", pa.int64()),
     ]
 )
 
@@ -142,7 +144,7 @@ def pass_units(runs: Sequence[RecordedRun], cores: int, split: int | None) -> li
         has_regimes = not run.manifest.is_from_between
         for number, part in enumerate(parts):
             blocks = [np.flatnonzero(place == number).tolist() for place in places]
-            units.append(PassUnit(part, blocks, has_regimes, own, run.counted_at))
+            units.append(PassUnit(part, blocks, has_regimes, own, run.counted_at, run.until_ns))
     return units
 
 
@@ -221,7 +223,7 @@ def _answered(
 ) -> dict[str, pa.Table]:
     stretch = unit.stretch
     window = (stretch.measured_from_ns, stretch.measured_to_ns)
-    work = WorkUnit(stretch.run, "", [], *window, unit.own_channels, unit.counted_at)
+    work = WorkUnit(stretch.run, "", [], *window, unit.own_channels, unit.counted_at, unit.until_ns)
     tallies = {name: each.begin(work) for name, each in asked.items()}
     aside = SetAside(stretch) if unit.has_regimes else None
     for file, numbers in zip(stretch.files, unit.blocks, strict=True):

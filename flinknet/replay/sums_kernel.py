@@ -26,18 +26,19 @@ def _count_kinds(
     data_type: Column,
     reason: Column,
     payload_bytes: Column,
-    from_ns: int,
+    window_ns: tuple[int, int],
 ) -> Ints:
-    """Messages from an instant on, by data type and reason.
+    """Messages of a window, by data type and reason.
 
     Returns: rows of span, data_type * REASONS + reason, messages, payload_bytes.
     """
+    from_ns, to_ns = window_ns
     found = np.empty(((ends - starts).sum(), 4), np.int64)
     count = 0
     for span in range(len(starts)):
         first, place = count, count
         for row in range(starts[span], ends[span]):
-            if at_ns[row] < from_ns:
+            if at_ns[row] < from_ns or at_ns[row] >= to_ns:
                 continue
             number = np.int64(data_type[row]) * REASONS + reason[row]
             if place == count or found[place, 1] != number:
@@ -53,12 +54,15 @@ def _count_kinds(
     return found[:count].copy()
 
 
-def _sum_from(starts: Ints, ends: Ints, at_ns: Column, values: Column, from_ns: int) -> Ints:
-    """The sum of a column from an instant on, for each span."""
+def _sum_within(
+    starts: Ints, ends: Ints, at_ns: Column, values: Column, window_ns: tuple[int, int]
+) -> Ints:
+    """The sum of a column in a window, for each span."""
+    from_ns, to_ns = window_ns
     sums = np.zeros(len(starts), np.int64)
     for span in range(len(starts)):
         for row in range(starts[span], ends[span]):
-            if at_ns[row] >= from_ns:
+            if from_ns <= at_ns[row] < to_ns:
                 sums[span] += values[row]
     return sums
 
@@ -110,20 +114,24 @@ def _sample_windows(
     data_type: Column,
     is_buffer: Flags,
     backlog_buffers: Column,
-    from_ns: int,
-    width_ns: int,
+    times_ns: tuple[int, int, int],
 ) -> Ints:
-    """What backlog data buffers told, window by window from an instant on.
+    """What backlog data buffers told, window by window.
+
+    Args:
+        times_ns: as in `sum_windows`.
 
     Returns: rows of span, window, buffers, sum and largest of the backlog.
     """
+    from_ns, to_ns, width_ns = times_ns
     found = np.empty(((ends - starts).sum(), 5), np.int64)
     last = -1
     for span in range(len(starts)):
         low_ns, high_ns = np.int64(1), np.int64(0)
         for row in range(starts[span], ends[span]):
             at, backlog = at_ns[row], backlog_buffers[row]
-            if not is_buffer[data_type[row]] or at < from_ns or backlog < 0:
+            is_inside = from_ns <= at < to_ns
+            if not is_buffer[data_type[row]] or not is_inside or backlog < 0:
                 continue
             if at < low_ns or at >= high_ns:
                 window = (at - from_ns) // width_ns
@@ -235,7 +243,7 @@ def _starve_all(
 
 
 count_kinds = compiled(_count_kinds)
-sum_from = compiled(_sum_from)
+sum_within = compiled(_sum_within)
 sum_windows = compiled(_sum_windows)
 sample_windows = compiled(_sample_windows)
 starve_all = compiled(_starve_all)

@@ -31,7 +31,7 @@ MERGE_THROUGHPUT = Sums(
 
 
 def throughput_over_time(units: DataFrame) -> DataFrame:
-    """What was consumed in each window of the measured part.
+    """What was consumed in each window of the measured part, and of the drain behind it.
 
     Returns: run, channel, from_ns (of the window, counted from the start of the measured part),
     width_ns, buffers,
@@ -67,7 +67,7 @@ def _sum_up(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
             IS_BUFFER_BY_TYPE,
             block["records"],
             block["payload_bytes"],
-            (unit.from_ns, unit.to_ns, width_ns),
+            (unit.from_ns, unit.until_ns, width_ns),
         ).T
         yield {
             "run": np.full(len(span), unit.run),

@@ -25,6 +25,8 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import TraceFormatError
 from flinknet.trace import Run, RunManifest, TraceReader, open_run
 
+from .measured_part import FOREVER_NS, measured_part
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -62,6 +64,7 @@ _UNIT_SCHEMA = pa.schema(
         ("to_ns", pa.int64()),
         ("channels", pa.list_(pa.int64())),
         ("counted_at", pa.int64()),
+        ("until_ns", pa.int64()),
     ]
 )
 
@@ -76,6 +79,8 @@ class RecordedRun:
 
     Attributes:
         edge: None where there is one exchange.
+        until_ns: end of what is told of it; behind the measured window comes the drain.
+        notes: why the measured window is not the whole one.
     """
 
     run: int
@@ -85,6 +90,8 @@ class RecordedRun:
     from_ns: int
     to_ns: int
     edge: int | None = None
+    until_ns: int = FOREVER_NS
+    notes: tuple[str, ...] = ()
 
     @property
     def duration_ns(self) -> int:
@@ -103,7 +110,7 @@ class WorkUnit:
 
     Attributes:
         channels: that it is about; empty for all.
-        counted_at: see RecordedRun.
+        counted_at, until_ns: see RecordedRun.
     """
 
     run: int
@@ -113,6 +120,7 @@ class WorkUnit:
     to_ns: int
     channels: list[int] = field(default_factory=list)
     counted_at: int = TracePoint.CONSUMED
+    until_ns: int = FOREVER_NS
 
 
 def open_recorded_run(path: Path, number: int) -> RecordedRun:
@@ -127,15 +135,16 @@ def open_recorded_run(path: Path, number: int) -> RecordedRun:
             f"{path}: a trace file alone does not say what was measured; give the run directory"
             " with its manifest.json"
         )
-    if manifest.measured_from_ns is None or manifest.measured_to_ns is None:
-        raise TraceFormatError(f"{path}: the run ended before its measured part; record it again")
+    part = measured_part(run)
     return RecordedRun(
         number,
         run.path,
         run.files,
         manifest,
-        manifest.measured_from_ns,
-        manifest.measured_to_ns,
+        part.from_ns,
+        part.to_ns,
+        until_ns=part.until_ns,
+        notes=part.notes,
     )
 
 
@@ -170,6 +179,7 @@ def work_units(runs: Sequence[RecordedRun], cores: int) -> list[WorkUnit]:
             run.to_ns,
             [] if run.edge is None else [info.index for info in run.manifest.channels],
             run.counted_at,
+            run.until_ns,
         )
         for run, file, count in blocks_by_file
         for start in range(0, count, size)

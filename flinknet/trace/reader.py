@@ -53,6 +53,7 @@ class Truncation:
     whole_blocks: int  # readable blocks
     lost_bytes: int  # bytes that belong to no whole block
     gap_bytes: int  # those of them that stand before the last whole block: damage, not a cut
+    blocks_before_damage: int  # whole blocks in front of the first byte that is lost
 
 
 class TraceReader:
@@ -259,20 +260,22 @@ class TraceReader:
         """Every whole block of a file without its trailer; sets `truncation`."""
         entries: list[BlockEntry] = []
         lost_bytes = gap_bytes = 0
+        undamaged: int | None = None
         offset = self._blocks_start
         while offset < self.size_bytes:
             entry = self._whole_block(offset)
             if entry is None:
                 resume = self._next_marker(offset + 1)
                 lost_bytes += resume - offset
+                undamaged = _events_in(entries) if undamaged is None else undamaged
                 offset = resume
             else:
                 entries.append(entry)
                 offset += entry.length_bytes
                 gap_bytes = lost_bytes
-        self.truncation = Truncation(
-            sum(entry.type is BlockType.EVENTS for entry in entries), lost_bytes, gap_bytes
-        )
+        whole = _events_in(entries)
+        undamaged = whole if undamaged is None else undamaged
+        self.truncation = Truncation(whole, lost_bytes, gap_bytes, undamaged)
         return tuple(entries)
 
     def _whole_block(self, offset: int) -> BlockEntry | None:
@@ -315,3 +318,8 @@ class TraceReader:
             raise TraceFormatError(
                 f"{self.path}: {where}its parts contradict each other"
             ) from error
+
+
+def _events_in(entries: Iterable[BlockEntry]) -> int:
+    """How many of the blocks hold events."""
+    return sum(entry.type is BlockType.EVENTS for entry in entries)

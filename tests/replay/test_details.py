@@ -31,7 +31,7 @@ MS = 1_000_000
 def details_of(spark: Any, *paths: Path) -> list[dict[str, Any]]:
     runs = open_runs(paths)
     frame = units_frame(spark, work_units(runs, cores=2))
-    return run_details(frame, observe(spark, frame, runs), runs)
+    return run_details(frame, observe(spark, runs), runs)
 
 
 @pytest.mark.spark

@@ -58,9 +58,11 @@ def test_messages_are_counted_by_kind_channel_and_point(units: Any) -> None:
 def test_throughput_over_time_adds_up_window_by_window(units: Any) -> None:
     rows = throughput_over_time(units).collect()
     assert {row.width_ns for row in rows} == {20 * MS}
-    assert [row.from_ns for row in rows if row.channel == 0] == list(range(0, 1000 * MS, 20 * MS))
-    inner = [row for row in rows if row.from_ns]
+    assert [row.from_ns for row in rows if row.channel == 0] == list(range(0, 1001 * MS, 20 * MS))
+    inner = [row for row in rows if 0 < row.from_ns < 1000 * MS]
     assert all((row.buffers, row.records) == (2, 20) for row in inner)
+    drain = [(row.buffers, row.records) for row in rows if row.from_ns == 1000 * MS]
+    assert drain == [(1, 10), (1, 10)]  # one on each channel
 
 
 def test_backlog_over_time_has_mean_and_largest_of_each_window(units: Any) -> None:

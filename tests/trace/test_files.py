@@ -175,6 +175,7 @@ def test_a_file_cut_anywhere_gives_every_whole_block(
             assert reader.truncation is not None
             assert reader.truncation.whole_blocks == len(reader.blocks())
             assert reader.truncation.gap_bytes == 0
+            assert reader.truncation.blocks_before_damage == len(reader.blocks())
             if length < ends[-1]:
                 kept = max([header_end, meta_end, *ends], key=lambda end: (end <= length) * end)
                 assert reader.truncation.lost_bytes == length - kept
@@ -218,6 +219,7 @@ def test_damage_in_the_middle_costs_one_block_even_without_a_trailer(trace: Path
         ]
         assert reader.truncation is not None
         assert reader.truncation.gap_bytes == entries[1].length_bytes
+        assert reader.truncation.blocks_before_damage == 1
 
 
 def test_a_length_beyond_the_end_is_not_believed(trace: Path) -> None:

@@ -1,0 +1,146 @@
+"""The measured part of a run as far as its trace tells all about it.
+
+A file that was cut, and a run that was interrupted, end it earlier. Of what came shortly before
+such an end nobody knows what became of it, so the measured part ends before that: by as much as the
+records took whose buffers were the last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.errors import TraceFormatError
+from flinknet.trace import Run, TraceReader
+from flinknet.units import human_duration
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from flinknet.trace.manifest import ProcessInfo
+
+FOREVER_NS = np.iinfo(np.int64).max
+
+LOOK_BACK_NS = 5_000_000_000
+"""Buffers so close before the end of a file tell how long records take."""
+
+_COLUMNS = ("at_ns", "point", "kind", "first_record_ns")
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPart:
+    """The window [from_ns, to_ns) that counts.
+
+    Attributes:
+        until_ns: where it is no longer known what happened; behind the measured part comes the
+            drain.
+        notes: why it is shorter than what was measured, in words.
+    """
+
+    from_ns: int
+    to_ns: int
+    until_ns: int = FOREVER_NS
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _FileSpan:
+    """Of one trace file: its first and last instant, and until when all is known of it."""
+
+    name: str
+    first_ns: int
+    last_ns: int
+    is_cut: bool
+    known_to_ns: int
+
+
+def measured_part(run: Run) -> MeasuredPart:
+    """The measured part of a run that has a manifest.
+
+    Raises: TraceFormatError if the run did not get there, if nothing of it is whole, or if the
+        files hold nothing of it, for they are another run's.
+    """
+    manifest = run.manifest
+    assert manifest is not None
+    if manifest.measured_from_ns is None:
+        raise TraceFormatError(
+            f"{run.path}: the run ended before its measured part; record it again"
+        )
+    from_ns, to_ns = manifest.measured_from_ns, manifest.measured_to_ns
+    is_interrupted = to_ns is None
+    spans = [
+        _span(file, process, from_ns, is_interrupted=is_interrupted)
+        for file, process in zip(run.files, manifest.processes, strict=True)
+    ]
+    held = [span for span in spans if span.last_ns >= from_ns]
+    is_inside = any(to_ns is None or span.first_ns < to_ns for span in held)
+    if not is_inside and not (to_ns is not None and _holds_records(run, from_ns, to_ns)):
+        raise TraceFormatError(
+            f"{run.path}: no event lies in its measured part; its manifest is another run's, or"
+            " the run was not recorded up to there"
+        )
+    ends = [span for span in spans if span.is_cut or (is_interrupted and span in held)]
+    if not ends:
+        assert to_ns is not None, "an interrupted run has ends"
+        return MeasuredPart(from_ns, to_ns)
+    first = min(ends, key=lambda span: span.known_to_ns)
+    if to_ns is not None and first.known_to_ns >= to_ns:
+        return MeasuredPart(from_ns, to_ns)
+    why = f"{first.name} is cut off" if first.is_cut else "the run was interrupted"
+    if first.known_to_ns <= from_ns:
+        raise TraceFormatError(
+            f"{run.path}: {why} before anything of its measured part was done with; record it again"
+        )
+    told = human_duration(first.known_to_ns - from_ns)
+    whole = "" if to_ns is None else f" of {human_duration(to_ns - from_ns)}"
+    note = f"{why}: what is told is the first {told}{whole} of the measured part"
+    until_ns = min(span.last_ns for span in ends) + 1
+    return MeasuredPart(from_ns, first.known_to_ns, until_ns, (note,))
+
+
+def _span(file: Path, process: ProcessInfo, from_ns: int, *, is_interrupted: bool) -> _FileSpan:
+    with TraceReader(file) as reader:
+        found = reader.process
+        if (found.name, found.pid) != (process.name, process.pid):
+            raise TraceFormatError(
+                f"{file}: it was recorded by {found.name} (pid {found.pid}), the manifest says"
+                f" {process.name} (pid {process.pid}): they are of different runs"
+            )
+        blocks = reader.blocks()
+        if reader.truncation is not None:
+            blocks = blocks[: reader.truncation.blocks_before_damage]
+        first_ns = min((block.first_ns for block in blocks), default=0)
+        last_ns = max((block.last_ns for block in blocks), default=-1)
+        is_cut = not reader.is_whole
+        known_to_ns = FOREVER_NS
+        if is_cut or is_interrupted:
+            looked_from_ns = max(from_ns, last_ns - LOOK_BACK_NS)
+            known_to_ns = last_ns + 1 - _longest_life_ns(reader, looked_from_ns, last_ns + 1)
+        return _FileSpan(file.name, first_ns, last_ns, is_cut, known_to_ns)
+
+
+def _holds_records(run: Run, from_ns: int, to_ns: int) -> bool:
+    """Whether records came in a window whose buffers left later, as those of a blocking exchange
+    do."""
+    columns = ("at_ns", "first_record_ns", "last_record_ns")
+    for file in run.files:
+        with TraceReader(file) as reader:
+            for block in reader.events(columns, from_ns=to_ns):
+                keep = (block["first_record_ns"] >= 0) & (block["first_record_ns"] < to_ns)
+                if (keep & (block["last_record_ns"] >= from_ns)).any():
+                    return True
+    return False
+
+
+def _longest_life_ns(reader: TraceReader, from_ns: int, to_ns: int) -> int:
+    """The longest time between the first record of a buffer and what a file tells of the buffer."""
+    longest_ns = 0
+    for block in reader.events(_COLUMNS, from_ns=from_ns, to_ns=to_ns):
+        keep = (block["kind"] == MessageKind.BUFFER_RESPONSE) & (block["first_record_ns"] >= 0)
+        keep &= np.isin(block["point"], (TracePoint.SENT, TracePoint.CONSUMED))
+        lives_ns = (block["at_ns"] - block["first_record_ns"])[keep]
+        longest_ns = max(longest_ns, int(lives_ns.max(initial=0)))
+    return longest_ns
