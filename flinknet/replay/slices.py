@@ -396,6 +396,7 @@ def _part(
         costs=frame.costs_under(setting),
         measured_from_ns=start_ns,
         measured_to_ns=scaled(load_to_ns),
+        ends_its_data=frame.ends_its_data and load_to_ns == unit.to_ns,
         counted_ns=(
             scaled(unit.slice_from_ns) if unit.slice_from_ns > unit.from_ns else 0,
             _NEVER_NS if unit.is_last else scaled(unit.slice_to_ns),

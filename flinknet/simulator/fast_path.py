@@ -291,7 +291,7 @@ def _layout(exchange: RecordedExchange, network: NetworkConfig, deployment: Depl
             },
         )
     timeout_ns = network.buffer_timeout_ns
-    end_ns = exchange.measured_to_ns + max(timeout_ns, 0)
+    end_ns = exchange.data_ends_ns(network)
     for source, address in enumerate(source_at):
         own = deployment.channels_of_producer(source)
         last_ns = max(

@@ -3,9 +3,9 @@
 What runs smoothly is computed by the compiled kernel (`fast_path`), the rest is simulated with the
 real core; both give the same numbers.
 
-The simulation starts with empty queues at the start of the window and ends its data a beat of the
-buffer timeout after the window: records in half-filled buffers leave as they would have. Without a
-timeout they leave at the end of the window.
+The simulation starts with empty queues at the start of the window. Its data ends where that of the
+recorded run did (RecordedExchange.data_ends_ns): at the end of the window, or a beat of the buffer
+timeout after it, so that records in half-filled buffers leave as they would have.
 """
 
 from __future__ import annotations
@@ -390,7 +390,7 @@ def deployment_of(exchange: RecordedExchange, network: NetworkConfig) -> Deploym
 
 def plans_of(exchange: RecordedExchange, network: NetworkConfig) -> list[SourcePlan]:
     """What each producer emits, in the order of the recorded instants."""
-    end_ns = exchange.measured_to_ns + max(network.buffer_timeout_ns, 0)
+    end_ns = exchange.data_ends_ns(network)
     plans = []
     for producer in range(exchange.producers):
         own = [channel for channel in exchange.channels if channel.producer == producer]

@@ -233,6 +233,7 @@ class RecordedExchange:
         buffer_size_bytes: that consumers with buffer debloating had announced last when the window
             began; None where they had not.
         wakes: what messages take by their distance; None if all take as long.
+        ends_its_data: the producers of the recorded run ended with the window.
     """
 
     producers: int
@@ -252,6 +253,17 @@ class RecordedExchange:
     has_instants: bool = True
     buffer_size_bytes: int | None = None
     wakes: Wakes | None = None
+    ends_its_data: bool = False
+
+    def data_ends_ns(self, network: NetworkConfig) -> int:
+        """When the producers end: what stands in half-filled buffers leaves then at the latest.
+
+        That is the end of the window where theirs was; else a buffer timeout later, when all would
+        have left that was not overtaken by records nobody knows.
+        """
+        if self.ends_its_data:
+            return self.measured_to_ns
+        return self.measured_to_ns + max(network.buffer_timeout_ns, 0)
 
     def under(self, setting: Setting) -> RecordedExchange:
         """The exchange with the world around it as a setting has it; its network is the

@@ -77,6 +77,7 @@ def exchanges(draw: st.DrawFn) -> RecordedExchange:
             consume_ns_per_record=(draw(st.sampled_from([0.0, 20.0, 5_000.0])),) * consumers,
         ),
         flush_overhead_ns=draw(st.sampled_from([0, 70 * US])),
+        ends_its_data=draw(st.booleans()),
     )
 
 

@@ -76,6 +76,17 @@ def test_shorter_timeouts_buy_latency_with_messages() -> None:
         assert outcome.messages == pytest.approx(2 * S / timeout_ns + 2 * S / fill_ns, rel=0.03)
 
 
+def test_no_timeout_holds_records_longer_than_their_segment_takes_to_fill() -> None:
+    exchange = replace(exchange_of({(0, 0): 9_900}), ends_its_data=True)
+    fill_ns = 32_768 / (WIRE_BYTES * 5000) * S
+    for timeout_ns in (300 * MS, S, NEVER):
+        outcome = simulate(exchange, with_timeout(timeout_ns))
+        assert outcome.records == 9_900
+        assert (outcome.latency.max or 0) < 1.1 * fill_ns
+    endless = simulate(replace(exchange, ends_its_data=False), with_timeout(300 * MS))
+    assert (endless.latency.max or 0) > 2 * fill_ns  # the last ones wait for the beat
+
+
 @pytest.mark.row("S030")
 def test_an_unsaturated_run_keeps_its_rate_whatever_the_timeout() -> None:
     exchange = exchange_of({(0, 0): 10_000})
