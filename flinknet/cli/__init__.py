@@ -87,8 +87,10 @@ def _exit_code(call: Callable[[], Any]) -> int:
     """Call a command; what goes wrong in a way that flinknet knows becomes one line."""
     try:
         code = call()
-    except (click.Abort, KeyboardInterrupt):
-        return _say("interrupted", EXIT_INTERRUPTED)
+    except (click.Abort, KeyboardInterrupt) as error:
+        interrupt = error.__cause__ if isinstance(error, click.Abort) else error
+        more = interrupt.args if isinstance(interrupt, KeyboardInterrupt) else ()
+        return _say("; ".join(["interrupted", *map(str, more)]), EXIT_INTERRUPTED)
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "flinknet"
         return _say(f"{error.format_message()} (see {path} --help)", error.exit_code)

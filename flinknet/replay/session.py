@@ -43,6 +43,9 @@ _SESSION = {
 }
 """Of any session, wherever it runs."""
 
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit|Stop\w*): ")
+"""The line of a traceback that says what was raised."""
+
 _LOG4J2 = """rootLogger.level = off
 rootLogger.appenderRef.nowhere.ref = nowhere
 appender.nowhere.type = Null
@@ -80,8 +83,8 @@ def spark_session(master: str | None = None) -> Iterator[SparkSession]:
 def spark_errors() -> Iterator[None]:
     """Turn what Spark raises into a FlinknetError of one line.
 
-    An error of ours that was raised in an executor comes back with its own words. Any other
-    exception of our code there is a bug and keeps its traceback.
+    An error of ours that was raised in an executor comes back with its own words; of any other
+    exception there its last line is told, for the traceback is Spark's.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException, PythonException
@@ -89,14 +92,29 @@ def spark_errors() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        told = re.findall(r"flinknet\.errors\.\w+: (.+)$", str(error), re.MULTILINE)
+        text = _text_of(error)
+        told = re.findall(r"flinknet\.errors\.\w+: (.+)$", text, re.MULTILINE)
         if told:
             raise FlinknetError(told[-1]) from error
+        lines = text.strip().splitlines() or [type(error).__name__]
         if isinstance(error, PythonException):
-            raise
-        causes = re.findall(r"^Caused by: (.+)$", str(error), re.MULTILINE)
-        why = causes[-1] if causes else str(error).strip().splitlines()[0]
+            lines = text.partition("JVM stacktrace:")[0].strip().splitlines() or lines
+            raised = [line.strip() for line in lines if _RAISED.match(line.strip())]
+            why = raised[-1] if raised else lines[-1].strip()
+            raise FlinknetError(
+                f"a bug of flinknet within Spark: {why}; please report it"
+            ) from error
+        causes = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
+        why = causes[-1] if causes else lines[0]
         raise FlinknetError(f"Spark failed: {why}") from error
+
+
+def _text_of(error: Exception) -> str:
+    """What an error says; some fail to say it once their JVM is gone, and keep it all the same."""
+    try:
+        return str(error)
+    except Exception:
+        return str(getattr(error, "_desc", None) or type(error).__name__)
 
 
 def is_submitted() -> bool:

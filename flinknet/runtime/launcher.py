@@ -10,6 +10,7 @@ from flinknet.config import Scenario
 from flinknet.results import Progress, RunResult, Warning
 from flinknet.tasks.deployment import deploy
 from flinknet.tasks.memory import check_memory
+from flinknet.trace.manifest import MANIFEST_NAME
 
 from . import messages as say
 from .checkpoints import create_lead, with_checkpoints
@@ -54,7 +55,8 @@ def run_scenario(
     Raises:
         ConfigError, TransportError, TraceError: it could not start.
         RunFailedError: a process died or hangs, or records were lost, repeated or out of order.
-        KeyboardInterrupt, SystemExit (SIGTERM, SIGHUP): every process has ended.
+        KeyboardInterrupt, SystemExit (SIGTERM, SIGHUP): every process has ended; the former says
+            where what was recorded is.
     """
     deployment = deploy(scenario)
     check_memory(deployment)
@@ -63,13 +65,17 @@ def run_scenario(
 
         create_tls(scenario.network)  # every TaskManager makes its own; a fault is told once
     trace_dir = out_dir if trace else None
-    with (
-        terminations_unwind(),
-        Cluster(deployment, trace_dir, silence_max_s, sample_interval_ns) as cluster,
-    ):
-        result = _lead(cluster, on_progress or (lambda _: None))
-        result = with_checkpoints(result, cluster.checkpoints, scenario)
-    return result
+    try:
+        with (
+            terminations_unwind(),
+            Cluster(deployment, trace_dir, silence_max_s, sample_interval_ns) as cluster,
+        ):
+            result = _lead(cluster, on_progress or (lambda _: None))
+            return with_checkpoints(result, cluster.checkpoints, scenario)
+    except KeyboardInterrupt:
+        if trace_dir is None or not (trace_dir / MANIFEST_NAME).is_file():
+            raise
+        raise KeyboardInterrupt(f"what was recorded until then is in {trace_dir}") from None
 
 
 def _lead(cluster: Cluster, on_progress: Callable[[Progress], None]) -> RunResult:
@@ -87,8 +93,14 @@ def _lead(cluster: Cluster, on_progress: Callable[[Progress], None]) -> RunResul
     meter.start = start
     cluster.checkpoints = create_lead(deployment, start, cluster.tell)
 
+    is_measured = False
+
     def sampled(index: int, message: object) -> None:
+        nonlocal is_measured
         if isinstance(message, say.Sample):
+            if not is_measured and monotonic_ns() >= start.measured_from_ns:
+                is_measured = True  # so that a run that is interrupted has its measured part
+                cluster.save_manifest(start)
             meter.add(index, message, monotonic_ns())
             if message.fill is not None:
                 timeline.add(index, message.fill)

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from flinknet.replay.units import open_recorded_run
 from flinknet.trace import open_run
 
 COMMAND = [sys.executable, "-c", "from flinknet.cli import main; main()", "bench"]
@@ -131,7 +132,15 @@ def test_the_trace_of_an_interrupted_run_is_whole(tmp_path: Path) -> None:
     lines = [process.stderr.readline() for _ in range(2)]
     assert "measuring" in lines[1]
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
-    for reader in open_run(tmp_path / "out" / "run-0001").readers():
+    _, rest = process.communicate(timeout=30)
+    assert "interrupted; what was recorded until then is in out/run-0001" in rest
+    run = open_run(tmp_path / "out" / "run-0001")
+    for reader in run.readers():
         with reader:
             assert reader.is_whole
+    assert run.manifest is not None
+    assert run.manifest.measured_from_ns is not None
+    assert run.manifest.measured_to_ns is None
+    told = open_recorded_run(run.path, 0)
+    assert "interrupted" in told.notes[0]
+    assert told.duration_ns > 0
