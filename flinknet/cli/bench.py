@@ -11,6 +11,7 @@ from flinknet.errors import ConfigError, TraceError
 
 from .job_run import check_without_job
 from .options import collect, load_options, output_options
+from .paths import existing_path
 from .peer import is_peer, peer_options, run_peer
 from .sections import SectionedCommand
 
@@ -69,6 +70,7 @@ beside it.
 @click.option(
     "--from-trace",
     metavar="RUN",
+    type=existing_path,
     help="Send the records of a recorded run once more, at the same instants, under the settings"
     " given beside it, and show what the model had predicted from the trace next to it.",
 )

@@ -12,6 +12,11 @@ from typing import Any
 
 import click
 
+from flinknet.errors import FlinknetError
+
+from .paths import existing_path
+from .run_settings import told_settings
+
 _LAZY_COMMANDS = {
     "export": ("trace_export", "Write a recorded run as Parquet, CSV, JSON, for Perfetto, …"),
     "import": ("trace_import", "Make a trace of a packet capture (tcpdump, Wireshark)."),
@@ -44,7 +49,7 @@ class _TraceGroup(click.Group):
             formatter.write_dl([(name, lines[name]) for name in self.list_commands(ctx)])
 
 
-_RUNS = click.argument("paths", metavar="RUN...", nargs=-1, required=True, type=Path)
+_RUNS = click.argument("paths", metavar="RUN...", nargs=-1, required=True, type=existing_path)
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON to stdout.")
 
 
@@ -59,8 +64,11 @@ def trace() -> None:
 @trace.command()
 @_RUNS
 @_JSON
-def info(paths: tuple[Path, ...], as_json: bool) -> None:
-    """Show what is in a trace: processes, channels, events, settings."""
+@click.option("--all", "is_all", is_flag=True, help="Also show settings at their defaults.")
+def info(paths: tuple[Path, ...], as_json: bool, is_all: bool) -> None:
+    """Show what is in a trace: processes, channels, events, and settings that are not at their
+    defaults.
+    """
     from flinknet.report.trace_console import print_description
     from flinknet.trace.describe import describe_run
     from flinknet.trace.run import open_run
@@ -70,32 +78,42 @@ def info(paths: tuple[Path, ...], as_json: bool) -> None:
         _print_json({"schema_version": 1, "runs": descriptions})
         return
     for description in descriptions:
-        print_description(description)
+        shown, hidden = told_settings(description, is_all=is_all)
+        print_description(shown)
+        if hidden:
+            click.echo(f"and {hidden} settings at their defaults; --all shows them")
 
 
 @trace.command()
-@_RUNS
+@click.argument("paths", metavar="RUN...", nargs=-1, required=True, type=Path)
 @_JSON
 def verify(paths: tuple[Path, ...], as_json: bool) -> None:
     """Check that a trace is whole, and that credit and sequence numbers add up.
 
-    Exits with 1 if anything is wrong.
+    Exits with 1 if anything is wrong, with 2 or 4 if a RUN is not there or is none; the others are
+    checked all the same.
     """
     from flinknet.report.trace_console import print_verification
     from flinknet.trace.run import open_run
     from flinknet.trace.verify import verify_run
 
-    results = [(str(path), verify_run(open_run(path))) for path in _run_paths(paths)]
-    if as_json:
-        runs = [
-            {"path": path, "is_ok": result.is_ok, **result.to_dict()} for path, result in results
-        ]
+    exit_code, runs = 0, []
+    for given in paths:
+        try:
+            for path in _run_paths([existing_path(given)]):
+                result = verify_run(open_run(path))
+                runs.append({"path": str(path), "is_ok": result.is_ok, **result.to_dict()})
+                exit_code = max(exit_code, int(not result.is_ok))
+                if not as_json:
+                    print_verification(str(path), result.to_dict())
+        except FlinknetError as error:
+            exit_code = max(exit_code, error.exit_code)
+            runs.append({"path": str(given), "is_ok": False, "error": str(error)})
+            click.echo(f"flinknet: {error}", err=True)
+    if as_json and (exit_code <= 1 or len(runs) > 1):
         _print_json({"schema_version": 1, "runs": runs})
-    else:
-        for path, result in results:
-            print_verification(path, result.to_dict())
-    if not all(result.is_ok for _, result in results):
-        sys.exit(1)
+    if exit_code:
+        sys.exit(exit_code)
 
 
 @trace.command()

@@ -13,6 +13,7 @@ from flinknet.errors import ConfigError
 from flinknet.units import human_bytes, parse_duration_ns
 
 from .counting_line import CountingLine
+from .paths import existing_path
 
 if TYPE_CHECKING:
     from flinknet.trace import Run
@@ -21,7 +22,7 @@ FORMATS = ("parquet", "csv", "json", "perfetto", "hdr")
 
 
 @click.command()
-@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@click.argument("run", metavar="RUN", type=existing_path)
 @click.option(
     "--format", "form", metavar="|".join(FORMATS), required=True, type=click.Choice(FORMATS),
     help="See below.",
@@ -33,6 +34,7 @@ FORMATS = ("parquet", "csv", "json", "perfetto", "hdr")
     type=click.Path(path_type=Path),
     help="File to write; compressed if its name ends with .gz (not for Parquet, which is anyway).",
 )
+@click.option("-f", "--overwrite", is_flag=True, help="Replace PATH if it is there already.")
 @click.option("--channel", metavar="LIST", help="Channels, such as 0,3. [default: all]")
 @click.option(
     "--from",
@@ -48,6 +50,7 @@ def export(
     run: Path,
     form: str,
     out: Path,
+    overwrite: bool,
     channel: str | None,
     from_text: str | None,
     to_text: str | None,
@@ -81,7 +84,7 @@ def export(
         "perfetto": (perfetto.write_perfetto, "buffers"),
         "hdr": (hdr.write_hdr, "buffers"),
     }
-    _check_target(out, form)
+    _check_target(out, form, may_replace=overwrite)
     channels = parse_channels(channel) if channel is not None else None
     bounds = _time(from_text, "--from"), _time(to_text, "--to")
     wanted = _one_run(run)
@@ -111,11 +114,13 @@ def _one_run(path: Path) -> Run:
     return open_run(found[0])
 
 
-def _check_target(out: Path, form: str) -> None:
+def _check_target(out: Path, form: str, *, may_replace: bool) -> None:
     if out.is_dir() or not os.access(out.parent, os.W_OK | os.X_OK):
         raise ConfigError(
             f"--out: {out} cannot be written; give a file in a directory that can be written to"
         )
+    if out.exists() and not may_replace:
+        raise ConfigError(f"--out: {out} is there already; give another name, or --overwrite")
     if form == "parquet" and out.suffix == ".gz":
         raise ConfigError("--out: Parquet is compressed within; give a name without .gz")
 

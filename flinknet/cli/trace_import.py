@@ -11,10 +11,11 @@ import click
 import flinknet
 
 from .counting_line import CountingLine
+from .paths import check_new_directory, existing_path
 
 
 @click.command("import")
-@click.argument("capture", metavar="CAPTURE", type=click.Path(path_type=Path))
+@click.argument("capture", metavar="CAPTURE", type=existing_path)
 @click.option(
     "--out",
     metavar="DIR",
@@ -55,6 +56,7 @@ def import_(
 
     layout = layout_of_release(flink_version)
     directory = out or capture.with_suffix("")
+    check_new_directory(directory)
     with CountingLine("packets") as line:
         imported = import_capture(
             capture,

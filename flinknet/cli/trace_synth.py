@@ -12,10 +12,11 @@ import click
 
 from flinknet import options as flink
 from flinknet.errors import ConfigError
-from flinknet.units import format_duration_ns, human_bytes
+from flinknet.units import human_bytes, human_duration
 
 from .option_tables import NETWORK_OPTIONS, WORKLOAD_OPTIONS
 from .options import Settings, scenario_of
+from .paths import check_new_directory
 
 _WORKLOAD = ("rate", "record-size", "producers", "consumers", "task-managers", "duration", "warmup")
 _NETWORK = ("buffer-timeout", "exclusive-buffers", "segment-size")
@@ -54,7 +55,8 @@ def _scenario_options(command: Any) -> Any:
 @click.option(
     "--events",
     metavar="N",
-    help="Make about so many, such as 10M or 1G, however long the run then lasts.",
+    help="Make about so many, such as 10M or 1G, however long the run then lasts; the ends of"
+    " channels, up to 10 events each, come besides.",
 )
 @click.option(
     "--skew",
@@ -105,9 +107,13 @@ def synth(
     for warning in warnings:
         click.echo(f"flinknet: {warning.text}", err=True)
     found = plan(scenario, skew=skew, events=wanted)
+    check_new_directory(out)
     if not as_json:
-        length = format_duration_ns(found.end_ns - found.first_record_ns)
-        click.echo(f"seed {seed}, about {found.events:,} events of {length}")
+        length = human_duration(found.end_ns - found.first_record_ns)
+        click.echo(
+            f"seed {seed}, about {found.events:,} events over {length}, and up to"
+            f" {found.events_of_ends} for the ends of {len(found.laws)} channels"
+        )
     made = synthesize(found, out, _progress(found.events))
     if as_json:
         told = {"path": str(made.path), "seed": seed, "events": made.events}

@@ -12,6 +12,8 @@ import click
 from flinknet.errors import ConfigError, TraceError
 from flinknet.units import parse_duration_ns, parse_size_bytes
 
+from .paths import check_new_directory
+
 if TYPE_CHECKING:
     from flinknet.capture.recording import Rotation
     from flinknet.capture.tap import TlsContexts
@@ -122,6 +124,7 @@ def tap(
 
     if trigger is not None and ring is None:
         raise ConfigError("--trigger: says what of a ring to keep; give --ring, such as 60s, too")
+    check_new_directory(Path(out))
     config = TapConfig(
         pairs=_pairs(listen, upstream),
         out=Path(out),

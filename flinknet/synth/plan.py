@@ -26,6 +26,9 @@ OPENING_NS = 1_000_000
 EVENTS_PER_BUFFER = 5
 """Sent, received, consumed; credit announced and received."""
 
+EVENTS_PER_END = EVENTS_PER_BUFFER + 5
+"""At most so many more for each channel: it is opened, ends, and its last buffer is one more."""
+
 _BUSY_MAX = 0.6
 
 
@@ -66,8 +69,13 @@ class SynthPlan:
 
     @property
     def events(self) -> int:
-        """About how many events there will be."""
+        """About how many events there will be, without those of the ends."""
         return round(self.events_per_s * (self.end_ns - self.first_record_ns) / 1e9)
+
+    @property
+    def events_of_ends(self) -> int:
+        """At most how many more there will be."""
+        return EVENTS_PER_END * len(self.laws)
 
 
 def plan(scenario: Scenario, *, skew: float = 0.0, events: int | None = None) -> SynthPlan:

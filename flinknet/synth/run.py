@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flinknet import __version__
-from flinknet.errors import FlinknetError, RunFailedError, TraceError
+from flinknet.errors import ConfigError, FlinknetError, RunFailedError, TraceError
 from flinknet.options import effective_flink_keys
 from flinknet.tasks.memory import buffers_of_gate, partition_pool_size
 from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter
@@ -51,15 +51,15 @@ def synthesize(
 
     Ctrl-C leaves whole blocks; the measured part then ends with the shortest file.
 
-    Raises: TraceError for a directory that cannot be written to, or holds something; what a process
-        raised.
+    Raises: ConfigError for a directory that holds something, TraceError for one that cannot be
+        written to; what a process raised.
     """
+    if directory.is_dir() and any(directory.iterdir()):
+        raise ConfigError(f"{directory}: is not empty; give a new directory")
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TraceError(f"{directory}: cannot make it ({error.strerror})") from error
-    if any(directory.iterdir()):
-        raise TraceError(f"{directory}: is not empty; give a new directory")
     names = [f"tm-{number}" for number in range(found.deployment.task_managers)]
     _manifest(found, names, found.end_ns).save(directory)
     context = mp.get_context("spawn")

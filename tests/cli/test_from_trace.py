@@ -86,7 +86,7 @@ def test_what_the_trace_answers_may_not_be_given(
 
 def test_a_trace_that_is_not_there_is_one_line(tmp_path: Path, flinknet: Command) -> None:
     result = flinknet("bench", "--from-trace", str(tmp_path / "nowhere"), "--no-trace")
-    assert result.exit_code == 4
+    assert result.exit_code == 2
     assert len(result.stderr.splitlines()) == 1
 
 

@@ -53,7 +53,7 @@ def test_the_only_run_below_a_directory_is_found(run: Path, tmp_path: Path) -> N
     arguments = ("--format", "csv", "--out", out, "--channel", "1", "--from", "0", "--to", "50us")
     assert run_cli(run.parent, *arguments).exit_code == 0
     write_run(run.parent / "other")
-    result = run_cli(run.parent, *arguments)
+    result = run_cli(run.parent, *arguments, "--overwrite")
     assert result.exit_code == 2
     assert "there are 2 runs; give one" in result.stderr
 
@@ -93,6 +93,17 @@ def test_places_that_cannot_be_written_to(run: Path, tmp_path: Path) -> None:
     assert (folder.exit_code, "cannot be written" in folder.stderr) == (2, True)
     packed = run_cli(run, "--format", "parquet", "--out", tmp_path / "o.gz")
     assert (packed.exit_code, "without .gz" in packed.stderr) == (2, True)
+
+
+def test_a_file_that_is_there_is_replaced_only_if_told_to(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "mine.csv"
+    out.write_text("mine")
+    refused = run_cli(run, "--format", "csv", "--out", out)
+    assert refused.exit_code == 2
+    assert "is there already; give another name, or --overwrite" in refused.stderr
+    assert out.read_text() == "mine"
+    assert run_cli(run, "--format", "csv", "--out", out, "-f").exit_code == 0
+    assert out.read_text() != "mine"
 
 
 def test_pairs_need_a_run_and_tables_take_a_file(run: Path, tmp_path: Path) -> None:

@@ -136,6 +136,46 @@ def test_all_runs_below_a_directory_are_verified(tmp_path: Path) -> None:
     assert len(result.output.splitlines()) == 2
 
 
+def test_verify_shows_every_run_and_exits_with_the_worst_code(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name) for name in "ab"]
+    (tmp_path / "notes.txt").write_text("no trace")
+    file = runs[1] / "tm-1.fnt"
+    file.write_bytes(file.read_bytes()[:-60])
+    paths = (runs[1], tmp_path / "notes.txt", tmp_path / "nowhere", runs[0])
+    result = run_cli("verify", *paths)
+    assert result.exit_code == 4
+    assert [line.split()[0] for line in result.stdout.splitlines() if line[0] != " "] == [
+        "DAMAGED",
+        "OK",
+    ]
+    assert "not a flinknet trace" in result.stderr
+    assert "nowhere: there is no such file or directory" in result.stderr
+    assert run_cli("verify", *paths[2:]).exit_code == 2
+    told = json.loads(run_cli("verify", *paths, "--json").stdout)["runs"]
+    assert [each["is_ok"] for each in told] == [False, False, False, True]
+    assert "no such file" in told[2]["error"]
+
+
+def test_info_lists_what_differs_from_the_defaults(run: Path) -> None:
+    path = run / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["flink_keys"]["taskmanager.memory.segment-size"] = "8 kb"
+    manifest["flink_keys"]["taskmanager.network.retries"] = "0"
+    manifest["scenario"]["workload"]["slow_consumers"] = [
+        {"index": 2, "delay_ns_per_record": 1_000_000, "slow_ns": None}
+    ]
+    path.write_text(json.dumps(manifest))
+    told = run_cli("info", run).stdout
+    assert " ".join(["taskmanager.memory.segment-size", "8", "kb"]) in " ".join(told.split())
+    assert "workload.slow_consumers 2:1ms" in " ".join(told.split())
+    assert "execution.buffer-timeout.interval" in told  # what everybody looks for
+    assert "taskmanager.network.retries" not in told
+    assert "settings at their defaults; --all shows them" in told
+    everything = run_cli("info", run, "--all").stdout
+    assert "taskmanager.network.retries" in everything
+    assert "--all shows them" not in everything
+
+
 @pytest.mark.parametrize("command", ["info", "verify"])
 def test_what_is_no_trace_is_one_line_and_exit_4(tmp_path: Path, command: str) -> None:
     foreign = tmp_path / "notes.txt"

@@ -227,5 +227,5 @@ def test_a_place_that_is_not_empty_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("")
     arguments = ["--listen", f"{HOST}:0", "--upstream", f"{HOST}:2", "--out", str(tmp_path)]
     ended = CliRunner().invoke(main, ["trace", "tap", *arguments])
-    assert ended.exit_code == 4
+    assert ended.exit_code == 2
     assert "is not empty" in ended.stderr

@@ -14,8 +14,9 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
+from flinknet.cli import main
 from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
-from flinknet.errors import ConfigError, TraceError
+from flinknet.errors import ConfigError
 from flinknet.synth import run as synth_run
 from flinknet.synth.plan import SynthPlan, plan
 from flinknet.synth.run import synthesize, write_file
@@ -100,8 +101,22 @@ def test_ctrl_c_leaves_whole_blocks_and_no_process(tmp_path: Path) -> None:
 
 def test_a_directory_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("")
-    with pytest.raises(TraceError, match="is not empty"):
+    with pytest.raises(ConfigError, match="is not empty"):
         synthesize(planned(), tmp_path)
+    call = ["trace", "synth", "--out", str(tmp_path), "--events", "10"]
+    refused = CliRunner().invoke(main, call)
+    assert refused.exit_code == 2
+    assert refused.stdout == ""  # nothing is announced that is not made
+    assert f"--out: {tmp_path} is not empty" in refused.stderr
+
+
+def test_what_is_announced_is_in_units_for_people_and_holds(tmp_path: Path) -> None:
+    call = ["trace", "synth", "--out", str(tmp_path / "run"), "--events", "10"]
+    announced, made = CliRunner().invoke(main, call).stdout.splitlines()
+    assert announced == (
+        "seed 1, about 10 events over 11.9 ms, and up to 40 for the ends of 4 channels"
+    )
+    assert 10 <= int(made.split()[0]) <= 50
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_directories_are_never_overwritten(tmp_path: Path) -> None:
     capture = write_capture(tmp_path / "flink.pcap")
     run(capture)
     result = run(capture)
-    assert result.exit_code == 4
+    assert result.exit_code == 2
     assert "is not empty; traces are never overwritten" in result.output
 
 
