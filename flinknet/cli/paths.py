@@ -18,4 +18,4 @@ def existing_path(text: str | Path) -> Path:
 def check_new_directory(path: Path) -> None:
     """Raises: ConfigError if something is there already that is not an empty directory."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise ConfigError(f"--out: {path} is not empty; give a new directory")
+        raise ConfigError(f"--out: {path} is not empty; traces are never overwritten")
