@@ -1,20 +1,31 @@
-"""Diagnosis: a verdict for each edge in plain words, with the share of time behind it."""
+"""Diagnosis: a verdict for each edge in plain words, with the share of time behind it.
+
+One slow consumer among several is a small part of an edge's time and yet what holds it up. So each
+consumer is judged by its own channels before they are taken together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 MAIN_SHARE = 0.4
-"""A regime that takes this share of the time of an edge's channels is what holds it up."""
+"""A regime that takes this share of the time of an edge's channels, or of one consumer's, is what
+holds it up."""
 
 SKEWED_FROM = 1.5
-"""A channel with this many times the mean of its edge's records is skewed."""
+"""With this many times the mean of its edge's records a consumer, producer or channel is skewed."""
+
+CONSUMERS_NAMED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelTime:
-    """One channel of an edge: its records, and its time by regime in ns (names as in `regimes`)."""
+    """One channel of an edge: its records, and its time by regime in ns (names as in `regimes`).
+
+    Attributes:
+        is_held_up: its producer had to wait for buffers, so that it filled none on any channel.
+    """
 
     edge: str
     channel: int
@@ -22,20 +33,22 @@ class ChannelTime:
     consumer: int
     records: int
     spent_ns: Mapping[str, int]
+    is_held_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What holds an edge up.
 
-    `share` is the part of the channels' time behind the verdict (for `skewed`: of the records, the
-    busiest channel's).
+    `share` is the part of the channels' time behind the verdict: of all, or of those to
+    `consumers`, the worst one's, if some are named (for `skewed`: of the records).
     """
 
     edge: str
     kind: str  # bottleneck, credit-starved, flush-limited, network-bound, alignment, idle, balanced
     share: float
     text: str
+    consumers: tuple[int, ...] = ()
 
 
 def diagnose(channels: Sequence[ChannelTime]) -> list[Verdict]:
@@ -49,8 +62,8 @@ def diagnose(channels: Sequence[ChannelTime]) -> list[Verdict]:
 def verdict_in_passing(edge: str, starved_share: float) -> Verdict:
     """What the messages of an edge alone tell: whether its producers had to wait for credit."""
     if starved_share >= MAIN_SHARE:
-        _, kind, text = next(each for each in _CAUSES if each[1] == "credit-starved")
-        return Verdict(edge, kind, starved_share, text.format(share=starved_share, slowest=""))
+        text = _CREDIT_STARVED.format(share=starved_share)
+        return Verdict(edge, "credit-starved", starved_share, text)
     return Verdict(
         edge,
         "balanced",
@@ -60,13 +73,36 @@ def verdict_in_passing(edge: str, starved_share: float) -> Verdict:
     )
 
 
+def verdict_of_blocking(edge: str, written_share: float | None) -> Verdict:
+    """What is told of an exchange that was read only when all of it was written.
+
+    Args:
+        written_share: of the time until the last record was done with, how much had passed when the
+            first buffer left; None if none did.
+    """
+    if written_share is None:
+        return Verdict(edge, "blocking", 0.0, "a blocking exchange, of which nothing was read")
+    text = (
+        f"a blocking exchange: it was read only when all of it was written, which took"
+        f" {written_share:.0%} of the time; latency counts that wait, and neither credit nor the"
+        " buffer timeout has a part in it"
+    )
+    return Verdict(edge, "blocking", written_share, text)
+
+
 def _verdicts(edge: str, channels: Sequence[ChannelTime]) -> list[Verdict]:
-    shares, slowest = _shares(channels), _slowest(channels)
+    slow = [found for cause in _OF_CONSUMERS if (found := _of_consumers(edge, channels, cause))]
+    rest = channels
+    held_by = {index for each in slow for index in each.consumers if each.kind in _HOLDING}
+    if held_by:  # what waits in producers that wait themselves does not wait for the flusher
+        rest = [each for each in channels if not each.is_held_up or each.consumer in held_by]
+    shares, told = _shares(rest), {each.kind for each in slow}
     found = [
-        Verdict(edge, kind, shares[regime], text.format(share=shares[regime], slowest=slowest))
+        Verdict(edge, kind, shares[regime], text.format(share=shares[regime]))
         for regime, kind, text in _CAUSES
-        if shares[regime] >= MAIN_SHARE
+        if shares[regime] >= MAIN_SHARE and kind not in told
     ]
+    found += slow
     found.sort(key=lambda each: -each.share)
     if len(found) > 1:  # idle channels beside busy ones are no cause
         found = [each for each in found if each.kind != "idle"]
@@ -77,8 +113,31 @@ def _verdicts(edge: str, channels: Sequence[ChannelTime]) -> list[Verdict]:
             f" {largest.replace('_', ' ')}"
         )
         found.append(Verdict(edge, "balanced", shares[largest], text))
-    skew = _skew(edge, channels)
-    return [*found, skew] if skew else found
+    return [*found, *_skews(edge, channels)]
+
+
+def _of_consumers(
+    edge: str, channels: Sequence[ChannelTime], cause: tuple[str, str, str]
+) -> Verdict | None:
+    """The verdict on some of several consumers whose own channels a regime takes the time of; None
+    if it does so for all or none of them."""
+    regime, kind, text = cause
+    of = _grouped(channels, lambda each: each.consumer)
+    shares = {consumer: _shares(own)[regime] for consumer, own in of.items()}
+    slow = sorted(
+        (consumer for consumer, share in shares.items() if share >= MAIN_SHARE),
+        key=lambda consumer: (-shares[consumer], consumer),
+    )
+    if not slow or len(slow) == len(shares):
+        return None
+    text = text.format(
+        who=_named([f"consumer {index}" for index in slow]),
+        are="is" if len(slow) == 1 else "are",
+        them="it" if len(slow) == 1 else "them",
+        share=_named([f"{shares[index]:.0%}" for index in slow]),
+        count=len(shares),
+    )
+    return Verdict(edge, kind, shares[slow[0]], text, tuple(slow))
 
 
 def _shares(channels: Sequence[ChannelTime]) -> dict[str, float]:
@@ -87,34 +146,37 @@ def _shares(channels: Sequence[ChannelTime]) -> dict[str, float]:
     return {name: sum(each.spent_ns[name] for each in channels) / total for name in names}
 
 
-def _slowest(channels: Sequence[ChannelTime]) -> str:
-    """Which consumer the records waited for, and how much of the waiting is its."""
-    waits: dict[int, int] = {}
+def _grouped(
+    channels: Iterable[ChannelTime], key: Callable[[ChannelTime], int]
+) -> dict[int, list[ChannelTime]]:
+    groups: dict[int, list[ChannelTime]] = {}
     for each in channels:
-        waits[each.consumer] = waits.get(each.consumer, 0) + each.spent_ns["in_receiver_queue"]
-    slowest = max(waits, key=lambda consumer: waits[consumer])
-    if len(waits) == 1:
-        return f"it is consumer {slowest}"
-    own = waits[slowest] / (sum(waits.values()) or 1)
-    if own > SKEWED_FROM / len(waits):
-        return f"consumer {slowest} holds {own:.0%} of that"
-    return "every consumer about as much"
+        groups.setdefault(key(each), []).append(each)
+    return groups
 
+
+def _named(names: Sequence[str]) -> str:
+    """Some names in a row, not all of many."""
+    shown = list(names[:CONSUMERS_NAMED])
+    if len(names) > CONSUMERS_NAMED:
+        shown.append(f"{len(names) - CONSUMERS_NAMED} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+_CREDIT_STARVED = (
+    "credit-starved: {share:.0%} of the time records were ready to leave and the receiver"
+    " had no free buffer; more floating or exclusive buffers help if its queues are short"
+)
 
 _CAUSES = (
     (
         "in_receiver_queue",
         "bottleneck",
         "the consumers are the bottleneck: {share:.0%} of the time the oldest record lay in"
-        " front of one, not processed yet ({slowest}); a faster or further consumer helps, the"
+        " front of one, not processed yet; faster or further consumers help, the"
         " network's settings do not",
     ),
-    (
-        "waiting_for_credit",
-        "credit-starved",
-        "credit-starved: {share:.0%} of the time records were ready to leave and the receiver"
-        " had no free buffer; more floating or exclusive buffers help if its queues are short",
-    ),
+    ("waiting_for_credit", "credit-starved", _CREDIT_STARVED),
     (
         "waiting_for_flush",
         "flush-limited",
@@ -141,17 +203,59 @@ _CAUSES = (
 )
 """Regime, verdict, and what is said of it."""
 
+_HOLDING = frozenset({"bottleneck", "credit-starved"})
+"""Verdicts on a consumer for which producers have to wait."""
 
-def _skew(edge: str, channels: Sequence[ChannelTime]) -> Verdict | None:
-    total = sum(each.records for each in channels)
+_OF_CONSUMERS = (
+    (
+        "in_receiver_queue",
+        "bottleneck",
+        "{who} of {count} {are} the bottleneck: {share} of the time the oldest record of a channel"
+        " to {them} lay there, not processed yet; a producer that waits for {them} keeps the"
+        " others waiting, too",
+    ),
+    (
+        "waiting_for_credit",
+        "credit-starved",
+        "{who} of {count} {are} credit-starved: {share} of the time records for {them} were ready"
+        " to leave and there was no free buffer",
+    ),
+    (
+        "in_socket",
+        "network-bound",
+        "the way to {who} of {count}: {share} of the time the oldest record for {them} was on it",
+    ),
+)
+"""The same of some of the consumers."""
+
+
+def _skews(edge: str, channels: Sequence[ChannelTime]) -> list[Verdict]:
+    """Who carries much more of the records than its like: a consumer, a producer; if neither, a
+    channel."""
+    found = [
+        verdict
+        for verdict in (
+            _skew(edge, _grouped(channels, lambda each: each.consumer), "consumer {} took"),
+            _skew(edge, _grouped(channels, lambda each: each.producer), "producer {} sent"),
+        )
+        if verdict
+    ]
+    if found:
+        return found
     busiest = max(channels, key=lambda each: each.records)
-    if not total or busiest.records * len(channels) < SKEWED_FROM * total:
+    carried = f"(producer {busiest.producer} to consumer {busiest.consumer}) carried"
+    by_channel = _grouped(channels, lambda each: each.channel)
+    skew = _skew(edge, by_channel, "channel {} " + carried)
+    return [skew] if skew else []
+
+
+def _skew(edge: str, groups: Mapping[int, Sequence[ChannelTime]], text: str) -> Verdict | None:
+    records = {key: sum(each.records for each in own) for key, own in groups.items()}
+    total = sum(records.values())
+    most = max(records, key=lambda key: records[key])
+    if not total or records[most] * len(records) < SKEWED_FROM * total:
         return None
-    share = busiest.records / total
-    return Verdict(
-        edge,
-        "skewed",
-        share,
-        f"skewed: channel {busiest.channel} (producer {busiest.producer} to consumer"
-        f" {busiest.consumer}) carried {share:.0%} of the records of {len(channels)} channels",
-    )
+    share = records[most] / total
+    like = text.split(" ", 1)[0]
+    said = f"skewed: {text.format(most)} {share:.0%} of the records of {len(records)} {like}s"
+    return Verdict(edge, "skewed", share, said)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from flinknet.core.probe import TracePoint
+
 from .diagnose import ChannelTime
 from .edges import ends_of
 from .observed import ObservedRows, latency_row
 from .regimes import REGIMES
 from .units import RecordedRun
+
+_WRITER_WAITS = (TracePoint.WRITER_WAITS, TracePoint.WRITER_RESUMES)
 
 
 def shares_of(rows: ObservedRows, channel: int) -> dict[str, float]:
@@ -22,6 +26,8 @@ def shares_of_all(rows: ObservedRows) -> dict[str, float]:
 def channel_times(run: RecordedRun, rows: ObservedRows) -> list[ChannelTime]:
     """The channels of a run with their time by regime."""
     edge, times = ends_of(run.manifest, run.edge).name, []
+    waited = {row["channel"] for row in rows.messages if row["point"] in _WRITER_WAITS}
+    held_up = {info.producer for info in run.manifest.channels if info.index in waited}
     for info in run.manifest.channels:
         latency = latency_row(rows, info.index)
         times.append(
@@ -32,6 +38,7 @@ def channel_times(run: RecordedRun, rows: ObservedRows) -> list[ChannelTime]:
                 consumer=info.consumer,
                 records=latency["count"] if latency else 0,
                 spent_ns=_spent_ns(rows, {info.index}),
+                is_held_up=info.producer in held_up,
             )
         )
     return times

@@ -2,17 +2,40 @@
 
 import pytest
 
-from flinknet.replay.diagnose import ChannelTime, diagnose
+from flinknet.replay.diagnose import ChannelTime, diagnose, verdict_of_blocking
 from flinknet.replay.regimes import REGIMES
 
 
 def channel(
-    index: int = 0, *, edge: str = "a -> b", consumer: int = 0, records: int = 100, **spent: int
+    index: int = 0,
+    *,
+    edge: str = "a -> b",
+    producer: int = 0,
+    consumer: int = 0,
+    records: int = 100,
+    is_held_up: bool = False,
+    **spent: int,
 ) -> ChannelTime:
     """A channel whose time is `spent`, in percent; the rest is idle."""
     time = dict.fromkeys(REGIMES, 0) | spent
     time["idle"] = 100 - sum(spent.values())
-    return ChannelTime(edge, index, 0, consumer, records, time)
+    return ChannelTime(edge, index, producer, consumer, records, time, is_held_up)
+
+
+def all_to_all(slow: dict[int, dict[str, int]], *, is_held_up: bool) -> list[ChannelTime]:
+    """Two producers and four consumers; all channels wait for flush for 95 % of their time but
+    those to slow consumers."""
+    return [
+        channel(
+            4 * producer + consumer,
+            producer=producer,
+            consumer=consumer,
+            is_held_up=is_held_up,
+            **slow.get(consumer, {"waiting_for_flush": 95}),
+        )
+        for producer in range(2)
+        for consumer in range(4)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -49,14 +72,38 @@ def test_without_a_single_cause_the_largest_share_is_told() -> None:
     assert "in receiver queue" in verdict.text
 
 
-def test_the_slowest_consumer_is_named() -> None:
-    (verdict,) = diagnose(
-        [
-            channel(0, consumer=0, in_receiver_queue=99),
-            channel(1, consumer=1, in_receiver_queue=1),
-        ]
-    )
-    assert "consumer 0 holds 99%" in verdict.text
+def test_one_slow_consumer_among_several_is_the_bottleneck() -> None:
+    channels = all_to_all({3: {"in_receiver_queue": 100}}, is_held_up=True)
+    (verdict,) = diagnose(channels)
+    assert (verdict.kind, verdict.share, verdict.consumers) == ("bottleneck", 1.0, (3,))
+    assert verdict.text.startswith("consumer 3 of 4 is the bottleneck: 100% of the time")
+
+
+def test_what_waits_for_flush_beside_a_slow_consumer_is_told_if_no_producer_is_held_up() -> None:
+    found = diagnose(all_to_all({3: {"in_receiver_queue": 60}}, is_held_up=False))
+    assert [(each.kind, each.consumers) for each in found] == [
+        ("flush-limited", ()),
+        ("bottleneck", (3,)),
+    ]
+    assert found[1].share == 0.6
+
+
+def test_several_slow_consumers_come_by_weight() -> None:
+    slow = {1: {"in_receiver_queue": 70}, 2: {"in_receiver_queue": 90}}
+    (verdict,) = diagnose(all_to_all(slow, is_held_up=True))
+    assert (verdict.share, verdict.consumers) == (0.9, (2, 1))
+    assert "consumer 2 and consumer 1 of 4 are the bottleneck: 90% and 70%" in verdict.text
+
+
+def test_consumers_that_are_all_slow_are_told_together() -> None:
+    slow = {index: {"in_receiver_queue": 80} for index in range(4)}
+    (verdict,) = diagnose(all_to_all(slow, is_held_up=True))
+    assert (verdict.kind, verdict.share, verdict.consumers) == ("bottleneck", 0.8, ())
+
+
+def test_a_consumer_without_free_buffers_is_named() -> None:
+    (verdict,) = diagnose(all_to_all({0: {"waiting_for_credit": 75}}, is_held_up=True))
+    assert (verdict.kind, verdict.share, verdict.consumers) == ("credit-starved", 0.75, (0,))
 
 
 def test_a_channel_with_most_of_the_records_is_skew() -> None:
@@ -64,6 +111,41 @@ def test_a_channel_with_most_of_the_records_is_skew() -> None:
     assert [each.kind for each in found] == ["idle", "skewed"]
     assert found[1].share == 0.9
     assert "channel 0" in found[1].text
+
+
+def test_a_consumer_that_takes_most_of_the_records_is_skew() -> None:
+    records = [10, 10, 10, 70]
+    found = diagnose(
+        [
+            channel(4 * producer + each, producer=producer, consumer=each, records=records[each])
+            for producer in range(2)
+            for each in range(4)
+        ]
+    )
+    (skew,) = [each for each in found if each.kind == "skewed"]
+    assert skew.share == 0.7
+    assert skew.text == "skewed: consumer 3 took 70% of the records of 4 consumers"
+
+
+def test_a_producer_that_sends_most_of_the_records_is_skew() -> None:
+    found = diagnose(
+        [
+            channel(
+                2 * producer + each, producer=producer, consumer=each, records=80 - 60 * producer
+            )
+            for producer in range(2)
+            for each in range(2)
+        ]
+    )
+    (skew,) = [each for each in found if each.kind == "skewed"]
+    assert skew.text == "skewed: producer 0 sent 80% of the records of 2 producers"
+
+
+def test_a_blocking_exchange_is_told_by_how_long_it_was_written() -> None:
+    verdict = verdict_of_blocking("a -> b", 0.99)
+    assert (verdict.kind, verdict.share) == ("blocking", 0.99)
+    assert "took 99% of the time" in verdict.text
+    assert verdict_of_blocking("a -> b", None).kind == "blocking"
 
 
 def test_edges_are_judged_apart() -> None:
