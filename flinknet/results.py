@@ -276,6 +276,10 @@ class RunResult:
         return asdict(self)
 
 
+ERROR_TO_BET_ON = 0.5
+"""Relative error of the model beyond which its predictions are no more than a hint."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelError:
     """Relative error of the model on the recorded setting: (predicted - observed) / observed; None

@@ -40,6 +40,8 @@ Examples:
       every record of a large run, on a Spark cluster
 """
 
+EXIT_UNMET = 1
+
 GRID_OPTIONS = {
     "buffer-timeout": (
         "buffer_timeouts_ns",
@@ -124,11 +126,15 @@ def replay(
     The first line of an answer is the error of the model on the setting that was recorded: believe
     the predictions as far as that. Several lists make a grid of all combinations.
 
+    Exit code: 1 if a --target is not held by any setting, or none can be advised, in one of the
+    rates, consumer speeds, round trips and flow controls that are asked for.
+
     One run gives one JSON object, several give {"schema_version": 1, "replays": [...]}.
     """
-    from flinknet.replay.advice import Target
+    from flinknet.replay.advice import are_met
     from flinknet.replay.answer import open_runs, replay_runs
     from flinknet.replay.session import WORK_UNITS_MAX, spark_errors, spark_session
+    from flinknet.replay.targets import Target
     from flinknet.report.page import page_of
     from flinknet.report.replay_console import print_replays
 
@@ -140,7 +146,8 @@ def replay(
     parts = _number("--split", split, "auto")
     if parts is not None and parts > WORK_UNITS_MAX:
         raise ConfigError(f"--split: {split} are too many; at most {WORK_UNITS_MAX}")
-    grid = _grid(lists, is_fine=bool(targets))
+    is_fine = bool(targets) and lists["buffer_timeout"] is None
+    grid = _grid(lists, is_fine=is_fine)
     channels = parse_channels(channel) if channel else None
     json_target = json_file(json_path)
     page = _page_file(report) if report is not None else None
@@ -151,7 +158,7 @@ def replay(
         raise ConfigError(
             f"--channel: {channel} is not in the trace; its channels are 0 to {max(known)}"
         )
-    _say("starting Spark")
+    _say("starting Spark", to_anyone=True)
     with spark_session(master) as spark, spark_errors():
         answer = replay_runs(
             spark,
@@ -161,6 +168,7 @@ def replay(
             split=parts,
             details=page is not None,
             targets=targets,
+            is_finer=is_fine,
             on_progress=_say,
         )
         if out_dir is not None:
@@ -171,10 +179,12 @@ def replay(
     text = json.dumps(answer.to_dict(), indent=1)
     if json_path == "-":
         click.echo(text)
-        return
-    if json_target is not None:
-        json_target.write_text(text + "\n", encoding="utf-8")
-    print_replays(answer.answers, channels=channels, diagnose=diagnose)
+    else:
+        if json_target is not None:
+            json_target.write_text(text + "\n", encoding="utf-8")
+        print_replays(answer.answers, channels=channels, diagnose=diagnose)
+    if targets and not are_met(answer.answers):
+        sys.exit(EXIT_UNMET)
 
 
 def _grid(lists: dict[str, str | None], *, is_fine: bool) -> Grid:
@@ -189,7 +199,7 @@ def _grid(lists: dict[str, str | None], *, is_fine: bool) -> Grid:
         text = lists[name.replace("-", "_")]
         if text is not None:
             given[field] = tuple(_value(name, part.strip()) for part in text.split(","))
-    if is_fine and "buffer_timeouts_ns" not in given:
+    if is_fine:
         given["buffer_timeouts_ns"] = FINE_TIMEOUTS_NS
     grid = Grid(**given) if given else Grid(buffer_timeouts_ns=DEFAULT_TIMEOUTS_NS)
     grid.check()
@@ -262,7 +272,7 @@ def _write_parquet(tables: dict[str, DataFrame], directory: Path) -> None:
         table.coalesce(1).write.parquet(str((directory / name).absolute()))
 
 
-def _say(text: str) -> None:
-    """Progress: one line, on stderr, for a person only."""
-    if sys.stderr.isatty():
+def _say(text: str, *, to_anyone: bool = False) -> None:
+    """Progress: one line, on stderr, for a person only unless it is `to_anyone`."""
+    if to_anyone or sys.stderr.isatty():
         click.echo(f"flinknet: {text} …", err=True)

@@ -1,77 +1,32 @@
 """Advice: which of the predicted settings are worth having, and which one holds a target.
 
-A setting is on the frontier when no other is at least as good in all of latency, throughput,
-buffers per second and memory, and better in one. Its knee is the point of the frontier that gives
-away least everywhere at once: the nearest to the best value of each, on logarithmic scales. Only
-settings that one can choose are compared: those of another rate, consumer or network are other
-worlds, and each has a frontier of its own.
+    {"frontier": [3, …], "knee": 5, "knee_patch": "…", "choice": {…} or null, "withheld": null,
+     "worlds": [{"rate_factor": 1.0, …, "knee": 5, "knee_patch": "…", "is_alike": false,
+                 "choice": {…} or null, "beyond_keys": […]}, …]}
+
+Settings are told by their index among `trade_offs`. Each rate factor, consumer speed, round trip
+and flow control that is asked for is a world of its own, with a knee and a choice of its own; the
+knee and the choice beside `worlds` are those of the recorded world, or of the first.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flinknet.errors import ConfigError
+from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.options import find_option
-from flinknet.results import ModelError, TradeOffPoint
-from flinknet.units import parse_duration_ns, parse_rate_per_s
+from flinknet.results import ERROR_TO_BET_ON, ModelError, TradeOffPoint
+from flinknet.units import NS_PER_MS, parse_duration_ns
 
-EQUAL = 0.01
-"""Figures that differ by less are equal: predictions are no better than that."""
+from .frontier import EQUAL, World, are_alike, frontier_of, knee_of, world_of
+from .targets import Target
 
-MARGIN_MIN = 0.05
-"""Share of a target's limit that is kept free at least; more where the model is off by more."""
-
-_LATENCIES = ("p50", "p75", "p90", "p95", "p99", "p99.9", "mean", "max")
-_TARGET = re.compile(r"\s*(p\d+(?:\.\d)?|mean|max|throughput)\s*(<=|>=|<|>)\s*(.+?)\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A bound that a setting shall hold: latencies from above (ns), throughput from below (records
-    per second).
-    """
-
-    text: str
-    metric: str
-    limit: float
-
-    @classmethod
-    def parse(cls, text: str) -> Target:
-        """Read "p99<=20ms" or "throughput>=100k/s". Raises: ConfigError."""
-        match = _TARGET.fullmatch(text)
-        if match is None or match[1] not in (*_LATENCIES, "throughput"):
-            raise ConfigError(
-                f"--target: {text!r} is not a target; write {', '.join(_LATENCIES)} with <= and a"
-                " duration, such as p99<=20ms, or throughput>=100k/s"
-            )
-        metric, relation, bound = match.groups()
-        if (metric == "throughput") != relation.startswith(">"):
-            wanted = ">=" if metric == "throughput" else "<="
-            raise ConfigError(f"--target: {text!r} asks for the wrong side; write {metric}{wanted}")
-        if metric == "throughput":
-            rate_per_s = parse_rate_per_s(bound, "--target")
-            if rate_per_s is None:
-                raise ConfigError(f"--target: {text!r} has no limit; write throughput>=100k/s")
-            return cls(text, metric, rate_per_s)
-        return cls(text, metric, parse_duration_ns(bound, "--target", bare_unit=None))
-
-    def margin(self, point: TradeOffPoint) -> float | None:
-        """Share of the limit that a point leaves free; negative where it does not hold it."""
-        if self.metric == "throughput":
-            value = point.throughput_records_per_s
-            return None if value is None else (value - self.limit) / (self.limit or 1.0)
-        value = getattr(point.latency_ns, self.metric.replace(".", "_"))
-        return None if value is None else (self.limit - value) / (self.limit or 1.0)
-
-    def reserve(self, error: ModelError) -> float:
-        """The margin that a prediction needs to be relied on."""
-        known = {"throughput": error.throughput, "p50": error.p50}.get(self.metric, error.p99)
-        return max(abs(known or 0.0), MARGIN_MIN)
+_INTERVAL = "execution.buffer-timeout.interval"
+_ENABLED = "execution.buffer-timeout.enabled"
+_WORLD_NAMES = ("rate_factor", "consumer_speed", "round_trip_ns", "flow_control")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +38,8 @@ class Choice:
         is_safe: it holds them with the reserve that the model's error asks for.
         margin: smallest of its margins.
         nearest: where no setting holds them, the one that misses by least.
-        patch: the keys to change, in Flink's YAML; empty if the recorded setting is the one.
+        patch: the keys to change, in Flink's YAML; empty if none differs from the recorded ones.
+        next_longer_ns: the next longer timeout that was predicted; None without one.
     """
 
     targets: tuple[str, ...]
@@ -92,20 +48,33 @@ class Choice:
     margin: float | None
     nearest: int | None
     patch: str
+    next_longer_ns: int | None = None
 
 
-def choose(points: Sequence[TradeOffPoint], targets: Sequence[Target], error: ModelError) -> Choice:
-    """The setting that holds all targets with the longest timeout, then with the least memory and
-    the fewest buffers per second; such as hold them safely come first.
+def choose(
+    points: Sequence[TradeOffPoint],
+    targets: Sequence[Target],
+    error: ModelError,
+    world: World | None = None,
+) -> Choice:
+    """The setting of a world that holds all targets with the longest timeout, then with the least
+    memory and the fewest buffers per second; such as hold them safely come first. Where all are
+    alike, what was recorded stays.
+
+    Args:
+        world: None for the recorded one.
     """
     recorded = _recorded(points)
+    world = world or world_of(recorded)
     reserve = {each: each.reserve(error) for each in targets}
     scored: list[tuple[float, float, int]] = []  # margin, margin beyond the reserve
     for index, point in enumerate(points):
         margins = [each.margin(point) for each in targets]
-        if _world(point) != _world(recorded) or any(margin is None for margin in margins):
+        if world_of(point) != world or not _can_be_set(point, recorded):
             continue
         known = [each for each in margins if each is not None]
+        if len(known) < len(margins):
+            continue
         spare = [each - reserve[of] for of, each in zip(targets, known, strict=True)]
         scored.append((min(known), min(spare), index))
     texts = tuple(each.text for each in targets)
@@ -113,50 +82,25 @@ def choose(points: Sequence[TradeOffPoint], targets: Sequence[Target], error: Mo
         return Choice(texts, None, False, None, None, "")
     holding = [each for each in scored if each[1] >= 0] or [each for each in scored if each[0] >= 0]
     if not holding:
-        margin, _, nearest = max(scored)
+        best_margin = max(scored)[0]
+        near = [each for each in scored if each[0] >= best_margin - EQUAL]
+        margin, _, nearest = min(near, key=lambda each: (*_expense(points[each[2]]), -each[0]))
         return Choice(texts, None, False, margin, nearest, "")
+    as_recorded = [each for each in holding if points[each[2]].config == recorded.config]
+    if as_recorded and are_alike([each for each in points if world_of(each) == world], error):
+        holding = as_recorded
     margin, beyond, best = max(holding, key=lambda each: _cheapness(points[each[2]]))
-    return Choice(texts, best, beyond >= 0, margin, None, patch_of(points[best], recorded))
-
-
-def frontier_of(points: Sequence[TradeOffPoint]) -> list[int]:
-    """Indices of the points on the frontier of their world."""
-    costs = [_costs(point) for point in points]
-    return [
-        index
-        for index, own in enumerate(costs)
-        if own is not None
-        and not any(
-            other is not None and _dominates(other, own)
-            for place, other in enumerate(costs)
-            if place != index and _world(points[place]) == _world(points[index])
-        )
-    ]
-
-
-def knee_of(points: Sequence[TradeOffPoint]) -> int | None:
-    """Index of the knee of the frontier of the recorded world; None with fewer than three."""
-    world = _world(_recorded(points))
-    frontier = [each for each in frontier_of(points) if _world(points[each]) == world]
-    if len(frontier) < 3:
-        return None
-    costs = [_costs(points[each]) or () for each in frontier]
-    columns = list(zip(*costs, strict=True))
-    best = [min(column) for column in columns]
-    spans = [max(column) - low for column, low in zip(columns, best, strict=True)]
-
-    def distance(own: Sequence[float]) -> float:
-        parts = zip(own, best, spans, strict=True)
-        return math.hypot(*((each - low) / span for each, low, span in parts if span > EQUAL))
-
-    return min(zip(frontier, costs, strict=True), key=lambda pair: distance(pair[1]))[0]
+    patch = patch_of(points[best], recorded)
+    longer_ns = _next_longer_ns(points, best)
+    return Choice(texts, best, beyond >= 0, margin, None, patch, longer_ns)
 
 
 def patch_of(point: TradeOffPoint, recorded: TradeOffPoint) -> str:
     """The keys that differ from the recorded setting, as lines of Flink's config.yaml."""
     lines = []
+    is_never = point.config.get(_ENABLED) == "false"
     for key, value in point.config.items():
-        if recorded.config.get(key) == value:
+        if recorded.config.get(key) == value or (key == _INTERVAL and is_never):
             continue
         if find_option(key).fixed_in_2_x is not None:
             lines.append("# Flink 2.x has no such option; up to 1.20:")
@@ -164,26 +108,109 @@ def patch_of(point: TradeOffPoint, recorded: TradeOffPoint) -> str:
     return "\n".join(lines)
 
 
+def withheld(errors: Collection[float | None]) -> str | None:
+    """Why nothing can be advised, by the model's errors on the recorded setting; None if it can."""
+    if any(abs(each) > ERROR_TO_BET_ON for each in errors if each is not None):
+        return f"the model is off by more than {ERROR_TO_BET_ON:.0%} on the recorded setting"
+    return None
+
+
 def advice(
-    points: Sequence[TradeOffPoint], targets: Sequence[Target], error: ModelError
+    points: Sequence[TradeOffPoint],
+    targets: Sequence[Target],
+    error: ModelError,
+    *,
+    asked: Collection[int] | None = None,
+    why_not: str | None = None,
 ) -> dict[str, Any]:
-    """All of it as JSON-ready plain data; points by their index among `trade_offs`."""
-    knee = knee_of(points)
-    choice = choose(points, targets, error) if targets else None
+    """All of it as JSON-ready plain data.
+
+    Args:
+        asked: indices of the points that were asked for; None for all.
+        why_not: nothing is advised, for this reason.
+    """
+    if why_not is not None:
+        return {
+            "frontier": [],
+            "knee": None,
+            "knee_patch": "",
+            "choice": None,
+            "withheld": why_not,
+            "worlds": [],
+        }
+    frontier = frontier_of(points)
+    recorded = world_of(_recorded(points))
+    wanted = range(len(points)) if asked is None else asked
+    worlds = dict.fromkeys(world_of(points[index]) for index in sorted(wanted)) or {recorded: None}
+    told = [_world_advice(points, targets, error, world, frontier) for world in worlds]
+    first = told[list(worlds).index(recorded)] if recorded in worlds else told[0]
     return {
-        "frontier": frontier_of(points),
+        "frontier": frontier,
+        "knee": first["knee"],
+        "knee_patch": first["knee_patch"],
+        "choice": first["choice"],
+        "withheld": None,
+        "worlds": told,
+    }
+
+
+def _world_advice(
+    points: Sequence[TradeOffPoint],
+    targets: Sequence[Target],
+    error: ModelError,
+    world: World,
+    frontier: Sequence[int],
+) -> dict[str, Any]:
+    recorded = _recorded(points)
+    own = [point for point in points if world_of(point) == world]
+    settable = [
+        index
+        for index in frontier
+        if world_of(points[index]) == world and _can_be_set(points[index], recorded)
+    ]
+    is_alike = are_alike(own, error)
+    knee = None if is_alike else knee_of(points, settable, error)
+    choice = choose(points, targets, error, world) if targets else None
+    return dict(zip(_WORLD_NAMES, world, strict=True)) | {
         "knee": knee,
-        "knee_patch": "" if knee is None else patch_of(points[knee], _recorded(points)),
-        "choice": None
-        if choice is None
-        else {
-            "targets": list(choice.targets),
-            "point": choice.point,
-            "is_safe": choice.is_safe,
-            "margin": choice.margin,
-            "nearest": choice.nearest,
-            "patch": choice.patch,
-        },
+        "knee_patch": "" if knee is None else patch_of(points[knee], recorded),
+        "is_alike": is_alike,
+        "choice": None if choice is None else _plain(choice),
+        "beyond_keys": _beyond_keys(world, recorded),
+    }
+
+
+def are_met(answers: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the targets hold in every world of every run of which something was predicted."""
+    told = []
+    for answer in answers:
+        advised = answer["advice"]
+        told += [False] if advised["withheld"] else []
+        choices = [world["choice"] for world in advised["worlds"] if world["choice"] is not None]
+        told += [
+            each["point"] is not None
+            for each in choices
+            if each["point"] is not None or each["nearest"] is not None
+        ]
+    return bool(told) and all(told)
+
+
+def timeout_of(point: TradeOffPoint) -> int:
+    """The buffer timeout in ns; -1 for never."""
+    if point.config.get(_ENABLED) == "false":
+        return BUFFER_TIMEOUT_NEVER_NS
+    return parse_duration_ns(point.config[_INTERVAL], _INTERVAL, allow_never=True)
+
+
+def _plain(choice: Choice) -> dict[str, Any]:
+    return {
+        "targets": list(choice.targets),
+        "point": choice.point,
+        "is_safe": choice.is_safe,
+        "margin": choice.margin,
+        "nearest": choice.nearest,
+        "patch": choice.patch,
+        "next_longer_ns": choice.next_longer_ns,
     }
 
 
@@ -191,33 +218,35 @@ def _recorded(points: Sequence[TradeOffPoint]) -> TradeOffPoint:
     return next(point for point in points if point.is_recorded)
 
 
-def _world(point: TradeOffPoint) -> tuple[float, ...]:
-    return point.rate_factor, point.consumer_speed, point.round_trip_ns
+def _can_be_set(point: TradeOffPoint, recorded: TradeOffPoint) -> bool:
+    """Whether Flink can be told: it reads the timeout in whole milliseconds."""
+    timeout_ns = timeout_of(point)
+    return timeout_ns < 0 or timeout_ns % NS_PER_MS == 0 or timeout_ns == timeout_of(recorded)
 
 
-def _costs(point: TradeOffPoint) -> tuple[float, ...] | None:
-    """Logarithms of what should be small; None where something is not known."""
-    p99 = point.latency_ns.p99 or point.latency_ns.p50
-    values = p99, point.throughput_records_per_s, point.buffers_per_s, point.memory_bytes
-    if any(not value for value in values):
-        return None
-    latency, throughput, buffers, memory = (math.log(value) for value in values if value)
-    return latency, -throughput, buffers, memory
+def _beyond_keys(world: World, recorded: TradeOffPoint) -> list[str]:
+    """What a patch cannot say of a world that someone may want to choose."""
+    flow_control = world[3]
+    if flow_control == recorded.flow_control:
+        return []
+    since = {"tcp": "before 1.5"}.get(flow_control, "since 1.5")
+    return [
+        f"flow control {flow_control} is that of Flink {since}: no key of a current Flink sets it"
+    ]
 
 
-def _dominates(other: Sequence[float], own: Sequence[float]) -> bool:
-    differences = [theirs - ours for theirs, ours in zip(other, own, strict=True)]
-    return max(differences) <= EQUAL and min(differences) < -EQUAL
+def _next_longer_ns(points: Sequence[TradeOffPoint], best: int) -> int | None:
+    """The next timeout above that of a point, among those of its world that have an end."""
+    own_ns, world = timeout_of(points[best]), world_of(points[best])
+    timeouts_ns = {timeout_of(point) for point in points if world_of(point) == world}
+    return min((each for each in timeouts_ns if 0 <= own_ns < each), default=None)
 
 
 def _cheapness(point: TradeOffPoint) -> tuple[float, float, float]:
-    timeout_ns = _timeout_ns(point)
-    memory, buffers = point.memory_bytes or math.inf, point.buffers_per_s or math.inf
+    timeout_ns = timeout_of(point)
+    memory, buffers = _expense(point)
     return (math.inf if timeout_ns < 0 else timeout_ns), -memory, -buffers
 
 
-def _timeout_ns(point: TradeOffPoint) -> int:
-    if point.config.get("execution.buffer-timeout.enabled") == "false":
-        return -1
-    text = point.config["execution.buffer-timeout.interval"]
-    return parse_duration_ns(text, "execution.buffer-timeout.interval", allow_never=True)
+def _expense(point: TradeOffPoint) -> tuple[float, float]:
+    return point.memory_bytes or math.inf, point.buffers_per_s or math.inf

@@ -12,7 +12,7 @@ also `details`. Several runs give `{"schema_version": 1, "replays": [{…}]}`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,14 +22,16 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import Measured, TradeOffPoint
 from flinknet.trace import TraceReader, find_runs
+from flinknet.workload.recorded import Setting
 
-from .advice import Target, advice
+from .advice import advice, withheld
 from .details import run_details
 from .diagnose import Verdict, diagnose, verdict_in_passing
 from .distribution import distribution
 from .edges import PRESSED, bottlenecks, ends_of, pressed_from_behind
 from .exchange import is_blocking, is_max_rate, recorded_setting
-from .grid import Grid
+from .finer import finer_settings
+from .grid import Grid, ascending
 from .latency import latency_percentiles
 from .observed import (
     ObservedRows,
@@ -41,6 +43,7 @@ from .observed import (
 )
 from .passing import with_settings
 from .slices import Slicing, slice_edges, slicing_of
+from .targets import Target
 from .throughput import window_width_ns
 from .time_shares import channel_times, shares_of, shares_of_all
 from .trade_off import candidates_of, default_max_records, model_error, trade_off_points, window_for
@@ -88,6 +91,7 @@ def replay_runs(
     details: bool = False,
     split: int | None = None,
     targets: Sequence[Target] = (),
+    is_finer: bool = False,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Replay:
     """Observe all runs, and predict them under each setting.
@@ -98,6 +102,7 @@ def replay_runs(
         split: parts of its time that each run is cut into; None for as many as suit its size.
         simulate: the simulation; None for the one of `simulator.what_if`.
         targets: bounds that the advice looks for a setting to hold.
+        is_finer: predict timeouts between the chosen one and the next longer one, too.
         details: tell what a page shows beside the answer, too.
         on_progress: takes a line that says what is being done.
     """
@@ -142,27 +147,37 @@ def replay_runs(
         if run.manifest.is_from_between and windows[run.run].to_ns != run.to_ns:
             seen = observed_in_window[run.run]
             observed_in_window[run.run] = _passed_within(seen, own, windows[run.run].duration_ns)
+
+    def advise(run: RecordedRun) -> _Advised:
+        own = [each for each in candidates if each.run is run]
+        recorded = recorded_setting(run.manifest)
+        asked = grid.asked(recorded, is_max_rate=is_max_rate(run.manifest))
+        told = [outcome for outcome in outcomes if outcome["run"] == run.run]
+        return _advised(run, own, told, observed_in_window[run.run], targets, asked)
+
+    advised = {run.run: advise(run) for run in runs}
+    if is_finer:
+        finer = _finer_candidates(runs, candidates, advised)
+        if finer:
+            on_progress(f"simulating {_count(len(finer), 'setting')} in finer steps")
+            finer_offs = predict(spark, finer, simulate, slicings).cache()
+            outcomes += [row.asDict() for row in finer_offs.collect()]
+            trade_offs = trade_offs.union(finer_offs)
+            candidates = sorted(
+                [*candidates, *finer], key=lambda each: (each.run.run, ascending(each.setting))
+            )
+            advised = {run.run: advise(run) for run in runs}
     answers = []
     for run, own, each in zip(runs, rows, measured, strict=True):
-        own_candidates = [candidate for candidate in candidates if candidate.run is run]
-        points = trade_off_points(
-            own_candidates,
-            [outcome for outcome in outcomes if outcome["run"] == run.run],
-            recorded_setting(run.manifest),
-        )
-        if is_blocking(run.manifest):
-            points = tuple(replace(each, notes=(BLOCKING_NOTE, *each.notes)) for each in points)
-        recorded = next(point for point in points if point.is_recorded)
         seen = observed_in_window[run.run]
-        error = model_error(recorded, seen.throughput_records_per_s, seen.latency_ns)
         answers.append(
             {
                 "schema_version": SCHEMA_VERSION,
                 "trace": _describe(run),
                 "observed": asdict(each),
-                "model_error": asdict(error) | _error_in_passing(run, recorded, seen),
-                "trade_offs": [_plain(point) for point in points],
-                "advice": advice(points, targets, error),
+                "model_error": advised[run.run].errors,
+                "trade_offs": [_plain(point) for point in advised[run.run].points],
+                "advice": advised[run.run].advice,
                 "simulated": {
                     "records": seen.records,
                     "window_ns": windows[run.run].duration_ns,
@@ -182,6 +197,56 @@ def replay_runs(
         for answer, more in zip(answers, run_details(frame, tables, runs), strict=True):
             answer["details"] = more
     return Replay(answers, tables.named() | {"trade_offs": trade_offs})
+
+
+@dataclass(frozen=True, slots=True)
+class _Advised:
+    """The predictions of one run in the order of its candidates, how far they can be trusted, and
+    what follows."""
+
+    points: tuple[TradeOffPoint, ...]
+    errors: dict[str, float | None]
+    advice: dict[str, Any]
+
+
+def _advised(
+    run: RecordedRun,
+    candidates: Sequence[Candidate],
+    outcomes: Sequence[dict[str, Any]],
+    seen: Measured,
+    targets: Sequence[Target],
+    asked: Collection[Setting],
+) -> _Advised:
+    points = trade_off_points(candidates, outcomes, recorded_setting(run.manifest))
+    if is_blocking(run.manifest):
+        points = tuple(replace(each, notes=(BLOCKING_NOTE, *each.notes)) for each in points)
+    recorded = next(point for point in points if point.is_recorded)
+    error = model_error(recorded, seen.throughput_records_per_s, seen.latency_ns)
+    errors = asdict(error) | _error_in_passing(run, recorded, seen)
+    found = advice(
+        points,
+        targets,
+        error,
+        asked=[place for place, each in enumerate(candidates) if each.setting in asked],
+        why_not=withheld(errors.values()),
+    )
+    return _Advised(points, errors, found)
+
+
+def _finer_candidates(
+    runs: Sequence[RecordedRun], candidates: Sequence[Candidate], advised: Mapping[int, _Advised]
+) -> list[Candidate]:
+    """More candidates for each run, around those that its advice chose."""
+    found = []
+    for run in runs:
+        own = [each for each in candidates if each.run is run]
+        worlds = advised[run.run].advice["worlds"]
+        settings = finer_settings(worlds, [each.setting for each in own])
+        found += [
+            replace(own[0], number=number, setting=each)
+            for number, each in enumerate(settings, len(own))
+        ]
+    return found
 
 
 def _with_outcomes(

@@ -15,7 +15,7 @@ MS = 1_000_000
 DEFAULT_TIMEOUTS_NS = (0, 1 * MS, 5 * MS, 10 * MS, 100 * MS, BUFFER_TIMEOUT_NEVER_NS)
 
 FINE_TIMEOUTS_NS = (
-    *(0, 500_000, 1 * MS, 2 * MS, 3 * MS, 5 * MS, 7 * MS, 10 * MS, 15 * MS, 20 * MS, 25 * MS),
+    *(0, 1 * MS, 2 * MS, 3 * MS, 5 * MS, 7 * MS, 10 * MS, 15 * MS, 20 * MS, 25 * MS),
     *(30 * MS, 40 * MS, 50 * MS, 70 * MS, 100 * MS, 150 * MS, 200 * MS, 300 * MS, 500 * MS),
     *(1000 * MS, BUFFER_TIMEOUT_NEVER_NS),
 )
@@ -92,6 +92,11 @@ class Grid:
         Args:
             is_max_rate: the run had no arrival rate, so that its factors mean nothing.
         """
+        asked = self.asked(recorded, is_max_rate=is_max_rate)
+        return sorted({recorded, *asked}, key=ascending)
+
+    def asked(self, recorded: Setting, *, is_max_rate: bool) -> set[Setting]:
+        """All combinations; the recorded setting only if it is one of them."""
         names = [*_NETWORK, *_AROUND]
         choices: list[Sequence[Any]] = []
         for name in names:
@@ -99,7 +104,7 @@ class Grid:
             if name == "rate_factors" and is_max_rate:
                 values = ()
             choices.append(values or (_recorded(recorded, name),))
-        found = {recorded}
+        found = set()
         for combination in product(*choices):
             given = dict(zip(names, combination, strict=True))
             network = replace(
@@ -107,7 +112,7 @@ class Grid:
             )
             around = {field: given[name] for name, field in _AROUND.items()}
             found.add(replace(recorded, network=network, **around))
-        return sorted(found, key=_order)
+        return found
 
 
 def _recorded(setting: Setting, name: str) -> Any:
@@ -116,7 +121,8 @@ def _recorded(setting: Setting, name: str) -> Any:
     return getattr(setting, _AROUND[name])
 
 
-def _order(setting: Setting) -> tuple[Any, ...]:
+def ascending(setting: Setting) -> tuple[Any, ...]:
+    """Key that puts settings in their order: a timeout of -1 is the longest."""
     network = setting.network
     return (
         setting.rate_factor,

@@ -1,58 +1,128 @@
-"""What a replay advises, as lines for the terminal: the setting that holds the targets, or the knee
-of the frontier, with the keys to set.
+"""What a replay advises, as lines for the terminal: for each world the setting that holds the
+targets, or the knee of the frontier, with the keys to set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-Answer = dict[str, Any]
-Label = Callable[[Answer], str]
-"""A setting in words."""
+from flinknet.units import format_duration_ns
+
+from .settings_in_words import label_of, what_varies, world_label
+
+Answer = Mapping[str, Any]
+
+FRONTIER = "no other setting is as good in p99, throughput, buffers/s and memory"
+KNEE = "of all on the frontier, it gives away least of each"
+ALIKE = "all settings are alike within the model's error"
 
 
-def advice_lines(answer: Answer, label: Label) -> list[str]:
+def advice_lines(answer: Answer) -> list[str]:
     """The advice of one run, with rich's markup; empty if there is none."""
     advice = answer.get("advice")
     if not advice:
         return []
-    points, lines = answer["trade_offs"], []
-    if advice["frontier"]:
-        lines.append(
-            "  [dim]◆ on the frontier: no other setting is as good in p99, throughput, buffers/s"
-            " and memory[/dim]"
-        )
-    choice = advice["choice"]
-    if choice is not None:
-        return [*lines, "", *_choice_lines(choice, points, label), ""]
-    if advice["knee"] is not None and advice["knee_patch"]:
-        lines += ["", f"[bold]knee[/bold] of the frontier: {label(points[advice['knee']])}"]
-        lines += [*_patch_lines(advice["knee_patch"]), ""]
-    return lines
+    if advice.get("withheld"):
+        return [
+            "",
+            f"[bold red]no frontier, knee or setting is advised:[/bold red] {advice['withheld']}",
+        ]
+    points = answer["trade_offs"]
+    varied = what_varies(points)
+    lines = [f"  [dim]◆ on the frontier: {FRONTIER}[/dim]"] if advice["frontier"] else []
+    for world in advice["worlds"]:
+        where = world_label(world, varied)
+        if world["choice"] is not None:
+            told = _choice_lines(world["choice"], world["beyond_keys"], points, varied, where)
+        else:
+            told = _knee_lines(world, points, varied, where)
+        lines += ["", *told] if told else []
+    return [*lines, ""] if lines else []
 
 
-def mark_of(answer: Answer, index: int) -> str:
-    """What stands beside a point of the trade-off: whether it is on the frontier."""
-    return "◆" if index in answer.get("advice", {}).get("frontier", ()) else ""
+def points_to_show(answer: Answer) -> set[int]:
+    """The settings that the advice speaks of."""
+    worlds = (answer.get("advice") or {}).get("worlds", ())
+    found = {world["knee"] for world in worlds}
+    for choice in (world["choice"] for world in worlds):
+        found |= {choice["point"], choice["nearest"]} if choice else set()
+    return found - {None}
 
 
-def _choice_lines(choice: Answer, points: list[Answer], label: Label) -> list[str]:
+def marks_of(answer: Answer, index: int) -> list[str]:
+    """What the advice says of a setting, in a word each."""
+    worlds = (answer.get("advice") or {}).get("worlds", ())
+    marks = ["recorded"] if answer["trade_offs"][index]["is_recorded"] else []
+    marks += ["knee"] if any(world["knee"] == index for world in worlds) else []
+    choices = [world["choice"] for world in worlds if world["choice"]]
+    marks += ["choice"] if any(each["point"] == index for each in choices) else []
+    return marks + (["nearest"] if any(each["nearest"] == index for each in choices) else [])
+
+
+def is_on_frontier(answer: Answer, index: int) -> bool:
+    """Whether no other setting beats it."""
+    return index in (answer.get("advice") or {}).get("frontier", ())
+
+
+def _knee_lines(
+    world: Answer, points: Sequence[Answer], varied: Sequence[str], where: str
+) -> list[str]:
+    at = f" at {where}" if where else ""
+    if world["is_alike"]:
+        return [f"[bold]no knee[/bold]{at}: {ALIKE}"]
+    if world["knee"] is None:
+        return []
+    lines = [
+        f"[bold]knee[/bold] of the frontier: {label_of(points[world['knee']], varied)}"
+        f" [dim]({KNEE})[/dim]"
+    ]
+    return [*lines, *_patch_lines(world["knee_patch"], world["beyond_keys"])]
+
+
+def _choice_lines(
+    choice: Answer,
+    beyond_keys: Sequence[str],
+    points: Sequence[Answer],
+    varied: Sequence[str],
+    where: str,
+) -> list[str]:
     targets = ", ".join(choice["targets"])
     if choice["point"] is None:
-        lines = [f"[bold red]no predicted setting holds {targets}[/bold red]"]
+        at = f" at {where}" if where else ""
+        lines = [f"[bold red]no predicted setting holds {targets}{at}[/bold red]"]
         if choice["nearest"] is not None:
-            nearest = label(points[choice["nearest"]])
-            lines.append(f"  nearest is {nearest}, off by {-choice['margin']:.0%} of the limit")
+            near = points[choice["nearest"]]
+            lines.append(
+                f"  nearest is {label_of(near, varied)}, off by {-choice['margin']:.0%} of the"
+                f" limit{_by_the_greatest(near)}"
+            )
         return lines
-    setting, spare = label(points[choice["point"]]), choice["margin"]
-    lines = [f"[bold]{targets}[/bold] holds with {setting}, {spare:.0%} of the limit to spare"]
+    point, spare = points[choice["point"]], choice["margin"]
+    lines = [
+        f"[bold]{targets}[/bold] holds with {label_of(point, varied)}, {spare:.0%} of the limit to"
+        f" spare{_by_the_greatest(point)}"
+    ]
+    if choice.get("next_longer_ns") is not None:
+        lines.append(
+            f"  [dim]the next longer timeout that was predicted is"
+            f" {format_duration_ns(choice['next_longer_ns'])}[/dim]"
+        )
     if not choice["is_safe"]:
         lines.append("  [yellow]![/yellow] that is less than the model was off by; measure it")
-    if not choice["patch"]:
-        return [*lines, "  that is what was recorded: nothing to change"]
-    return [*lines, *_patch_lines(choice["patch"])]
+    return [*lines, *_patch_lines(choice["patch"], beyond_keys)]
 
 
-def _patch_lines(patch: str) -> list[str]:
-    return ["  for Flink's config.yaml:", *(f"    {line}" for line in patch.splitlines())]
+def _by_the_greatest(point: Answer) -> str:
+    return " by the greatest that the messages allow" if point.get("latency_high_ns") else ""
+
+
+def _patch_lines(patch: str, beyond_keys: Sequence[str]) -> list[str]:
+    lines = [f"  [yellow]![/yellow] {each}" for each in beyond_keys]
+    if patch:
+        return [
+            *lines,
+            "  for Flink's config.yaml:",
+            *(f"    {each}" for each in patch.splitlines()),
+        ]
+    return lines or ["  its keys are those that were recorded: nothing to change"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,13 +64,12 @@ class Setting:
 
 
 def console_for(stream: IO[str]) -> Console:
-    """A console that does not squeeze tables into 80 columns where there is no terminal."""
+    """A console that does not squeeze tables into 80 columns where there is no terminal, unless
+    COLUMNS says how wide it shall be."""
     console = Console(file=stream, highlight=False)
-    return (
-        console
-        if console.is_terminal
-        else Console(file=stream, highlight=False, width=WIDTH_OFF_TERMINAL)
-    )
+    if console.is_terminal or os.environ.get("COLUMNS", "").isdecimal():
+        return console
+    return Console(file=stream, highlight=False, width=WIDTH_OFF_TERMINAL)
 
 
 def print_bench(console: Console, settings: Sequence[Setting]) -> None:

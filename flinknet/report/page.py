@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from .replay_console import settings_of, what_varies
+from .settings_in_words import settings_of, what_varies
 
 Answer = dict[str, Any]
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
+from flinknet.results import ERROR_TO_BET_ON
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
-from .advice_lines import advice_lines, mark_of
+from .advice_lines import advice_lines, is_on_frontier, marks_of, points_to_show
 from .console import console_for
+from .settings_in_words import BUFFER_TIMEOUT, settings_of, timeout_text, what_varies
 from .small_plots import DISTRIBUTION_MARKS, distribution_line, regime_legend, split_bar
 
 CHANNELS_SHOWN = 16
@@ -28,26 +31,16 @@ NARROW_BAR_MARKS = 6
 
 _COUNTED_KINDS = ("DATA_BUFFER", "ADD_CREDIT")
 
-BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
-
 WIDTH_FOR_ALL = 110
 """Of a terminal that has room for every column; a narrower one gets those that answer most."""
+
+WIDTH_OF_ANY_TABLE = 10_000
 
 SETTINGS_SHOWN = 40
 """Rows of the trade-off table."""
 
-_KEYS = {
-    "segment size": "taskmanager.memory.segment-size",
-    "exclusive": "taskmanager.network.memory.buffers-per-channel",
-    "floating": "taskmanager.network.memory.floating-buffers-per-gate",
-}
-
-_DEBLOATING = "taskmanager.network.memory.buffer-debloat.enabled"
-
-_ERROR_TO_BET_ON = 0.5
-"""Relative error on the recorded setting beyond which predictions are no more than a hint."""
-
 _BLOCKS = " ▁▂▃▄▅▆▇█"
+_NOTHING = "not predicted"
 _LATENCIES = ("min", "p50", "p90", "p99", "p99_9", "max")
 
 Answer = dict[str, Any]
@@ -87,14 +80,11 @@ def print_replays(
             _over_time_table(answer["over_time"]),
             _messages_table(answer["messages"]),
             _channels_table(answer["channels"], channels, is_wide=is_wide),
-            _trade_off_table(answer, is_wide=is_wide),
         ):
             console.print()
             console.print(table)
-        for line in advice_lines(answer, partial(_label, points=answer["trade_offs"])):
-            console.print(line, soft_wrap=True)
-        for note in _notes(answer):
-            console.print(f"  [dim]{note}[/dim]", soft_wrap=True)
+        console.print()
+        _print_predictions(console, answer)
         console.print()
     if len(answers) > 1:
         console.rule("[bold]all runs, as observed[/bold]")
@@ -112,6 +102,21 @@ def sparkline(values: Iterable[float | None]) -> str:
     )
 
 
+def _print_predictions(console: Console, answer: Answer) -> None:
+    """The settings, the advice and the notes; one line where nothing could be predicted."""
+    points = answer["trade_offs"]
+    if all(point["throughput_records_per_s"] is None for point in points):
+        notes = [note for point in points for note in point["notes"] if note.startswith(_NOTHING)]
+        reason = notes[0].removeprefix(_NOTHING) if notes else ""
+        console.print(f"[bold]nothing is predicted[/bold]{reason}", soft_wrap=True)
+        return
+    console.print(_trade_off_table(console, answer))
+    for line in advice_lines(answer):
+        console.print(line, soft_wrap=True)
+    for note in _notes(answer):
+        console.print(f"  [dim]{note}[/dim]", soft_wrap=True)
+
+
 def _model_error_line(answer: Answer) -> str:
     error, simulated = answer["model_error"], answer["simulated"]
     if all(value is None for value in error.values()):
@@ -123,15 +128,20 @@ def _model_error_line(answer: Answer) -> str:
     used = f"{human_count(simulated['records'])} records"
     if not simulated["is_whole"]:
         used += f", the first {human_duration(simulated['window_ns'])} of the measured part"
-    line = (
-        f"[bold]model error[/bold] on the recorded setting: {', '.join(parts)}  [dim]({used})[/dim]"
-    )
-    if any(abs(value) > _ERROR_TO_BET_ON for value in error.values() if value is not None):
-        line += (
+    line = f"[bold]model error[/bold]: {', '.join(parts)}  [dim]({used})[/dim]"
+    if any(abs(value) > ERROR_TO_BET_ON for value in error.values() if value is not None):
+        return line + (
             f"\n[bold red]Do not bet on the predictions below:[/bold red] the model is off by more"
-            f" than {_ERROR_TO_BET_ON:.0%} where the answer is known."
+            f" than {ERROR_TO_BET_ON:.0%} where the answer is known."
         )
-    return line
+    check = " (check: flinknet bench --from-trace RUN)" if _can_be_measured(answer) else ""
+    return line + (f"\n  [dim]on the recorded setting only; others may be further off{check}[/dim]")
+
+
+def _can_be_measured(answer: Answer) -> bool:
+    """Whether bench can send the recorded arrivals once more."""
+    trace = answer["trace"]
+    return trace.get("origin", "run") == "run" and not trace.get("edge")
 
 
 def _observed_table(answer: Answer) -> Table:
@@ -238,94 +248,106 @@ def _diagnosis_table(answer: Answer) -> Table:
     return table
 
 
-def _trade_off_table(answer: Answer, *, is_wide: bool) -> Table:
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What the table of settings shows beside the settings themselves."""
+
+    bar_marks: int = BAR_MARKS
+    has_backlog: bool = True
+    has_memory: bool = True
+    has_p50: bool = True
+    has_bounds: bool = True
+    is_folded: bool = False
+    """All values of a setting stand in one column, on as many lines as they need."""
+
+
+_NARROWER = (
+    _Columns(),
+    _Columns(has_backlog=False),
+    _Columns(NARROW_BAR_MARKS, has_backlog=False),
+    _Columns(NARROW_BAR_MARKS, has_backlog=False, has_memory=False),
+    _Columns(0, has_backlog=False, has_memory=False),
+    _Columns(0, has_backlog=False, has_memory=False, has_p50=False),
+    _Columns(0, has_backlog=False, has_memory=False, has_p50=False, has_bounds=False),
+    _Columns(0, has_backlog=False, has_memory=False, has_bounds=False, is_folded=True),
+)
+"""From all to what answers most."""
+
+
+def _trade_off_table(console: Console, answer: Answer) -> Table:
+    """With as many columns as there is room for; numbers are never cut."""
+    any_width = console.options.update(max_width=WIDTH_OF_ANY_TABLE)
+    for columns in _NARROWER:
+        table = _settings_table(answer, columns)
+        if Measurement.get(console, any_width, table).maximum <= console.width:
+            break
+    return table
+
+
+def _settings_table(answer: Answer, columns: _Columns) -> Table:
     points = answer["trade_offs"]
-    shown = _nearest(points, SETTINGS_SHOWN)
+    shown = _nearest(answer, SETTINGS_SHOWN)
     left_out = len(points) - len(shown)
     more = f" ({left_out} more in the JSON)" if left_out else ""
     varied = what_varies(points)
     table = _table(f"predicted for each {varied[0] if len(varied) == 1 else 'setting'}{more}")
-    for name in varied:
-        heading = "timeout" if name == "buffer timeout" else name
-        table.add_column(heading, justify="right", no_wrap=True)
+    headings = ["timeout" if name == BUFFER_TIMEOUT else name for name in varied]
+    if columns.is_folded:
+        table.add_column(", ".join(headings), overflow="fold", vertical="bottom")
+    else:
+        for heading in headings:
+            text = heading.replace(" ", "\n")
+            table.add_column(text, justify="right", no_wrap=True, vertical="bottom")
     table.add_column("", no_wrap=True)
-    backlog, memory = (("backlog", "max"), ("memory",)) if is_wide else ((), ())
-    for name in ("records/s", "p50", "p99", *backlog, "buffers/s", *memory):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("p99", no_wrap=True)
+    percentiles = ["p50", "p99"] if columns.has_p50 else ["p99"]
+    names = ["records/s", *percentiles, *(["backlog", "max"] if columns.has_backlog else [])]
+    for name in [*names, "buffers/s", *(["memory"] if columns.has_memory else [])]:
+        table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
+    table.add_column("p99" if columns.bar_marks else "", no_wrap=True, vertical="bottom")
     worst = max((point["latency_ns"]["p99"] or 0 for point in points), default=0) or 1
-    knee = answer.get("advice", {}).get("knee")
-    for point in shown:
-        index = points.index(point)
+    for index in shown:
+        point, settings = points[index], settings_of(points[index])
         p99 = point["latency_ns"]["p99"]
-        settings = settings_of(point)
-        cells = [
-            human_count(point["throughput_records_per_s"]),
-            *(_latency_cell(point, name) for name in ("p50", "p99")),
-        ]
-        if is_wide:
+        cells = [human_count(point["throughput_records_per_s"])]
+        cells += [_latency_cell(point, name, columns) for name in percentiles]
+        if columns.has_backlog:
             cells += [_number(point["backlog_buffers"][name]) for name in ("mean", "max")]
         cells.append(human_count(point["buffers_per_s"]))
-        if is_wide:
+        if columns.has_memory:
             cells.append(human_bytes(point.get("memory_bytes")))
-        marks = BAR_MARKS if is_wide else NARROW_BAR_MARKS
-        bar = "█" * max(round((p99 or 0) / worst * marks), 1) if p99 else ""
+        bar_marks = min(columns.bar_marks, max(round((p99 or 0) / worst * columns.bar_marks), 1))
+        bar = "█" * bar_marks if p99 else ""
+        values = [settings[name] for name in varied]
         table.add_row(
-            *(settings[name] for name in varied),
-            mark_of(answer, index),
+            *([", ".join(values)] if columns.is_folded else values),
+            "◆" if is_on_frontier(answer, index) else "",
             *cells,
-            bar
-            + (" ← recorded" if point["is_recorded"] else "")
-            + (" ← knee" if index == knee else ""),
+            " ".join([*([bar] if bar else []), *(f"← {mark}" for mark in marks_of(answer, index))]),
             style="bold" if point["is_recorded"] else "",
         )
     return table
 
 
-def _latency_cell(point: Answer, name: str) -> str:
+def _latency_cell(point: Answer, name: str, columns: _Columns) -> str:
     """A predicted latency; with its least and greatest, where the records' instants are assumed."""
     middle = human_duration(point["latency_ns"][name])
     low, high = (point.get(f"latency_{end}_ns") for end in ("low", "high"))
-    if low is None or high is None:
+    if low is None or high is None or not columns.has_bounds:
         return middle
     return f"{middle} [dim]({human_duration(low[name])} … {human_duration(high[name])})[/dim]"
 
 
-def _label(point: Answer, *, points: Sequence[Answer]) -> str:
-    names = settings_of(point)
-    return ", ".join(f"{name} {names[name]}" for name in what_varies(points))
-
-
-def settings_of(point: Answer) -> dict[str, str]:
-    """What can be varied, by name, as it is spelled in the table."""
-    config = point["config"]
-    names = {"buffer timeout": _timeout(config)}
-    names |= {name: config.get(key, MISSING).replace(" ", "") for name, key in _KEYS.items()}
-    round_trip_ns = point.get("round_trip_ns", 0)
-    is_debloated = config.get(_DEBLOATING) == "true"
-    return names | {
-        "debloating": "on" if is_debloated else "off",
-        "flow control": point.get("flow_control", MISSING),
-        "round trip": f"+{human_duration(round_trip_ns)}" if round_trip_ns else "+0",
-        "consumer speed": f"x{point.get('consumer_speed', 1.0):g}",
-        "rate": f"x{point.get('rate_factor', 1.0):g}",
-    }
-
-
-def what_varies(points: Sequence[Answer]) -> list[str]:
-    """What differs between points; the buffer timeout if nothing does."""
-    rows = [settings_of(point) for point in points]
-    names = list(rows[0]) if rows else []
-    return [name for name in names if len({row[name] for row in rows}) > 1] or ["buffer timeout"]
-
-
-def _nearest(points: Sequence[Answer], limit: int) -> list[Answer]:
-    """At most so many points, spread over all of them; the recorded one is always shown."""
+def _nearest(answer: Answer, limit: int) -> list[int]:
+    """At most so many points, spread over all of them; the recorded one and those that the advice
+    speaks of are always shown."""
+    points = answer["trade_offs"]
     if len(points) <= limit:
-        return list(points)
-    step = len(points) / limit
-    wanted = {int(number * step) for number in range(limit)}
-    return [each for index, each in enumerate(points) if index in wanted or each["is_recorded"]]
+        return list(range(len(points)))
+    wanted = points_to_show(answer)
+    wanted |= {index for index, each in enumerate(points) if each["is_recorded"]}
+    room = max(limit - len(wanted), 1)
+    wanted |= {number * len(points) // room for number in range(room)}
+    return sorted(wanted)
 
 
 def _notes(answer: Answer) -> list[str]:
@@ -363,7 +385,7 @@ def _runs_table(answers: Sequence[Answer]) -> Table:
         seen, error = answer["observed"], answer["model_error"]
         table.add_row(
             answer["trace"]["path"].rstrip("/").rsplit("/", 1)[-1],
-            _timeout(answer["trace"]["config"]),
+            timeout_text(answer["trace"]["config"]),
             human_count(seen["throughput_records_per_s"]),
             human_duration(seen["latency_ns"]["p50"]),
             human_duration(seen["latency_ns"]["p99"]),
@@ -377,13 +399,6 @@ def _runs_table(answers: Sequence[Answer]) -> Table:
 
 def _table(title: str) -> Table:
     return Table(title=title or None, title_justify="left", title_style="bold", box=None)
-
-
-def _timeout(config: dict[str, str]) -> str:
-    if config.get("execution.buffer-timeout.enabled") == "false":
-        return "-1"
-    text = config.get(BUFFER_TIMEOUT, MISSING).replace(" ", "")
-    return "0" if text == "0ms" else text
 
 
 def _percent(ratio: float | None) -> str:

@@ -30,7 +30,7 @@ def test_the_page_is_made_from_the_answer(tmp_path: Path) -> None:
         timeout=250,
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, "flinknet: starting Spark …\n")
     text = page.read_text(encoding="utf-8")
     start = text.index('id="data">') + len('id="data">')
     (held,) = json.loads(text[start : text.index("</script>", start)])["replays"]

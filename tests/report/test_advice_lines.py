@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flinknet.report.advice_lines import advice_lines, mark_of
+from flinknet.report.advice_lines import advice_lines, is_on_frontier, marks_of, points_to_show
 
 CHOICE = {
     "targets": ["p99<=20ms"],
@@ -13,46 +13,118 @@ CHOICE = {
     "margin": 0.27,
     "nearest": None,
     "patch": "execution.buffer-timeout.interval: 15 ms",
+    "next_longer_ns": 16_000_000,
 }
 
 
-def lines(**changes: Any) -> list[str]:
-    advice = {"frontier": [0, 1], "knee": 1, "knee_patch": "a.key: 5", "choice": None} | changes
-    answer = {"trade_offs": [{"name": "first"}, {"name": "second"}], "advice": advice}
-    return advice_lines(answer, lambda point: f"the {point['name']} setting")
+def world(rate: float = 1.0, **changes: Any) -> dict[str, Any]:
+    given = {
+        "rate_factor": rate,
+        "consumer_speed": 1.0,
+        "round_trip_ns": 0,
+        "flow_control": "credit",
+        "knee": 1,
+        "knee_patch": "a.key: 5",
+        "is_alike": False,
+        "choice": None,
+        "beyond_keys": [],
+    }
+    return given | changes
+
+
+def answer(*worlds: dict[str, Any], rates: tuple[float, ...] = (1.0,), **changes: Any) -> Any:
+    points = [
+        {
+            "config": {"execution.buffer-timeout.interval": f"{timeout} ms"},
+            "flow_control": "credit",
+            "rate_factor": rate,
+            "is_recorded": (timeout, rate) == (100, 1.0),
+        }
+        for rate in rates
+        for timeout in (100, 15)
+    ]
+    advice = {"frontier": [0, 1], "withheld": None, "worlds": list(worlds)} | changes
+    return {"trade_offs": points, "advice": advice}
+
+
+def text(*worlds: dict[str, Any], **options: Any) -> str:
+    return "\n".join(advice_lines(answer(*worlds, **options)))
 
 
 def test_the_setting_that_holds_the_target_stands_with_its_patch() -> None:
-    text = "\n".join(lines(choice=CHOICE))
-    assert "[bold]p99<=20ms[/bold] holds with the second setting, 27% of the limit to spare" in text
-    assert "    execution.buffer-timeout.interval: 15 ms" in text
-    assert "knee" not in text
+    told = text(world(choice=CHOICE))
+    assert (
+        "[bold]p99<=20ms[/bold] holds with buffer timeout 15ms, 27% of the limit to spare" in told
+    )
+    assert "the next longer timeout that was predicted is 16ms" in told
+    assert "    execution.buffer-timeout.interval: 15 ms" in told
+    assert "knee" not in told
+
+
+def test_each_world_has_its_own_lines() -> None:
+    missed = CHOICE | {"point": None, "nearest": 3, "margin": -0.5}
+    told = text(world(choice=CHOICE), world(2.0, choice=missed), rates=(1.0, 2.0))
+    assert "holds with buffer timeout 15ms, rate x1, 27% of the limit to spare" in told
+    assert "no predicted setting holds p99<=20ms at rate x2" in told
+    assert "nearest is buffer timeout 15ms, rate x2, off by 50% of the limit" in told
 
 
 def test_a_margin_below_the_error_of_the_model_is_called_so() -> None:
-    assert "measure it" in "\n".join(lines(choice=CHOICE | {"is_safe": False}))
-    assert "measure it" not in "\n".join(lines(choice=CHOICE))
+    assert "measure it" in text(world(choice=CHOICE | {"is_safe": False}))
+    assert "measure it" not in text(world(choice=CHOICE))
+
+
+def test_a_margin_by_the_greatest_of_an_interval_is_called_so() -> None:
+    given = answer(world(choice=CHOICE))
+    given["trade_offs"][1]["latency_high_ns"] = {"p99": 19e6}
+    assert "to spare by the greatest that the messages allow" in "\n".join(advice_lines(given))
 
 
 def test_what_was_recorded_needs_no_patch() -> None:
-    assert "nothing to change" in "\n".join(lines(choice=CHOICE | {"patch": ""}))
+    assert "nothing to change" in text(world(choice=CHOICE | {"patch": ""}))
+    assert "nothing to change" in text(world(knee_patch=""))
 
 
-def test_a_target_that_nothing_holds_names_the_nearest() -> None:
-    missed = CHOICE | {"point": None, "nearest": 0, "margin": -0.5}
-    text = "\n".join(lines(choice=missed))
-    assert "no predicted setting holds p99<=20ms" in text
-    assert "nearest is the first setting, off by 50% of the limit" in text
+def test_what_no_key_can_say_is_not_called_nothing_to_change() -> None:
+    told = text(world(choice=CHOICE | {"patch": ""}, beyond_keys=["flow control tcp is old"]))
+    assert "flow control tcp is old" in told
+    assert "nothing to change" not in told
 
 
-def test_without_a_target_the_knee_is_told() -> None:
-    text = "\n".join(lines())
-    assert "[bold]knee[/bold] of the frontier: the second setting" in text
-    assert "    a.key: 5" in text
-    assert "knee" not in "\n".join(lines(knee=None))
+def test_without_a_target_the_knee_is_told_and_what_it_is() -> None:
+    told = text(world())
+    assert "[bold]knee[/bold] of the frontier: buffer timeout 15ms" in told
+    assert "it gives away least of each" in told
+    assert "    a.key: 5" in told
+    assert "[bold]knee[/bold]" not in text(world(knee=None))
 
 
-def test_an_answer_without_advice_has_no_lines() -> None:
-    assert advice_lines({"trade_offs": []}, str) == []
-    assert mark_of({"trade_offs": []}, 0) == ""
-    assert mark_of({"advice": {"frontier": [2]}}, 2) == "◆"
+def test_settings_that_are_alike_have_no_knee_and_say_why() -> None:
+    told = text(world(knee=None, is_alike=True))
+    assert "no knee[/bold]: all settings are alike within the model's error" in told
+
+
+def test_nothing_is_advised_where_the_model_is_far_off() -> None:
+    told = text(frontier=[], withheld="the model is off")
+    assert "no frontier, knee or setting is advised:[/bold red] the model is off" in told
+    assert "◆" not in told
+
+
+def test_an_answer_without_advice_has_no_lines_and_no_marks() -> None:
+    without = {"trade_offs": [{"is_recorded": False}]}
+    assert advice_lines(without) == []
+    assert marks_of(without, 0) == []
+    assert points_to_show(without) == set()
+    assert not is_on_frontier(without, 0)
+
+
+def test_marks_and_rows_are_those_that_the_advice_speaks_of() -> None:
+    given = answer(
+        world(choice=CHOICE), world(2.0, knee=2, choice=CHOICE | {"point": None, "nearest": 3})
+    )
+    given["trade_offs"] *= 2
+    assert points_to_show(given) == {1, 2, 3}
+    assert marks_of(given, 0) == ["recorded"]
+    assert marks_of(given, 1) == ["knee", "choice"]
+    assert marks_of(given, 3) == ["nearest"]
+    assert is_on_frontier(given, 1)

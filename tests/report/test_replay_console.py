@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
+import pytest
 from rich.console import Console
 
+from flinknet.report.console import WIDTH_OFF_TERMINAL, console_for
 from flinknet.report.replay_console import print_replays, sparkline
 
 LATENCY = {
@@ -103,8 +106,18 @@ def test_the_error_of_the_model_comes_first() -> None:
     lines = printed(answer())
     assert "runs/one" in lines[0]
     assert lines[1] == (
-        "model error on the recorded setting: throughput +1.0%, p50 -5.2%, p99 –  (1.00 k records)"  # noqa: RUF001
+        "model error: throughput +1.0%, p50 -5.2%, p99 –  (1.00 k records)"  # noqa: RUF001
     )
+    assert lines[2] == (
+        "  on the recorded setting only; others may be further off"
+        " (check: flinknet bench --from-trace RUN)"
+    )
+
+
+def test_where_bench_cannot_check_it_is_not_sent_there() -> None:
+    edge = answer()
+    edge["trace"]["edge"] = "map → sink"
+    assert printed(edge)[2] == "  on the recorded setting only; others may be further off"
 
 
 def test_a_model_that_is_far_off_says_so_in_words() -> None:
@@ -209,9 +222,89 @@ def test_a_narrow_terminal_cuts_nothing() -> None:
         *("channel", "from", "→", "to", "records/s", "p50", "p99", "backlog", "max", "starved"),
         "time",
     ]
-    assert heads[1] == ["timeout", "records/s", "p50", "p99", "buffers/s", "p99"]
+    assert heads[1] == ["timeout", "records/s", "p50", "p99", "buffers/s", "memory", "p99"]
     assert not any("…" in line for line in lines)
     assert any(line.endswith("← recorded") for line in lines)
+
+
+def varied_in_all(count: int = 1, **changes: Any) -> dict[str, Any]:
+    """An answer whose settings differ in everything that can be asked for."""
+    first = point("10 ms", is_recorded=True)
+    other = point(
+        "100 ms",
+        flow_control="tcp",
+        round_trip_ns=10_000_000,
+        consumer_speed=0.01,
+        rate_factor=4.0,
+        throughput_records_per_s=5_820.0,
+    )
+    for each, size, floating, debloating in (
+        (first, "32 kb", "8", "false"),
+        (other, "8 kb", "2", "true"),
+    ):
+        each["flow_control"] = each.get("flow_control", "credit")
+        each["config"] |= {
+            "taskmanager.memory.segment-size": size,
+            "taskmanager.network.memory.floating-buffers-per-gate": floating,
+            "taskmanager.network.memory.buffer-debloat.enabled": debloating,
+        }
+    given = answer(trade_offs=[first, *[other] * count])
+    advice = {"frontier": [0, 1], "withheld": None, "worlds": []}
+    return given | {"advice": advice} | changes
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_many_lists_cut_no_value_no_heading_and_no_mark(width: int) -> None:
+    lines = printed(varied_in_all(), width=width)
+    table = lines[lines.index("predicted for each setting") : -4]
+    assert not any("…" in line for line in table)
+    text = "\n".join(table)
+    for part in ("timeout", "segment", "floating", "consumer", "buffers/s", "p99", "← recorded"):
+        assert part in text
+    assert "5.82 k" in text
+    assert sum("◆" in line for line in table) == 2
+    assert any(re.split(r",? +", line.strip())[:3] == ["100ms", "8kb", "2"] for line in table)
+
+
+def test_what_the_advice_speaks_of_is_among_the_rows_that_are_shown() -> None:
+    points = [point(f"{number} ms", is_recorded=number == 7) for number in range(200)]
+    choice = {
+        **{"targets": ["p99<=1s"], "point": 111, "is_safe": True, "margin": 0.3, "nearest": None},
+        **{"patch": "", "next_longer_ns": None},
+    }
+    world = {"knee": 93, "knee_patch": "", "is_alike": False, "choice": choice, "beyond_keys": []}
+    advice = {"frontier": [93], "withheld": None, "worlds": [world]}
+    lines = printed(answer(trade_offs=points, advice=advice))
+    start = lines.index("predicted for each buffer timeout (160 more in the JSON)")
+    rows = {line.split()[0]: line for line in lines[start + 2 : start + 42]}
+    assert rows["7ms"].endswith("← recorded")
+    assert rows["93ms"].endswith("← knee")
+    assert rows["111ms"].endswith("← choice")
+    assert len(rows) == 40
+
+
+def test_where_nothing_is_predicted_one_line_says_so() -> None:
+    silent = [
+        point(
+            timeout,
+            throughput_records_per_s=None,
+            latency_ns=dict.fromkeys(LATENCY),
+            notes=["not predicted: its records come from another task"],
+        )
+        for timeout in ("0 ms", "10 ms")
+    ]
+    lines = printed(answer(trade_offs=silent))
+    assert lines[-2:] == ["nothing is predicted: its records come from another task", ""]
+    assert not any("predicted for each" in line for line in lines)
+
+
+def test_off_a_terminal_columns_are_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert console_for(io.StringIO()).width == WIDTH_OFF_TERMINAL
+    monkeypatch.setenv("COLUMNS", "93")
+    assert console_for(io.StringIO()).width == 93
+    monkeypatch.setenv("COLUMNS", "wide")
+    assert console_for(io.StringIO()).width == WIDTH_OFF_TERMINAL
 
 
 def test_time_and_latency_are_drawn() -> None:
