@@ -1,4 +1,4 @@
-# Two commands from a clean checkout: `make demo` and `make test`. Both need Python >= 3.11 with venv, and no Java.
+# Two commands from a clean checkout: `make demo` and `make test`. They need Python >= 3.11 with venv, and no Java.
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,9 +9,10 @@ TIMEOUTS := 0,1ms,5ms,10ms,100ms,-1
 FLINK_VERSIONS := 2.3.0 1.20.5
 RECORDS := 200000
 
-.PHONY: help demo test lint bench rows flink interop clean
+.PHONY: help venv demo test lint bench rows flink interop clean
 
 help:
+	@echo "make venv   flinknet in $(VENV): . $(BIN)/activate"
 	@echo "make demo   a sweep over buffer timeouts, its replay in Spark, the trade-off table"
 	@echo "make test   lint, types, tests"
 	@echo "make lint   ruff and mypy"
@@ -27,6 +28,9 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --disable-pip-version-check --quiet --editable '.[test]'
 	@touch $@
+
+venv: $(STAMP)
+	@echo "flinknet is in $(VENV): . $(BIN)/activate"
 
 demo: $(STAMP)
 	rm -rf $(DEMO)

@@ -40,7 +40,8 @@ def list_jobs(directory: Path) -> None:
         told += 1
         click.echo(f"{contact.job_id}  {state:<10}  {contact.name}  {run_dir}")
     if not told:
-        click.echo(f"no job runs in {directory}", err=True)
+        hint = "; of jobs with --out DIR: flinknet job list DIR" if directory == RUNS else ""
+        click.echo(f"no job runs in {directory}{hint}", err=True)
 
 
 @job.command()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import ChannelProgress, Progress, TaskProgress
@@ -13,6 +14,14 @@ from .messages import Sample, Start
 
 RATE_INTERVAL_MIN_NS = 100_000_000
 """Samples that come closer together say nothing of a rate."""
+
+RATE_WINDOW_NS = 1_000_000_000
+"""Rates are over so long, or longer where records come in larger steps."""
+
+_STEPS_MIN = 3
+
+STILL_NS = 10_000_000_000
+"""Where nothing was taken for so long, nothing flows."""
 
 
 @dataclass(slots=True)
@@ -26,23 +35,37 @@ class _Channel:
 
 @dataclass(slots=True)
 class _Taken:
-    """What the last tasks on one TaskManager have taken, and how fast lately."""
+    """What the last tasks on one TaskManager have taken, and how fast lately.
+
+    A slow task takes a buffer at once and is then busy with it for longer than samples are apart:
+    rates go back to where at least two such steps lie between.
+    """
 
     records: int = 0
     size_bytes: int = 0
     at_ns: int = 0
     records_per_s: float = 0.0
     bytes_per_s: float = 0.0
+    _steps: deque[tuple[int, int, int]] = field(default_factory=deque)  # instant, records, bytes
 
     def count(self, sample: Sample, now_ns: int) -> None:
-        """Take a sample; rates are over the time since the one before."""
-        elapsed_ns = now_ns - self.at_ns
-        if self.at_ns and elapsed_ns < RATE_INTERVAL_MIN_NS:
+        """Take a sample."""
+        if self.at_ns and now_ns - self.at_ns < RATE_INTERVAL_MIN_NS:
             return
-        if self.at_ns:
-            self.records_per_s = (sample.records - self.records) / elapsed_ns * 1e9
-            self.bytes_per_s = (sample.size_bytes - self.size_bytes) / elapsed_ns * 1e9
+        steps = self._steps
+        if not steps or sample.records != self.records:
+            steps.append((now_ns, sample.records, sample.size_bytes))
         self.records, self.size_bytes, self.at_ns = sample.records, sample.size_bytes, now_ns
+        while len(steps) > _STEPS_MIN and steps[1][0] <= now_ns - RATE_WINDOW_NS:
+            steps.popleft()
+        since_ns, records, size_bytes = steps[0]
+        elapsed_ns = now_ns - since_ns
+        is_still = now_ns - steps[-1][0] >= STILL_NS
+        if is_still or not elapsed_ns:
+            self.records_per_s = self.bytes_per_s = 0.0
+            return
+        self.records_per_s = (self.records - records) / elapsed_ns * 1e9
+        self.bytes_per_s = (self.size_bytes - size_bytes) / elapsed_ns * 1e9
 
 
 class ProgressMeter:

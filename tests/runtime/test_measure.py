@@ -276,6 +276,23 @@ def test_the_total_rate_does_not_depend_on_when_other_task_managers_speak() -> N
             assert meter.progress(None, 3 * S).throughput_records_per_s == 10_000
 
 
+def test_a_consumer_that_takes_a_buffer_now_and_then_is_not_told_to_stand_still() -> None:
+    """A buffer of 320 records each 1.6 s, looked at five times a second."""
+    meter = ProgressMeter(deployment_of(producers=1, consumers=1, duration_ns=S))
+    meter.start = START
+    rates = []
+    for fifth in range(100):
+        now_ns = 2 * S + fifth * S // 5
+        meter.add(1, Sample(320 * (fifth // 8), 100, None, ()), now_ns)
+        rates.append(meter.progress(None, now_ns).throughput_records_per_s)
+    assert min(rates[20:]) > 100
+    assert max(rates[20:]) < 300
+    for second in range(1, 12):
+        now_ns = 22 * S + second * S
+        meter.add(1, Sample(320 * 12, 100, None, ()), now_ns)
+    assert meter.progress(None, now_ns).throughput_records_per_s == 0
+
+
 def test_progress_by_records_counts_the_copies_of_a_broadcast() -> None:
     meter = ProgressMeter(
         deployment_of(producers=2, consumers=3, partitioner="broadcast", records=100)

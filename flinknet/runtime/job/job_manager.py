@@ -172,7 +172,7 @@ class JobManager:
         elif isinstance(message, say.RequestStatus):
             connection.send(self._status(now_ns))
         elif isinstance(message, say.CancelJob):
-            self._cancel("it was cancelled", now_ns)
+            self._cancel("it was canceled", now_ns)
 
     def _submit(self, connection: ControlConnection, message: say.SubmitJob, now_ns: int) -> None:
         run = secrets.token_hex(8)

@@ -353,7 +353,7 @@ class TaskExecutor:
         if running is None:  # it has ended, and was told so
             return
         self._control.send(self._sample([running], monotonic_ns()))
-        running.release("it was cancelled")
+        running.release("it was canceled")
         self._follow_tasks()
         self._tell_state(attempt_id, ExecutionState.CANCELED)
 
