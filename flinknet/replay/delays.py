@@ -26,6 +26,7 @@ from flinknet.results import LatencySummary
 from flinknet.workload.recorded import CostModel
 from flinknet.workload.wakes import Wakes
 
+from .queueing import queued_ns
 from .units import EventColumns, IntArray, same_message
 from .wakes import UNKNOWN, gaps_of
 
@@ -55,10 +56,13 @@ class Delays:
         spread_ns: evenly spaced quantiles of the delay from due to consumed, less what the steps
             take in the simulation; empty if unknown.
         tails_ns: the p99 of that delay, from part to part of the run; empty if unknown.
+        queued_at_start_ns: the longest that a consumer's first message waited for those ahead,
+            which the simulation begins without.
     """
 
     spread_ns: IntArray
     tails_ns: tuple[int, ...] = ()
+    queued_at_start_ns: int = 0
 
     @property
     def note(self) -> str | None:
@@ -123,20 +127,24 @@ def fit_delays(
     sent_at, consumed_at = same_message(sent, consumed)
     records = np.maximum(sent["records"][sent_at], 0).astype(np.int64)
     whole_ns = consumed["at_ns"][consumed_at] - sent["at_ns"][sent_at] + late_ns[sent_at]
-    per_record_ns = np.array(
-        [
-            costs.consume_ns_per_record[consumer_of[each]]
-            for each in sent["channel"][sent_at].tolist()
-        ]
-    )
     transit_ns = np.full(len(sent_at), costs.transit_ns)
     if wakes is not None:
         gaps_ns = gaps_of(sent, consumer_of)[sent_at]
         transit_ns = np.where(gaps_ns == UNKNOWN, transit_ns, wakes.transit_after(gaps_ns))
-    expected_ns = transit_ns + costs.receive_ns_per_message + per_record_ns * records
-    beyond_ns = whole_ns - expected_ns.astype(np.int64)
+    # The consumers' work, also on what was sent before the rows begin.
+    consumer = np.array([consumer_of[each] for each in consumed["channel"].tolist()], np.int64)
+    per_record_ns = np.array(costs.consume_ns_per_record)[consumer]
+    work_ns = costs.receive_ns_per_message + per_record_ns * np.maximum(consumed["records"], 0)
+    service_ns = work_ns.astype(np.int64)
+    arrived_ns = consumed["at_ns"].astype(np.int64)
+    arrived_ns[consumed_at] = sent["at_ns"][sent_at] + transit_ns.astype(np.int64)
+    ahead_ns = queued_ns(arrived_ns, consumed["at_ns"], service_ns, consumer)[consumed_at]
+    beyond_ns = whole_ns - transit_ns.astype(np.int64) - service_ns[consumed_at] - ahead_ns
     tails_ns = _tails(beyond_ns, records, sent["at_ns"][sent_at])
-    return Delays(spread_of(beyond_ns, records), tails_ns)
+    in_order = np.argsort(arrived_ns[consumed_at], kind="stable")
+    _, first = np.unique(consumer[consumed_at][in_order], return_index=True)
+    at_start_ns = int(ahead_ns[in_order[first]].max(initial=0))
+    return Delays(spread_of(beyond_ns, records), tails_ns, at_start_ns)
 
 
 def _tails(beyond_ns: IntArray, records: IntArray, at_ns: IntArray) -> tuple[int, ...]:

@@ -45,6 +45,13 @@ QUEUES_START_EMPTY = (
     " of the recorded run perhaps with full ones"
 )
 
+CONSUMER_STARTS_BEHIND = (
+    "a consumer was {:.0f} ms behind when the measured part of the run began: the simulation starts"
+    " with empty queues"
+)
+
+BEHIND_WORTH_TELLING_NS = 5_000_000
+
 _COLUMNS = (
     "at_ns",
     "channel",
@@ -403,6 +410,8 @@ def _with_delays(
         wakes,
     )
     notes = fit.notes if delays.note is None else (*fit.notes, delays.note)
+    if delays.queued_at_start_ns > BEHIND_WORTH_TELLING_NS:
+        notes = (*notes, CONSUMER_STARTS_BEHIND.format(delays.queued_at_start_ns / 1e6))
     return replace(fit, delays=delays, notes=notes)
 
 

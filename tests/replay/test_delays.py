@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -118,3 +120,26 @@ def test_without_spread_the_summary_is_that_of_the_simulation() -> None:
     predicted = LogLinearHistogram()
     predicted.add([70_000, 80_000])
     assert NO_DELAYS.over(predicted) == predicted.summary()
+
+
+def test_waiting_for_messages_ahead_is_no_delay_of_the_machine() -> None:
+    sent, consumed = rows(FlushReason.FULL, np.zeros(COUNT, np.int64))
+    slow = replace(COSTS, consume_ns_per_record=(2.0 * GAP_NS,))
+    queue_ns = 20 * GAP_NS  # what lay there before the rows begin
+    before = {name: np.repeat(values[:1], 10) for name, values in consumed.items()}
+    before["sequence_number"] = np.arange(-10, 0)
+    before["at_ns"] = sent["at_ns"][0] + 2 * GAP_NS * np.arange(1, 11)
+    service_ns = 2 * GAP_NS + 9_000
+    consumed["at_ns"] = sent["at_ns"][0] + queue_ns + service_ns * np.arange(1, COUNT + 1)
+    every = {name: np.concatenate((before[name], consumed[name])) for name in consumed}
+    delays = fit_delays(sent, every, -1, slow, CONSUMER_OF)
+    assert np.abs(delays.spread_ns).max() < 200_000
+    assert delays.queued_at_start_ns > 10 * GAP_NS
+
+
+def test_a_consumer_that_stands_still_is_one() -> None:
+    sent, consumed = rows(FlushReason.FULL, np.zeros(COUNT, np.int64))
+    stall = slice(500, 520)
+    consumed["at_ns"][stall] = consumed["at_ns"][520] - np.arange(20, 0, -1)
+    delays = fit_delays(sent, consumed, -1, COSTS, CONSUMER_OF)
+    assert np.mean(delays.spread_ns > GAP_NS) == pytest.approx(0.019, abs=0.003)
