@@ -89,7 +89,8 @@ class WaitBoundsProbe(BacklogProbe):
     Attributes:
         low: as if every record had come just before its buffer was sent.
         high: as if it had come just after the buffer before it was sent; no longer before its own
-            than one beat of the flusher, which would have sent it, unless it waited for credit.
+            than one beat of the flusher, which would have sent it, unless it waited for credit; and
+            no later than it is assumed to have come.
 
     Args:
         beat_ns: of the flusher; None without a buffer timeout.
@@ -109,9 +110,11 @@ class WaitBoundsProbe(BacklogProbe):
             sequence_number, records = rest[2], rest[4]
             if point == _SENT:
                 wait_ns = at_ns - self._last_sent_ns.get(channel, self._start_ns)
-                backlog_buffers = rest[7]
+                first_record_ns, backlog_buffers = rest[5], rest[7]
                 if self._beat_ns is not None and backlog_buffers <= 0:
                     wait_ns = min(wait_ns, self._beat_ns)
+                if first_record_ns >= 0:  # a writer that is busy holds records up, too
+                    wait_ns = max(wait_ns, at_ns - first_record_ns)
                 self._sent_ns[channel, sequence_number] = at_ns, wait_ns
                 self._last_sent_ns[channel] = at_ns
             elif point == _CONSUMED:
@@ -248,10 +251,16 @@ def _messages_of(exchange: RecordedExchange, network: NetworkConfig) -> float:
 def duration_ns(last_ns: int, exchange: RecordedExchange, network: NetworkConfig) -> int:
     """How long an exchange took whose last record was taken at an instant."""
     length_ns = last_ns - exchange.measured_from_ns
-    if exchange.is_max_rate:
+    return counted_ns(length_ns, exchange.duration_ns, network, is_max_rate=exchange.is_max_rate)
+
+
+def counted_ns(length_ns: int, window_ns: int, network: NetworkConfig, *, is_max_rate: bool) -> int:
+    """The length of time that throughput counts over, of an exchange whose last record was taken
+    `length_ns` after the window began in which its records came."""
+    if is_max_rate:
         return length_ns
     # What the last records waited for the beat is latency, not want of throughput.
-    return max(length_ns - max(network.buffer_timeout_ns, 0), exchange.duration_ns)
+    return max(length_ns - max(network.buffer_timeout_ns, 0), window_ns)
 
 
 def _outcome_of(
