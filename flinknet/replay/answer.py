@@ -5,20 +5,18 @@ plain data.
 
 The names under `observed` are those of bench. Beside what is named above stand `messages` (by
 kind), `channels`, `latency_distribution`, `regimes` (shares of the channels' time), `diagnosis`
-(verdicts), `over_time` and `simulated` (how much of the run the predictions used); with details
-also `details`. Several runs give `{"schema_version": 1, "replays": [{…}]}`.
+(verdicts), `over_time`, `remarks` (lines to know beside the numbers) and `simulated` (how much of
+the run the predictions used); with details also `details`. Several runs give
+`{"schema_version": 1, "replays": [{…}]}`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flinknet.core.buffers.data_type import DataType
-from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import Measured, TradeOffPoint
 from flinknet.trace import TraceReader, find_runs
@@ -26,7 +24,7 @@ from flinknet.workload.recorded import Setting
 
 from .advice import advice, withheld
 from .details import run_details
-from .diagnose import Verdict, diagnose, verdict_in_passing
+from .diagnose import Verdict, diagnose, verdict_in_passing, verdict_of_blocking
 from .distribution import distribution
 from .edges import PRESSED, bottlenecks, ends_of, pressed_from_behind
 from .exchange import is_blocking, is_max_rate, recorded_setting
@@ -35,17 +33,17 @@ from .grid import Grid, ascending
 from .latency import latency_percentiles
 from .observed import (
     ObservedRows,
-    channels_of,
     collect,
     latency_summary,
     measured_of,
     observe,
 )
 from .passing import with_settings
+from .remarks import remarks, warnings_of
+from .seen import channels_seen, messages_seen, over_time
 from .slices import Slicing, slice_edges, slicing_of
 from .targets import Target
-from .throughput import window_width_ns
-from .time_shares import channel_times, shares_of, shares_of_all
+from .time_shares import channel_times, shares_of_all
 from .trade_off import candidates_of, default_max_records, model_error, trade_off_points, window_for
 from .units import (
     ALL_CHANNELS,
@@ -61,10 +59,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA_VERSION = 1
-
-BLOCKING_NOTE = (
-    "the exchange was blocking: what is predicted is one that is read while it is written"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +114,8 @@ def replay_runs(
         capped_to_ns = window_for(run, each.records, most)
         to_ns = window_for(run, each.records, max_records or most)
         edges = slice_edges(run, split)
-        if simulate is None and len(edges) > 2 and own.arrivals and (split or to_ns > capped_to_ns):
+        is_cut = len(edges) > 2 and (split or to_ns > capped_to_ns)
+        if simulate is None and is_cut and own.arrivals and not is_blocking(run.manifest):
             slicings[run.run] = slicing_of(own.arrivals, edges)
             to_ns = next(edge for edge in edges[1:] if edge >= to_ns)
         setting = recorded_setting(run.manifest)
@@ -147,6 +142,7 @@ def replay_runs(
         if run.manifest.is_from_between and windows[run.run].to_ns != run.to_ns:
             seen = observed_in_window[run.run]
             observed_in_window[run.run] = _passed_within(seen, own, windows[run.run].duration_ns)
+        observed_in_window[run.run] = _as_predicted(windows[run.run], observed_in_window[run.run])
 
     def advise(run: RecordedRun) -> _Advised:
         own = [each for each in candidates if each.run is run]
@@ -183,12 +179,13 @@ def replay_runs(
                     "window_ns": windows[run.run].duration_ns,
                     "is_whole": windows[run.run].to_ns == run.to_ns,
                 },
-                "messages": _messages(own),
-                "channels": _channels(run, own, each),
+                "messages": messages_seen(run, own),
+                "channels": channels_seen(run, own, each),
                 "latency_distribution": distribution(_histogram(own)),
                 "regimes": shares_of_all(own),
                 "diagnosis": [asdict(verdict) for verdict in _diagnosis(run, own, each)],
-                "over_time": _over_time(own, run.duration_ns),
+                "over_time": over_time(own, run.duration_ns, each.duration_ns),
+                "remarks": remarks(run, own, each),
             }
         )
     _tell_bottlenecks(runs, answers)
@@ -218,8 +215,6 @@ def _advised(
     asked: Collection[Setting],
 ) -> _Advised:
     points = trade_off_points(candidates, outcomes, recorded_setting(run.manifest))
-    if is_blocking(run.manifest):
-        points = tuple(replace(each, notes=(BLOCKING_NOTE, *each.notes)) for each in points)
     recorded = next(point for point in points if point.is_recorded)
     error = model_error(recorded, seen.throughput_records_per_s, seen.latency_ns)
     errors = asdict(error) | _error_in_passing(run, recorded, seen)
@@ -278,14 +273,26 @@ def _observe_windows(
     totals = latency_percentiles(frame).where(f"channel = {ALL_CHANNELS}")
     for row in totals.collect():
         run = parts[row["run"]]
-        duration_ns = max(run.to_ns, row["consumed_to_ns"]) - run.from_ns
         seen[run.run] = replace(
             seen[run.run],
             records=row["count"],
-            throughput_records_per_s=row["count"] * 1e9 / duration_ns,
+            duration_ns=max(run.to_ns, row["consumed_to_ns"]) - run.from_ns,
             latency_ns=latency_summary(row.asDict()),
         )
     return seen
+
+
+def _as_predicted(run: RecordedRun, seen: Measured) -> Measured:
+    """What was observed, with its throughput over the length of time that a prediction counts."""
+    if run.manifest.is_from_between or not seen.records:
+        return seen
+    from flinknet.simulator.what_if import counted_ns
+
+    network = recorded_setting(run.manifest).network
+    length_ns = counted_ns(
+        seen.duration_ns, run.duration_ns, network, is_max_rate=is_max_rate(run.manifest)
+    )
+    return replace(seen, throughput_records_per_s=seen.records * 1e9 / length_ns)
 
 
 def _passed_within(seen: Measured, rows: ObservedRows, duration_ns: int) -> Measured:
@@ -310,7 +317,15 @@ def _diagnosis(run: RecordedRun, rows: ObservedRows, measured: Measured) -> list
         total_ns = measured.duration_ns * len(run.manifest.channels)
         share = starved_ns / total_ns if total_ns else 0.0
         return [verdict_in_passing(ends_of(run.manifest, run.edge).name, share)]
+    if is_blocking(run.manifest):
+        return [verdict_of_blocking(ends_of(run.manifest, run.edge).name, _written(rows, measured))]
     return diagnose(channel_times(run, rows))
+
+
+def _written(rows: ObservedRows, measured: Measured) -> float | None:
+    """Share of the time that had passed when the first buffer was taken."""
+    first_ns = min((row["from_ns"] for row in rows.throughput if row["buffers"]), default=None)
+    return None if first_ns is None else min(first_ns / measured.duration_ns, 1.0)
 
 
 def _error_in_passing(
@@ -362,6 +377,7 @@ def _describe(run: RecordedRun) -> dict[str, Any]:
         "channels": len(run.manifest.channels),
         "measured_duration_ns": run.duration_ns,
         "damaged_files": damaged,
+        "warnings": warnings_of(run),
         "edge": None if run.edge is None else ends_of(run.manifest, run.edge).name,
         "origin": run.manifest.origin,
     }
@@ -375,75 +391,6 @@ def _histogram(rows: ObservedRows) -> LogLinearHistogram:
     """Of the latency of all records; an empty one without any."""
     found = [row["histogram"] for row in rows.histograms]
     return LogLinearHistogram.from_bytes(found[0]) if found else LogLinearHistogram()
-
-
-def _messages(rows: ObservedRows) -> list[dict[str, Any]]:
-    """Messages by kind; buffers and events by data type. A message counts where it was sent."""
-    messages: Counter[str] = Counter()
-    payload_bytes: Counter[str] = Counter()
-    for row in rows.messages:
-        if row["point"] == TracePoint.SENT:
-            kind = kind_name(row["kind"], row["data_type"])
-            messages[kind] += row["messages"]
-            payload_bytes[kind] += row["payload_bytes"]
-    return [
-        {"kind": kind, "messages": count, "payload_bytes": payload_bytes[kind]}
-        for kind, count in messages.most_common()
-    ]
-
-
-def kind_name(kind: int, data_type: int) -> str:
-    """Name of a message's kind; for a BufferResponse, of what it carries."""
-    try:
-        if kind == MessageKind.BUFFER_RESPONSE:
-            return DataType(data_type).name
-        return MessageKind(kind).name
-    except ValueError:
-        return f"kind {kind}, data type {data_type}"
-
-
-def _channels(run: RecordedRun, rows: ObservedRows, total: Measured) -> list[dict[str, Any]]:
-    starved = {row["channel"]: row["starved_ns"] for row in rows.credit_starved}
-    sent: dict[int, Counter[str]] = {}
-    for row in rows.messages:
-        if row["point"] == TracePoint.SENT:
-            kind = kind_name(row["kind"], row["data_type"])
-            sent.setdefault(row["channel"], Counter())[kind] += row["messages"]
-    return [
-        asdict(each)
-        | {
-            "starved_ns": starved.get(each.channel),
-            "regimes": shares_of(rows, each.channel),
-            "messages": dict(sent.get(each.channel, Counter()).most_common()),
-        }
-        for each in channels_of(run, rows, total.duration_ns)
-    ]
-
-
-def _over_time(rows: ObservedRows, duration_ns: int) -> list[dict[str, Any]]:
-    """Throughput and backlog of every window of the measured part; the last may be shorter."""
-    backlog = {row["from_ns"]: row for row in rows.backlog}
-    taken = {row["from_ns"]: row for row in rows.throughput}
-    width_ns = window_width_ns(duration_ns)
-    windows = []
-    for from_ns in range(0, duration_ns, width_ns):
-        own_width_ns = min(width_ns, duration_ns - from_ns)
-        records = taken[from_ns]["records"] if from_ns in taken else 0
-        sampled = backlog.get(from_ns)
-        windows.append(
-            {
-                "from_ns": from_ns,
-                "width_ns": own_width_ns,
-                "throughput_records_per_s": records * 1e9 / own_width_ns,
-                "backlog_buffers": {
-                    "mean": sampled["backlog_buffers_sum"] / sampled["buffers"],
-                    "max": sampled["backlog_buffers_max"],
-                }
-                if sampled
-                else {"mean": None, "max": None},
-            }
-        )
-    return windows
 
 
 def _count(number: int, noun: str) -> str:

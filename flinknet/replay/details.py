@@ -4,11 +4,13 @@ windows.
     {"fill": {"bins": 20, "mean": …, "segment_size_bytes": …, "full": […], "timeout": […],
               "event": […]},
      "environment": {"host": {…}, "versions": {…}, "workload": {…}},
-     "channels_left_out": 0,
+     "duration_ns": …, "channels_left_out": 0,
      "channels": [{"channel": 0, "window_ns": …, "windows": {"from_ns": […], …},
                    "regimes": {"from_ns": […], "width_ns": […], "idle": […], …}}, …]}
 
-Lists of one object are of one length. Windows in which nothing happened are left out.
+Lists of one object are of one length. Windows in which nothing happened are left out. They go on
+until the last record of the measured part was done with, `duration_ns` after it began; regimes are
+those of the measured part alone.
 """
 
 from __future__ import annotations
@@ -77,14 +79,17 @@ def run_details(
     units: DataFrame, tables: ObservedTables, runs: Sequence[RecordedRun]
 ) -> list[dict[str, Any]]:
     """The details of each run, in their order. Reads the traces twice more."""
-    shown = _slowest(tables, runs)
+    latency = _collected(tables.latency.drop("histogram"))
+    shown, durations_ns = _slowest(tables, runs, latency), _durations_ns(runs, latency)
     windows = _collected(_windows_of(units, shown))
+    windows = [row for row in windows if row["from_ns"] < durations_ns[row["run"]]]
     fills = _collected(fill_ratios(units, _segment_sizes(runs)))
     regimes = _collected(_wanted(tables.regimes, shown))
     return [
         {
             "fill": _fill(run, [row for row in fills if row["run"] == run.run]),
             "environment": _environment(run),
+            "duration_ns": durations_ns[run.run],
             "channels_left_out": max(len(run.manifest.channels) - CHANNELS_MAX, 0),
             "channels": [
                 _channel(
@@ -101,7 +106,7 @@ def run_details(
 
 
 def channel_windows(units: DataFrame) -> DataFrame:
-    """Each channel in narrow windows of the measured part.
+    """Each channel in narrow windows of the measured part, and of the drain behind it.
 
     Returns: run, channel, from_ns (counted from the start of the measured part); records consumed;
     buffers that told a backlog, its sum and maximum over them; changes of the producer's credit
@@ -154,8 +159,8 @@ def _look(unit: WorkUnit, blocks: Iterator[EventColumns]) -> Iterator[Answer]:
         )
         tells_credit = (is_data(block, TracePoint.SENT) | is_credit) & (block["credit_after"] >= 0)
         is_taken = is_data(block, TracePoint.CONSUMED)
-        keep = (tells_backlog | tells_credit | is_taken) & is_measured(unit, block["at_ns"])
-        keep &= block["channel"] >= 0
+        keep = (tells_backlog | tells_credit | is_taken) & (block["channel"] >= 0)
+        keep &= (block["at_ns"] >= unit.from_ns) & (block["at_ns"] < unit.until_ns)
         (channel, window), group = group_rows(
             block["channel"][keep], (block["at_ns"][keep] - unit.from_ns) // width_ns
         )
@@ -211,16 +216,47 @@ def _segment_sizes(runs: Sequence[RecordedRun]) -> dict[int, int]:
     return {run.run: recorded_network(run.manifest).segment_size_bytes for run in runs}
 
 
-def _slowest(tables: ObservedTables, runs: Sequence[RecordedRun]) -> dict[int, list[int]]:
-    """The channels that are told over time, by run."""
-    rows = _collected(tables.latency.drop("histogram"))
-    rows.sort(key=lambda row: (-(row["p99"] or 0), -(row["count"] or 0), row["channel"]))
+def _slowest(
+    tables: ObservedTables, runs: Sequence[RecordedRun], latency: Sequence[Mapping[str, Any]]
+) -> dict[int, list[int]]:
+    """The channels that are told over time, by run: those with the highest p99; where nobody timed
+    records, those with the largest backlog."""
+    order = {
+        (row["run"], row["channel"]): (-(row["p99"] or 0), -(row["count"] or 0)) for row in latency
+    }
+    if any(run.manifest.is_from_between for run in runs):
+        order |= _by_backlog(tables, [run.run for run in runs if run.manifest.is_from_between])
+    ranked = sorted(order, key=lambda key: (order[key], key))
     return {
-        run.run: [row["channel"] for row in rows if row["run"] == run.run and row["channel"] >= 0][
+        run.run: [channel for number, channel in ranked if number == run.run and channel >= 0][
             :CHANNELS_MAX
         ]
         for run in runs
     }
+
+
+def _by_backlog(
+    tables: ObservedTables, runs: Sequence[int]
+) -> dict[tuple[int, int], tuple[float, int]]:
+    """Keys that put channels in the order of their mean backlog."""
+    from pyspark.sql import functions as f
+
+    sums = tables.backlog.groupBy("run", "channel").agg(
+        f.sum("backlog_buffers_sum").alias("backlog"), f.sum("buffers").alias("buffers")
+    )
+    return {
+        (row["run"], row["channel"]): (-row["backlog"] / row["buffers"], -row["buffers"])
+        for row in _collected(sums)
+        if row["run"] in runs
+    }
+
+
+def _durations_ns(
+    runs: Sequence[RecordedRun], latency: Sequence[Mapping[str, Any]]
+) -> dict[int, int]:
+    """Of each run: from the start of the measured part until its last record was done with."""
+    done_ns = {row["run"]: row["consumed_to_ns"] for row in latency if row["channel"] < 0}
+    return {run.run: max(run.to_ns, done_ns.get(run.run) or 0) - run.from_ns for run in runs}
 
 
 def _windows_of(units: DataFrame, shown: Mapping[int, Sequence[int]]) -> DataFrame:

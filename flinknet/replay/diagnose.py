@@ -91,7 +91,8 @@ def verdict_of_blocking(edge: str, written_share: float | None) -> Verdict:
 
 
 def _verdicts(edge: str, channels: Sequence[ChannelTime]) -> list[Verdict]:
-    slow = [found for cause in _OF_CONSUMERS if (found := _of_consumers(edge, channels, cause))]
+    judged = [_of_consumers(edge, channels, cause) for cause in _OF_CONSUMERS]
+    slow = [each for each in judged if each is not None]
     rest = channels
     held_by = {index for each in slow for index in each.consumers if each.kind in _HOLDING}
     if held_by:  # what waits in producers that wait themselves does not wait for the flusher

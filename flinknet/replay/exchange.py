@@ -40,6 +40,12 @@ ASSUMED_FLUSH_OVERHEAD_NS = 100_000
 PERIODS_MIN = 10
 """Periods of the flusher that tell how long it is."""
 
+BLOCKING_IS_NO_MODEL = (
+    "the exchange was blocking: it was read only when all of it was written, and the model knows"
+    " only exchanges that are read meanwhile"
+)
+"""Why nothing is predicted of such an exchange."""
+
 QUEUES_START_EMPTY = (
     "writers had to wait for buffers: the simulation starts with empty queues, the measured part"
     " of the recorded run perhaps with full ones"

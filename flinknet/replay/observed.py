@@ -67,6 +67,7 @@ class ObservedRows:
 
     messages: list[Row]
     throughput: list[Row]  # over all channels
+    throughput_by_channel: list[Row]
     backlog: list[Row]  # over all channels
     backlog_by_channel: list[Row]
     latency: list[Row]
@@ -122,6 +123,7 @@ _PREFIX = "told."
 _TOLD: Mapping[str, tuple[str, Merge]] = {
     "told.messages": ("messages", _as_it_is),
     "told.throughput": ("throughput", Sums(_WINDOW, ("buffers", "records", "payload_bytes"))),
+    "told.throughput_by_channel": ("throughput", Sums(("run", "channel"), ("records",))),
     "told.backlog": ("backlog", Sums(_WINDOW, *_SAMPLES)),
     "told.backlog_by_channel": ("backlog", Sums(("run", "channel"), *_SAMPLES)),
     "told.latency": ("latency", _without_histogram),

@@ -20,7 +20,7 @@ from flinknet.workload.recorded import RecordedExchange, Setting, SimulatedOutco
 from . import slices
 from .costs import CostFit
 from .edges import NOT_FROM_SOURCES, is_from_sources
-from .exchange import is_max_rate, load_exchange
+from .exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate, load_exchange
 from .passing import load_in_passing
 from .slices import SliceUnit, Slicing
 from .units import RecordedRun, arrow_schema, in_order
@@ -262,6 +262,8 @@ def _simulate_unit(unit: dict[str, Any], simulate: Simulate | None) -> Iterator[
     error = None
     if not is_from_sources(manifest, edge):
         error = NOT_FROM_SOURCES
+    elif is_blocking(manifest):
+        error = BLOCKING_IS_NO_MODEL
     elif exchange.records == 0:
         error = "the trace holds no records to drive a simulation with"
     for candidate, text in zip(unit["candidates"], unit["settings"], strict=True):

@@ -41,16 +41,17 @@ def test_each_channel_over_time(spark: Any, sawtooth_run: Path) -> None:
     channel = details["channels"][1]
     assert channel["window_ns"] == 2 * MS  # a second in 50 windows of 20 ms, each in ten
     windows = channel["windows"]
-    # A buffer leaves each 10 ms and is consumed 70 us later, the last ones after the window; credit
-    # follows 5.02 ms later.
+    # A buffer leaves each 10 ms and is consumed 70 us later, the last ones behind the measured part;
+    # credit follows 5.02 ms later.
     assert windows["from_ns"][:4] == [10 * MS, 14 * MS, 20 * MS, 24 * MS]
     assert windows["records"][:4] == [10, 0, 10, 0]
-    assert sum(windows["records"]) == 99 * 10
+    assert sum(windows["records"]) == 100 * 10
+    assert windows["from_ns"][-1] == 1000 * MS
     assert windows["buffers"][:4] == [1, 0, 1, 0]
     assert windows["credits"][:4] == [1, 1, 1, 1]
     assert windows["credit_min"][:8] == [1, 2, 1, 2, 1, 2, 0, 2]  # the fourth takes the last credit
     assert windows["backlog_max"][:8] == [0, None, 0, None, 0, None, 3, None]
-    assert sum(windows["backlog_sum"]) == 3 * 24
+    assert sum(windows["backlog_sum"]) == 3 * 25
     regimes = channel["regimes"]
     assert set(regimes) == {"from_ns", "width_ns", *REGIMES}
     spent = np.sum([regimes[name] for name in REGIMES], axis=0)
@@ -90,7 +91,7 @@ def test_many_channels_are_left_to_the_slowest_and_runs_do_not_mix(
     first, second = details_of(spark, many, one)
     assert (first["channels_left_out"], len(first["channels"])) == (3, CHANNELS_MAX)
     assert (second["channels_left_out"], len(second["channels"])) == (0, 1)
-    assert sum(second["channels"][0]["windows"]["records"]) == 90
+    assert sum(second["channels"][0]["windows"]["records"]) == 100
     assert second["environment"]["workload"]["consumers"] == 1
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from flinknet.core.probe import FlushReason
 from flinknet.errors import FlinknetError, SimulationError, TraceFormatError
 from flinknet.histogram import LogLinearHistogram
-from flinknet.replay.answer import BLOCKING_NOTE, open_runs, replay_runs
+from flinknet.replay.answer import open_runs, replay_runs
 from flinknet.replay.exchange import (
     ASSUMED_FLUSH_OVERHEAD_NS,
     flush_overhead_ns,
@@ -67,8 +66,8 @@ def test_the_recorded_setting_is_predicted_too_and_its_error_stated(
     assert [point["is_recorded"] for point in answer["trade_offs"]] == [False, True, False, False]
     assert answer["model_error"]["p50"] == pytest.approx(0, abs=0.01)
     assert answer["model_error"]["p99"] == pytest.approx(0, abs=0.01)
-    # Observed lasts until the last record was consumed, 70 µs longer than the window.
-    assert answer["model_error"]["throughput"] == pytest.approx(70e3 / 1e9, rel=0.01)
+    # What the last records waited for the beat counts on neither side.
+    assert answer["model_error"]["throughput"] == pytest.approx(0, abs=1e-9)
     shortest, recorded, longer, never = answer["trade_offs"]
     assert shortest["buffers_per_s"] == pytest.approx(2000)
     assert recorded["buffers_per_s"] == pytest.approx(200)
@@ -107,9 +106,11 @@ def test_the_answer_has_the_names_of_bench_and_the_numbers_of_the_trace(
         "END_OF_PARTITION",
     }
     assert [row["channel"] for row in answer["channels"]] == [0, 1]
-    assert sum(row["throughput_records_per_s"] for row in answer["over_time"]) / 50 == (
-        pytest.approx(1980)
-    )
+    windows = answer["over_time"]
+    assert len(windows) == 50
+    assert windows[-1]["width_ns"] == 20 * MS + 70_000
+    carried = [each["throughput_records_per_s"] * each["width_ns"] / 1e9 for each in windows]
+    assert carried == pytest.approx([20, *[40] * 48, 60])
     assert answer["simulated"] == {"records": 2000, "window_ns": 1000 * MS, "is_whole": True}
 
 
@@ -174,18 +175,6 @@ def test_a_simulation_that_fails_is_a_note_and_leaves_the_rest(
     assert answer["trade_offs"][0]["latency_ns"]["p50"] is None
     assert any("nothing moves (seed 7)" in note for note in answer["trade_offs"][0]["notes"])
     assert answer["observed"]["records"] == 2000
-
-
-@pytest.mark.spark
-def test_a_prediction_of_a_blocking_run_says_that_it_is_of_something_else(
-    spark: Any, sawtooth_run: Path, simulate: Any
-) -> None:
-    (run,) = open_runs([sawtooth_run])
-    scenario = run.manifest.scenario
-    blocking = scenario | {"workload": scenario["workload"] | {"partition_type": "blocking"}}
-    run = replace(run, manifest=replace(run.manifest, scenario=blocking))
-    answer = replay_runs(spark, [run], timeouts(0), simulate=simulate).to_dict()
-    assert all(each["notes"][0] == BLOCKING_NOTE for each in answer["trade_offs"])
 
 
 @pytest.mark.spark
