@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
@@ -70,8 +71,8 @@ def print_replays(
                 "[bold]This edge holds the job up:[/bold] it is pressed, and no edge behind it is."
             )
         console.print(_model_error_line(answer), soft_wrap=True)
-        for file in trace["damaged_files"]:
-            console.print(f"[yellow]![/yellow] {file} is cut off; its whole blocks are used")
+        for line in doubts_of(answer):
+            console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
         if diagnose:
             console.print()
             console.print(_diagnosis_table(answer))
@@ -89,6 +90,17 @@ def print_replays(
     if len(answers) > 1:
         console.rule("[bold]all runs, as observed[/bold]")
         console.print(_runs_table(answers))
+
+
+def doubts_of(answer: Answer) -> list[str]:
+    """What to know before the numbers: the run's own warnings, and what its trace tells."""
+    remarks = answer.get("remarks", [])
+    damaged = [
+        f"{file} is cut off; its whole blocks are used"
+        for file in answer["trace"]["damaged_files"]
+        if not any(remark.startswith(f"{file} is cut off") for remark in remarks)
+    ]
+    return [*damaged, *answer["trace"].get("warnings", []), *remarks]
 
 
 def sparkline(values: Iterable[float | None]) -> str:

@@ -314,3 +314,18 @@ def test_time_and_latency_are_drawn() -> None:
     assert "             1.00 ms ▃█ 4.00 ms" in lines
     assert f" time        {'█' * 30}{'░' * 10}" in lines
     assert "             █ waiting for flush 75.0%  ░ idle 25.0%" in lines
+
+
+def test_what_to_doubt_stands_under_the_error() -> None:
+    given = answer(remarks=["a.fnt is cut off: what is told is the first half", "so [1] it is"])
+    given["trace"] |= {"damaged_files": ["a.fnt", "b.fnt"], "warnings": ["disturbed for 19 %"]}
+    lines = [line.rstrip() for line in printed(given)]
+    first = lines.index("! b.fnt is cut off; its whole blocks are used")
+    assert lines[1].startswith("model error")
+    assert first < 5
+    assert lines[first : first + 4] == [
+        "! b.fnt is cut off; its whole blocks are used",
+        "! disturbed for 19 %",
+        "! a.fnt is cut off: what is told is the first half",
+        "! so [1] it is",
+    ]

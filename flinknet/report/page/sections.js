@@ -2,18 +2,23 @@
 
 const DOUBTFUL_FROM = 0.5;
 
+const knownErrors = (answer) => Object.values(answer.model_error).filter((value) => value !== null);
+const isDoubtful = (answer) => !knownErrors(answer).length || knownErrors(answer).some((value) => Math.abs(value) > DOUBTFUL_FROM);
+
 function modelError(answer) {
-  const {model_error: error, simulated} = answer;
-  const known = Object.values(error).filter((value) => value !== null);
-  const isDoubtful = !known.length || known.some((value) => Math.abs(value) > DOUBTFUL_FROM);
+  const {model_error: error, simulated, trace} = answer;
+  const known = knownErrors(answer), isDoubted = isDoubtful(answer);
+  const told = [["throughput", "throughput"], ["p50", "p50"], ["p99", "p99"], ["buffers_per_s", "buffers/s"]]
+    .filter(([name]) => name in error && !("buffers_per_s" in error && error[name] === null));
+  const check = (trace.origin ?? "run") === "run" && !trace.edge ? " (check: flinknet bench --from-trace RUN)" : "";
   const used = `${count(simulated.records)} records${simulated.is_whole ? "" : `, the first ${duration(simulated.window_ns)} of the measured part`}`;
-  return h("div", {class: `banner${isDoubtful ? " doubt" : ""}`, id: "model-error"},
+  return h("div", {class: `banner${isDoubted ? " doubt" : ""}`, id: "model-error"},
     h("strong", {}, term("Model error", "(predicted − observed) / observed, for the setting that was recorded: the one prediction that can be checked."),
-      known.length ? ` on the recorded setting: throughput ${change(error.throughput)}, p50 ${change(error.p50)}, p99 ${change(error.p99)}`
+      known.length ? ` on the recorded setting: ${told.map(([name, text]) => `${text} ${change(error[name])}`).join(", ")}`
         : " unknown: the recorded setting could not be predicted"),
-    h("p", {class: "small"}, `From ${used}. `, !known.length ? "" : isDoubtful
+    h("p", {class: "small"}, `From ${used}. `, !known.length ? "" : isDoubted
       ? `Do not bet on the predictions below: the model is off by more than ${DOUBTFUL_FROM * 100} % where the answer is known.`
-      : "Believe the predictions below as far as that."));
+      : `That is the recorded setting only; others may be further off${check}.`));
 }
 
 function facts(answer) {
@@ -36,6 +41,7 @@ function facts(answer) {
 
 function latencySection(answer) {
   const {latency_distribution: latency} = answer, seen = answer.observed.latency_ns;
+  if ((answer.trace.origin ?? "run") !== "run") return latencyNotSeen();
   const total = latency.records.reduce((sum, records) => sum + records, 0);
   const below = [];
   latency.records.reduce((sum, records, index) => below[index] = sum + records, 0);
@@ -67,15 +73,22 @@ function latencySection(answer) {
         }, width))));
 }
 
+function latencyNotSeen() {
+  return h("section", {id: "latency"}, h("h2", {}, "Latency"),
+    h("p", {class: "note"}, "Not seen: nothing between processes knows when records came. What is predicted lies between the least and the greatest that the messages allow."));
+}
+
 const channelName = (each) => `${each.channel}: ${each.producer} → ${each.consumer}`;
 
 function overTime(answer) {
   const {channels, channels_left_out: leftOut} = answer.details;
   if (!channels.length) return null;
-  const durationNs = answer.trace.measured_duration_ns;
+  const durationNs = answer.details.duration_ns || answer.trace.measured_duration_ns;
   const ends = new Map(answer.channels.map((each) => [each.channel, each]));
   const name = (number) => ends.has(number) ? channelName(ends.get(number)) : String(number);
-  const state = {channel: channels[0].channel, range: null};
+  const slowness = (number) => ends.has(number) ? ends.get(number).latency_ns.p99 ?? ends.get(number).backlog_buffers.mean ?? 0 : 0;
+  const slowest = channels.map((each) => each.channel).reduce((most, each) => slowness(each) > slowness(most) ? each : most);
+  const state = {channel: slowest, range: null};
   const place = h("div"), reset = h("button", {type: "button", disabled: "", onclick: () => zoom(null)}, "reset zoom");
   const where = h("span", {class: "small", "aria-live": "polite"});
   let shown = null;
@@ -96,11 +109,11 @@ function overTime(answer) {
   }
   draw();
   return h("section", {id: "over-time"}, h("h2", {}, "Over time"),
-    h("p", {class: "lead"}, "Drag to zoom, double click to reset; from the keyboard + and −, 0 to reset, arrows to read values. The strip splits each window by where its time went.",
+    h("p", {class: "lead"}, "Drag to zoom, double click to reset; from the keyboard + and −, 0 to reset, arrows to read values." + (hasRegimes(channels) ? " The strip splits each window by where its time went." : ""),
       leftOut ? ` The ${channels.length} channels with the highest p99 are here, ${leftOut} more are not.` : ""),
     h("div", {class: "controls"}, picker, reset, where),
-    legend([...PANELS.map((panel) => [panel.title, panel.color, panel.meaning, true]),
-      ...REGIMES.map(([, text, color, meaning]) => [text, color, meaning])]),
+    legend([...panelsOf(channels).map((panel) => [panel.title, panel.color, panel.meaning, true]),
+      ...hasRegimes(channels) ? REGIMES.map(([, text, color, meaning]) => [text, color, meaning]) : []]),
     place);
 }
 
@@ -113,14 +126,14 @@ function regimesSection(answer) {
     ({name: channelName(each), shares: each.regimes}))];
   const onIt = {in_receiver_queue: "var(--on-gold)", idle: "var(--on-grey)"};
   const parts = REGIMES.map(([key, text, color]) => [key, text, color, onIt[key] || "var(--card)"]);
-  const left = slowest.length - shown.length;
+  const left = slowest.length - shown.length, isKnown = Object.values(answer.regimes).some(Boolean);
   return h("section", {id: "regimes"}, h("h2", {}, "Where the time went"),
-    h("p", {class: "lead"}, "At any instant the oldest record that its consumer is not done with is somewhere on its way: that is where the channel's time goes.",
+    isKnown && h("p", {class: "lead"}, "At any instant the oldest record that its consumer is not done with is somewhere on its way: that is where the channel's time goes.",
       left ? ` The ${MOST} channels with the highest p99 are here, ${left} more are not.` : ""),
     answer.diagnosis && answer.diagnosis.length ? h("ul", {class: "verdicts"}, answer.diagnosis.map((verdict) =>
       h("li", {}, h("b", {"data-tip": `Share behind the verdict: ${percent(verdict.share)}`, tabindex: 0}, verdict.edge), `: ${verdict.text}`))) : null,
-    legend(REGIMES.map(([, text, color, meaning]) => [text, color, meaning])),
-    responsive((width) => stackedBars({rows, parts, label: "share of time by regime", tip: (row, part) => {
+    isKnown ? legend(REGIMES.map(([, text, color, meaning]) => [text, color, meaning])) : null,
+    isKnown && responsive((width) => stackedBars({rows, parts, label: "share of time by regime", tip: (row, part) => {
       const [, text, , meaning] = REGIMES.find(([key]) => key === part);
       return {title: `${row.name === "all" ? "all channels" : `channel ${row.name}`}, ${text}: ${percent(row.shares[part])}`, text: meaning};
     }}, width)));
@@ -178,6 +191,7 @@ function environment(answer) {
     h("p", {class: "lead"}, `Recorded at ${trace.started_at}: ${count(trace.events)} events on ${count(trace.channels)} channels, `
       + `${duration(trace.measured_duration_ns)} measured${trace.is_max_rate ? ", at the highest rate" : ""}.`),
     trace.damaged_files.length ? h("p", {class: "note"}, `Cut off, its whole blocks are used: ${trace.damaged_files.join(", ")}.`) : null,
+    [...(trace.warnings || []), ...(answer.remarks || [])].map((line) => h("p", {class: "note"}, line)),
     parts.filter(([, values]) => values && Object.keys(values).length).map(([name, values]) =>
       h("details", {}, h("summary", {}, name), pairs(values))));
 }
