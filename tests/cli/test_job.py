@@ -77,7 +77,9 @@ def test_where_no_job_runs_there_is_none_to_look_at(flinknet: Flinknet, tmp_path
     assert "no run of a job" in flinknet("job", "status", tmp_path).stderr
     assert flinknet("job", "list", tmp_path).stderr == f"no job runs in {tmp_path}\n"
     elsewhere = flinknet("job", "list").stderr
-    assert elsewhere.startswith("no job runs in flinknet-runs; of jobs with --out DIR: flinknet job")
+    assert elsewhere.startswith(
+        "no job runs in flinknet-runs; of jobs with --out DIR: flinknet job"
+    )
 
 
 @pytest.mark.socket
