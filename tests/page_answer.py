@@ -53,6 +53,22 @@ def point(timeout_ms: int, floating: int = 8, *, is_recorded: bool = False) -> d
     }
 
 
+def world(**changes: Any) -> dict[str, Any]:
+    """What is advised at the recorded rate: a knee."""
+    given: dict[str, Any] = {
+        "rate_factor": 1.0,
+        "consumer_speed": 1.0,
+        "round_trip_ns": 0,
+        "flow_control": "credit",
+        "knee": None,
+        "knee_patch": "execution.buffer-timeout.interval: 100 ms",
+        "is_alike": False,
+        "choice": None,
+        "beyond_keys": [],
+    }
+    return given | changes
+
+
 def channel_details(channel: int, windows: int = 300) -> dict[str, Any]:
     """A channel whose backlog rises for half of the time; every tenth window is silent."""
     shown = [number for number in range(windows) if number % 10]
@@ -121,6 +137,11 @@ def answer(
             point(timeout, buffers, is_recorded=(timeout, buffers) == (10, 8))
             for buffers, timeout in product(floating, timeouts_ms)
         ],
+        "advice": {
+            "frontier": [0, 1],
+            "withheld": None,
+            "worlds": [world(knee=min(2, len(timeouts_ms) - 1))],
+        },
         "simulated": {"records": 30_000, "window_ns": 3 * S, "is_whole": True},
         "messages": [{"kind": "DATA_BUFFER", "messages": 1_276, "payload_bytes": 3_000_000}],
         "channels": [

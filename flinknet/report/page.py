@@ -11,11 +11,22 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
+from .advice_lines import is_on_frontier, marks_of
 from .settings_in_words import settings_of, what_varies
 
 Answer = dict[str, Any]
 
-_SCRIPTS = ("format", "dom", "axes", "charts", "timeline", "trade_offs", "sections", "page")
+_SCRIPTS = (
+    "format",
+    "dom",
+    "axes",
+    "charts",
+    "timeline",
+    "trade_offs",
+    "answer_card",
+    "sections",
+    "page",
+)
 
 
 def page_of(answers: Sequence[Answer]) -> str:
@@ -33,11 +44,19 @@ def page_of(answers: Sequence[Answer]) -> str:
 
 
 def _with_settings(answer: Answer) -> Answer:
-    """The answer with each setting in words, as in the terminal, and with what varies."""
+    """The answer with each setting in words and marked, as in the terminal, and what varies."""
     points = answer["trade_offs"]
     return answer | {
         "varies": what_varies(points),
-        "trade_offs": [point | {"setting": settings_of(point)} for point in points],
+        "trade_offs": [
+            point
+            | {
+                "setting": settings_of(point),
+                "marks": marks_of(answer, index),
+                "is_on_frontier": is_on_frontier(answer, index),
+            }
+            for index, point in enumerate(points)
+        ],
     }
 
 

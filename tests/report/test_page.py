@@ -12,7 +12,7 @@ import pytest
 
 from flinknet.report.page import page_of
 from tests.chromium import PROGRAM, WHY_NOT, Chromium
-from tests.page_answer import answer
+from tests.page_answer import answer, latency, point, world
 
 
 def browser_test(test: Any) -> Any:
@@ -20,7 +20,16 @@ def browser_test(test: Any) -> Any:
     return pytest.mark.browser(pytest.mark.skipif(PROGRAM is None, reason=WHY_NOT)(test))
 
 
-SECTIONS = ("trade-offs", "latency", "over-time", "regimes", "fill", "channels", "environment")
+SECTIONS = (
+    "answer",
+    "trade-offs",
+    "latency",
+    "over-time",
+    "regimes",
+    "fill",
+    "channels",
+    "environment",
+)
 
 
 def embedded(page: str) -> Any:
@@ -122,7 +131,7 @@ def test_every_section_has_its_plot_and_nothing_runs_over(
         "  svg.querySelectorAll('path, rect, circle').length)]))"
     )
     charts = 3 if floating == (8,) else 4  # throughput, latency, buffers; the heat map
-    assert [len(plots[name]) for name in SECTIONS] == [charts, 2, 1, 1, 1, 0, 0]
+    assert [len(plots[name]) for name in SECTIONS] == [0, charts, 2, 1, 1, 1, 0, 0]
     assert all(count > 3 for counts in plots.values() for count in counts), plots
     assert browser.run("document.documentElement.scrollWidth") == width
     cut = browser.run(
@@ -182,6 +191,165 @@ def test_the_error_of_the_model_comes_first(show: Callable[..., Chromium]) -> No
     assert "unknown" in text_of(unknown, "#model-error.doubt")
 
 
+CHOICE = {
+    **{"targets": ["p99<=20ms"], "point": 2, "is_safe": True, "margin": 0.27, "nearest": None},
+    **{"patch": "execution.buffer-timeout.interval: 100 ms", "next_longer_ns": 150_000_000},
+}
+
+
+def advised(*worlds: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return answer(advice={"frontier": [0], "withheld": None, "worlds": list(worlds)} | changes)
+
+
+@browser_test
+def test_the_answer_stands_on_the_page_with_keys_to_copy(show: Callable[..., Chromium]) -> None:
+    browser = show(advised(world(choice=CHOICE)))
+    told = text_of(browser, "#answer")
+    assert "p99<=20ms holds with buffer timeout 100ms, 27 % of the limit to spare." in told
+    assert "The next longer timeout that was predicted is 150 ms." in told
+    assert text_of(browser, "#answer pre") == "execution.buffer-timeout.interval: 100 ms"
+    browser.run(
+        "document.querySelector('#answer button').click(),"
+        " new Promise((done) => setTimeout(done, 100))"
+    )
+    assert text_of(browser, "#answer button") in ("copied", "selected")
+    assert browser.run("getSelection().toString()").strip() == CHOICE["patch"]
+
+
+@browser_test
+def test_what_cannot_be_advised_is_told_with_its_reason(show: Callable[..., Chromium]) -> None:
+    off = text_of(show(advised(frontier=[], withheld="the model is off")), "#answer")
+    assert "No frontier, knee or setting is advised: the model is off." in off
+    missed = CHOICE | {"point": None, "nearest": 0, "margin": -0.5}
+    unmet = text_of(show(advised(world(choice=missed))), "#answer")
+    assert "No predicted setting holds p99<=20ms." in unmet
+    assert "Nearest is buffer timeout 0, off by 50 % of the limit." in unmet
+    alike = text_of(show(advised(world(is_alike=True))), "#answer")
+    assert "No knee: all settings are alike within the model's error." in alike
+    same = text_of(show(advised(world(knee=1, knee_patch=""))), "#answer")
+    assert "nothing to change" in same
+    tcp = text_of(
+        show(advised(world(knee=1, knee_patch="", beyond_keys=["tcp is old"]))), "#answer"
+    )
+    assert "tcp is old" in tcp
+    assert "nothing to change" not in tcp
+
+
+@browser_test
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_choice_and_the_knee_are_marked_in_curves_and_table(
+    show: Callable[..., Chromium], width: int
+) -> None:
+    browser = show(advised(world(knee=0, choice=CHOICE)), width=width)
+    marks = browser.run(
+        "[...document.querySelector('#trade-offs svg').querySelectorAll('line')]"
+        ".filter((each) => ['mark', 'recorded'].includes(each.getAttribute('class')))"
+        ".map((each) => each.nextSibling.textContent)"
+    )
+    assert marks == ["knee", "recorded", "choice"]
+    table = text_of(browser, "#trade-offs tbody")
+    assert [row.split("\t")[-1] for row in table.split("\n")] == [
+        "← knee",
+        "← recorded",
+        "← choice",
+        "",
+    ]
+    assert table.startswith("0\t◆")
+
+
+@browser_test
+def test_finer_steps_of_one_world_stand_in_their_order(show: Callable[..., Chromium]) -> None:
+    points = [point(each, is_recorded=each == 10) for each in (0, 10, 20, -1)]
+    points += [point(each) | {"rate_factor": 2.0} for each in (0, 10, 15, 20, 1000, -1)]
+    browser = show(answer(trade_offs=points))
+    columns = "[...document.querySelectorAll('.heat svg text')].map((each) => each.textContent)"
+    shown = [each for each in browser.run(columns) if re.fullmatch(r"-?[0-9]+(ms)?", each)]
+    assert shown[-6:] == ["0", "10ms", "15ms", "20ms", "1000ms", "-1"]
+    labels = browser.run(
+        "[...document.querySelector('#trade-offs svg').querySelectorAll('text')]"
+        ".map((each) => each.textContent)"
+    )
+    assert "15ms" not in labels  # it was not predicted at the recorded rate
+
+
+@browser_test
+def test_an_interval_is_a_band_and_a_model_far_off_has_none(show: Callable[..., Chromium]) -> None:
+    bands = (
+        "[...document.querySelectorAll('#trade-offs .pair svg')]"
+        ".map((svg) => svg.querySelectorAll('.band').length)"
+    )
+    given = answer()
+    assert show(given).run(bands) == [2, 1, 0]
+    off = answer(model_error={"throughput": 0.6, "p50": 0.1, "p99": 0.1})
+    browser = show(off)
+    assert browser.run(bands) == [0, 0, 0]
+    told = browser.run("document.querySelector('#trade-offs h3 [data-tip]').dataset.tip")
+    assert told == "No band: the model's error is more than half."
+    for each in given["trade_offs"]:
+        each |= {"latency_low_ns": latency(0.01), "latency_high_ns": latency(40)}
+    browser = show(given)
+    assert browser.run(bands) == [2, 1, 0]
+    told = browser.run("document.querySelector('#trade-offs h3 [data-tip]').dataset.tip")
+    assert "from the least to the greatest" in told
+    browser.mouse("mouseMoved", *place_of(browser, "#trade-offs svg", 0.4))
+    assert "p99 between" in text_of(browser, "#tip")
+
+
+@browser_test
+def test_a_table_that_scrolls_says_so(show: Callable[..., Chromium]) -> None:
+    hints = (
+        "[...document.querySelectorAll('.table')].map((each) =>"
+        " [each.querySelector('.scroll').scrollWidth > each.querySelector('.scroll').clientWidth,"
+        "  !each.querySelector('.scrolls').hidden])"
+    )
+    narrow = show(answer(), width=390).run(hints)
+    assert [True, True] in narrow
+    assert all(scrolls == says for scrolls, says in narrow)
+    assert not any(says for _, says in show(answer()).run(hints))
+
+
+@browser_test
+def test_what_passed_between_processes_is_drawn_without_what_nobody_saw(
+    show: Callable[..., Chromium],
+) -> None:
+    given = answer(channels=1, regimes={})
+    given["trace"] |= {"origin": "tap"}
+    given["model_error"] = {"throughput": 0.0, "p50": None, "p99": None, "buffers_per_s": 0.01}
+    seen = given["details"]["channels"][0]
+    seen["windows"]["records"] = [0] * len(seen["windows"]["records"])
+    seen["regimes"] = {name: [] for name in seen["regimes"]}
+    browser = show(given)
+    titles = "[...document.querySelectorAll('#over-time svg .strong')].map((t) => t.textContent)"
+    assert browser.run(titles) == ["backlog", "credit"]
+    assert "Not seen" in text_of(browser, "#latency")
+    assert "throughput +0.0 %, buffers/s +1.0 %" in text_of(browser, "#model-error")
+
+
+@browser_test
+def test_over_time_opens_on_the_slowest_channel(show: Callable[..., Chromium]) -> None:
+    browser = show(answer(channels=3))
+    assert browser.run("document.querySelector('#over-time select').value") == "2"
+
+
+@browser_test
+def test_one_burst_is_seen(show: Callable[..., Chromium]) -> None:
+    given = answer(channels=1)
+    windows = given["details"]["channels"][0]["windows"]
+    for name, values in windows.items():
+        windows[name] = values[:3]
+    browser = show(given)
+    radii = browser.run(
+        "[...document.querySelectorAll('#over-time circle')].map((each) => each.r.baseVal.value)"
+    )
+    assert radii
+    assert max(radii) >= 3
+    gap = browser.run(
+        "document.querySelector('#over-time svg text.strong').getBoundingClientRect().top"
+        " - document.querySelector('#over-time .legend').getBoundingClientRect().bottom"
+    )
+    assert gap >= 4
+
+
 @browser_test
 def test_a_number_is_explained_on_hover_and_on_focus(show: Callable[..., Chromium]) -> None:
     browser = show(answer())
@@ -190,9 +358,9 @@ def test_a_number_is_explained_on_hover_and_on_focus(show: Callable[..., Chromiu
     assert "99 of 100 records" in told(browser)
     browser.mouse("mouseMoved", 1, 1)
     assert told(browser) == ""
-    browser.run("document.activeElement.blur(), window.scrollTo(0, 0)")
+    browser = show(answer())  # so that the focus begins at the top
     seen = []
-    for _ in range(6):
+    for _ in range(9):
         browser.key("Tab")
         seen.append(told(browser))
     assert any("the one prediction that can be checked" in text for text in seen)
@@ -315,6 +483,7 @@ def test_what_is_not_known_leaves_gaps_and_no_complaint(show: Callable[..., Chro
     nothing = dict.fromkeys(given["observed"]["latency_ns"])
     for each in given["trade_offs"]:
         each |= {"latency_ns": nothing, "throughput_records_per_s": None, "buffers_per_s": None}
+        each |= {"notes": ["not predicted: nothing to go by"]}
         each |= {"memory_bytes": None, "backlog_buffers": {"mean": None, "max": None}}
     given["observed"] |= {"latency_ns": nothing, "throughput_records_per_s": None}
     given["details"] |= {"channels": []}
@@ -327,7 +496,8 @@ def test_what_is_not_known_leaves_gaps_and_no_complaint(show: Callable[..., Chro
     texts = browser.run(
         "[...document.querySelectorAll('svg text')].map((each) => each.textContent)"
     )
-    assert texts.count("no values") == 6  # three curves, two of the latency, the fill ratio
+    assert texts.count("no values") == 3  # two of the latency, the fill ratio
+    assert text_of(browser, "#trade-offs").endswith("not predicted: nothing to go by.")
 
 
 @browser_test

@@ -74,12 +74,14 @@ function xAxis(svg, scale, ticks, format, top, bottom, width) {
   svg.append(s("line", {class: "axis", x1: scale.left, x2: scale.right, y1: bottom, y2: bottom}));
 }
 
+const SLANTED_PX = 18;
+
 // Labels under bands; slanted, then thinned out, where they would touch.
 function bandAxis(svg, labels, centers, bottom) {
   const step = centers.length > 1 ? centers[1] - centers[0] : Infinity;
   const widest = Math.max(...labels.map((label) => label.length)) * CHAR_PX;
   const isSlanted = widest + 6 > step;
-  const every = isSlanted ? Math.max(1, Math.ceil(15 / step)) : 1;
+  const every = isSlanted ? Math.max(1, Math.ceil(SLANTED_PX / step)) : 1;
   labels.forEach((label, index) => {
     if (index % every) return;
     const x = centers[index];

@@ -76,11 +76,12 @@ function path(points) {
 }
 
 // Curves over settings.
-// spec: {labels, recorded: index, isLog, format, series: [{name, color, values, error}], tip(index)}
+// spec: {labels, recorded: index, marks: [[index, name]], isLog, format, tip(index),
+//   series: [{name, color, values, band: [[low, high] | null]}]}
 function curves(spec, width, height = 250) {
-  const values = spec.series.flatMap((one) => one.values.flatMap((value) => value === null || spec.isLog && value <= 0 ? []
-    : one.error ? [value / (1 + one.error), value * (1 + one.error)] : [value]));
-  const left = 58, right = width - 10, top = 20;
+  const values = spec.series.flatMap((one) => one.values.flatMap((value, index) => [value, ...one.band && one.band[index] || []]))
+    .filter((value) => value !== null && value !== undefined && !(spec.isLog && value <= 0));
+  const left = 58, right = width - 10, top = 20 + 14 * Math.min(Math.max(spec.marks.length - 1, 0), 2);
   const step = (right - left) / spec.labels.length;
   const bottom = height - bandRoom(spec.labels, step);
   const svg = canvas(width, height);
@@ -91,18 +92,21 @@ function curves(spec, width, height = 250) {
   const centers = spec.labels.map((_, index) => left + (index + 0.5) * step);
   bandAxis(svg, spec.labels, centers, bottom);
   svg.append(s("line", {class: "axis", x1: left, x2: right, y1: bottom, y2: bottom}));
-  if (spec.recorded >= 0) {
-    const x = centers[spec.recorded];
-    const anchor = x - left < 40 ? "start" : right - x < 40 ? "end" : "middle";
-    svg.append(s("line", {class: "recorded", x1: x, x2: x, y1: top, y2: bottom}),
-      s("text", {x, y: top - 7, "text-anchor": anchor}, "recorded"));
+  const taken = [];
+  for (const [index, name] of spec.marks) {
+    const half = name.length * CHAR_PX / 2, x = centers[index];
+    const middle = Math.min(Math.max(x, left + half), right - half);
+    const row = [0, 1, 2].find((number) => taken.every(([other, from, to]) => other !== number || middle + half < from || middle - half > to)) ?? 2;
+    taken.push([row, middle - half - 4, middle + half + 4]);
+    const kind = index === spec.recorded ? "recorded" : "mark";
+    svg.append(s("line", {class: kind, x1: x, x2: x, y1: top - 4 - 14 * row, y2: bottom}),
+      s("text", {class: kind === "mark" ? "strong" : null, x: middle, y: top - 7 - 14 * row, "text-anchor": "middle"}, name));
   }
   for (const one of spec.series) {
     const at = one.values.map((value, index) => value === null ? null : [centers[index], y(value)]);
-    if (one.error) {
-      const bound = (factor) => one.values.map((value, index) => value === null ? null : [centers[index], y(value * factor)]).filter(Boolean);
-      const outline = [...bound(1 + one.error), ...bound(1 / (1 + one.error)).reverse()];
-      svg.append(s("path", {d: `${path(outline)}Z`, fill: one.color, opacity: 0.15}));
+    if (one.band) {
+      const bound = (end) => one.band.map((each, index) => each && [centers[index], y(each[end])]).filter(Boolean);
+      svg.append(s("path", {class: "band", d: `${path([...bound(1), ...bound(0).reverse()])}Z`, fill: one.color, opacity: 0.15}));
     }
     svg.append(s("path", {d: path(at), fill: "none", stroke: one.color, "stroke-width": 2}));
     at.forEach((point, index) => {
@@ -166,6 +170,8 @@ function histogram(spec, width, height = 230) {
   });
 }
 
+const LABEL_GAP_PX = 8;
+
 // A line over percentiles, spread so that each nine has the same room.
 // spec: {points: [[q, value], …], others: [{name, color, points}], color, format, label}
 function percentiles(spec, width, height = 230) {
@@ -185,7 +191,7 @@ function percentiles(spec, width, height = 230) {
     if (place(q) > most + 1e-9) continue;
     const at = x(place(q)), half = (name.length + 2) * CHAR_PX / 2, middle = Math.min(at, width - half);
     svg.append(s("line", {class: "grid", x1: at, x2: at, y1: top, y2: bottom}));
-    if (middle - half < taken) continue;
+    if (middle - half < taken + LABEL_GAP_PX) continue;
     svg.append(s("text", {x: middle, y: bottom + 17, "text-anchor": "middle"}, `${name} %`));
     taken = middle + half;
   }

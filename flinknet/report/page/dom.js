@@ -60,10 +60,13 @@ document.addEventListener("keydown", (event) => { if (event.key === "Escape") ti
 addEventListener("scroll", () => { if (Math.abs(scrollY - tip.scrolled) > 2) tip.hide(); }, {passive: true});
 
 function table(heads, rows) {
-  return h("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": "table"}, h("table", {},
+  const hint = h("div", {class: "scrolls", hidden: ""}, "more columns: scroll sideways →");
+  const place = h("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": "table"}, h("table", {},
     h("thead", {}, h("tr", {}, heads.map(([name, meaning]) => h("th", {scope: "col"}, term(name, meaning))))),
     h("tbody", {}, rows.map((row) => h("tr", {class: row.recorded ? "recorded" : null},
       row.cells.map((cell) => cell instanceof Element ? cell : h("td", {}, String(cell))))))));
+  new ResizeObserver(() => { hint.hidden = place.scrollWidth <= place.clientWidth + 1; }).observe(place);
+  return h("div", {class: "table"}, hint, place);
 }
 
 function legend(items) {

@@ -19,11 +19,17 @@ const PANELS = [
     meaning: "Buffers the producer may still send after a message changed it: mean of each window, and its minimum (thin)."},
 ];
 
+// Records are counted where they are consumed, which nobody between processes sees.
+const panelsOf = (channels) => PANELS.filter((panel) => panel.key !== "rate"
+  || channels.some(({windows}) => windows.records.some((records) => records > 0)));
+const hasRegimes = (channels) => channels.some(({regimes}) => regimes.from_ns.length > 0);
+
 function timeline(channel, durationNs, zoom, onZoom) {
   return responsive((width) => drawTimeline(channel, durationNs, zoom, onZoom, width));
 }
 
 const POINT_PX = 7;
+const FEW_POINTS = 40;
 
 // The windows of a channel between two instants, joined until a point has room, as
 // [{from, width, rate, backlog, backlogMax, credit, creditMin}]; null where nothing was sampled.
@@ -56,8 +62,9 @@ function joined(channel, fromNs, toNs, durationNs, points) {
 
 function drawTimeline(channel, durationNs, zoom, onZoom, width) {
   const left = 58, right = width - 14, panelPx = 92, gapPx = 26, stripPx = 18;
-  const stripTop = PANELS.length * (panelPx + gapPx) + 14;
-  const bottom = stripTop + stripPx + 6, height = bottom + 24;
+  const panels = panelsOf([channel]), hasStrip = hasRegimes([channel]);
+  const stripTop = panels.length * (panelPx + gapPx) + 14;
+  const bottom = hasStrip ? stripTop + stripPx + 6 : stripTop - gapPx + 8, height = bottom + 24;
   const svg = canvas(width, height, {class: "zoomable"});
   const [fromNs, toNs] = zoom.range || [0, durationNs];
   const x = linearScale([fromNs, toNs], [left, right]);
@@ -67,7 +74,7 @@ function drawTimeline(channel, durationNs, zoom, onZoom, width) {
   const clip = `clip-${channel.channel}`;
   svg.append(s("clipPath", {id: clip}, s("rect", {x: left, y: 0, width: Math.max(right - left, 1), height: bottom})));
 
-  PANELS.forEach((panel, number) => {
+  panels.forEach((panel, number) => {
     const top = 18 + number * (panelPx + gapPx), low = top + panelPx;
     const keys = [panel.key, panel.extreme].filter(Boolean);
     const most = Math.max(0, ...shown.flatMap((one) => keys.map((key) => one[key] ?? 0)));
@@ -78,16 +85,17 @@ function drawTimeline(channel, durationNs, zoom, onZoom, width) {
 
     function curve(key, isMain) {
       const points = shown.map((one) => one[key] === null ? null : [x(one.from + one.width / 2), y(one[key])]);
-      const alone = points.filter((point, index) => point && !points[index - 1] && !points[index + 1]);
+      const isFew = points.filter(Boolean).length <= FEW_POINTS;
+      const alone = points.filter((point, index) => point && (isFew || !points[index - 1] && !points[index + 1]));
       return s("g", {opacity: isMain ? 1 : 0.6},
         s("path", {d: path(points.filter(Boolean)), fill: "none", stroke: panel.color, opacity: 0.35}),
         s("path", {d: path(points), fill: "none", stroke: panel.color, "stroke-width": isMain ? 2 : 1, "stroke-linejoin": "round"}),
-        alone.map(([cx, cy]) => s("circle", {cx, cy, r: isMain ? 2 : 1.2, fill: panel.color})));
+        alone.map(([cx, cy]) => s("circle", {class: "point", cx, cy, r: (isMain ? 2 : 1.2) + (isFew ? 1 : 0), fill: panel.color})));
     }
   });
 
   const strip = s("g", {"clip-path": `url(#${clip})`});
-  svg.append(s("text", {class: "strong", x: left, y: stripTop - 6}, "where the time went"), strip);
+  if (hasStrip) svg.append(s("text", {class: "strong", x: left, y: stripTop - 6}, "where the time went"), strip);
   regimes.from_ns.forEach((start, index) => {
     const wide = regimes.width_ns[index];
     let at = start;

@@ -18,11 +18,33 @@ const MEANING = {
   memory: "The most that all buffer pools of producers and consumers can take.",
 };
 
+// Of a timeout as it is written: "5ms"; -1 is the longest.
+function timeoutNs(text) {
+  const units = {d: 86400e9, h: 3600e9, min: 60e9, s: 1e9, ms: 1e6, us: 1e3, ns: 1};
+  const [, number, unit] = text.match(/^(-?[\d.]+)(\D*)$/) || [null, Infinity, ""];
+  return number < 0 ? Infinity : number * (units[unit] ?? 1);
+}
+
+// Of each point the least and greatest of a latency that is an interval; else as the model errs.
+function bandOf(line, metric, error) {
+  const between = line.map((point) => point.latency_low_ns && point.latency_high_ns && metric in point.latency_low_ns
+    ? [point.latency_low_ns[metric], point.latency_high_ns[metric]] : null);
+  if (between.some((each) => each && each.every((value) => value !== null))) return between;
+  if (!error) return null;
+  return line.map((point) => {
+    const value = METRICS[metric].value(point);
+    return value ? [value / (1 + Math.abs(error)), value * (1 + Math.abs(error))] : null;
+  });
+}
+
 function pointTip(answer, point) {
   const rows = answer.varies.map((name) => [name, point.setting[name]]);
   for (const metric of Object.values(METRICS)) {
     const value = metric.value(point);
     if (value !== null) rows.push([metric.name, metric.format(value)]);
+  }
+  for (const name of point.latency_high_ns ? ["p99", "p50"] : []) {
+    rows.push([`${name} between`, `${duration(point.latency_low_ns[name])} and ${duration(point.latency_high_ns[name])}`]);
   }
   rows.push(["backlog, mean", count(point.backlog_buffers.mean)], ["backlog, max", count(point.backlog_buffers.max)]);
   return {title: point.is_recorded ? "predicted for the recorded setting" : "predicted", rows};
@@ -30,7 +52,10 @@ function pointTip(answer, point) {
 
 function tradeOffs(answer) {
   const points = answer.trade_offs, dimensions = answer.varies;
+  if (points.every((point) => point.throughput_records_per_s === null)) return nothingPredicted(points);
   const choices = Object.fromEntries(dimensions.map((name) => [name, [...new Set(points.map((point) => point.setting[name]))]]));
+  // Finer steps of one world stand between those of all.
+  if (choices["buffer timeout"]) choices["buffer timeout"].sort((a, b) => timeoutNs(a) - timeoutNs(b));
   const byLength = [...dimensions].sort((a, b) => choices[b].length - choices[a].length);
   const recorded = points.find((point) => point.is_recorded) || points[0];
   const state = {x: byLength[0], y: byLength[1], metric: "p99", fixed: {...recorded.setting}};
@@ -38,7 +63,7 @@ function tradeOffs(answer) {
 
   const at = (setting) => points.find((point) => dimensions.every((name) => point.setting[name] === setting[name]));
   function along() {
-    return choices[state.x].map((value) => at({...state.fixed, [state.x]: value}) || null);
+    return choices[state.x].map((value) => at({...state.fixed, [state.x]: value})).filter(Boolean);
   }
   function draw() {
     const label = document.activeElement.closest("label"), name = label && label.firstChild.textContent;
@@ -56,24 +81,28 @@ function tradeOffs(answer) {
       (value) => { state.fixed[name] = value; draw(); })));
   }
   function plots() {
-    const line = along(), labels = choices[state.x];
+    const line = along(), labels = line.map((point) => point.setting[state.x]);
     const isRecordedLine = dimensions.every((name) => name === state.x || state.fixed[name] === recorded.setting[name]);
+    const marks = line.flatMap((point, index) => point.marks.length ? [[index, point.marks.join(", ")]] : []);
     const common = {
-      labels, recorded: isRecordedLine ? labels.indexOf(recorded.setting[state.x]) : -1,
-      tip: (index) => line[index] ? pointTip(answer, line[index]) : `${labels[index]}: not among the settings`,
+      labels, recorded: isRecordedLine ? labels.indexOf(recorded.setting[state.x]) : -1, marks,
+      tip: (index) => pointTip(answer, line[index]),
     };
     const series = (metric, color, error) => ({
-      name: METRICS[metric].name, color, error: error ? Math.abs(error) : 0,
-      values: line.map((point) => point ? METRICS[metric].value(point) : null),
+      name: METRICS[metric].name, color, values: line.map((point) => METRICS[metric].value(point)),
+      band: bandOf(line, metric, isDoubtful(answer) ? null : error),
     });
     const error = answer.model_error;
-    const memory = new Set(line.map((point) => point && METRICS.memory.value(point)));
+    const isBetween = line.some((point) => point.latency_high_ns);
+    const ofError = isDoubtful(answer) ? "No band: the model's error is more than half." : "The band is as wide as the model's error on the recorded setting.";
+    const ofLatency = isBetween ? "The band reaches from the least to the greatest that the messages allow." : ofError;
+    const memory = new Set(line.map((point) => METRICS.memory.value(point)));
     return [h("div", {class: memory.size > 1 ? "pair" : "pair trio"},
-      chart(`Latency by ${state.x}`, "The band is as wide as the model's error on the recorded setting.",
+      chart(`Latency by ${state.x}`, ofLatency,
         [["p50", "var(--blue)", MEANING.p50, true], ["p99", "var(--orange)", MEANING.p99, true]],
         (width) => curves({...common, isLog: true, format: duration, label: "predicted latency",
           series: [series("p99", "var(--orange)", error.p99), series("p50", "var(--blue)", error.p50)]}, width)),
-      chart(`Throughput by ${state.x}`, "The band is as wide as the model's error on the recorded setting.",
+      chart(`Throughput by ${state.x}`, ofError,
         [["records/s", "var(--green)", MEANING.throughput, true]],
         (width) => curves({...common, format: count, label: "predicted throughput",
           series: [series("throughput", "var(--green)", error.throughput)]}, width)),
@@ -109,15 +138,23 @@ function tradeOffs(answer) {
     place, settingsTable(answer), notes(answer));
 }
 
+function nothingPredicted(points) {
+  const why = points.flatMap((point) => point.notes).find((note) => note.startsWith("not predicted")) || "not predicted";
+  return h("section", {id: "trade-offs"}, h("h2", {}, "What other settings would do"), h("p", {class: "note"}, `${why}.`));
+}
+
 function settingsTable(answer) {
   const heads = [...answer.varies.map((name) => [name]), ["records/s", MEANING.throughput], ["p50", MEANING.p50], ["p99", MEANING.p99],
     ["backlog", MEANING.backlog], ["max", MEANING.backlogMax], ["buffers/s", MEANING.buffers], ["memory", MEANING.memory], [""]];
+  heads.splice(answer.varies.length, 0, ["", FRONTIER]);
   const rows = answer.trade_offs.map((point) => ({recorded: point.is_recorded, cells: [
-    ...answer.varies.map((name) => point.setting[name]),
+    ...answer.varies.map((name) => point.setting[name]), point.is_on_frontier ? "◆" : "",
     count(point.throughput_records_per_s), duration(point.latency_ns.p50), duration(point.latency_ns.p99),
     fixed(point.backlog_buffers.mean), count(point.backlog_buffers.max), count(point.buffers_per_s),
-    bytes(point.memory_bytes), point.is_recorded ? "← recorded" : ""]}));
-  return h("details", {open: rows.length <= 12 ? "" : null}, h("summary", {}, `All ${rows.length} settings`), table(heads, rows));
+    bytes(point.memory_bytes), point.marks.map((mark) => `← ${mark}`).join(" ")]}));
+  return h("details", {open: rows.length <= 12 ? "" : null}, h("summary", {}, `All ${rows.length} settings`),
+    rows.length && answer.trade_offs.some((point) => point.is_on_frontier) ? h("p", {class: "note small"}, `◆ on the frontier: ${FRONTIER.toLowerCase()}`) : null,
+    table(heads, rows));
 }
 
 const fixed = (value) => value === null || value === undefined ? MISSING : value.toFixed(2);
