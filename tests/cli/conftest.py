@@ -80,6 +80,12 @@ class RecordingRun:
         )
 
 
+@pytest.fixture(autouse=True)
+def without_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables off a terminal are as wide as COLUMNS says, which workers of pytest-xdist have."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def run() -> RecordingRun:
     """What stands in for the runtime."""
