@@ -1,9 +1,9 @@
 """Frontier: which predicted settings no other one beats, and which of them gives away least.
 
 A setting is on the frontier when no other is at least as good in all of latency, throughput,
-buffers per second and memory, and better in one; of several that differ by less than can be told,
-one stands for all. Only settings of one world are compared: those of another rate, consumer,
-network or flow control are not there to be chosen.
+buffers per second and memory, and better in one; what is better by less than can be told is not.
+Only settings of one world are compared: those of another rate, consumer, network or flow control
+are not there to be chosen.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ Costs = tuple[float, float, float, float]
 """Logarithms of latency, time per record, buffers per second and memory: each should be
 small."""
 
-_EQUAL_COSTS: Costs = (EQUAL, EQUAL, EQUAL, EQUAL)
-
 
 def world_of(point: TradeOffPoint) -> World:
     """What no key of Flink changes."""
@@ -32,22 +30,25 @@ def world_of(point: TradeOffPoint) -> World:
 
 
 def frontier_of(points: Sequence[TradeOffPoint]) -> list[int]:
-    """Indices of the points on the frontier of their world, ascending; of such as differ by less
-    than `EQUAL` in all costs the recorded one, or the first."""
-    members: dict[World, list[tuple[Costs, int]]] = {}
+    """Indices of the points on the frontier of their world, ascending.
+
+    Who is beaten is decided exactly. Of the rest a point is left out if another one that stays is
+    worse by no more than `EQUAL` in any cost; the recorded one, then the cheapest ones stay first.
+    """
+    worlds: dict[World, list[tuple[Costs, int]]] = {}
     for index, point in enumerate(points):
         own = costs_of(point)
         if own is not None:
-            members.setdefault(world_of(point), []).append((own, index))
+            worlds.setdefault(world_of(point), []).append((own, index))
     kept: list[int] = []
-    for world in members.values():
+    for world in worlds.values():
         best = [each for each in world if not any(_dominates(other, each[0]) for other, _ in world)]
-        best.sort(key=lambda each: (not points[each[1]].is_recorded, each[1]))
-        merged: list[tuple[Costs, int]] = []
+        best.sort(key=lambda each: (not points[each[1]].is_recorded, sum(each[0]), each[1]))
+        stays: list[tuple[Costs, int]] = []
         for own, index in best:
-            if all(_differ([own, other], _EQUAL_COSTS) for other, _ in merged):
-                merged.append((own, index))
-        kept += [index for _, index in merged]
+            if not any(_is_as_good(other, own) for other, _ in stays):
+                stays.append((own, index))
+        kept += [index for _, index in stays]
     return sorted(kept)
 
 
@@ -96,9 +97,9 @@ def costs_of(point: TradeOffPoint) -> Costs | None:
 def _tolerances(error: ModelError) -> Costs:
     """How far each cost may differ and still be the same: buffers per second are as sure as the
     records in them, and memory is known."""
-    latency = error.p99 if error.p99 is not None else error.p50
+    latency = max(abs(error.p99 or 0.0), abs(error.p50 or 0.0))
     records = max(math.log1p(abs(error.throughput or 0.0)), EQUAL)
-    return max(math.log1p(abs(latency or 0.0)), EQUAL), records, records, EQUAL
+    return max(math.log1p(latency), EQUAL), records, records, EQUAL
 
 
 def _differ(costs: Sequence[Costs], tolerances: Costs) -> bool:
@@ -107,6 +108,10 @@ def _differ(costs: Sequence[Costs], tolerances: Costs) -> bool:
         max(column) - min(column) > tolerance
         for column, tolerance in zip(columns, tolerances, strict=True)
     )
+
+
+def _is_as_good(other: Costs, own: Costs) -> bool:
+    return all(theirs - ours <= EQUAL for theirs, ours in zip(other, own, strict=True))
 
 
 def _dominates(other: Costs, own: Costs) -> bool:
