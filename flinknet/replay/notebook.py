@@ -5,6 +5,7 @@
     events = notebook.events(spark, "runs/run-0001")
     tables = notebook.observed(spark, "runs/run-0001")
     tables.latency.where("channel >= 0").select("channel", "p50", "p99").show()
+    tables.buffers.selectExpr("consumed_ns - received_ns as queued_ns").show()
     notebook.predicted(spark, "runs/run-0001", buffer_timeouts_ns=[0, 5_000_000]).show()
 
 `spark` is any session, of this machine or a cluster that sees the runs under the same paths.
@@ -13,19 +14,80 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flinknet.config import FLOW_CONTROLS
+from flinknet.errors import ConfigError
+from flinknet.trace import find_runs, open_run
+from flinknet.units import parse_duration_ns
+
+from . import closer
 from .answer import open_runs
 from .exchange import is_max_rate, recorded_setting
 from .grid import Grid
 from .observed import ObservedTables, observe
+from .units import RecordedRun
 from .what_if import Candidate, predict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PREDICTED_FROM_S = 5.0
+
+_DURATIONS = ("buffer_timeouts_ns", "round_trips_ns")
+
+_NUMBERS: dict[str, tuple[tuple[type, ...], str]] = {
+    "debloatings": ((bool,), "True or False"),
+    "flow_controls": ((str,), " or ".join(FLOW_CONTROLS)),
+    "consumer_speeds": ((int, float), "factors such as 0.5"),
+    "rate_factors": ((int, float), "factors such as 2"),
+}
+"""Of a list that holds no whole numbers: types, and what they mean."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The observed tables of some runs as DataFrames: those of `observed.ObservedTables` under
+    their names, computed together in one pass when one is read; and `buffers`, `credit` and
+    `buffer_sizes` of `closer`, each on its own.
+    """
+
+    spark: SparkSession
+    runs: tuple[RecordedRun, ...]
+    split: int | None
+    summaries: ObservedTables
+
+    def __getattr__(self, name: str) -> DataFrame:
+        if name.startswith("_") or name not in {each.name for each in fields(ObservedTables)}:
+            names = ", ".join(self.named())
+            raise AttributeError(f"there is no table {name!r}; there are {names}")
+        table: DataFrame = getattr(self.summaries, name)
+        return table
+
+    @property
+    def buffers(self) -> DataFrame:
+        """Each data buffer with its life, see `closer.buffers`."""
+        return closer.buffers(self.spark, self.runs, self.split)
+
+    @property
+    def credit(self) -> DataFrame:
+        """The producer's credit, window by window, see `closer.credit`."""
+        return closer.credit(self.spark, self.runs)
+
+    @property
+    def buffer_sizes(self) -> DataFrame:
+        """What debloating announced, see `closer.buffer_sizes`."""
+        return closer.buffer_sizes(self.spark, self.runs)
+
+    def named(self) -> dict[str, DataFrame]:
+        """All tables by name."""
+        return self.summaries.named() | {
+            "buffers": self.buffers,
+            "credit": self.credit,
+            "buffer_sizes": self.buffer_sizes,
+        }
 
 
 def events(spark: SparkSession, path: str, **options: str) -> DataFrame:
@@ -35,11 +97,13 @@ def events(spark: SparkSession, path: str, **options: str) -> DataFrame:
     """
     from .source import register
 
+    for run in find_runs(Path(path)):
+        open_run(run)
     register(spark)
     return spark.read.format("flinknet").options(**options).load(path)
 
 
-def observed(spark: SparkSession, *paths: str, split: int | None = None) -> ObservedTables:
+def observed(spark: SparkSession, *paths: str, split: int | None = None) -> Tables:
     """What happened: one table for each question, over all runs at the paths; the column `run` is
     the number of a run in their order.
 
@@ -48,7 +112,8 @@ def observed(spark: SparkSession, *paths: str, split: int | None = None) -> Obse
 
     Raises: FlinknetError for a path that holds no run.
     """
-    return observe(spark, open_runs([Path(path) for path in paths]), split)
+    runs = tuple(open_runs([Path(path) for path in paths]))
+    return Tables(spark, runs, split, observe(spark, runs, split))
 
 
 def predicted(
@@ -62,10 +127,12 @@ def predicted(
     Args:
         seconds: of the measured part whose arrivals are used.
         lists: of `grid.Grid`, such as buffer_timeouts_ns or floating_buffers; all combinations.
+            Durations may be written as text with a unit, such as "5ms".
 
-    Raises: FlinknetError for a path that holds no run, ConfigError for too many settings.
+    Raises: FlinknetError for a path that holds no run, ConfigError for a list that there is not, a
+        value that cannot be used, and too many settings.
     """
-    grid = Grid(**{name: tuple(values) for name, values in lists.items()})
+    grid = Grid(**{name: _values(name, values) for name, values in lists.items()})
     grid.check()
     candidates = []
     for run in open_runs([Path(path) for path in paths]):
@@ -74,3 +141,26 @@ def predicted(
         settings = grid.settings(recorded, is_max_rate=is_max_rate(run.manifest))
         candidates += [Candidate(run, number, each, to_ns) for number, each in enumerate(settings)]
     return predict(spark, candidates)
+
+
+def _values(name: str, values: Any) -> tuple[Any, ...]:
+    """The values of one list of a grid; raises ConfigError."""
+    names = [each.name for each in fields(Grid)]
+    if name not in names:
+        raise ConfigError(f"{name}: there is no such list; there are {', '.join(names)}")
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise ConfigError(f"{name}: {values!r} is not a list; write {name}=[…]")
+    return tuple(_value(name, each) for each in values)
+
+
+def _value(name: str, value: Any) -> Any:
+    if name in _DURATIONS and isinstance(value, str):
+        return parse_duration_ns(value, name, allow_never=name == "buffer_timeouts_ns")
+    types, meaning = _NUMBERS.get(name, ((int,), "whole numbers"))
+    if name in _DURATIONS:
+        meaning = 'whole numbers of ns, or text such as "5ms"'
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        raise ConfigError(f"{name}: {value!r} cannot be used; give {meaning}")
+    if name == "flow_controls" and value not in FLOW_CONTROLS:
+        raise ConfigError(f"{name}: {value!r} is none of {', '.join(FLOW_CONTROLS)}")
+    return value
