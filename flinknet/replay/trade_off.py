@@ -9,6 +9,7 @@ from typing import Any
 
 from flinknet.options import effective_flink_keys
 from flinknet.results import BacklogSummary, LatencySummary, Measured, ModelError, TradeOffPoint
+from flinknet.units import NS_PER_MS
 from flinknet.workload.recorded import Setting
 
 from .exchange import is_max_rate
@@ -77,6 +78,8 @@ def _point(candidate: Candidate, outcome: dict[str, Any], recorded: Setting) -> 
             "shorter than recorded: instants between the first and last record of a recorded"
             " buffer are taken as evenly spread"
         )
+    if timeout_ns > 0 and timeout_ns % NS_PER_MS and setting != recorded:
+        notes.append("not advised: Flink reads the buffer timeout in whole milliseconds")
     if outcome["error"]:
         notes.append(f"not predicted: {outcome['error']}")
     return TradeOffPoint(

@@ -27,6 +27,7 @@ def advice_lines(answer: Answer) -> list[str]:
         return [
             "",
             f"[bold red]no frontier, knee or setting is advised:[/bold red] {advice['withheld']}",
+            "",
         ]
     points = answer["trade_offs"]
     varied = what_varies(points)
@@ -94,8 +95,8 @@ def _choice_lines(
         if choice["nearest"] is not None:
             near = points[choice["nearest"]]
             lines.append(
-                f"  nearest is {label_of(near, varied)}, off by {-choice['margin']:.0%} of the"
-                f" limit{_by_the_greatest(near)}"
+                f"  nearest is {label_of(near, varied)}, {_miss(choice['margin'])}"
+                f"{_by_the_greatest(near)}"
             )
         return lines
     point, spare = points[choice["point"]], choice["margin"]
@@ -111,6 +112,12 @@ def _choice_lines(
     if not choice["is_safe"]:
         lines.append("  [yellow]![/yellow] that is less than the model was off by; measure it")
     return [*lines, *_patch_lines(choice["patch"], beyond_keys)]
+
+
+def _miss(margin: float) -> str:
+    if margin >= -1:
+        return f"off by {-margin:.0%} of the limit"
+    return f"at {1 - margin:.3g} times the limit"
 
 
 def _by_the_greatest(point: Answer) -> str:

@@ -67,6 +67,8 @@ def test_each_world_has_its_own_lines() -> None:
     assert "holds with buffer timeout 15ms, rate x1, 27% of the limit to spare" in told
     assert "no predicted setting holds p99<=20ms at rate x2" in told
     assert "nearest is buffer timeout 15ms, rate x2, off by 50% of the limit" in told
+    far = text(world(choice=missed | {"nearest": 0, "margin": -98.35}))
+    assert "nearest is buffer timeout 100ms, at 99.3 times the limit" in far
 
 
 def test_a_margin_below_the_error_of_the_model_is_called_so() -> None:

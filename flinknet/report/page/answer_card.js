@@ -24,7 +24,7 @@ function choiceLines(answer, {choice, beyond_keys: beyond}, at) {
   if (choice.point === null) {
     const near = points[choice.nearest];
     return [h("p", {class: "verdict doubt"}, h("b", {}, "No predicted setting holds "), h("code", {}, targets), `${at}.`),
-      near ? h("p", {class: "note"}, `Nearest is ${settingName(answer, near)}, off by ${percent(-choice.margin, 0)} of the limit${byTheGreatest(near)}.`) : null];
+      near ? h("p", {class: "note"}, `Nearest is ${settingName(answer, near)}, ${miss(choice.margin)}${byTheGreatest(near)}.`) : null];
   }
   const point = points[choice.point], longer = choice.next_longer_ns;
   return [h("p", {class: "verdict"}, h("code", {}, targets), " holds with ", h("b", {}, settingName(answer, point)),
@@ -58,6 +58,8 @@ function patch(keys, beyond) {
   }}, "copy");
   return [...remarks, h("div", {class: "patch"}, h("div", {class: "small"}, "For Flink's config.yaml ", copy), text)];
 }
+
+const miss = (margin) => margin >= -1 ? `off by ${percent(-margin, 0)} of the limit` : `at ${+(1 - margin).toPrecision(3)} times the limit`;
 
 const byTheGreatest = (point) => point.latency_high_ns ? " by the greatest that the messages allow" : "";
 

@@ -1,0 +1,44 @@
+"""Outcomes of simulations as points of the trade-off."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from flinknet.config import NetworkConfig
+from flinknet.replay.trade_off import trade_off_points
+from flinknet.replay.what_if import Candidate
+from flinknet.workload.recorded import Setting
+
+US = 1_000
+
+OUTCOME = dict.fromkeys(
+    (
+        *("count", "min", "mean", "p50", "p75", "p90", "p95", "p99", "p99_9", "max"),
+        *("throughput_records_per_s", "buffers_per_s", "credits_per_s", "memory_bytes", "method"),
+        *("backlog_buffers_mean", "backlog_buffers_max", "bounds", "error"),
+    )
+)
+
+
+def notes_of(*timeouts_ns: int, recorded_ns: int) -> list[tuple[str, ...]]:
+    """Of each timeout, the notes that its point gets."""
+    run: Any = None
+    recorded = Setting(NetworkConfig(buffer_timeout_ns=recorded_ns))
+    candidates = [
+        Candidate(
+            run, number, replace(recorded, network=NetworkConfig(buffer_timeout_ns=timeout_ns)), 0
+        )
+        for number, timeout_ns in enumerate(timeouts_ns)
+    ]
+    outcomes = [
+        OUTCOME | {"candidate": each.number, "count": 0, "notes": []} for each in candidates
+    ]
+    return [point.notes for point in trade_off_points(candidates, outcomes, recorded)]
+
+
+def test_a_timeout_that_flink_cannot_be_told_says_why_it_is_not_advised() -> None:
+    why = "not advised: Flink reads the buffer timeout in whole milliseconds"
+    found = notes_of(0, 500 * US, 1500 * US, 2000 * US, -1, recorded_ns=0)
+    assert [why in notes for notes in found] == [False, True, True, False, False]
+    assert notes_of(500 * US, recorded_ns=500 * US) == [()]
