@@ -120,13 +120,25 @@ class EventLoop:
     def run_once(self, *, until_ns: int | None = None) -> None:
         """One turn; sleeps until something can be done, but not beyond `until_ns`."""
         wake_ns = until_ns
-        has_sent = False
         for task in self.tasks:
             next_ns = self._step(task)
             if next_ns is not None and (wake_ns is None or next_ns < wake_ns):
                 wake_ns = next_ns
         if self.has_local_channels and any(task.is_ready for task in self.tasks):
             wake_ns = 0  # what a later task did lets an earlier one go on
+        ready = self._selector.select(0)
+        if ready:  # what has come meanwhile is taken first, and answered with what is to be sent
+            self._take(ready)
+            self._serve(wake_ns)
+        else:
+            self._take(self._wait(self._serve(wake_ns)))
+        if self._has_closed:
+            self._has_closed = False
+            self._transports = [each for each in self._transports if not each.is_closed]
+
+    def _serve(self, wake_ns: int | None) -> int | None:
+        """Do what is due on the connections, and send what they have. Returns: when to wake up."""
+        has_sent = False
         for transport in self._transports:
             deadline_ns = transport.connection.next_deadline_ns()
             if deadline_ns is not None:
@@ -141,19 +153,24 @@ class EventLoop:
             has_sent = has_sent or transport.sent_bytes != sent_bytes
         if has_sent and any(task.is_blocked for task in self.tasks):
             wake_ns = 0  # the buffers that were sent came back to who waits for them
-        for key, events in self._wait(wake_ns):
+        return wake_ns
+
+    def _take(self, ready: Sequence[tuple[selectors.SelectorKey, int]]) -> None:
+        """Read from and write to the sockets that are ready.
+
+        What a message lets go goes at once: credit for a backlog is told before the records that
+        came with it are read (1.2 of the rate).
+        """
+        for key, events in ready:
             target = key.data
             if isinstance(target, TcpTransport):
                 if events & selectors.EVENT_WRITE:
                     target.handle_writable()
                 if events & selectors.EVENT_READ and not target.is_closed:
                     target.handle_readable()
-                    target.pump()  # credit is told before the records are read: 1.2 of the rate
+                    target.pump()
             else:
                 target()
-        if self._has_closed:
-            self._has_closed = False
-            self._transports = [each for each in self._transports if not each.is_closed]
 
     def close(self) -> None:
         """Close all connections and the selector."""

@@ -213,7 +213,7 @@ def test_a_task_manager_that_hangs_is_declared_lost() -> None:
 
     scenario = scenario_of(1, 1, duration_ns=60_000 * MS, rate_per_s=1000.0)
     with pytest.raises(RunFailedError, match=r"tm-1 .* has said nothing"):
-        run_scenario(scenario, out_dir=None, trace=False, on_progress=stop, silence_max_s=2)
+        run_scenario(scenario, out_dir=None, trace=False, on_progress=stop, silence_max_s=5)
     assert len(stopped) == 1
 
 
