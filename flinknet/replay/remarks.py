@@ -91,11 +91,11 @@ def _of_credit(run: RecordedRun, rows: ObservedRows, measured: Measured) -> str 
     if run.manifest.is_from_between or starved_ns < STARVED_IS_TOLD_FROM * whole_ns:
         return None
     waiting_ns = sum(row["ns"] for row in rows.regimes if row["regime"] == "waiting_for_credit")
+    starved, waiting = human_duration(starved_ns), human_duration(waiting_ns)
     return (
-        f"without credit: for {human_duration(starved_ns)} over all channels a producer had buffers"
-        " queued and could not send them ('starved'); for"
-        f" {human_duration(waiting_ns)} of the channels' time nothing else was older, and only that"
-        " is 'waiting for credit': mostly the receiver still had earlier records before it"
+        f"'starved' is not 'waiting for credit': for {starved} over all channels a producer had"
+        f" buffers queued and no credit; for {waiting} nothing older of its channel was still"
+        " before the consumer, and only then does the channel's time go to waiting for credit"
     )
 
 

@@ -105,3 +105,17 @@ def test_each_edge_has_an_answer(spark: Any, sawtooth_run: Path, tmp_path: Path)
         assert "its records come from another task" in point["notes"][-1]
     assert not first["is_bottleneck"]
     assert "is_bottleneck" not in whole
+
+
+@pytest.mark.spark
+def test_details_of_an_edge_are_of_its_channels(
+    spark: Any, sawtooth_run: Path, tmp_path: Path
+) -> None:
+    path = with_two_edges(sawtooth_run, tmp_path / "run", job=JOB)
+    answers = replay_runs(spark, open_runs([path, sawtooth_run]), Grid(), details=True).answers
+    details = [each["details"] for each in answers]
+    assert [[each["channel"] for each in one["channels"]] for one in details] == [[0], [1], [0, 1]]
+    full, timeout = ([one["fill"][why] for one in details] for why in ("full", "timeout"))
+    for first, second, whole in (full, timeout):
+        assert sum(whole) > 0
+        assert [a + b for a, b in zip(first, second, strict=True)] == whole

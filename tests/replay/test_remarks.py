@@ -148,7 +148,7 @@ def test_time_without_credit_is_told_apart_from_waiting_for_it(
     spark: Any, sawtooth_run: Path
 ) -> None:
     (remark,) = answer_of(spark, sawtooth_run)["remarks"]
-    assert remark.startswith("without credit: for 241 ms over all channels")
+    assert remark.startswith("'starved' is not 'waiting for credit': for 241 ms over all")
 
 
 def test_over_time_goes_on_until_the_last_record(
