@@ -66,5 +66,10 @@ def test_of_a_file_that_was_cut_what_is_there_is_answered_and_the_file_named(
     grid = Grid(buffer_timeouts_ns=(1_000_000,))
     (answer,) = replay_runs(spark, open_runs([run]), grid, split=2).answers
     assert answer["trace"]["damaged_files"] == ["tm-1.fnt"]
+    assert answer["remarks"][0].startswith("tm-1.fnt is cut off")
     assert 0 < answer["observed"]["records"] < 1_200
+    assert answer["observed"]["throughput_records_per_s"] == pytest.approx(2_000, rel=0.05)
+    # Each fourth buffer waits for credit for half a beat.
+    assert answer["regimes"]["waiting_for_flush"] == pytest.approx(0.875, abs=0.02)
+    assert answer["regimes"]["idle"] < 0.03
     assert 0 < notebook.events(spark, str(run)).where("point = 'CONSUMED'").count() < 120
