@@ -44,9 +44,6 @@ CHANNELS_SHOWN = 16
 MEDIAN_WIDTH = 8
 """Of a number with its unit; the names of configurations above are folded."""
 
-VERDICT_WIDTH = 10
-"""Of the longest word of a verdict."""
-
 _T = TypeVar("_T")
 
 _NUMBER = re.compile(r"\d+(\.\d+)?( [kMG])?")
@@ -86,15 +83,46 @@ def print_bench(console: Console, settings: Sequence[Setting]) -> None:
     ]
     if any(found for _, found in checkpoints):
         console.print(checkpoint_table(checkpoints, console.width))
+    for line in limit_lines(settings):
+        console.print(Text(line), soft_wrap=True)
     for setting in settings:
-        where = f"{setting.name}: limited by " if setting.name else "Limited by "
-        for sentence in dict.fromkeys(result.limited_by for result in setting.results[-1:]):
-            console.print(Text(where + sentence), soft_wrap=True)
         for line in debloating_lines(setting.name, setting.results[-1].debloating):
             console.print(Text(line), soft_wrap=True)
         for exchange in setting.results[-1].blocking:
             console.print(Text(_told(setting.name, exchange)), soft_wrap=True)
     print_warnings(console, settings)
+
+
+def limit_lines(settings: Sequence[Setting]) -> list[str]:
+    """What limited each setting, in its last run; settings with the same limit share a line."""
+    groups: dict[str, list[Setting]] = {}
+    for setting in settings:
+        groups.setdefault(_NUMBER.sub("", setting.results[-1].limited_by), []).append(setting)
+    lines = []
+    for same in groups.values():
+        sentence = merged_text([setting.results[-1].limited_by for setting in same])
+        names = ", ".join(setting.name for setting in same if setting.name)
+        if len(same) == len(settings) > 1:
+            names = "All settings"
+        lines.append(f"{names}: limited by {sentence}" if names else f"Limited by {sentence}")
+    return lines
+
+
+def merged_text(texts: Sequence[str]) -> str:
+    """One text for several that differ in their numbers alone, with their ranges."""
+    rows = [list(_NUMBER.finditer(text)) for text in texts]
+    told, end = "", 0
+    for column in zip(*rows, strict=True):
+        numbers = sorted({match[0] for match in column}, key=_value)
+        told += texts[0][end : column[0].start()]
+        told += numbers[0] if len(numbers) == 1 else f"{numbers[0]} … {numbers[-1]}"
+        end = column[0].end()
+    return told + texts[0][end:]
+
+
+def _value(number: str) -> float:
+    digits, _, multiple = number.partition(" ")
+    return float(digits) * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[multiple]
 
 
 def _told(name: str, exchange: BlockingExchange) -> str:
@@ -165,9 +193,9 @@ def wiring_line(wiring: Wiring) -> str:
 
 
 def print_warnings(console: Console, settings: Sequence[Setting]) -> None:
-    """One line for each kind of warning: its first text, how many runs and which settings.
+    """One line for each kind of warning: its text, how many runs and which settings.
 
-    Texts that differ in their numbers alone are of one kind.
+    Texts that differ in their numbers alone are of one kind, and told with the range of these.
     """
     found: dict[tuple[str, str], list[tuple[str, Warning]]] = {}
     for setting in settings:
@@ -181,7 +209,7 @@ def print_warnings(console: Console, settings: Sequence[Setting]) -> None:
         if total > 1:
             names = ", ".join(dict.fromkeys(name for name, _ in each if name))
             where = f" in {len(each)} of {total} runs" + (f" ({names})" if names else "")
-        text = f"{where}: {each[0][1].text}"
+        text = f"{where}: {merged_text([warning.text for _, warning in each])}"
         console.print(Text.assemble(("Warning", "yellow"), text), soft_wrap=True)
 
 
@@ -195,25 +223,26 @@ def print_comparison(
 ) -> None:
     """One row for each metric: both medians, the change with its interval, the verdict.
 
-    On a narrow terminal intervals take two lines; numbers are never cut.
+    On a narrow terminal intervals and columns are closer; numbers are never cut.
     """
     is_narrow = console.width < WIDTH_FOR_ALL
-    separator = "\n" if is_narrow else " "
     title = f"{candidate} against {base}"
     table = Table(box=box.SIMPLE, title=title, title_justify="left", pad_edge=not is_narrow)
+    if is_narrow:
+        table.padding = (0, 1, 0, 0)
     table.add_column("metric", no_wrap=True)
     for name in (base, candidate):
         table.add_column(name, justify="right", overflow="fold", min_width=MEDIAN_WIDTH)
-    for name in ("change", f"{confidence * 100:g} %{separator}interval"):
+    for name in ("change", f"{confidence * 100:g} % interval"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=not is_narrow, min_width=VERDICT_WIDTH)
+    table.add_column("verdict", no_wrap=True)
     for metric, each in differences.items():
         table.add_row(
             metric,
             _amount(each.base_median, units[metric]),
             _amount(each.candidate_median, units[metric]),
             MISSING if each.change is None else format_percent(each.change),
-            _interval(each, separator),
+            _interval(each, is_narrow=is_narrow),
             Text(each.verdict.value, style=_VERDICT_STYLES.get(each.verdict, "")),
         )
     console.print(table)
@@ -271,10 +300,13 @@ _CHANNEL_COLUMNS: Sequence[_Column[ChannelMeasured]] = (
 )
 
 
-def _interval(difference: Difference, separator: str) -> str:
-    if difference.low is None or difference.high is None:
+def _interval(difference: Difference, *, is_narrow: bool) -> str:
+    low, high = difference.low, difference.high
+    if low is None or high is None:
         return MISSING
-    return f"{format_percent(difference.low)} …{separator}{format_percent(difference.high)}"
+    if is_narrow:
+        return f"{low * 100:+.1f}…{high * 100:+.1f}"
+    return f"{format_percent(low)} … {format_percent(high)}"
 
 
 def _amount(value: float | None, unit: str) -> str:

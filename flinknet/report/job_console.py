@@ -23,11 +23,13 @@ ON_WIDE_ONLY = frozenset(("channels", "records", "bytes/s", "buffers", "max"))
 def print_job(console: Console, result: Mapping[str, Any]) -> None:
     """The tables of a result as `result.json` has it, and its doubts."""
     state, reason = result["state"], result["reason"]
-    heading = f"{result['name']}: {state} after {human_duration(result['duration_ns'])}"
+    began = result["duration_ns"] > 0
+    when = f"after {human_duration(result['duration_ns'])}" if began else "before it began"
+    heading = f"{result['name']}: {state} {when}"
     if result["restarts"]:
         heading += f", {_times(result['restarts'], 'restart')}"
     console.print(Text(heading, style="bold"), soft_wrap=True)
-    if reason:
+    if reason and reason != f"it was {state}":
         console.print(Text(reason), soft_wrap=True)
     if not result["vertices"]:
         return
@@ -42,7 +44,7 @@ def print_job(console: Console, result: Mapping[str, Any]) -> None:
     if result["limited_by"]:
         console.print(Text(f"Limited by {result['limited_by']}"), soft_wrap=True)
     for warning in result["warnings"]:
-        console.print(Text(f"{warning['code']}: {warning['text']}", "yellow"), soft_wrap=True)
+        console.print(Text.assemble(("Warning", "yellow"), f": {warning['text']}"), soft_wrap=True)
 
 
 def vertex_table(vertices: Sequence[Mapping[str, Any]]) -> Table:
@@ -93,7 +95,7 @@ def edge_table(edges: Sequence[Mapping[str, Any]], width: int) -> Table:
 
 
 class JobView:
-    """Follows a job: in place on a terminal, else a line every few seconds."""
+    """Follows a job: in place on a terminal, else a line every few seconds if it has changed."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -104,6 +106,7 @@ class JobView:
         )
         self._next_line_ns = 0
         self._told = ""
+        self._line = ""
 
     def __enter__(self) -> JobView:
         if self._live is not None:
@@ -123,7 +126,9 @@ class JobView:
         if state != self._told or status.elapsed_ns >= self._next_line_ns:
             self._told = state
             self._next_line_ns = status.elapsed_ns + LINE_EVERY_NS
-            self._console.print(Text(status_line(status)), soft_wrap=True)
+            if (line := status_line(status)) != self._line:
+                self._line = line
+                self._console.print(Text(line), soft_wrap=True)
 
 
 def status_line(status: JobStatus) -> str:

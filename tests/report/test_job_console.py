@@ -92,7 +92,7 @@ edge               channels  local  records  records/s   bytes/s  buffers  backl
 0 A: in -hash-> B         2      1   4.00 k     2.00 k  2.00 KiB        9      1.5    3     1.00 s
   tm-0->tm-1: 1 channel on one connection
 Limited by B: it is busy.
-some-doubt: of the result."""
+Warning: of the result."""
     )
 
 
@@ -107,6 +107,8 @@ def test_a_narrow_terminal_gets_the_columns_that_answer_most() -> None:
 def test_a_job_that_never_began_has_its_reason() -> None:
     never = replace(RESULT, vertices=(), edges=(), reason="too few slots", restarts=0)
     assert shown("job", never.to_dict()) == "Count: failed after 3.00 s\ntoo few slots"
+    canceled = replace(never, state="canceled", reason="it was canceled", duration_ns=0)
+    assert shown("job", canceled.to_dict()) == "Count: canceled before it began"
 
 
 def test_a_status_has_a_table_of_vertices_and_one_of_task_managers() -> None:
@@ -137,4 +139,9 @@ def test_off_a_terminal_changes_are_told_at_once_and_the_rest_now_and_then() -> 
     with JobView(Console(file=file, width=120)) as view:
         for state, elapsed_s in (("CREATED", 0), ("CREATED", 1), ("RUNNING", 2), ("RUNNING", 8)):
             view.update(replace(STATUS, state=state, elapsed_ns=elapsed_s * S, vertices=()))
-    assert file.getvalue().splitlines() == ["Count: created", "Count: running", "Count: running"]
+        view.update(replace(STATUS, state="RUNNING", elapsed_ns=14 * S))
+    assert file.getvalue().splitlines() == [
+        "Count: created",
+        "Count: running",  # and not again, where nothing has changed
+        "Count: running, 2.00 k records/s",
+    ]
