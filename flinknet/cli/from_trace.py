@@ -20,6 +20,7 @@ from flinknet.report.console import console_for
 from flinknet.report.export import dump, write_json
 from flinknet.report.from_trace_console import print_predictions
 from flinknet.report.live import view
+from flinknet.report.warnings import with_doubts
 from flinknet.results import LatencySummary, Measured
 
 from . import sweep
@@ -68,7 +69,7 @@ def run_from_trace(values: Mapping[str, Any], executor: sweep.Executor | None) -
             scenario = replace(attempt.scenario, workload=workload)
             directory = out / f"run-{number:04d}" if out is not None else None
             watch.start_run(number, len(attempts), attempt.name)
-            result = sweep.doubted(
+            result = with_doubts(
                 scenario,
                 executor.run(
                     scenario,

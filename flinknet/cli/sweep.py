@@ -110,7 +110,7 @@ def run_all(
                 measured = executor.run(
                     scenario, out_dir=directory, trace=trace, on_progress=watcher.update
                 )
-                result = doubted(scenario, measured, plan.warnings)
+                result = with_doubts(scenario, measured, plan.warnings)
                 if directory is not None:
                     write_json(directory / "result.json", result.to_dict())
                 watcher.finish_run(result)
@@ -119,20 +119,6 @@ def run_all(
         if out is not None:
             with suppress(OSError):  # not empty, as it should be
                 out.rmdir()
-
-
-def doubted(scenario: Scenario, measured: RunResult, known: tuple[Warning, ...]) -> RunResult:
-    """The run with everything to doubt about it. Whether the rate was kept is for the run itself
-    to say, which saw its queue; throughput alone does not tell.
-    """
-    result = with_doubts(scenario, measured, known)
-    seen = {each.code for each in measured.warnings}
-    return replace(
-        result,
-        warnings=tuple(
-            each for each in result.warnings if each.code != "rate-not-reached" or each.code in seen
-        ),
-    )
 
 
 def by_plan(plans: Sequence[Plan], finished: Sequence[Finished]) -> list[Setting]:

@@ -10,9 +10,8 @@ from dataclasses import replace
 
 from flinknet.config import Scenario
 from flinknet.results import RunResult, Warning
-from flinknet.units import format_duration_ns, human_count, human_duration
+from flinknet.units import format_duration_ns, human_duration
 
-RATE_REACHED = 0.98
 BEATS_MIN = 10
 WARMUP_MIN_NS = 100_000_000
 
@@ -26,26 +25,8 @@ def with_doubts(scenario: Scenario, result: RunResult, known: tuple[Warning, ...
 
 def doubts(scenario: Scenario, result: RunResult) -> tuple[Warning, ...]:
     """What the numbers of a run do not carry."""
-    checks = (
-        *(_rate(scenario, result), _beats(scenario, result)),
-        *(_compression(scenario, result), _warmup(scenario)),
-    )
+    checks = (_beats(scenario, result), _compression(scenario, result), _warmup(scenario))
     return tuple(warning for warning in checks if warning is not None)
-
-
-def _rate(scenario: Scenario, result: RunResult) -> Warning | None:
-    """Beyond the rate that can be served, latency measures how long the run was."""
-    workload = scenario.workload
-    copies = workload.consumers if workload.partitioner == "broadcast" else 1
-    asked = workload.rate_per_s * workload.producers * copies
-    got = result.measured.throughput_records_per_s
-    if got is None or got >= asked * RATE_REACHED or workload.is_blocking:
-        return None
-    return Warning(
-        "rate-not-reached",
-        f"{human_count(asked)} records/s were asked for, {human_count(got)} went through; the queue"
-        " grows all the time and latency tells only how long. Lower --rate, or remove the limit.",
-    )
 
 
 def _beats(scenario: Scenario, result: RunResult) -> Warning | None:
