@@ -15,6 +15,8 @@ from flinknet.config import FLOW_CONTROLS
 from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns
 
+from .paths import existing_path
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -69,7 +71,7 @@ def _grid_options(command: Any) -> Any:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path())
+@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=existing_path)
 @_grid_options
 @click.option(
     "--target",
@@ -108,7 +110,7 @@ def _grid_options(command: Any) -> Any:
 )
 @click.option("--out", metavar="DIR", help="Write each table as Parquet into this new directory.")
 def replay(
-    traces: tuple[str, ...],
+    traces: tuple[Path, ...],
     target: tuple[str, ...],
     diagnose: bool,
     master: str | None,
@@ -152,7 +154,7 @@ def replay(
     json_target = json_file(json_path)
     page = _page_file(report) if report is not None else None
     out_dir = _new_directory(out) if out else None
-    runs = open_runs([Path(trace) for trace in traces])
+    runs = open_runs(list(traces))
     known = {each.index for run in runs for each in run.manifest.channels}
     if channels and not known.issuperset(channels):
         raise ConfigError(

@@ -120,7 +120,7 @@ LONG = ",".join(str(number) for number in range(1, 31))
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "complaint"),
     [
-        (["nowhere"], 4, "nowhere: there is no such file or directory"),
+        (["nowhere"], 2, "nowhere: there is no such file or directory"),
         ([".", "--buffer-timeout", "5 parsec"], 2, "'parsec' is no unit of time"),
         ([".", "--segment-size", "3kb"], 2, "must be a power of two"),
         ([".", "--consumer-speed", "0"], 2, "--consumer-speed: '0' is not a factor"),
