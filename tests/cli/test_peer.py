@@ -40,7 +40,7 @@ PRODUCER = ["--as-producer"]
         ([*PRODUCER, "--segment-size", "8kb,32kb"], "must be one value, not a list"),
         ([*PRODUCER, "--records", "5", "--duration", "1s"], "--records and --duration both"),
         ([*PRODUCER, "--print-config"], "--print-config does not go with a peer"),
-        ([*PRODUCER, "--from-trace", "x"], "--from-trace does not go with a peer"),
+        ([*PRODUCER, "--from-trace", "."], "--from-trace does not go with a peer"),
     ],
 )
 def test_what_cannot_be_is_refused(

@@ -41,8 +41,8 @@ def test_each_channel_over_time(spark: Any, sawtooth_run: Path) -> None:
     channel = details["channels"][1]
     assert channel["window_ns"] == 2 * MS  # a second in 50 windows of 20 ms, each in ten
     windows = channel["windows"]
-    # A buffer leaves each 10 ms and is consumed 70 us later, the last ones behind the measured part;
-    # credit follows 5.02 ms later.
+    # A buffer leaves each 10 ms and is consumed 70 us later, the last ones behind the measured
+    # part; credit follows 5.02 ms later.
     assert windows["from_ns"][:4] == [10 * MS, 14 * MS, 20 * MS, 24 * MS]
     assert windows["records"][:4] == [10, 0, 10, 0]
     assert sum(windows["records"]) == 100 * 10
