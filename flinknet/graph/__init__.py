@@ -29,7 +29,8 @@ from .job_graph import JobGraph
 from .job_graph_generator import job_graph_of
 from .operator_chain import OperatorChain
 from .operators import Output, OutputTag
-from .physical_plan import PhysicalPlan, physical_plan_of
+from .physical_plan import PhysicalPlan
+from .planning import physical_plan_of
 from .program import Program, load_program
 from .resources import ResourceSpec
 from .stream_config import StreamConfig

@@ -19,7 +19,8 @@ from flinknet.graph.failover import (
     releasable_partitions,
     subtasks_to_restart,
 )
-from flinknet.graph.physical_plan import PhysicalPlan, placed_plan_of, stages_of
+from flinknet.graph.physical_plan import PhysicalPlan
+from flinknet.graph.planning import placed_plan_of, stages_of
 from flinknet.graph.slots import share_slots
 from flinknet.jobs import TaskDeploymentDescriptor, descriptors_of
 from flinknet.units import format_duration_ns
