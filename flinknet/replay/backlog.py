@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.core.probe import TracePoint
 
 from .sums import Sums
-from .throughput import window_width_ns
-from .units import IS_BUFFER_BY_TYPE, Answer, Asked, EventBlock, WorkUnit, ask, merged
+from .units import Answer, Asked, EventBlock, WorkUnit, ask, merged
+from .windows import by_window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,29 +43,14 @@ def backlog_over_time(units: DataFrame) -> DataFrame:
 def _sample(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
     from .sums_kernel import sample_windows
 
-    width_ns = window_width_ns(unit.to_ns - unit.from_ns)
-    for block in blocks:
-        spans = block.spans.of(MessageKind.BUFFER_RESPONSE, TracePoint.SENT)
-        if not len(spans.starts):
-            continue
-        span, window, buffers, total, largest = sample_windows(
-            spans.starts,
-            spans.ends,
-            block["at_ns"],
-            block["data_type"],
-            IS_BUFFER_BY_TYPE,
-            block["backlog_buffers"],
-            (unit.from_ns, unit.until_ns, width_ns),
-        ).T
-        yield {
-            "run": np.full(len(span), unit.run),
-            "channel": spans.channel[span],
-            "from_ns": window * width_ns,
-            "width_ns": np.full(len(span), width_ns),
-            "buffers": buffers,
-            "backlog_buffers_sum": total,
-            "backlog_buffers_max": largest,
-        }
+    return by_window(
+        unit,
+        blocks,
+        TracePoint.SENT,
+        sample_windows,
+        ("backlog_buffers",),
+        ("buffers", "backlog_buffers_sum", "backlog_buffers_max"),
+    )
 
 
 BACKLOG = Asked(_sample, _COLUMNS, _SCHEMA)

@@ -26,7 +26,6 @@ from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from .exchange import recorded_network
 from .observed import ObservedTables
 from .regimes import REGIMES
-from .throughput import window_width_ns
 from .units import (
     Answer,
     Asked,
@@ -41,6 +40,7 @@ from .units import (
     is_measured,
     sum_by_group,
 )
+from .windows import window_width_ns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,7 +49,7 @@ CHANNELS_MAX = 16
 """Channels that are told over time: those with the highest p99."""
 
 WINDOWS_PER_WIDE_ONE = 10
-"""Narrow windows in one of `throughput.window_width_ns`."""
+"""Narrow windows in one of `windows.window_width_ns`."""
 
 FILL_BINS = 20
 

@@ -28,8 +28,8 @@ from .buffers import (
 from .intervals import NOTHING, Intervals, from_switches
 from .stretches import Stretch, ask_stretches, stretches
 from .sums import Sums
-from .throughput import window_width_ns
 from .units import Answer, EventColumns, IntArray, RecordedRun, merged
+from .windows import window_width_ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,9 +14,9 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.results import Measured
 
 from .observed import ObservedRows, Row, channels_of
-from .throughput import WINDOWS_MAX, window_width_ns
 from .time_shares import shares_of
 from .units import RecordedRun
+from .windows import WINDOWS_MAX, window_width_ns
 
 _BETWEEN = frozenset({TracePoint.SENT, TracePoint.RECEIVED})
 """Where a message stands that was seen in passing, once: what leaves producers, what gets to

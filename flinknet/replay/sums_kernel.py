@@ -67,6 +67,16 @@ def _sum_within(
     return sums
 
 
+def _open(row: Ints, span: int, since_ns: int, width_ns: int) -> int:
+    """Begin the row of a span's next window. Returns: when the window begins, as `since_ns`."""
+    row[:] = 0
+    row[0], row[1] = span, since_ns // width_ns
+    return row[1] * width_ns  # type: ignore[no-any-return]
+
+
+_open_window = compiled(_open)
+
+
 def _sum_windows(
     starts: Ints,
     ends: Ints,
@@ -95,12 +105,9 @@ def _sum_windows(
             if not is_buffer[data_type[row]] or at < from_ns or at >= to_ns:
                 continue
             if at < low_ns or at >= high_ns:
-                window = (at - from_ns) // width_ns
-                low_ns = from_ns + window * width_ns
-                high_ns = low_ns + width_ns
                 last += 1
-                found[last, 0], found[last, 1] = span, window
-                found[last, 2], found[last, 3], found[last, 4] = 0, 0, 0
+                low_ns = from_ns + _open_window(found[last], span, at - from_ns, width_ns)
+                high_ns = low_ns + width_ns
             found[last, 2] += 1
             found[last, 3] += max(records[row], 0)
             found[last, 4] += payload_bytes[row]
@@ -134,12 +141,9 @@ def _sample_windows(
             if not is_buffer[data_type[row]] or not is_inside or backlog < 0:
                 continue
             if at < low_ns or at >= high_ns:
-                window = (at - from_ns) // width_ns
-                low_ns = from_ns + window * width_ns
-                high_ns = low_ns + width_ns
                 last += 1
-                found[last, 0], found[last, 1] = span, window
-                found[last, 2], found[last, 3], found[last, 4] = 0, 0, 0
+                low_ns = from_ns + _open_window(found[last], span, at - from_ns, width_ns)
+                high_ns = low_ns + width_ns
             found[last, 2] += 1
             found[last, 3] += backlog
             found[last, 4] = max(found[last, 4], backlog)

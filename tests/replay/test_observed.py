@@ -14,8 +14,9 @@ from flinknet.replay.backlog import backlog_over_time
 from flinknet.replay.credit import credit_starved
 from flinknet.replay.latency import latency_percentiles, spread_records
 from flinknet.replay.messages import messages_by_kind
-from flinknet.replay.throughput import WINDOWS_MAX, throughput_over_time, window_width_ns
+from flinknet.replay.throughput import throughput_over_time
 from flinknet.replay.units import group_rows, open_recorded_run, units_frame, work_units
+from flinknet.replay.windows import WINDOWS_MAX, window_width_ns
 
 MS = 1_000_000
 BUFFERS = 100
