@@ -148,6 +148,11 @@ class ExpectReaders:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadersExpected:
+    """TaskManager: it knows the channels of one ExpectReaders."""
+
+
+@dataclass(frozen=True, slots=True)
 class CancelTask:
     """JobManager: end an attempt and tell when it is gone."""
 
@@ -313,6 +318,7 @@ MESSAGES = {
             InitializeJob,
             JobInitialized,
             ExpectReaders,
+            ReadersExpected,
             SubmitTask,
             CancelTask,
         ),

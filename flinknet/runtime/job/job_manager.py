@@ -48,6 +48,7 @@ from .job_master import Deployment, JobMaster
 from .job_state import Failure, JobState
 from .job_status import status_of
 from .measurements import Measurements
+from .outbox import Outbox
 from .resource_manager import ResourceManager
 
 START_DELAY_NS = 100_000_000
@@ -90,6 +91,7 @@ class JobManager:
         self._server = ControlServer(self._loop, spec.token)
         self.port = self._server.port
         self._task_managers = ResourceManager(spec, self._config)
+        self._outbox = Outbox(lambda index, message: self._task_managers[index].send(message))
         self._job: _Job | None = None
         self._submitter: ControlConnection | None = None
         self._measurements = Measurements()
@@ -221,6 +223,8 @@ class JobManager:
         if isinstance(message, say.JobInitialized):
             task_manager.state = TaskManagerState.READY
             job.master.register(task_manager.index, now_ns=now_ns)
+        elif isinstance(message, say.ReadersExpected):
+            self._outbox.answered(task_manager.index)
         elif isinstance(message, say.TaskStateChanged):
             self._task_state_changed(job, message, now_ns)
         elif isinstance(message, say.Statistics):
@@ -242,6 +246,7 @@ class JobManager:
         """A TaskManager is gone: the process too, whatever it still does."""
         self._log(reason)
         self._task_managers.lose(task_manager)
+        self._outbox.lose(task_manager.index)
         if self._job is not None:
             self._job.master.lose(task_manager.index, reason, now_ns=now_ns)
         else:
@@ -255,7 +260,7 @@ class JobManager:
         for deployment in _taken(master.deployments):
             self._deploy(job, deployment, now_ns)
         for index, message in _taken(master.to_tell):
-            self._task_managers[index].send(message)
+            self._outbox.tell(index, message)
         if job.checkpoints is not None:
             for message in _taken(job.checkpoints.to_tell):
                 self._task_managers.tell_all(message)
@@ -274,21 +279,22 @@ class JobManager:
                         told = readers.setdefault(channel.task_manager, {})
                         told[channel.receiver_id.hex()] = channel.index
         for index, told in readers.items():
-            self._task_managers[index].send(say.ExpectReaders(told))
+            self._outbox.announce(index, told)
         duration_ns = job.submission.duration_ns
         begin_ns = job.start_ns + job.submission.warmup_ns
         for task in tasks:
             sources = {
                 channel.task_manager for gate in task.inputs for channel in gate.channels
             } - {task.task_manager}
-            self._task_managers[task.task_manager].send(
+            self._outbox.tell(
+                task.task_manager,
                 say.SubmitTask(
                     task.to_dict(),
                     {at: self._task_managers[at].address for at in sources},
                     max(job.start_ns, now_ns),
                     begin_ns,
                     None if duration_ns is None else begin_ns + duration_ns,
-                )
+                ),
             )
 
     def _begin(self, job: _Job, deployment: Deployment, now_ns: int) -> None:

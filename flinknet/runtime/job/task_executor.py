@@ -160,6 +160,7 @@ class TaskExecutor:
             self._submit(message, now_ns)
         elif isinstance(message, say.ExpectReaders):
             self._expect(message.readers)
+            self._control.send(say.ReadersExpected())
         elif isinstance(message, say.CancelTask):
             self._cancel(message.attempt_id)
         elif isinstance(message, say.Heartbeat):
