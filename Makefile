@@ -9,10 +9,13 @@ TIMEOUTS := 0,1ms,5ms,10ms,100ms,-1
 FLINK_VERSIONS := 2.3.0 1.20.5
 RECORDS := 200000
 
-.PHONY: help venv demo test lint bench rows flink interop clean
+INTERPRETED_TESTS := tests/core tests/tasks tests/simulator
+
+.PHONY: help venv compiled demo test lint bench rows flink interop clean
 
 help:
 	@echo "make venv   flinknet in $(VENV): . $(BIN)/activate"
+	@echo "make compiled  the compiled core again, if its sources have changed (without it: slower, the same)"
 	@echo "make demo   a sweep over buffer timeouts, its replay in Spark, the trade-off table"
 	@echo "make test   lint, types, tests"
 	@echo "make lint   ruff and mypy"
@@ -23,11 +26,17 @@ help:
 	@echo "make clean  remove what the other targets made"
 
 # The stamp is older than pyproject.toml only when the dependencies may have changed: no other run calls pip.
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml hatch_build.py
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "flinknet needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --disable-pip-version-check --quiet --editable '.[test]'
 	@touch $@
+
+# Installing compiles, too. Without a C compiler or a network flinknet stays interpreted.
+compiled: $(STAMP)
+	@$(BIN)/python -c 'import sys, flinknet; sys.exit(flinknet.interpreted_because is not None)' || \
+	    $(BIN)/pip install --disable-pip-version-check --quiet --no-deps --editable . || \
+	    echo "the core could not be compiled; flinknet runs interpreted"
 
 venv: $(STAMP)
 	@echo "flinknet is in $(VENV): . $(BIN)/activate"
@@ -44,15 +53,16 @@ demo: $(STAMP)
 	@echo "predicted: $(DEMO)/replay.json"
 	@echo "traces:    $(DEMO)/run-*; look at one with: $(BIN)/flinknet trace info $(DEMO)/run-0002*"
 
-test: lint
+test: lint compiled
 	$(BIN)/pytest -n 2
+	FLINKNET_COMPILED=0 $(BIN)/pytest -n 2 --quiet $(INTERPRETED_TESTS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(STAMP)
+bench: compiled
 	$(BIN)/python bench/network_throughput.py
 	$(BIN)/python bench/trace_overhead.py
 
@@ -67,4 +77,4 @@ interop: flink
 	FLINKNET_INTEROP_RECORDS=$(RECORDS) $(BIN)/pytest tests/interop
 
 clean:
-	rm -rf $(VENV) $(DEMO) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) flinknet/_compiled .pytest_cache .mypy_cache .ruff_cache .hypothesis

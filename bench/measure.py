@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -14,12 +15,16 @@ from typing import Any
 FLINKNET = Path(sys.executable).with_name("flinknet")
 
 
-def run_bench(*options: str, trace: bool) -> dict[str, Any]:
-    """The `measured` part of one `flinknet bench`; its trace is thrown away."""
+def run_bench(*options: str, trace: bool, is_compiled: bool = True) -> dict[str, Any]:
+    """The `measured` part of one `flinknet bench`; its trace is thrown away.
+
+    `is_compiled`: with the compiled core, where there is one.
+    """
+    environment = os.environ if is_compiled else os.environ | {"FLINKNET_COMPILED": "0"}
     with tempfile.TemporaryDirectory(prefix="flinknet-bench-") as out:
         command = [str(FLINKNET), "bench", "--json", "-", *options]
         command += ["--trace", "--out", out] if trace else ["--no-trace"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr.strip())
     measured: dict[str, Any] = json.loads(done.stdout)["runs"][0]["measured"]

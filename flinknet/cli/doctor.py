@@ -27,7 +27,13 @@ def doctor(as_json: bool, start_spark: bool) -> None:
     from flinknet.report.doctor_console import print_checks
     from flinknet.runtime.readiness import MISSING, check_machine
 
-    checks = [check_python(), check_interpreter(), check_java(), check_spark(start_spark)]
+    checks = [
+        check_python(),
+        check_interpreter(),
+        check_core(),
+        check_java(),
+        check_spark(start_spark),
+    ]
     checks += check_machine()
     is_ready = all(check.status != MISSING for check in checks)
     rows = [dataclasses.asdict(check) for check in checks]
@@ -68,6 +74,17 @@ def check_interpreter() -> Check:
         )
         return Check("interpreter", OK, found, advice)
     return Check("interpreter", OK, f"{found}, built with {build}")
+
+
+def check_core() -> Check:
+    """Whether the hot path was compiled; it works in any case."""
+    import flinknet
+    from flinknet.runtime.readiness import OK, WARNING, Check
+
+    reason = flinknet.interpreted_because
+    if reason is None:
+        return Check("core", OK, "compiled")
+    return Check("core", WARNING, "interpreted: slower, the same results", reason)
 
 
 def check_java() -> Check:

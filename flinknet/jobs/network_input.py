@@ -68,15 +68,12 @@ class ChannelInput:
         """Counts are always up to date."""
 
 
-class NetworkInput(ReadingTask):
+class NetworkInput(ReadingTask[ChannelInput, BranchingCheckpoints]):
     """The reading half of a task (Flink: StreamTaskNetworkInput).
 
     Attributes:
         held: a data buffer was taken and not given back: its records are in work.
     """
-
-    sinks: tuple[ChannelInput, ...]
-    _checkpoints: BranchingCheckpoints
 
     def __init__(
         self,
@@ -92,11 +89,6 @@ class NetworkInput(ReadingTask):
         super().__init__(
             index, gate, channels, probe, checkpoints, spills=spills, start_ns=start_ns
         )
-
-    @property
-    def checkpoints(self) -> BranchingCheckpoints:
-        """What it knows of checkpoints, and how much it has read."""
-        return self._checkpoints
 
     @property
     def is_holding(self) -> bool:

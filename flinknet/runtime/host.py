@@ -28,6 +28,7 @@ def environment() -> dict[str, Any]:
         "implementation": sys.implementation.name,
         "python_build": build_of_interpreter(),
         "python_operations_per_s": round(operations_per_s()),
+        "core": "compiled" if flinknet.interpreted_because is None else "interpreted",
         "numpy": metadata.version("numpy"),
         "zstandard": metadata.version("zstandard"),
         "kernel": platform.release(),

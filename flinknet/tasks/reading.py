@@ -6,7 +6,7 @@ A base class and not a part, so that a buffer costs no call for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.consumer import (
@@ -43,7 +43,11 @@ class RecordReceiver(Protocol):
         """Take the records of a buffer, of which some end in it. Returns: when that is done."""
 
 
-class ReadingTask:
+SinkT = TypeVar("SinkT", bound=RecordReceiver)
+CheckpointsT = TypeVar("CheckpointsT", bound=InputCheckpoints)
+
+
+class ReadingTask(Generic[SinkT, CheckpointsT]):
     """Reads records and events of one input (Flink: AbstractStreamTaskNetworkInput).
 
     Args:
@@ -54,22 +58,20 @@ class ReadingTask:
         start_ns: when it starts.
     """
 
-    _checkpoints: InputCheckpoints
-
     def __init__(
         self,
         index: int,
         gate: SingleInputGate | UnionInputGate,
-        sinks: Sequence[RecordReceiver],
+        sinks: tuple[SinkT, ...],
         probe: Probe,
-        checkpoints: InputCheckpoints,
+        checkpoints: CheckpointsT,
         *,
         spills: SpillStore | None,
         start_ns: int,
     ) -> None:
         self.index = index
         self.gate = gate
-        self.sinks: Sequence[RecordReceiver] = sinks
+        self.sinks = sinks
         self.times = TaskTimes(start_ns=start_ns)
         self._record = probe.record
         self._readers = tuple(RecordReader(spills) for _ in sinks)
@@ -78,7 +80,7 @@ class ReadingTask:
         self._held: InputBuffer | None = None
 
     @property
-    def checkpoints(self) -> InputCheckpoints:
+    def checkpoints(self) -> CheckpointsT:
         """What it knows of checkpoints, and how much it has read."""
         return self._checkpoints
 

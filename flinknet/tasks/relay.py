@@ -33,7 +33,7 @@ PORTION_NS = 1_000_000
 """A relay that takes its time emits what it worked on for so long, not a whole buffer at once."""
 
 
-class RelayTask(ReadingTask):
+class RelayTask(ReadingTask[LatencySink, ForwardingCheckpoints]):
     """One subtask that passes records on (Flink: OneInputStreamTask around an identity map).
 
     Args:
@@ -48,9 +48,6 @@ class RelayTask(ReadingTask):
         start_ns: when it starts.
         name: by which it is told.
     """
-
-    sinks: tuple[LatencySink, ...]
-    _checkpoints: ForwardingCheckpoints
 
     def __init__(
         self,
@@ -117,11 +114,6 @@ class RelayTask(ReadingTask):
     def writer(self) -> RecordWriter:
         """What it writes with."""
         return self._writer
-
-    @property
-    def checkpoints(self) -> ForwardingCheckpoints:
-        """What it knows of checkpoints, and how much it has read."""
-        return self._checkpoints
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
         """A checkpoint was given up before its barrier came, or after (Flink:

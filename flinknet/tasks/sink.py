@@ -32,7 +32,7 @@ PAUSED_NS = -1
 """Delay of a consumer that takes nothing at all."""
 
 
-class SinkTask(ReadingTask):
+class SinkTask(ReadingTask[LatencySink, InputCheckpoints]):
     """One consuming subtask.
 
     A delay for each record makes the task busy until an instant; it keeps the buffer until then, as
@@ -48,8 +48,6 @@ class SinkTask(ReadingTask):
             not one buffer only.
         start_ns: when it starts.
     """
-
-    sinks: tuple[LatencySink, ...]
 
     def __init__(
         self,

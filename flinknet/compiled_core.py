@@ -1,0 +1,71 @@
+"""The compiled core: the modules of the hot path as machine code, where they were built.
+
+When flinknet is installed and there is a C compiler, `hatch_build.py` lets mypyc translate the
+modules named in pyproject.toml into `flinknet/_compiled/`. Their sources stay what is read, tested
+and shipped; the machine code takes their place at import, all of it or none: none when a source is
+no longer the one that was compiled, for another Python, or with FLINKNET_COMPILED=0. Both give the
+same bytes and the same results; `bench/network_throughput.py` measures what it brings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+SWITCH = "FLINKNET_COMPILED"
+PACKAGE = Path(__file__).parent
+DIRECTORY = PACKAGE / "_compiled"
+INDEX = DIRECTORY / "modules.json"
+"""{"suffix": of this Python's extension modules, "files": {module: file}, "digests": {source:
+digest}}, or {"reason": why nothing was built}; written by `hatch_build.py`."""
+
+
+class CompiledFinder(MetaPathFinder):
+    """Finds the machine code of a module before its source is looked for."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self._files = files
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The extension module of that name, if it was compiled."""
+        file = self._files.get(name)
+        return None if file is None else spec_from_file_location(name, DIRECTORY / file)
+
+
+def digest_of(source: Path) -> str:
+    """What tells a source from an edited one. Raises: OSError if it cannot be read."""
+    return hashlib.blake2b(source.read_bytes(), digest_size=16).hexdigest()
+
+
+def use_compiled() -> str | None:
+    """Let the modules that are imported from now on be the compiled ones.
+
+    Returns: None, or why they are interpreted.
+    """
+    if os.environ.get(SWITCH) == "0":
+        return f"switched off by {SWITCH}=0"
+    try:
+        index = json.loads(INDEX.read_bytes())
+        if "reason" in index:
+            return str(index["reason"])
+        if index["suffix"] != EXTENSION_SUFFIXES[0]:
+            return "compiled for another Python; install flinknet again"
+        for source, digest in index["digests"].items():
+            if digest_of(PACKAGE / source) != digest:
+                return f"flinknet/{source} is newer than what was compiled; install flinknet again"
+    except OSError:
+        return "not compiled when it was installed"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return f"{INDEX} is damaged; install flinknet again"
+    sys.meta_path.insert(0, CompiledFinder(index["files"]))
+    return None

@@ -1,0 +1,221 @@
+"""The compiled core: when it is used, when it is not, and that it does the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hatchling.bridge.app import Application
+
+from flinknet import compiled_core
+from hatch_build import CompileHook
+
+ROOT = Path(__file__).parent.parent
+
+SOURCE = "core/hot.py"
+MODULE = "flinknet.core.hot"
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package of one module that was compiled; what finds it is forgotten again."""
+    directory = tmp_path / "_compiled"
+    directory.mkdir()
+    (tmp_path / SOURCE).parent.mkdir()
+    (tmp_path / SOURCE).write_text("HEAT = 1\n")
+    monkeypatch.delenv(compiled_core.SWITCH, raising=False)
+    monkeypatch.setattr(compiled_core, "PACKAGE", tmp_path)
+    monkeypatch.setattr(compiled_core, "DIRECTORY", directory)
+    monkeypatch.setattr(compiled_core, "INDEX", directory / "modules.json")
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    write_index(tmp_path)
+    return tmp_path
+
+
+def write_index(package: Path, **changes: Any) -> None:
+    index = {
+        "suffix": EXTENSION_SUFFIXES[0],
+        "files": {MODULE: f"hot{EXTENSION_SUFFIXES[0]}"},
+        "digests": {SOURCE: compiled_core.digest_of(package / SOURCE)},
+    }
+    (package / "_compiled" / "modules.json").write_text(json.dumps(index | changes))
+
+
+def test_a_module_that_was_compiled_is_found_before_its_source(package: Path) -> None:
+    assert compiled_core.use_compiled() is None
+    finder = sys.meta_path[0]
+    assert isinstance(finder, compiled_core.CompiledFinder)
+    spec = finder.find_spec(MODULE, None)
+    assert spec is not None
+    assert spec.origin == str(package / "_compiled" / f"hot{EXTENSION_SUFFIXES[0]}")
+    assert finder.find_spec("flinknet.core.cold", None) is None
+
+
+def test_a_source_that_was_edited_is_what_runs(package: Path) -> None:
+    (package / SOURCE).write_text("HEAT = 2\n")
+    before = list(sys.meta_path)
+    assert compiled_core.use_compiled() == (
+        "flinknet/core/hot.py is newer than what was compiled; install flinknet again"
+    )
+    assert sys.meta_path == before
+
+
+def test_a_source_that_is_gone_is_no_reason_to_fail(package: Path) -> None:
+    (package / SOURCE).unlink()
+    assert compiled_core.use_compiled() == "not compiled when it was installed"
+
+
+def test_it_can_be_switched_off(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(compiled_core.SWITCH, "0")
+    assert compiled_core.use_compiled() == "switched off by FLINKNET_COMPILED=0"
+
+
+def test_machine_code_of_another_python_is_left_alone(package: Path) -> None:
+    write_index(package, suffix=".cpython-399-abacus.so")
+    reason = compiled_core.use_compiled()
+    assert reason is not None
+    assert "another Python" in reason
+
+
+def test_why_it_was_not_compiled_is_told(package: Path) -> None:
+    (package / "_compiled" / "modules.json").write_text('{"reason": "there was no C compiler"}')
+    assert compiled_core.use_compiled() == "there was no C compiler"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"suffix"'])
+def test_a_damaged_index_means_interpreted(package: Path, text: str) -> None:
+    (package / "_compiled" / "modules.json").write_text(text)
+    reason = compiled_core.use_compiled()
+    assert reason is not None
+    assert "is damaged" in reason
+
+
+def test_without_an_index_it_runs_interpreted(package: Path) -> None:
+    (package / "_compiled" / "modules.json").unlink()
+    assert compiled_core.use_compiled() == "not compiled when it was installed"
+
+
+DISTURBED_RUNS = """
+import hashlib, sys
+from flinknet.core.consumer import connection
+from tests.simulation import Rows, run_disturbed
+for seed in range(12):
+    rows = Rows()
+    run_disturbed(seed, rows)
+    numbers = [tuple(map(int, row)) for row in rows.rows]
+    print(seed, len(numbers), hashlib.sha256(repr(numbers).encode()).hexdigest())
+print(connection.__file__.endswith(".py"), file=sys.stderr)
+"""
+"""Every event of simulated runs with faults; on stderr whether it ran interpreted."""
+
+
+def test_compiled_and_interpreted_runs_are_the_same_event_for_event() -> None:
+    """Skipped where this installation has no machine code to compare with."""
+    compiled_run, interpreted_run = (run_python(DISTURBED_RUNS, switch) for switch in ("1", "0"))
+    assert interpreted_run.stderr.strip() == "True"
+    if compiled_run.stderr.strip() == "True":
+        pytest.skip("flinknet was not compiled, or its sources have been edited since")
+    assert compiled_run.stdout == interpreted_run.stdout
+    assert len(compiled_run.stdout.splitlines()) == 12
+
+
+def run_python(code: str, switch: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=os.environ | {compiled_core.SWITCH: switch},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+
+@pytest.fixture
+def hook_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., CompileHook]:
+    """A build hook for a project in `tmp_path` that wants these modules compiled."""
+    (tmp_path / "flinknet").mkdir()
+    (tmp_path / "flinknet" / "__init__.py").touch()
+    (tmp_path / "flinknet" / "hot.py").write_text(
+        "def heat(number: int) -> int:\n    return number + 1\n"
+    )
+    monkeypatch.delenv(compiled_core.SWITCH, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def hook(*modules: str) -> CompileHook:
+        config = {"modules": list(modules)}
+        return CompileHook(str(tmp_path), config, None, None, str(tmp_path), "wheel", Application())
+
+    return hook
+
+
+def built(hook: CompileHook) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Run a hook. Returns: the index it wrote, and what it told the builder."""
+    build_data: dict[str, Any] = {"artifacts": []}
+    hook.initialize("standard", build_data)
+    return json.loads(Path("flinknet", "_compiled", "modules.json").read_text()), build_data
+
+
+def test_the_hook_compiles_and_the_index_says_what(hook_of: Callable[..., CompileHook]) -> None:
+    index, build_data = built(hook_of("flinknet.hot"))
+    if "reason" in index:
+        pytest.skip(index["reason"])
+    assert build_data == {
+        "artifacts": ["/flinknet/_compiled/"],
+        "pure_python": False,
+        "infer_tag": True,
+    }
+    assert index["suffix"] == EXTENSION_SUFFIXES[0]
+    assert index["digests"] == {"hot.py": compiled_core.digest_of(Path("flinknet/hot.py"))}
+    assert set(index["files"]) == {"flinknet.hot", "flinknet__mypyc"}
+    folder = Path("flinknet", "_compiled").absolute()
+    code = (
+        f"import sys; sys.path.insert(0, {str(folder)!r})\n"
+        "import flinknet.hot; print(flinknet.hot.heat(1), flinknet.hot.__file__)"
+    )
+    command = [sys.executable, "-I", "-S", "-c", code]  # no site: this flinknet is not there
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2", str(folder / index["files"]["flinknet.hot"])]
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [("flinknet.missing", "could not be compiled"), ("flinknet.wrong", "could not be compiled")],
+)
+def test_what_cannot_be_compiled_is_installed_all_the_same(
+    hook_of: Callable[..., CompileHook], module: str, words: str
+) -> None:
+    Path("flinknet", "wrong.py").write_text("def wrong() -> int:\n    return 'text'\n")
+    index, build_data = built(hook_of(module))
+    assert words in index["reason"]
+    assert "pure_python" not in build_data
+
+
+def test_without_a_compiler_nothing_is_tried(
+    hook_of: Callable[..., CompileHook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    index, _ = built(hook_of("flinknet.hot"))
+    assert index["reason"].startswith("there was no C compiler")
+
+
+def test_it_can_be_left_out_when_installing(
+    hook_of: Callable[..., CompileHook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(compiled_core.SWITCH, "0")
+    index, _ = built(hook_of("flinknet.hot"))
+    assert "FLINKNET_COMPILED=0 when it was installed" in index["reason"]
+
+
+def test_every_module_that_is_to_be_compiled_exists() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    hook = project["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
+    for module in hook["modules"]:
+        assert (ROOT / f"{module.replace('.', '/')}.py").exists(), module
