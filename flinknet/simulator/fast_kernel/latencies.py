@@ -1,0 +1,74 @@
+"""Latencies of records, counted in the buckets of `histogram.LogLinearHistogram`."""
+
+from __future__ import annotations
+
+from . import words as w
+from .compiling import bits, compiled
+from .ramps import instant
+from .words import Numbers, Words
+
+
+@compiled
+def _bucket(value: int) -> int:
+    """histogram.bucket_index: the exponent of 2 and the seven bits behind the first one."""
+    if value < 128:
+        return max(value, 0)
+    return (bits(float(min(value, (1 << 50) - 1))) >> 45) - (1029 << 7)
+
+
+@compiled
+def _bucket_start(index: int) -> float:
+    if index < 256:
+        return float(index)
+    shift = index // 128 - 1
+    return float((index - shift * 128) << shift)
+
+
+@compiled
+def _count(m: Words, f: Numbers, slopes: int, first_ns: int, last_ns: int, records: int) -> None:
+    """Count latencies that go evenly from one to another; few one by one, many by their density."""
+    low, high = min(first_ns, last_ns), max(first_ns, last_ns)
+    m[w.RECORDS] += records
+    m[w.LATENCY_TOTAL] += (first_ns + last_ns) * records // 2
+    m[w.SMALLEST] = min(m[w.SMALLEST], low)
+    m[w.LARGEST] = max(m[w.LARGEST], high)
+    low_bucket, high_bucket = _bucket(low), _bucket(high)
+    if low_bucket == high_bucket:
+        f[w.COUNTS + low_bucket] += records
+        return
+    if records <= 6:
+        for each in range(records):
+            at_ns = first_ns + (last_ns - first_ns) * each // (records - 1)
+            f[w.COUNTS + _bucket(at_ns)] += 1.0
+        return
+    half = (high - low) / (records - 1) / 2.0
+    start, end = low - half, high + half
+    density = records / (end - start)
+    f[w.COUNTS + low_bucket] += (_bucket_start(low_bucket + 1) - start) * density
+    f[w.COUNTS + high_bucket] += (end - _bucket_start(high_bucket)) * density
+    f[slopes + low_bucket + 1] += density
+    f[slopes + high_bucket] -= density
+
+
+@compiled
+def take_records(
+    m: Words, f: Numbers, slopes: int, channel: int, records: int, begin_ns: int, delay_ns: int
+) -> None:
+    """Count the latencies of the next records of a channel, ramp by ramp."""
+    ramp, position = m[channel + w.DONE_RAMP], m[channel + w.DONE_POSITION]
+    taken = 0
+    while taken < records:
+        count = min(m[ramp] - position, records - taken)
+        if m[channel + w.COUNTED_RAMP] <= ramp < m[channel + w.COUNTED_RAMP_END]:
+            first_ns = begin_ns + delay_ns * (taken + 1) - instant(m, ramp, position)
+            done_ns = begin_ns + delay_ns * (taken + count)
+            last_ns = done_ns - instant(m, ramp, position + count - 1)
+            _count(m, f, slopes, first_ns, last_ns, count)
+            m[w.LAST_NS] = max(m[w.LAST_NS], done_ns)
+        taken += count
+        position += count
+        if position == m[ramp]:
+            ramp += w.RAMP_WORDS
+            position = 0
+    m[channel + w.DONE_RAMP] = ramp
+    m[channel + w.DONE_POSITION] = position

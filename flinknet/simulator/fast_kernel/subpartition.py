@@ -1,0 +1,138 @@
+"""PipelinedSubpartition: what waits to be sent, and whether its reader may."""
+
+from __future__ import annotations
+
+from . import words as w
+from .compiling import compiled
+from .words import Words
+
+
+@compiled
+def segments_of(m: Words, channel: int) -> int:
+    """Data buffers of a subpartition, the open one too."""
+    return ((m[channel + w.EMITTED] + m[w.SEGMENT_BYTES] - 1) >> m[w.SEGMENT_BITS]) - m[
+        channel + w.HEAD
+    ]
+
+
+@compiled
+def elements_of(m: Words, channel: int) -> int:
+    """Buffers and events of a subpartition."""
+    return m[channel + w.FRONT_EVENT] + m[channel + w.TAIL_EVENT] + segments_of(m, channel)
+
+
+@compiled
+def notify(m: Words, channel: int) -> None:
+    """Tell the connection that a reader may have something to send."""
+    if not m[channel + w.IS_NOTIFIED]:
+        connection = m[channel + w.CONNECTION]
+        m[channel + w.IS_NOTIFIED] = 1
+        m[m[connection + w.NOTIFIED] + m[connection + w.NOTIFIED_COUNT]] = channel
+        m[connection + w.NOTIFIED_COUNT] += 1
+
+
+@compiled
+def emit(m: Words, channel: int, records: int) -> None:
+    """Write records: the reader is told when a second buffer is opened."""
+    before = elements_of(m, channel)
+    m[channel + w.EMITTED] += records * m[w.RECORD_BYTES]
+    may_tell = before < 2 and not m[channel + w.FLUSH_REQUESTED] and not m[channel + w.IS_BLOCKED]
+    if may_tell and elements_of(m, channel) >= 2:
+        notify(m, channel)
+
+
+@compiled
+def flush(m: Words, channel: int) -> None:
+    """PipelinedSubpartition.flush."""
+    elements = elements_of(m, channel)
+    if elements == 0 or m[channel + w.FLUSH_REQUESTED]:
+        return
+    is_fresh = elements == 1 and (
+        m[channel + w.EMITTED] > m[channel + w.POLLED] or segments_of(m, channel) == 0
+    )
+    if is_fresh or elements > 1:
+        m[channel + w.FLUSH_REQUESTED] = 1
+    if is_fresh and not m[channel + w.IS_BLOCKED]:
+        notify(m, channel)
+
+
+@compiled
+def is_data_available(m: Words, channel: int) -> bool:
+    if m[channel + w.IS_BLOCKED]:
+        return False
+    if m[channel + w.FLUSH_REQUESTED]:
+        return True
+    elements = elements_of(m, channel)
+    return elements > 1 or (elements == 1 and segments_of(m, channel) == 0)
+
+
+@compiled
+def may_send(m: Words, channel: int) -> bool:
+    if m[channel + w.CREDIT] > 0:
+        return is_data_available(m, channel)
+    if m[channel + w.IS_BLOCKED] or elements_of(m, channel) == 0:
+        return False
+    return m[channel + w.FRONT_EVENT] > 0 or segments_of(m, channel) == 0
+
+
+@compiled
+def append_reader(m: Words, connection: int, channel: int) -> None:
+    m[channel + w.IS_ENQUEUED] = 1
+    place = m[connection + w.READERS_END] & m[connection + w.WIDTH_MASK]
+    m[m[connection + w.READERS] + place] = channel
+    m[connection + w.READERS_END] += 1
+
+
+@compiled
+def poll(m: Words, channel: int) -> tuple[int, int, int, int]:
+    """PipelinedSubpartition.poll.
+
+    Returns: kind (NOTHING for none), bytes, backlog, and what may follow: 0 nothing, 1 data, 2 an
+        event.
+    """
+    if m[channel + w.IS_BLOCKED]:
+        return w.NOTHING, 0, 0, 0
+    count = elements_of(m, channel)
+    if count == 0:
+        m[channel + w.FLUSH_REQUESTED] = 0
+        return w.NOTHING, 0, 0, 0
+    while True:
+        if count == 1:
+            m[channel + w.FLUSH_REQUESTED] = 0
+        if m[channel + w.FRONT_EVENT]:
+            m[channel + w.FRONT_EVENT] = 0
+            m[channel + w.IS_BLOCKED] = 1
+            count -= 1
+            kind, size = w.RECOVERY, m[w.RECOVERY_BYTES]
+            break
+        segments = segments_of(m, channel)
+        if segments == 0:
+            m[channel + w.TAIL_EVENT] = 0
+            count -= 1
+            kind, size = w.END, m[w.END_BYTES]
+            break
+        kind = w.DATA
+        whole = (m[channel + w.HEAD] + 1) << m[w.SEGMENT_BITS]
+        end = min(whole, m[channel + w.EMITTED])
+        is_closed = segments == 1 and m[channel + w.TAIL_EVENT] == 1
+        size = end - m[channel + w.POLLED]
+        m[channel + w.POLLED] = end
+        if end == whole or is_closed:
+            m[channel + w.HEAD] += 1
+            if end < whole:
+                m[channel + w.EMITTED] = m[channel + w.POLLED] = whole
+            count -= 1
+        elif size == 0:
+            return w.NOTHING, 0, 0, 0
+        if size > 0:
+            break
+        if count == 0:
+            return w.NOTHING, 0, 0, 0
+    backlog = following = 0
+    if count and not m[channel + w.IS_BLOCKED]:
+        segments = segments_of(m, channel)
+        is_all = m[channel + w.FLUSH_REQUESTED] or m[channel + w.TAIL_EVENT]
+        backlog = segments if is_all else max(segments - 1, 0)
+        if count > 1 or m[channel + w.FLUSH_REQUESTED] or segments == 0:
+            following = 1 if segments else 2
+    return kind, size, backlog, following
