@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from .delays import fit_delays
 from .measured_part import measured_part
 from .saturated_rows import SaturatedRows
 from .saturation import Saturation, fit_saturation
-from .units import EventColumns, is_data
+from .units import EventBlock, EventColumns, is_data, lazy_block
 from .wakes import fit_wakes
 
 COST_ROWS_PER_FILE = 200_000
@@ -72,17 +73,7 @@ _COLUMNS = (
     "last_record_ns",
     "value",
 )
-_ARRIVAL_COLUMNS = (
-    "at_ns",
-    "channel",
-    "point",
-    "kind",
-    "data_type",
-    "payload_bytes",
-    "records",
-    "first_record_ns",
-    "last_record_ns",
-)
+_ARRIVAL_COLUMNS = ("channel", "records", "first_record_ns", "last_record_ns")
 _WAIT_COLUMNS = ("at_ns", "channel", "point")
 
 
@@ -151,7 +142,8 @@ def load_exchange(
         seen = 0
         with TraceReader(file) as reader:
             for block in reader.events(_COLUMNS, own, from_ns, until_ns):
-                _add_arrivals(block, from_ns, to_ns, arrivals, sizes)
+                sent = EventBlock(block).data_at(TracePoint.SENT)
+                _add_arrivals(sent, from_ns, to_ns, arrivals, sizes)
                 is_wait = (block["point"] == TracePoint.WRITER_WAITS) | (
                     block["point"] == TracePoint.WRITER_RESUMES
                 )
@@ -264,8 +256,14 @@ def read_arrivals(
     arrivals: dict[int, list[Ramps]] = {}
     for file in files:
         with TraceReader(file) as reader:
-            for block in reader.events(_ARRIVAL_COLUMNS, from_ns=from_ns, to_ns=until_ns):
-                _add_arrivals(block, from_ns, to_ns, arrivals, {})
+            for index, entry in enumerate(reader.blocks()):
+                if entry.last_ns < from_ns or entry.first_ns >= until_ns:
+                    continue
+                sent = lazy_block(reader, index).data_at(TracePoint.SENT)
+                if len(sent["channel"]) and (entry.first_ns < from_ns or entry.last_ns >= until_ns):
+                    keep = (sent["at_ns"] >= from_ns) & (sent["at_ns"] < until_ns)
+                    sent = {name: sent[name][keep] for name in _ARRIVAL_COLUMNS}
+                _add_arrivals(sent, from_ns, to_ns, arrivals)
     return {channel: _in_order(parts) for channel, parts in arrivals.items()}
 
 
@@ -365,24 +363,29 @@ def _places(manifest: RunManifest) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _add_arrivals(
-    block: EventColumns,
+    sent: EventColumns,
     from_ns: int,
     to_ns: int,
     arrivals: dict[int, list[Ramps]],
-    sizes: dict[int, list[int]],
+    sizes: dict[int, list[int]] | None = None,
 ) -> None:
-    """Add the instants of the records of a block's sent buffers, and their bytes, by channel."""
-    keep = is_data(block, TracePoint.SENT) & (block["channel"] >= 0)
-    keep &= (block["records"] > 0) & (block["first_record_ns"] >= 0)
-    keep &= (block["first_record_ns"] < to_ns) & (block["last_record_ns"] >= from_ns)
-    rows = {name: values[keep].astype(np.int64) for name, values in block.items()}
-    for channel in np.unique(rows["channel"]).tolist():
-        own = rows["channel"] == channel
-        columns = (rows[name][own] for name in ("records", "first_record_ns", "last_record_ns"))
-        arrivals.setdefault(channel, []).append(Ramps(*columns))
-        size = sizes.setdefault(channel, [0, 0])
-        size[0] += int(rows["payload_bytes"][own].sum())
-        size[1] += int(rows["records"][own].sum())
+    """Add the instants of the records of a block's sent buffers, and their bytes if `sizes` are
+    wanted, by channel. Rows of a channel stand together."""
+    if not len(sent["channel"]):  # nothing else of the block is read then
+        return
+    keep = (sent["channel"] >= 0) & (sent["records"] > 0) & (sent["first_record_ns"] >= 0)
+    keep &= (sent["first_record_ns"] < to_ns) & (sent["last_record_ns"] >= from_ns)
+    kept = np.flatnonzero(keep)
+    channels, *columns = (sent[name].take(kept).astype(np.int64) for name in _ARRIVAL_COLUMNS)
+    starts = np.flatnonzero(np.diff(channels, prepend=-1))
+    for start, end in pairwise([*starts.tolist(), len(kept)]):
+        channel = int(channels[start])
+        own = Ramps(*(values[start:end] for values in columns))
+        arrivals.setdefault(channel, []).append(own)
+        if sizes is not None:
+            size = sizes.setdefault(channel, [0, 0])
+            size[0] += int(sent["payload_bytes"].take(kept[start:end]).sum(dtype=np.int64))
+            size[1] += own.total_records
 
 
 def _in_order(parts: Sequence[Ramps]) -> Ramps:

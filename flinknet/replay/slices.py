@@ -288,6 +288,7 @@ def simulate_slice(unit: SliceUnit) -> Iterator[dict[str, Any]]:
     arrivals = read_arrivals(
         open_run(path).files, load_from_ns, load_to_ns, load_to_ns + unit.latest_ns + 1
     )
+    pieces = _pieces(unit, arrivals, load_from_ns, load_to_ns)
     for candidate, text in zip(unit.candidates, unit.settings, strict=True):
         setting = setting_of(text)
         row = {
@@ -303,7 +304,7 @@ def simulate_slice(unit: SliceUnit) -> Iterator[dict[str, Any]]:
             "error": None,
         }
         if _rest_ns(frame, unit, setting.network) <= max(_EDGE_SHARE * length_ns, rest_ns):
-            exchange = _part(frame, unit, arrivals, load_from_ns, load_to_ns, setting)
+            exchange = _part(frame, unit, pieces, load_from_ns, load_to_ns, setting)
             try:
                 outcome = simulate_part(exchange, setting.network)
             except ConfigError as error:
@@ -350,10 +351,22 @@ def _fitted(
     return load_exchange(path, from_ns, to_ns, with_arrivals=False)
 
 
+def _pieces(
+    unit: SliceUnit, arrivals: Mapping[int, Ramps], load_from_ns: int, load_to_ns: int
+) -> dict[int, tuple[Ramps, Ramps, Ramps]]:
+    """Of each channel what comes before the slice, what comes in it, and what comes behind."""
+    edges = (load_from_ns, unit.slice_from_ns, unit.slice_to_ns, load_to_ns)
+    return {
+        channel: (own.within(*edges[:2]), own.within(*edges[1:3]), own.within(*edges[2:]))
+        for channel, own in arrivals.items()
+        if channel in unit.channels
+    }
+
+
 def _part(
     frame: RecordedExchange,
     unit: SliceUnit,
-    arrivals: Mapping[int, Ramps],
+    pieces: Mapping[int, tuple[Ramps, Ramps, Ramps]],
     load_from_ns: int,
     load_to_ns: int,
     setting: Setting,
@@ -368,17 +381,9 @@ def _part(
     sizes = dict(zip(unit.channels, unit.record_wire_bytes, strict=True))
     start_ns = _start_ns(frame, unit, scaled(load_from_ns), scaled(unit.slice_from_ns), setting)
     channels = []
-    for channel in recorded_channels(
-        _manifest(unit.path), {key: each for key, each in arrivals.items() if key in sizes}, sizes
-    ):
-        warm, own, rest = (
-            channel.arrivals.within(*bounds)
-            for bounds in (
-                (load_from_ns, unit.slice_from_ns),
-                (unit.slice_from_ns, unit.slice_to_ns),
-                (unit.slice_to_ns, load_to_ns),
-            )
-        )
+    in_slice = {channel: own for channel, (_, own, _) in pieces.items()}
+    for channel in recorded_channels(_manifest(unit.path), in_slice, sizes):
+        warm, own, rest = pieces[channel.channel]
         if factor != 1:
             warm, own, rest = (each.faster(factor, run_from_ns) for each in (warm, own, rest))
         warm = warm.within(start_ns, _NEVER_NS)
