@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flinknet.core.probe import TracePoint
+from flinknet.workload.turn_costs import TCP_BYTES
 
 from .saturated_rows import SaturatedRows, of_channels, same_credit
 from .units import EventColumns, IntArray, same_message
@@ -41,15 +42,19 @@ class Steps:
     Attributes:
         kind: a Kind.
         at_ns: when it was noted.
-        units: bytes of data that was sent or received; records that were read.
+        units: bytes of data that was sent, or taken from the socket, with what was there already of
+            the buffer that follows; records that were read.
+        buffers: that were sent, received or read.
         sent_ns: of what was received, when the first of it had been sent; UNKNOWN_NS if that is not
             known or nothing was received.
-        ahead_bytes: data that had been sent in one go with the first, up to its own end.
+        ahead_bytes: data that had been sent in one go with the first, up to the end of the part of
+            TCP_BYTES that it ends in.
     """
 
     kind: IntArray
     at_ns: IntArray
     units: IntArray
+    buffers: IntArray
     sent_ns: IntArray
     ahead_bytes: IntArray
 
@@ -96,14 +101,21 @@ def steps_of(rows: SaturatedRows, written: Sequence[int], read: Sequence[int]) -
 def _grouped(columns: EventColumns) -> Steps:
     kind, at_ns, channel = columns["kind"], columns["at_ns"], columns["channel"]
     if not len(kind):
-        return Steps(kind, at_ns, columns["units"], columns["sent_ns"], columns["ahead_bytes"])
+        return Steps(
+            kind, at_ns, columns["units"], kind, columns["sent_ns"], columns["ahead_bytes"]
+        )
     is_read = kind[1:] == Kind.READS
     is_other = np.where(is_read, np.diff(channel) != 0, np.diff(at_ns) != 0)
     starts = np.flatnonzero(np.r_[True, (np.diff(kind) != 0) | is_other])
+    ends = np.r_[starts[1:], len(kind)] - 1
+    units = np.add.reduceat(columns["units"], starts)
+    takes = np.flatnonzero(kind[starts] == Kind.RECEIVES)
+    units[takes] += np.diff(columns["begun_bytes"][ends[takes]], prepend=0)
     return Steps(
         kind[starts],
         at_ns[starts],
-        np.add.reduceat(columns["units"], starts),
+        units,
+        np.diff(np.r_[starts, len(kind)]),
         columns["sent_ns"][starts],
         columns["ahead_bytes"][starts],
     )
@@ -119,6 +131,7 @@ def _part(kind: Kind, rows: EventColumns, **given: npt.NDArray[np.int64]) -> Eve
         "units": given.get("units", zeros),
         "sent_ns": given.get("sent_ns", zeros + UNKNOWN_NS),
         "ahead_bytes": given.get("ahead_bytes", zeros),
+        "begun_bytes": given.get("begun_bytes", zeros),  # of the buffer that follows
     }
 
 
@@ -128,18 +141,24 @@ def _received(rows: SaturatedRows, received: EventColumns) -> EventColumns:
     sent = {name: values[order] for name, values in rows.sent.items()}
     up_to = np.cumsum(sent["payload_bytes"])
     begins = np.flatnonzero(np.r_[True, np.diff(sent["at_ns"]) != 0])
-    before = np.repeat((up_to - sent["payload_bytes"])[begins], np.diff(np.r_[begins, len(up_to)]))
+    counts = np.diff(np.r_[begins, len(up_to)])
+    before = np.repeat((up_to - sent["payload_bytes"])[begins], counts)
+    whole = np.repeat(up_to[begins + counts - 1], counts) - before
+    ahead = np.minimum(-(-(up_to - before) // TCP_BYTES) * TCP_BYTES, whole)
     sent_ns = np.full(len(received["at_ns"]), UNKNOWN_NS)
     ahead_bytes = np.zeros(len(received["at_ns"]), np.int64)
+    begun_bytes = np.zeros(len(received["at_ns"]), np.int64)
     there, here = same_message(sent, received)
     sent_ns[here] = sent["at_ns"][there]
-    ahead_bytes[here] = (up_to - before)[there]
+    ahead_bytes[here] = ahead[there]
+    begun_bytes[here] = (ahead - (up_to - before))[there]
     return _part(
         Kind.RECEIVES,
         received,
         units=received["payload_bytes"],
         sent_ns=sent_ns,
         ahead_bytes=ahead_bytes,
+        begun_bytes=begun_bytes,
     )
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from flinknet.trace import RunManifest
 from flinknet.workload.recorded import Outages
-from flinknet.workload.turn_costs import TurnCosts
+from flinknet.workload.turn_costs import Jitter, TurnCosts
 
 from .outages import activity_of, longest_ns, uncontended_ns, union
 from .saturated_rows import SaturatedRows
@@ -27,6 +27,20 @@ from .units import IntArray
 FloatArray = npt.NDArray[Any]
 
 _MIN_SAMPLES = 20
+
+_SEEN: Mapping[Kind, Sequence[Kind]] = {
+    Kind.SENDS: [Kind.WRITES, Kind.SENDS],
+    Kind.WRITES: [Kind.WAITS, Kind.SENDS],
+    Kind.TAKES_CREDIT: [Kind.SENDS],
+    Kind.RECEIVES: [Kind.ANNOUNCES, Kind.READS],
+    Kind.ANNOUNCES: [Kind.READS],
+    Kind.READS: [Kind.ANNOUNCES, Kind.READS],
+}
+"""What a process does next when it has not rested in between: then it is seen what a step cost."""
+
+_BEFORE = {Kind.TAKES_CREDIT: Kind.WAITS, Kind.RECEIVES: Kind.READS}
+"""After what it is seen what taking costs. After sending, what is there was mostly not there yet
+but for a sending that took long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +68,8 @@ class Turns:
         send_ns_per_byte: of data handed to the socket.
         emit_ns_per_record: of a producer.
         runs: of the records that a consumer reads at one go.
-        transit_ns: from when a buffer was handed over until it could be read.
+        transit_ns: of a buffer until it could be read, from when it and what was ahead of it had
+            been handed over, beside the fixed part of sending.
         back_ns: the same of credit.
         outages: instants as in the trace.
     """
@@ -83,15 +98,10 @@ def fit_turns(rows: SaturatedRows, manifest: RunManifest) -> Turns | None:
     upstream = {name: steps_of(rows, own, []) for name, own in of_producers.items()}
     downstream = {name: steps_of(rows, [], own) for name, own in of_consumers.items()}
     up, down = [*upstream.values()], [*downstream.values()]
-    send = _line(up, [Kind.SENDS], [Kind.WRITES, Kind.SENDS])
-    write = _line(up, [Kind.WRITES], [Kind.WAITS, Kind.SENDS])
-    pick = _line(up, [Kind.TAKES_CREDIT], [Kind.SENDS])
-    decode = _line(down, [Kind.RECEIVES], [Kind.ANNOUNCES, Kind.READS])
-    announce = _line(down, [Kind.ANNOUNCES], [Kind.READS])
-    runs = {
-        name: _line([steps], [Kind.READS], [Kind.ANNOUNCES, Kind.READS])
-        for name, steps in downstream.items()
-    }
+    send, write = _line(up, Kind.SENDS), _line(up, Kind.WRITES)
+    pick = _line(up, Kind.TAKES_CREDIT)
+    decode, announce = _line(down, Kind.RECEIVES), _line(down, Kind.ANNOUNCES)
+    runs = {name: _line([steps], Kind.READS) for name, steps in downstream.items()}
     records = int(np.maximum(rows.sent["records"], 0).sum())
     if not (send and write and pick and decode and announce and records):
         return None
@@ -118,11 +128,13 @@ def fit_turns(rows: SaturatedRows, manifest: RunManifest) -> Turns | None:
     writes = sum(int((each.kind == Kind.WRITES).sum()) for each in up)
     return Turns(
         TurnCosts(
-            take_credit_ns=take.fixed_ns + pick.fixed_ns,
+            take_credit_ns=take.fixed_ns,
+            pick_ns=pick.fixed_ns,
             send_ns=send.fixed_ns,
             receive_ns=receive.fixed_ns,
+            receive_ns_per_byte=receive.unit_ns,
             decode_ns=decode.fixed_ns,
-            receive_ns_per_byte=receive.unit_ns + decode.unit_ns,
+            decode_ns_per_buffer=decode.unit_ns,
             announce_ns=announce.fixed_ns,
         ),
         send.unit_ns,
@@ -146,24 +158,35 @@ class _Process:
         steps, found = self.steps, np.zeros(len(places))
         for kind, line in self.costs.items():
             own = steps.kind[places] == kind
-            found[own] = line.at(steps.units[places[own]])
+            found[own] = line.at(_units(steps, places[own], kind))
         return found
 
     def arrivals_ns(self, taken: IntArray, sending: Line, way_ns: float) -> IntArray:
-        """When what was taken in those steps had arrived; UNKNOWN_NS where nobody knows."""
+        """When what was taken in those steps had arrived; UNKNOWN_NS where nobody knows.
+
+        Much of what sending costs comes when the bytes are on their way, so their way begins with
+        it.
+        """
         sent_ns = self.steps.sent_ns[taken]
-        done_ns = sent_ns + (sending.at(self.steps.ahead_bytes[taken]) + way_ns).astype(np.int64)
+        ahead_ns = sending.unit_ns * self.steps.ahead_bytes[taken]
+        done_ns = sent_ns + (ahead_ns + way_ns).astype(np.int64)
         return np.where(sent_ns == UNKNOWN_NS, UNKNOWN_NS, done_ns)
 
 
-def _line(processes: Iterable[Steps], first: Sequence[Kind], then: Sequence[Kind]) -> Line | None:
-    """What steps of some kinds cost that others follow; None if they are too few."""
+def _line(processes: Iterable[Steps], kind: Kind) -> Line | None:
+    """What steps of a kind cost; None if it is seen too seldom."""
     gaps_ns, units = [], []
     for steps in processes:
-        pairs = steps.pairs(first, then)
+        pairs = steps.pairs([kind], _SEEN[kind])
         gaps_ns.append(steps.gaps_ns(pairs))
-        units.append(steps.units[pairs])
+        units.append(_units(steps, pairs, kind))
     return _line_through(np.concatenate(gaps_ns), np.concatenate(units))
+
+
+def _units(steps: Steps, places: IntArray, kind: Kind) -> IntArray:
+    """What the costs of steps of a kind grow with: making buffers of bytes is by the buffer."""
+    units: IntArray = (steps.buffers if kind is Kind.RECEIVES else steps.units)[places]
+    return units
 
 
 def _line_through(costs_ns: IntArray, units: IntArray) -> Line | None:
@@ -192,7 +215,7 @@ def _taking(processes: Sequence[_Process], kind: Kind) -> Line:
     costs_ns, units = [], []
     for each in processes:
         steps = each.steps
-        pairs = steps.pairs([*Kind], [kind])
+        pairs = steps.pairs([_BEFORE[kind]], [kind])
         sent_ns = steps.sent_ns[pairs + 1]
         is_there = (sent_ns != UNKNOWN_NS) & (sent_ns + fastest_ns <= steps.at_ns[pairs])
         pairs = pairs[is_there]
@@ -232,17 +255,30 @@ def _outages(process: _Process, kind: Kind, taking: Line, sending: Line, way_ns:
     work = union(np.where(has_rested, np.minimum(due_ns, ends_ns), begins_ns), ends_ns)
     found = activity_of(work, steps.at_ns).outages
     late_ns = np.maximum(ends_ns - due_ns, 0)[has_rested]
-    expected_ns = process.costs_ns(before)
-    is_taken = steps.kind[before + 1] == kind
-    expected_ns[is_taken] += taking.at(steps.units[before + 1][is_taken])
-    spent_ns = ends_ns - begins_ns
-    may_have_rested = is_taken & (arrivals_ns > begins_ns)
-    is_usual = ~may_have_rested & (spent_ns <= longest_ns(spent_ns))
-    beyond_ns = np.where(is_usual, spent_ns - expected_ns, 0.0)
-    turns = np.flatnonzero(steps.kind[before] == kind)
     return Outages(
         found.starts_ns,
         found.ends_ns - found.starts_ns,
         late_ns[late_ns <= longest_ns(late_ns)],
-        np.add.reduceat(beyond_ns, turns).astype(np.int64),
+        _jitter(process),
+    )
+
+
+def _jitter(process: _Process) -> Jitter:
+    """What the steps of a process took beside their costs, outages apart."""
+    steps = process.steps
+
+    def beyond_ns(kind: Kind) -> IntArray:
+        pairs = steps.pairs([kind], _SEEN[kind])
+        spent_ns = steps.gaps_ns(pairs)
+        pairs = pairs[spent_ns <= longest_ns(spent_ns)]
+        found: IntArray = (steps.gaps_ns(pairs) - process.costs_ns(pairs)).astype(np.int64)
+        return found
+
+    return Jitter(
+        pick_ns=beyond_ns(Kind.TAKES_CREDIT),
+        send_ns=beyond_ns(Kind.SENDS),
+        write_ns=beyond_ns(Kind.WRITES),
+        decode_ns=beyond_ns(Kind.RECEIVES),
+        announce_ns=beyond_ns(Kind.ANNOUNCES),
+        read_ns=beyond_ns(Kind.READS),
     )

@@ -333,6 +333,9 @@ class Cluster:
             settings = replace(settings, latency_ns=int(back_ns))
         send, receive = self._socket_costs[side]
         end = LinkEnd(connection, settings, send, task_manager.wake, faults, receive)
+        jitter = task_manager.jitter
+        end.receive_jitter_ns = jitter.decode_ns if side else jitter.pick_ns
+        end.send_jitter_ns = jitter.announce_ns if side else jitter.send_ns
         task_manager.ends.append(end)
         return end
 

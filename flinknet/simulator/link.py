@@ -6,14 +6,16 @@ Bytes arrive in order and whole, as TCP has it; what may differ is when, and in 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Protocol
 
-from flinknet.core.connection import Connection
+from flinknet.core.connection import Connection, ScatteringConnection
 from flinknet.workload.recorded import CostModel
+from flinknet.workload.turn_costs import TCP_BYTES
 
-RECEIVE_BYTES = 256 * 1024
+RECEIVE_BYTES = 128 * 1024
 """Read at most about this much in one turn, as the runtime does."""
 
 BUFFER_RESPONSE_PIECES = 2
@@ -44,9 +46,10 @@ class SendCosts:
     """What handing bytes to the socket takes of the sender's time, in ns.
 
     Attributes:
-        ns_per_go: of what is handed over at one go.
-        is_stream: each message is on its way as soon as its own bytes are handed over, not those of
-            the whole go.
+        ns_per_go: of what is handed over at one go, beside its messages. It holds up the sender,
+            not them: the link's latency begins before.
+        is_stream: what is handed over at one go is on its way in parts of TCP_BYTES, each as soon
+            as its own bytes are.
     """
 
     ns_per_message: float = 0.0
@@ -61,13 +64,18 @@ class ReceiveCosts:
 
     Attributes:
         ns_before: until they are taken; what arrives meanwhile is taken, too.
+        ns_per_byte: of them, for the same.
         ns_after: until they are decoded.
-        ns_per_byte: of them.
+        ns_per_message: of those that are whole then, for the same.
+        is_stream: they are taken as the runtime does it, as many as there is memory for or as it
+            reads at one go, wherever messages end; if not, as they were handed over.
     """
 
     ns_before: float = 0.0
-    ns_after: float = 0.0
     ns_per_byte: float = 0.0
+    ns_after: float = 0.0
+    ns_per_message: float = 0.0
+    is_stream: bool = False
 
 
 FREE = ReceiveCosts()
@@ -90,10 +98,16 @@ def socket_costs(costs: CostModel) -> tuple[SocketCosts, SocketCosts]:
             ns_per_go=turns.send_ns,
             is_stream=True,
         ),
-        ReceiveCosts(turns.take_credit_ns),
+        ReceiveCosts(turns.take_credit_ns, ns_after=turns.pick_ns, is_stream=True),
     ), (
-        SendCosts(ns_per_go=turns.announce_ns),
-        ReceiveCosts(turns.receive_ns, turns.decode_ns, turns.receive_ns_per_byte),
+        SendCosts(ns_per_go=turns.announce_ns, is_stream=True),
+        ReceiveCosts(
+            turns.receive_ns,
+            turns.receive_ns_per_byte,
+            turns.decode_ns,
+            turns.decode_ns_per_buffer,
+            is_stream=True,
+        ),
     )
 
 
@@ -112,6 +126,10 @@ class LinkEnd:
 
     Args:
         wake: called with an instant at which this end's TaskManager has something to do.
+
+    Attributes:
+        receive_jitter_ns, send_jitter_ns: what the next receiving, the next hand-over takes more or
+            less than it costs.
     """
 
     def __init__(
@@ -127,6 +145,8 @@ class LinkEnd:
         self.is_closed = False
         self.sent_bytes = 0
         self.in_flight_bytes = 0
+        self.receive_jitter_ns: Iterator[int] = repeat(0)
+        self.send_jitter_ns: Iterator[int] = repeat(0)
         self._settings = settings
         self._costs = costs
         self._receive_costs = receive_costs
@@ -136,6 +156,9 @@ class LinkEnd:
         self._inbound: deque[tuple[int, bytes]] = deque()
         self._wire_free_ns = 0
         self._last_arrival_ns = 0
+        self._received_bytes = 0
+        self._message_ends: deque[int] = deque()
+        self._scattering = connection if isinstance(connection, ScatteringConnection) else None
 
     def join(self, peer: LinkEnd) -> None:
         """Lay the wire between two ends."""
@@ -174,23 +197,68 @@ class LinkEnd:
 
         Returns: the instant at which the receiver is done with it.
         """
-        inbound, peer, connection = self._inbound, self._peer, self.connection
+        peer, costs = self._peer, self._receive_costs
         assert peer is not None
-        costs = self._receive_costs
         now_ns += int(costs.ns_before)
         was_full = peer.in_flight_bytes >= self._settings.capacity_bytes
+        now_ns = self._receive_stream(now_ns) if costs.is_stream else self._receive_pieces(now_ns)
+        if was_full and peer.in_flight_bytes < self._settings.capacity_bytes:
+            peer._wake(now_ns)
+        messages = 0
+        while peer._message_ends and peer._message_ends[0] <= self._received_bytes:
+            peer._message_ends.popleft()
+            messages += 1
+        took_ns = int(costs.ns_after + costs.ns_per_message * messages)
+        return now_ns + max(0, took_ns + next(self.receive_jitter_ns))
+
+    def _receive_pieces(self, now_ns: int) -> int:
+        """What was handed over at one go is there at once, and is taken as it is."""
+        inbound, connection = self._inbound, self.connection
         left_bytes = RECEIVE_BYTES
         while inbound and inbound[0][0] <= now_ns and left_bytes > 0 and not self.is_closed:
             if not connection.wants_data:
                 break
             data = inbound.popleft()[1]
             left_bytes -= len(data)
-            peer.in_flight_bytes -= len(data)
+            self._note_taken(len(data))
             connection.receive_data(memoryview(data), now_ns=now_ns)
-        if was_full and peer.in_flight_bytes < self._settings.capacity_bytes:
-            peer._wake(now_ns)
-        taken_bytes = RECEIVE_BYTES - left_bytes
-        return now_ns + int(costs.ns_after + costs.ns_per_byte * taken_bytes)
+        return now_ns + int(self._receive_costs.ns_per_byte * (RECEIVE_BYTES - left_bytes))
+
+    def _receive_stream(self, now_ns: int) -> int:
+        """One read of the runtime (TcpTransport.handle_readable): into the memory that the
+        connection names, or else of RECEIVE_BYTES.
+        """
+        connection, scattering = self.connection, self._scattering
+        if self.is_closed or not connection.wants_data:
+            return now_ns
+        memory = scattering.memory_to_fill() if scattering is not None else ()
+        data = self._take_bytes(sum(map(len, memory)) or RECEIVE_BYTES, now_ns)
+        now_ns += int(self._receive_costs.ns_per_byte * len(data))
+        if memory and scattering is not None:
+            _lay(data, memory)
+            scattering.memory_filled(len(data), now_ns=now_ns)
+        elif data:
+            connection.receive_data(memoryview(data), now_ns=now_ns)
+        return now_ns
+
+    def _take_bytes(self, most_bytes: int, now_ns: int) -> bytes:
+        """What has arrived, up to so many bytes; the rest stays."""
+        inbound, left_bytes = self._inbound, most_bytes
+        found: list[bytes] = []
+        while inbound and inbound[0][0] <= now_ns and left_bytes > 0:
+            at_ns, data = inbound.popleft()
+            if len(data) > left_bytes:
+                inbound.appendleft((at_ns, data[left_bytes:]))
+                data = data[:left_bytes]
+            left_bytes -= len(data)
+            found.append(data)
+        self._note_taken(most_bytes - left_bytes)
+        return b"".join(found)
+
+    def _note_taken(self, count_bytes: int) -> None:
+        assert self._peer is not None
+        self._received_bytes += count_bytes
+        self._peer.in_flight_bytes -= count_bytes
 
     def pump(self, *, now_ns: int) -> int:
         """Send what the connection has, until it has nothing or the socket takes no more.
@@ -202,14 +270,19 @@ class LinkEnd:
             pieces = self.connection.data_to_send(now_ns=now_ns)
             if not pieces:
                 break
-            now_ns += int(costs.ns_per_go)
-            step = BUFFER_RESPONSE_PIECES if costs.is_stream else len(pieces)
-            for first in range(0, len(pieces), step):
-                own = pieces[first : first + step]
-                data = b"".join(own)
-                messages = (len(own) + 1) // BUFFER_RESPONSE_PIECES
-                now_ns += int(costs.ns_per_message * messages + costs.ns_per_byte * len(data))
-                self._transmit(data, now_ns)
+            handed_over_ns = now_ns
+            now_ns += max(0, int(costs.ns_per_go) + next(self.send_jitter_ns))
+            messages = (len(pieces) + 1) // BUFFER_RESPONSE_PIECES
+            self._note_messages(pieces)
+            data = b"".join(pieces)
+            step = TCP_BYTES if costs.is_stream else len(data)
+            for first in range(0, len(data), step):
+                part = data[first : first + step]
+                took_ns = int(costs.ns_per_message * messages + costs.ns_per_byte * len(part))
+                messages = 0
+                now_ns += took_ns
+                handed_over_ns += took_ns
+                self._transmit(part, handed_over_ns)
         return now_ns
 
     def close(self, *, now_ns: int) -> None:
@@ -219,6 +292,15 @@ class LinkEnd:
             self._inbound.clear()
             self.connection.receive_eof(now_ns=now_ns)
             self._wake(now_ns)
+
+    def _note_messages(self, pieces: Sequence[bytes | memoryview]) -> None:
+        """Where messages end in all that was ever sent, for a peer whom that costs something."""
+        if self._peer is None or not self._peer._receive_costs.ns_per_message:
+            return
+        end_bytes = self.sent_bytes
+        for first in range(0, len(pieces), BUFFER_RESPONSE_PIECES):
+            end_bytes += sum(map(len, pieces[first : first + BUFFER_RESPONSE_PIECES]))
+            self._message_ends.append(end_bytes)
 
     def _transmit(self, data: bytes, now_ns: int) -> None:
         settings, peer = self._settings, self._peer
@@ -244,6 +326,15 @@ class LinkEnd:
             arrival_ns = max(arrival_ns, disturbance.arrival_ns(arrival_ns))
             self._peer._inbound.append((arrival_ns, piece))
         return arrival_ns
+
+
+def _lay(data: bytes, memory: Sequence[memoryview]) -> None:
+    """Lay bytes into memory, in order."""
+    first = 0
+    for each in memory:
+        part = data[first : first + len(each)]
+        each[: len(part)] = part
+        first += len(part)
 
 
 @dataclass(frozen=True, slots=True)

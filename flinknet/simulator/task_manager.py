@@ -8,7 +8,7 @@ under load even with timeout 0. Each TaskManager has a core of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import cycle, repeat
+from itertools import repeat
 from typing import Protocol
 
 from flinknet.core.buffers import NetworkBufferPool
@@ -18,6 +18,7 @@ from flinknet.tasks.source import STEPS_PER_TURN, SourceState
 from flinknet.tasks.times import TaskTimes
 from flinknet.workload.recorded import Outages
 
+from .jitter import RunningJitter, over_and_over
 from .link import LinkEnd
 from .scheduler import Scheduler
 from .source_plan import PlannedArrivals
@@ -36,6 +37,7 @@ class SimulatedSource:
 
     Args:
         segment_instants: when a record opens another segment; None to step for every record.
+        jitter_ns: what a step takes more or less, at the highest rate.
     """
 
     def __init__(
@@ -48,8 +50,10 @@ class SimulatedSource:
         end_ns: int,
         *,
         emit_ns_per_record: float,
+        jitter_ns: Iterator[int],
     ) -> None:
         self.task = task
+        self._jitter_ns = jitter_ns
         self._writer = writer
         self._flusher = flusher
         self._arrivals = arrivals
@@ -128,7 +132,9 @@ class SimulatedSource:
             emitted = task.emitted_records
             next_ns = task.step(now_ns=now_ns)
             is_again = next_ns == now_ns
-            now_ns += int((task.emitted_records - emitted) * self._emit_ns)
+            count = task.emitted_records - emitted
+            if count:
+                now_ns += max(0, int(count * self._emit_ns) + next(self._jitter_ns))
             if not is_again:
                 return now_ns, NEVER_NS if next_ns is None else next_ns
         return now_ns, now_ns
@@ -179,9 +185,15 @@ class SimulatedRunSink:
     """
 
     def __init__(
-        self, task: SinkTask, *, receive_ns_per_turn: float, consume_ns_per_record: float
+        self,
+        task: SinkTask,
+        *,
+        receive_ns_per_turn: float,
+        consume_ns_per_record: float,
+        jitter_ns: Iterator[int],
     ) -> None:
         self.task = task
+        self._jitter_ns = jitter_ns
         self._receive_ns = receive_ns_per_turn
         self._consume_ns = consume_ns_per_record
 
@@ -194,7 +206,8 @@ class SimulatedRunSink:
             records = sum(sink.records for sink in task.sinks) - before
             is_again = next_ns == now_ns
             if records:
-                now_ns += int(fixed_ns + self._consume_ns * records)
+                took_ns = int(fixed_ns + self._consume_ns * records)
+                now_ns += max(0, took_ns + next(self._jitter_ns)) if fixed_ns else took_ns
                 fixed_ns = 0.0
             if next_ns is None:
                 return now_ns, NEVER_NS
@@ -260,7 +273,8 @@ class SimulatedTaskManager:
     """Network memory, sockets and tasks on one loop.
 
     Args:
-        answers_at_once: what was received lets go goes before the tasks step, as in the runtime.
+        answers_at_once: as in the runtime, what was received lets go goes before the tasks step,
+            and what has come while they did is received before anything is sent.
     """
 
     def __init__(
@@ -285,8 +299,9 @@ class SimulatedTaskManager:
         self._free_since_ns = scheduler.now_ns
         self._idle_ns = 0
         self._outages: list[tuple[int, int]] = []
+        self._is_unsent = False
         self._wakes: Iterator[int] = repeat(0)
-        self._jitter: Iterator[int] = repeat(0)
+        self.jitter = RunningJitter()
 
     def wake(self, at_ns: int) -> None:
         """Take a turn at an instant, or when the turn that goes on then is over."""
@@ -298,13 +313,11 @@ class SimulatedTaskManager:
     def set_outages(self, outages: Outages, *, start_ns: int) -> None:
         """Let the machine keep this process from its work now and then: an outage holds up the turn
         in which it begins, as seen when that is over, and those that would begin within it. A turn
-        after idleness begins later by the next of the times of waking, and each in which something
-        is received takes more or less by the next jitter, over and over.
+        after idleness begins later by the next of the times of waking, and the parts of turns take
+        more or less by the next jitter, over and over. To be called before it has ends and tasks.
         """
-        if len(outages.wakes_ns):
-            self._wakes = cycle(outages.wakes_ns.tolist())
-        if len(outages.jitter_ns):
-            self._jitter = cycle(outages.jitter_ns.tolist())
+        self._wakes = over_and_over(outages.wakes_ns)
+        self.jitter = RunningJitter(outages.jitter)
         pairs = zip(outages.starts_ns.tolist(), outages.lengths_ns.tolist(), strict=True)
         self._outages = [(start_ns + at_ns, length_ns) for at_ns, length_ns in pairs][::-1]
 
@@ -322,9 +335,13 @@ class SimulatedTaskManager:
         for end in self.ends:
             arrival_ns = end.next_arrival_ns
             if arrival_ns is not None and arrival_ns <= now_ns:
-                now_ns = max(now_ns, end.receive(now_ns=now_ns) + next(self._jitter))
+                now_ns = end.receive(now_ns=now_ns)
                 if self._answers_at_once:
                     now_ns = end.pump(now_ns=now_ns)
+        if self._is_unsent:
+            self._is_unsent = False
+            for end in self.ends:
+                now_ns = end.pump(now_ns=now_ns)
         next_ns = NEVER_NS
         for source in self.sources:
             now_ns, again_ns = source.step(now_ns, self._idle_ns)
@@ -344,6 +361,11 @@ class SimulatedTaskManager:
             next_ns = min(next_ns, again_ns)
         if self.has_local_channels and self._is_any_ready():
             next_ns = now_ns  # what a later task did lets an earlier one go on
+        self._free_since_ns = now_ns
+        if self._answers_at_once and self._has_arrivals(now_ns):
+            self._is_unsent = True
+            self.wake(now_ns)
+            return
         is_blocked = (
             any(source.is_blocked for source in self.sources)
             or any(relay.task.is_blocked for relay in self.relays)
@@ -365,6 +387,10 @@ class SimulatedTaskManager:
         self._free_since_ns = now_ns
         if next_ns != NEVER_NS:
             self.wake(next_ns)
+
+    def _has_arrivals(self, now_ns: int) -> bool:
+        arrivals_ns = [end.next_arrival_ns for end in self.ends]
+        return any(at_ns is not None and at_ns <= now_ns for at_ns in arrivals_ns)
 
     def _is_any_ready(self) -> bool:
         return (

@@ -18,6 +18,7 @@ from flinknet.workload.payload import OVERHEAD_BYTES
 from flinknet.workload.recorded import CostModel
 from flinknet.workload.sink import LatencySink
 
+from .jitter import RunningJitter
 from .source_plan import PlannedArrivals, PlannedSelector, SourcePlan, beat_phase_ns
 from .task_manager import (
     BUSY_NS_MAX,
@@ -108,6 +109,7 @@ class SimulatedTasks:
             stops,
             plan.end_ns,
             emit_ns_per_record=self._costs.emit_ns_per_record,
+            jitter_ns=self._jitter_of(self._deployment.producer_task_managers[producer]).write_ns,
         )
 
     def create_relay(self, vertex: int, subtask: int) -> SimulatedRelay:
@@ -145,7 +147,12 @@ class SimulatedTasks:
         if self._reads_runs(delay_ns, own_ns):
             task = self._create_sink_task(consumer, 0, takes_runs=True)
             return SimulatedRunSink(
-                task, receive_ns_per_turn=receive_ns, consume_ns_per_record=own_ns
+                task,
+                receive_ns_per_turn=receive_ns,
+                consume_ns_per_record=own_ns,
+                jitter_ns=self._jitter_of(
+                    self._deployment.consumer_task_managers[consumer]
+                ).read_ns,
             )
         if delay_ns != PAUSED_NS:
             delay_ns += round(own_ns)
@@ -181,6 +188,9 @@ class SimulatedTasks:
             start_ns=self._start_ns,
             takes_runs=takes_runs,
         )
+
+    def _jitter_of(self, task_manager: int) -> RunningJitter:
+        return self._cluster.task_managers[task_manager].jitter
 
     def _create_flusher(self, number: int) -> OutputFlusher:
         timeout_ns = self._deployment.scenario.network.buffer_timeout_ns

@@ -9,7 +9,7 @@ plain values, so either side can be tested without the other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from flinknet.config import CREDIT, NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import BacklogSummary
 
-from .turn_costs import TurnCosts
+from .turn_costs import NO_JITTER, Jitter, TurnCosts
 from .wakes import Wakes
 
 IntArray = npt.NDArray[np.int64]
@@ -57,8 +57,8 @@ class CostModel:
             consumer; a slow consumer stands out here.
         back_ns: the way of credit back to the producer; None: as long as that of buffers.
         turns: where turns of an event loop have costs of their own. The ways then count from when a
-            message was handed over until it can be taken; sending costs and what a consumer needs
-            for a message belong to a go of many.
+            message and what went ahead of it were handed over until it can be taken; sending costs
+            and what a consumer needs for a message belong to a go of many.
     """
 
     send_ns_per_message: float
@@ -185,13 +185,13 @@ class RecordedChannel:
 class Outages:
     """When a process had work and was kept from it by its machine, ascending; instants count from
     the start of the window. `wakes_ns` are the times it took to get going when it was idle, one
-    after the other; `jitter_ns` what its turns took more than usual, or less.
+    after the other; `jitter` what parts of its turns took more than usual, or less.
     """
 
     starts_ns: IntArray
     lengths_ns: IntArray
     wakes_ns: IntArray
-    jitter_ns: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    jitter: Jitter = NO_JITTER
 
     def since(self, from_ns: int) -> Outages:
         """The same with instants that count from one of them."""

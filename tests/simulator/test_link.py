@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
+from itertools import cycle
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flinknet.errors import TransportError
+from flinknet.runtime import transport
+from flinknet.runtime.transport import TcpTransport
+from flinknet.simulator import link
 from flinknet.simulator.faults import FaultPlan, Interval, LinkFaults
 from flinknet.simulator.link import LinkEnd, LinkSettings, ReceiveCosts, SendCosts, SimulatedLink
+from flinknet.workload.turn_costs import TCP_BYTES
 
 
 class Line:
@@ -88,15 +96,92 @@ def test_sending_takes_the_senders_time() -> None:
     assert [at_ns for at_ns, _ in right.heard] == [1200, 2400]
 
 
-def test_what_is_handed_over_at_one_go_is_on_its_way_message_by_message() -> None:
+def test_what_is_handed_over_at_one_go_is_on_its_way_in_parts_of_tcp() -> None:
     left, right = Line(), Line()
-    said = [[b"h" * 10, b"x" * 90, b"h" * 10, b"y" * 190]]
+    said = [[b"h" * 10, b"x" * TCP_BYTES, b"h" * 10, b"y" * 180]]
     left.data_to_send = lambda *, now_ns: said.pop() if said else []  # type: ignore[method-assign]
     costs = SendCosts(ns_per_byte=2.0, ns_per_go=50.0, is_stream=True)
     near, far, _ = link_of(left, right, LinkSettings(latency_ns=0), costs)
-    assert near.pump(now_ns=0) == 650
+    assert near.pump(now_ns=0) == 50 + 2 * (TCP_BYTES + 200), "the sender is held up by all of it"
     read_all(far)
-    assert [(at_ns, len(data)) for at_ns, data in right.heard] == [(250, 100), (650, 200)]
+    heard = [(at_ns, len(data)) for at_ns, data in right.heard]
+    assert heard == [(2 * TCP_BYTES, TCP_BYTES), (2 * (TCP_BYTES + 200), 200)]
+
+
+class Shelf(Line):
+    """A ScatteringConnection with room of given sizes for each read, in turns; none: no memory."""
+
+    def __init__(self, *rooms: Sequence[int]) -> None:
+        super().__init__()
+        self._rooms = cycle(rooms)
+        self._memory: list[memoryview] = []
+
+    def memory_to_fill(self) -> Sequence[memoryview]:
+        self._memory = [memoryview(bytearray(size)) for size in next(self._rooms)]
+        return self._memory
+
+    def memory_filled(self, count: int, *, now_ns: int) -> None:
+        self.receive_data(memoryview(b"".join(self._memory)[:count]), now_ns=now_ns)
+
+
+@given(
+    st.lists(st.integers(1, 40_000), min_size=1, max_size=4),
+    st.lists(st.lists(st.integers(1, 9_000), max_size=5), min_size=1, max_size=4),
+)
+def test_a_stream_is_read_as_the_runtime_reads_it(said: list[int], rooms: list[list[int]]) -> None:
+    data = [bytes([number]) * size for number, size in enumerate(said)]
+    simulated, real = Shelf(*rooms), Shelf(*rooms)
+    near, far = (
+        LinkEnd(
+            Line(*data) if side == 0 else simulated,
+            LinkSettings(latency_ns=0),
+            SendCosts(is_stream=True),
+            lambda _at_ns: None,
+            None,
+            ReceiveCosts(is_stream=True),
+        )
+        for side in (0, 1)
+    )
+    near.join(far)
+    near.pump(now_ns=0)
+    read_all(far)
+    ours, theirs = socket.socketpair()
+    memory = memoryview(bytearray(transport.RECEIVE_BYTES))
+    reader = TcpTransport(ours, real, memory, lambda: 0, lambda _each: None, lambda _each: None)
+    with theirs:
+        theirs.sendall(b"".join(data))
+        while sum(len(each) for _, each in real.heard) < sum(said):
+            reader.handle_readable()
+    reader.close()
+    assert [each for _, each in simulated.heard] == [each for _, each in real.heard]
+
+
+def test_as_much_is_read_at_one_go_as_the_runtime_reads() -> None:
+    assert link.RECEIVE_BYTES == transport.RECEIVE_BYTES
+
+
+def test_messages_cost_the_reader_when_they_are_whole() -> None:
+    left = Line(b"x" * 100, b"y" * 60_000, b"z" * 100)
+    near = LinkEnd(left, LinkSettings(latency_ns=0), SendCosts(is_stream=True), lambda _at_ns: None)
+    costs = ReceiveCosts(ns_after=10.0, ns_per_message=5.0, is_stream=True)
+    far = LinkEnd(
+        Shelf([150], [70_000]), LinkSettings(), SendCosts(), lambda _at: None, None, costs
+    )
+    near.join(far)
+    near.pump(now_ns=0)
+    assert far.receive(now_ns=0) == 10 + 5
+    assert far.receive(now_ns=0) == 10 + 2 * 5
+
+
+def test_receiving_and_sending_take_the_next_jitter() -> None:
+    left = Line(b"x", b"y")
+    costs = ReceiveCosts(ns_after=10.0)
+    near = LinkEnd(left, LinkSettings(latency_ns=0), SendCosts(ns_per_go=20.0), lambda _at_ns: None)
+    far = LinkEnd(Line(), LinkSettings(), SendCosts(), lambda _at_ns: None, None, costs)
+    near.join(far)
+    near.send_jitter_ns, far.receive_jitter_ns = iter([3, -50]), iter([-4])
+    assert near.pump(now_ns=0) == 23, "nothing takes less than no time"
+    assert far.receive(now_ns=50) == 56
 
 
 def test_receiving_takes_time_and_what_comes_meanwhile() -> None:
