@@ -21,7 +21,7 @@ FIRST = "compiled_core"
 
 LEAVES = (FIRST, "errors", "units", "config", "results", "histogram", "comparison", "options")
 """Modules of the package itself, each of which may import those before it; no room imports less.
-`options` is a package for its size; its modules import each other relatively.
+`options` and `results` are packages for their size; their modules import each other relatively.
 """
 
 MAY_IMPORT = {

@@ -1,0 +1,62 @@
+"""Results as frozen plain numbers. Absent samples are None, never 0. Field names are those of the
+JSON.
+
+    measures    what all are made of: summaries of samples, warnings
+    run         one run of an exchange; `progress` while it goes on
+    buffering   what stood in the buffers of a run, and how large those were
+    prediction  what a replay predicts, and how far it is off
+    job         one run of a job; `job_status` while it goes on
+    peer        an exchange with a TaskManager that is not flinknet's
+"""
+
+from .buffering import Buffering, DebloatedGate, DebloatingSample, FillLevels, FillSample
+from .job import EdgeMeasured, JobResult, TaskManagerMeasured, TaskMeasured, VertexMeasured
+from .job_status import JobStatus, TaskManagerStatus, VertexStatus
+from .measures import (
+    BacklogSummary,
+    CheckpointSummary,
+    CreditSummary,
+    FlushCounts,
+    LatencySummary,
+    Warning,
+)
+from .peer import PeerChannel, PeerResult
+from .prediction import ERROR_TO_BET_ON, ModelError, TradeOffPoint
+from .progress import ChannelProgress, Progress, TaskProgress
+from .run import BlockingExchange, ChannelMeasured, Measured, RunMetrics, RunResult, Wiring
+
+__all__ = [
+    "ERROR_TO_BET_ON",
+    "BacklogSummary",
+    "BlockingExchange",
+    "Buffering",
+    "ChannelMeasured",
+    "ChannelProgress",
+    "CheckpointSummary",
+    "CreditSummary",
+    "DebloatedGate",
+    "DebloatingSample",
+    "EdgeMeasured",
+    "FillLevels",
+    "FillSample",
+    "FlushCounts",
+    "JobResult",
+    "JobStatus",
+    "LatencySummary",
+    "Measured",
+    "ModelError",
+    "PeerChannel",
+    "PeerResult",
+    "Progress",
+    "RunMetrics",
+    "RunResult",
+    "TaskManagerMeasured",
+    "TaskManagerStatus",
+    "TaskMeasured",
+    "TaskProgress",
+    "TradeOffPoint",
+    "VertexMeasured",
+    "VertexStatus",
+    "Warning",
+    "Wiring",
+]

@@ -1,0 +1,62 @@
+"""A job while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class VertexStatus:
+    """A vertex of the running job: how many subtasks are in which state."""
+
+    name: str
+    parallelism: int
+    state: str
+    attempt: int
+    records_in: int = 0
+    records_in_per_s: float = 0.0
+    records_out: int = 0
+    busy: float = 0.0
+    idle: float = 0.0
+    back_pressured: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerStatus:
+    """A TaskManager as the JobManager knows it.
+
+    Attributes:
+        heartbeats: that it has answered.
+        silent_ns: since it said anything.
+    """
+
+    index: int
+    pid: int
+    state: str
+    slots: int
+    slots_in_use: int
+    heartbeats: int
+    silent_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """Where a job stands that runs.
+
+    Attributes:
+        state: as Flink names those of jobs.
+        reason: why it failed, or last restarted.
+        elapsed_ns: since it was submitted.
+    """
+
+    job_id: str
+    name: str
+    state: str
+    reason: str
+    restarts: int
+    elapsed_ns: int
+    checkpoints: int
+    vertices: tuple[VertexStatus, ...]
+    task_managers: tuple[TaskManagerStatus, ...]
+    latency_ns_p50: float | None = None
+    latency_ns_p99: float | None = None

@@ -1,0 +1,81 @@
+"""What all results are made of: summaries of samples, and warnings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LatencySummary:
+    """Distribution of a latency in ns; a percentile is None when too few samples support it."""
+
+    count: int
+    min: int | None = None
+    mean: float | None = None
+    p50: float | None = None
+    p75: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    p99_9: float | None = None
+    max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogSummary:
+    """Backlog in buffers, over the data messages of the measured part."""
+
+    mean: float | None
+    max: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CreditSummary:
+    """Credit announced, messages that announced it, and time with backlog but no credit (summed
+    over channels).
+    """
+
+    announced: int
+    messages: int
+    starved_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlushCounts:
+    """Why data buffers left: full, by the buffer timeout, pushed by an event (or the end)."""
+
+    full: int
+    timeout: int
+    event: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSummary:
+    """The checkpoints that began in the measured part.
+
+    `unaligned` of the completed ones did not wait for all barriers. Durations: of a checkpoint from
+    trigger to last acknowledgement; start delay (to the first barrier) and alignment (first to last
+    barrier), of each task; travel of a barrier through a channel, from writing to reading. Bytes
+    are means and maximum over checkpoints, summed over tasks: data that barriers have overtaken,
+    data read during alignment.
+    """
+
+    triggered: int
+    completed: int
+    aborted: int
+    unaligned: int
+    duration_ns: LatencySummary
+    start_delay_ns: LatencySummary
+    alignment_ns: LatencySummary
+    travel_ns: LatencySummary
+    overtaken_bytes_mean: float | None
+    overtaken_bytes_max: int | None
+    processed_bytes_mean: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Warning:
+    """Something that makes a result doubtful, and what to do about it."""
+
+    code: str
+    text: str

@@ -1,0 +1,49 @@
+"""What a replay predicts, and how far it is off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .measures import BacklogSummary, LatencySummary
+
+ERROR_TO_BET_ON = 0.5
+"""Relative error of the model beyond which its predictions are no more than a hint."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelError:
+    """Relative error of the model on the recorded setting: (predicted - observed) / observed; None
+    if unknown.
+    """
+
+    throughput: float | None
+    p50: float | None
+    p99: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TradeOffPoint:
+    """What the replay predicts for one candidate configuration.
+
+    Attributes:
+        latency_low_ns, latency_high_ns: what it is at least and at most, where the trace does not
+            tell when records came and `latency_ns` is what an assumption makes of it.
+    """
+
+    config: dict[str, Any]
+    throughput_records_per_s: float | None
+    latency_ns: LatencySummary
+    backlog_buffers: BacklogSummary
+    buffers_per_s: float | None
+    is_recorded: bool = False
+    notes: tuple[str, ...] = ()
+    memory_bytes: int | None = None  # most that all pools can take
+    credits_per_s: float | None = None
+    flow_control: str = "credit"
+    round_trip_ns: int = 0  # on top of the recorded way
+    consumer_speed: float = 1.0
+    rate_factor: float = 1.0
+    method: str | None = None  # what computed it
+    latency_low_ns: LatencySummary | None = None
+    latency_high_ns: LatencySummary | None = None
