@@ -29,6 +29,10 @@ from .wakes import fit_wakes
 COST_ROWS_PER_FILE = 200_000
 """Rows that the costs are fitted from at most, from the start of the window."""
 
+MAX_RATE_ROWS_PER_FILE = 1_000_000
+"""The same at the highest rate, some five seconds of it: a shared machine is faster now and slower
+then, by a fifth from one second to the next."""
+
 LATEST_ARRIVAL_NS = 10_000_000_000
 """How long after its intended instant a record is looked for among the buffers sent, beside the
 buffer timeout."""
@@ -135,8 +139,9 @@ def load_exchange(
     cost_rows: dict[int, list[EventColumns]] = {point: [] for point in (0, 1, 2)}
     credit_rows: dict[int, list[EventColumns]] = {point: [] for point in (0, 1)}
     waits: list[EventColumns] = []
-    fitted_to_ns = to_ns
+    fitted_to_ns, rows_max = to_ns, COST_ROWS_PER_FILE
     if is_max_rate(manifest):  # its costs change from moment to moment: the more the better
+        rows_max = MAX_RATE_ROWS_PER_FILE
         fitted_to_ns = max(to_ns, measured_part(run).to_ns)
     for file in run.files:
         seen = 0
@@ -148,7 +153,7 @@ def load_exchange(
                     block["point"] == TracePoint.WRITER_RESUMES
                 )
                 waits.append({name: block[name][is_wait] for name in _WAIT_COLUMNS})
-                if seen < COST_ROWS_PER_FILE:
+                if seen < rows_max:
                     for point, parts in cost_rows.items():
                         keep = is_data(block, point)
                         parts.append({name: values[keep] for name, values in block.items()})
@@ -158,7 +163,7 @@ def load_exchange(
                         )
                         parts.append({name: values[is_credit] for name, values in block.items()})
                     seen += len(block["at_ns"])
-                    if seen >= COST_ROWS_PER_FILE:
+                    if seen >= rows_max:
                         fitted_to_ns = min(fitted_to_ns, int(block["at_ns"].max()))
                         if not with_arrivals:
                             break
@@ -332,15 +337,18 @@ def _saturation(
 def _outages(
     saturation: Saturation | None, manifest: RunManifest, fitted_ns: int, window_ns: int
 ) -> tuple[tuple[Outages, ...], tuple[Outages, ...]]:
-    """Of the process of each producer and each consumer; over and over if they were looked for in a
-    part of the window only, and for longer than it, for a slower setting needs longer.
+    """Of the process of each producer and each consumer; a sample if they were looked for in more
+    than the window, over and over if in less, and for longer than it, for a slower setting needs
+    longer.
     """
     if saturation is None:
         return (), ()
+    found = dict(saturation.outages)
+    if fitted_ns > window_ns > 0:
+        found = {name: each.condensed(fitted_ns / window_ns) for name, each in found.items()}
+        fitted_ns = window_ns
     times = 1 + OUTAGES_FOR_WINDOWS * window_ns // max(fitted_ns, 1)
-    found = {
-        process: each.repeated(times, fitted_ns) for process, each in saturation.outages.items()
-    }
+    found = {process: each.repeated(times, fitted_ns) for process, each in found.items()}
     producers = {each.producer: each.producer_process for each in manifest.channels}
     consumers = {each.consumer: each.consumer_process for each in manifest.channels}
     return (

@@ -9,7 +9,7 @@ plain values, so either side can be tested without the other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -181,6 +181,25 @@ class RecordedChannel:
         return self.arrivals.instants()[1]
 
 
+STRETCH_VALUES = 64
+"""Of what a process took more or less one after the other, so many stay together in a sample: it is
+slow or fast for a while."""
+
+
+def sampled(count: int, factor: float, together: int) -> IntArray:
+    """Indices of one in so many of a number of things, evenly from first to last, so many of them
+    together; in their order.
+    """
+    groups = -(-count // together)
+    starts = (np.arange(int(np.ceil(groups / factor))) * factor).astype(np.int64) * together
+    found: IntArray = (starts[:, np.newaxis] + np.arange(together)).ravel()
+    return found[found < count]
+
+
+def _in_stretches(values: IntArray, factor: float) -> IntArray:
+    return values[sampled(len(values), factor, STRETCH_VALUES)]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Outages:
     """When a process had work and was kept from it by its machine, ascending; instants count from
@@ -196,6 +215,22 @@ class Outages:
     def since(self, from_ns: int) -> Outages:
         """The same with instants that count from one of them."""
         return replace(self, starts_ns=self.starts_ns - from_ns)
+
+    def condensed(self, factor: float) -> Outages:
+        """A sample of all of it in a time so many times shorter: every so many-th outage, and
+        stretches of the rest.
+        """
+        kept = sampled(len(self.starts_ns), factor, 1)
+        jitter = {
+            each.name: _in_stretches(getattr(self.jitter, each.name), factor)
+            for each in fields(self.jitter)
+        }
+        return Outages(
+            (self.starts_ns[kept] / factor).astype(np.int64),
+            self.lengths_ns[kept],
+            _in_stretches(self.wakes_ns, factor),
+            Jitter(**jitter),
+        )
 
     def repeated(self, times: int, period_ns: int) -> Outages:
         """The same over and over."""
