@@ -21,6 +21,7 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import TraceReader
 
 from .buffers import SortedEvents
+from .spared import spare_what_is_loaded
 from .stretches import (
     STRETCH_UNIT_SCHEMA,
     Stretch,
@@ -176,6 +177,7 @@ def tables_of(
                 found = _answered(_unit_of(row), asked, in_stretches, schemas)
                 found |= {name: merge(found[name]) for name, merge in adding.items()}
                 yield _packed(found, parts_schema)
+        spare_what_is_loaded()
 
     def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         parts: dict[str, list[pa.Table]] = {name: [] for name in merges}

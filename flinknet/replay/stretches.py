@@ -22,6 +22,7 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import TraceReader
 
 from .buffers import SortedEvents, data_at, events_at
+from .spared import spare_what_is_loaded
 from .units import (
     UNITS_PER_CORE,
     Answer,
@@ -137,6 +138,7 @@ def ask_stretches(
                 unit = Stretch(**row)
                 answers = question(unit, read_stretch(unit, wanted))
                 yield from record_batches(answers, answer_schema)
+        spare_what_is_loaded()
 
     rows = [asdict(unit) for unit in units]
     frame = spark.createDataFrame(pa.Table.from_pylist(rows, schema=STRETCH_UNIT_SCHEMA))

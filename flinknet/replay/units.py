@@ -26,6 +26,7 @@ from flinknet.errors import TraceFormatError
 from flinknet.trace import Run, RunManifest, TraceReader, open_run
 
 from .measured_part import FOREVER_NS, measured_part
+from .spared import spare_what_is_loaded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -262,6 +263,7 @@ def ask(units: DataFrame, asked: Asked) -> DataFrame:
             with TraceReader(Path(unit.file)) as reader:
                 blocks = (_read(reader, unit, i, asked.columns) for i in unit.blocks)
                 yield from record_batches(asked.question(unit, blocks), schema)
+        spare_what_is_loaded()
 
     return units.mapInArrow(answer, asked.schema)
 

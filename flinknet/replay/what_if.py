@@ -23,6 +23,7 @@ from .edges import NOT_FROM_SOURCES, is_from_sources
 from .exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate, load_exchange
 from .passing import load_in_passing
 from .slices import SliceUnit, Slicing
+from .spared import spare_what_is_loaded
 from .units import RecordedRun, arrow_schema, in_order
 
 if TYPE_CHECKING:
@@ -121,10 +122,11 @@ def predict(
             for unit in batch.to_pylist():
                 rows = list(_simulate_unit(unit, simulate))
                 yield pa.RecordBatch.from_pylist(rows, schema=outcome_schema)
+        spare_what_is_loaded()
 
     units = _units(candidates, spark.sparkContext.defaultParallelism)
     frame = spark.createDataFrame(pa.Table.from_pylist(units, schema=_UNIT_SCHEMA))
-    return frame.repartition(len(units)).mapInArrow(run_units, _OUTCOME_SCHEMA)
+    return frame.mapInArrow(run_units, _OUTCOME_SCHEMA)
 
 
 def _predict_slices(
@@ -137,10 +139,11 @@ def _predict_slices(
             for unit in batch.to_pylist():
                 rows = list(slices.simulate_slice(SliceUnit(**unit)))
                 yield pa.RecordBatch.from_pylist(rows, schema=part_schema)
+        spare_what_is_loaded()
 
     units = [asdict(unit) for unit in _slice_units(candidates, slicings)]
     frame = spark.createDataFrame(pa.Table.from_pylist(units, schema=slices.UNIT_SCHEMA))
-    parts = frame.repartition(len(units)).mapInArrow(run_units, slices.PART_SCHEMA)
+    parts = frame.mapInArrow(run_units, slices.PART_SCHEMA)
     outcome_schema = arrow_schema(_OUTCOME_SCHEMA)
 
     def merge(own_parts: pa.Table) -> pa.Table:
