@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.core.wire.buffer_response import BufferResponse, next_sequence_number
+from flinknet.core.wire.buffer_response import BufferResponse
 from flinknet.core.wire.messages import (
     AddCredit,
     BacklogAnnouncement,
@@ -19,9 +19,9 @@ from flinknet.core.wire.messages import (
     NewBufferSize,
     PartitionRequest,
     ResumeConsumption,
-    decode_add_credits,
 )
 from flinknet.core.wire.peek import SeenHeader
+from flinknet.core.wire.plain_frames import decode_add_credits, next_sequence_number
 from flinknet.core.wire.record_counter import RecordCounter
 
 from .channels import ObservedChannel

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER, DataType
 from flinknet.core.probe import FlushReason, MessageKind, Probe, TracePoint, note
-from flinknet.core.wire.buffer_response import next_sequence_number
 from flinknet.core.wire.events import (
     CheckpointBarrier,
     EndOfOutputChannelStateEvent,
@@ -29,6 +28,7 @@ from flinknet.core.wire.messages import (
     PartitionRequest,
 )
 from flinknet.core.wire.peek import FRAME_HEADER_BYTES, PEEK_LAYOUTS, SeenHeader
+from flinknet.core.wire.plain_frames import next_sequence_number
 from flinknet.core.wire.record_counter import RecordCounter
 from flinknet.errors import ConfigError, ProtocolError
 

@@ -36,6 +36,7 @@ from flinknet.tasks.assembly import GateChannel, gate_of, input_of, partition_fa
 from flinknet.tasks.checkpoints import CheckpointResponder, OutputCheckpoints, barrier_of, ignore
 from flinknet.tasks.partitioners import create_selector
 
+from .channel_input import ChannelInput
 from .checkpoints import INPUT, BranchingCheckpoints, TaskAcknowledgements
 from .context import ProcessingContext
 from .descriptor import (
@@ -46,7 +47,7 @@ from .descriptor import (
 )
 from .elements import StreamElementSerializer
 from .io import TaskIO
-from .network_input import ChannelInput, NetworkInput
+from .network_input import NetworkInput
 from .operators import TaskOperators, plain, source_of
 from .output import RecordOutput
 from .serializers import serializer_of

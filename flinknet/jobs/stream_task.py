@@ -33,11 +33,12 @@ from flinknet.tasks.checkpoints import OutputCheckpoints
 from flinknet.tasks.source import SourceState
 from flinknet.tasks.times import TaskTimes
 
+from .channel_input import ChannelInput, RecordBatch
 from .checkpoints import TaskAcknowledgements
 from .context import ProcessingContext
 from .descriptor import TaskDeploymentDescriptor
 from .io import TextInput
-from .network_input import ChannelInput, NetworkInput, RecordBatch
+from .network_input import NetworkInput
 from .operators import delay_of, plain
 from .output import RecordOutput
 from .sinks import LatencyOperator

@@ -9,7 +9,7 @@ import pytest
 from flinknet.core.buffers import BufferSlice
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.producer import PipelinedSubpartition, connection
-from flinknet.core.wire.messages import encode_buffer_response_header
+from flinknet.core.wire.plain_frames import encode_buffer_response_header
 from flinknet.errors import InvariantViolatedError, RemoteTransportError
 from flinknet.simulator.checkers import ProtocolChecker, run_checked
 from flinknet.simulator.cluster import START_NS, Cluster

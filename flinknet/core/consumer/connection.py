@@ -12,7 +12,6 @@ from typing import Protocol
 from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
-from flinknet.core.wire.buffer_response import Header
 from flinknet.core.wire.ids import ResultSubpartitionIndexSet
 from flinknet.core.wire.messages import (
     AckAllUserRecordsProcessed,
@@ -25,9 +24,8 @@ from flinknet.core.wire.messages import (
     NewBufferSize,
     PartitionRequest,
     ResumeConsumption,
-    encode_add_credit,
-    next_sequence_number,
 )
+from flinknet.core.wire.plain_frames import Header, encode_add_credit, next_sequence_number
 from flinknet.core.wire.response_decoder import (
     LARGEST_FRAME_BYTES,
     ResponseDecoder,

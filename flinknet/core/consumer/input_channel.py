@@ -25,7 +25,7 @@ from flinknet.core.wire.events import (
     encode_pipelined,
 )
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
-from flinknet.core.wire.messages import next_sequence_number
+from flinknet.core.wire.plain_frames import next_sequence_number
 from flinknet.errors import (
     BufferReorderingError,
     FlinknetError,

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, Probe, TracePoint
-from flinknet.core.wire.buffer_response import Header
 from flinknet.core.wire.messages import BacklogAnnouncement, BufferResponse, Message
+from flinknet.core.wire.plain_frames import Header
 from flinknet.errors import (
     BufferReorderingError,
     FrameCorruptedError,

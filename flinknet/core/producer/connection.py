@@ -23,7 +23,6 @@ from flinknet.core.wire.java_errors import (
 )
 from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import (
-    BUFFER_RESPONSE_HEADER_BYTES,
     AckAllUserRecordsProcessed,
     AddCredit,
     BacklogAnnouncement,
@@ -36,6 +35,9 @@ from flinknet.core.wire.messages import (
     ResumeConsumption,
     SegmentId,
     TaskEventRequest,
+)
+from flinknet.core.wire.plain_frames import (
+    BUFFER_RESPONSE_HEADER_BYTES,
     decode_add_credits,
     encode_buffer_response_header,
 )

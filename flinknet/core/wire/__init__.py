@@ -16,13 +16,7 @@ anything else, whatever the bytes.
 flinknet speaks Flink 2.3 and reads 1.20 to 2.3.
 """
 
-from .buffer_response import (
-    BUFFER_RESPONSE_HEADER_BYTES,
-    BufferResponse,
-    decode_buffer_response_header,
-    encode_buffer_response_header,
-    next_sequence_number,
-)
+from .buffer_response import BufferResponse
 from .compression import CompressionCodec, compress, decompress
 from .events import Event, data_type_of, decode_event, encode_pipelined
 from .frames import FrameDecoder
@@ -41,7 +35,14 @@ from .ids import (
 )
 from .java_errors import JavaThrowable
 from .layout import LAYOUTS, Direction, Layout, detect_layout
-from .messages import Message, encode_add_credit
+from .messages import Message
+from .plain_frames import (
+    BUFFER_RESPONSE_HEADER_BYTES,
+    decode_buffer_response_header,
+    encode_add_credit,
+    encode_buffer_response_header,
+    next_sequence_number,
+)
 from .records import (
     LENGTH_PREFIX_BYTES,
     RecordStreamDecoder,

@@ -27,6 +27,7 @@ MAGIC: Final = b"\xba\xdc\x0f\xfe"
 FRAME_HEADER: Final = struct.Struct(">i4sB")
 FRAME_HEADER_BYTES: Final = FRAME_HEADER.size
 BUFFER_RESPONSE_ID: Final = 0
+ADD_CREDIT_ID: Final = 6
 
 
 class Direction(Enum):

@@ -20,7 +20,9 @@ from typing import Final, Protocol
 from flinknet.core.buffers.data_type import DataType
 from flinknet.errors import FrameCorruptedError, UnknownMessageError
 
-from .buffer_response import (
+from .layout import FRAME_HEADER, FRAME_HEADER_BYTES, MAGIC, Direction
+from .messages import MESSAGE_CLASSES, Message
+from .plain_frames import (
     BUFFER_RESPONSE_HEADER_BYTES,
     Header,
     alike,
@@ -28,8 +30,6 @@ from .buffer_response import (
     decode_buffer_response_header,
     is_alike,
 )
-from .layout import FRAME_HEADER, FRAME_HEADER_BYTES, MAGIC, Direction
-from .messages import MESSAGE_CLASSES, Message
 
 _DATA_BUFFER = int(DataType.DATA_BUFFER)
 

@@ -21,8 +21,8 @@ from flinknet.core.wire.messages import (
     CancelPartitionRequest,
     ErrorResponse,
     PartitionRequest,
-    encode_buffer_response_header,
 )
+from flinknet.core.wire.plain_frames import encode_buffer_response_header
 from flinknet.errors import (
     BufferReorderingError,
     CreditExceededError,

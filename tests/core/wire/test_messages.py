@@ -12,8 +12,6 @@ from flinknet.core.buffers.data_type import DataType
 from flinknet.core.wire.ids import InputChannelID
 from flinknet.core.wire.java_errors import JavaThrowable
 from flinknet.core.wire.messages import (
-    ADD_CREDIT_BYTES,
-    BUFFER_RESPONSE_HEADER_BYTES,
     AckAllUserRecordsProcessed,
     AddCredit,
     BacklogAnnouncement,
@@ -26,6 +24,10 @@ from flinknet.core.wire.messages import (
     ResumeConsumption,
     SegmentId,
     TaskEventRequest,
+)
+from flinknet.core.wire.plain_frames import (
+    ADD_CREDIT_BYTES,
+    BUFFER_RESPONSE_HEADER_BYTES,
     decode_buffer_response_header,
     encode_add_credit,
     encode_buffer_response_header,

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.core.buffers.data_type import DataType
-from flinknet.core.wire.buffer_response import BufferResponse, Header
+from flinknet.core.wire.buffer_response import BufferResponse
 from flinknet.core.wire.frames import Direction, FrameDecoder
 from flinknet.core.wire.ids import InputChannelID
 from flinknet.core.wire.messages import AddCredit, Message
+from flinknet.core.wire.plain_frames import Header
 from flinknet.core.wire.response_decoder import ResponseDecoder
 from flinknet.errors import FrameCorruptedError, RemoteProtocolError, UnknownMessageError
 from tests.golden_vectors import Vector, golden

@@ -1,0 +1,155 @@
+"""The two messages that fly while data flows, as bytes: headers of BufferResponse and whole frames
+of AddCredit. One call into struct each, no objects; `buffer_response` and `messages` have those.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from flinknet.core.buffers.data_type import DataType
+from flinknet.errors import FrameCorruptedError
+
+from .ids import Bytes
+from .layout import ADD_CREDIT_ID, BUFFER_RESPONSE_ID, LAYOUT_2_X, MAGIC, Layout
+
+_MAGIC_AND_ID = MAGIC + bytes((BUFFER_RESPONSE_ID,))
+_WHOLE_HEADER = struct.Struct(">i5s" + LAYOUT_2_X.header.format.removeprefix(">"))
+_pack = _WHOLE_HEADER.pack
+_unpack_from = _WHOLE_HEADER.unpack_from
+
+BUFFER_RESPONSE_HEADER_BYTES: Final = _WHOLE_HEADER.size
+"""47: frame header and message header in layout "2.x", without partial buffers."""
+
+_RUN_HEADER = struct.Struct(">33sii6s")
+"""The same 47 bytes as far as they differ within a run: its number and its backlog."""
+
+Header = tuple[bytes, int, int, int, int, int, int, int]
+"""receiver, subpartition, partial buffers, sequence number, backlog, type, compressed, size."""
+
+
+def encode_buffer_response_header(
+    receiver_id: bytes,
+    subpartition_id: int,
+    sequence_number: int,
+    backlog: int,
+    data_type: int,
+    is_compressed: int,
+    size: int,
+) -> bytes:
+    """The 47 bytes before a payload without partial buffers, in layout "2.x"."""
+    return _pack(
+        47 + size,
+        _MAGIC_AND_ID,
+        receiver_id,
+        subpartition_id,
+        0,
+        sequence_number,
+        backlog,
+        data_type,
+        is_compressed,
+        size,
+    )
+
+
+def decode_buffer_response_header(view: Bytes, offset: int) -> Header:
+    """Read the 47 bytes at `offset`, which must be there, in layout "2.x".
+
+    The sizes of the partial buffers (4 bytes each) and the payload follow.
+
+    Raises: FrameCorruptedError for what a Flink consumer does not decode.
+    """
+    fields = _unpack_from(view, offset)
+    if fields[1] != _MAGIC_AND_ID:
+        raise FrameCorruptedError(f"{fields[1].hex()} where a BufferResponse should start")
+    if fields[0] < 0:
+        raise FrameCorruptedError(f"frame length {fields[0]} is negative")
+    header: Header = fields[2:]
+    if header[5] > 13 or header[7] <= 0 or header[2] < 0:
+        check_header(LAYOUT_2_X, header[2], header[5], header[7])
+    return header
+
+
+def alike(header: Header) -> tuple[bytes, bytes]:
+    """What all headers of a run with this one have in common: what stands before the sequence
+    number, and what stands behind the backlog.
+    """
+    receiver_id, subpartition_id, _, number, backlog, data_type, is_compressed, size = header
+    whole = encode_buffer_response_header(
+        receiver_id, subpartition_id, number, backlog, data_type, is_compressed, size
+    )
+    return whole[:33], whole[41:]
+
+
+def is_alike(begun: bytes, common: tuple[bytes, bytes]) -> bool:
+    """Whether these bytes may be the beginning of a header like the others."""
+    return common[0].startswith(begun[: len(common[0])])
+
+
+def decode_backlogs(
+    headers: memoryview, common: tuple[bytes, bytes], sequence_number: int
+) -> list[int]:
+    """The backlogs that a run of headers tells, up to the first header that is not like the
+    others, does not have the next number or tells no backlog.
+
+    Args:
+        headers: 47 bytes each, end to end.
+        common: what makes them alike (`alike`).
+        sequence_number: that the first of them must have.
+    """
+    start, end = common
+    backlogs = []
+    for before, number, backlog, behind in _RUN_HEADER.iter_unpack(headers):
+        if number != sequence_number or before != start or behind != end or backlog < 0:
+            break
+        backlogs.append(backlog)
+        sequence_number += 1
+    return backlogs
+
+
+def check_header(layout: Layout, partial_buffers: int, data_type: int, size: int) -> None:
+    """Raise if a Flink consumer would break the connection over this header.
+
+    Type 0 with bytes is decoded, as Flink does; the channel then treats it as an event that is
+    none.
+    """
+    if data_type > layout.data_type_max:
+        raise FrameCorruptedError(f"data type {data_type} is not known")
+    if size < 0 or partial_buffers < 0:
+        raise FrameCorruptedError(f"a payload of {size} bytes in {partial_buffers} partial buffers")
+    if size == 0 and not DataType(data_type).is_buffer:
+        raise FrameCorruptedError("an event without bytes")
+
+
+def next_sequence_number(sequence_number: int, buffers: int = 1) -> int:
+    """The sequence number `buffers` later; after 2147483647 comes -2147483648, as in Java."""
+    return (sequence_number + buffers + 0x8000_0000) % 0x1_0000_0000 - 0x8000_0000
+
+
+_ADD_CREDIT = struct.Struct(">i5si16s")
+
+ADD_CREDIT_BYTES: Final = _ADD_CREDIT.size
+_ADD_CREDIT_MAGIC_AND_ID = MAGIC + bytes((ADD_CREDIT_ID,))
+_pack_add_credit = _ADD_CREDIT.pack
+
+
+def decode_add_credits(view: memoryview) -> list[tuple[int, bytes]] | None:
+    """(credit, receiver id) of each frame, if `view` is nothing but whole AddCredit frames; else
+    None.
+
+    For the hot path: what a consumer sends while data flows is as a rule just that (0.3 µs a frame,
+    against 2.5 µs through a FrameDecoder).
+    """
+    if len(view) % ADD_CREDIT_BYTES:
+        return None
+    found = []
+    for length, magic_and_id, credit, receiver_id in _ADD_CREDIT.iter_unpack(view):
+        if magic_and_id != _ADD_CREDIT_MAGIC_AND_ID or length != ADD_CREDIT_BYTES or credit <= 0:
+            return None
+        found.append((credit, receiver_id))
+    return found
+
+
+def encode_add_credit(receiver_id: bytes, credit: int) -> bytes:
+    """The whole frame of an AddCredit, for the hot path."""
+    return _pack_add_credit(29, _ADD_CREDIT_MAGIC_AND_ID, credit, receiver_id)
