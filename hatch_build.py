@@ -7,7 +7,9 @@ here is flinknet/compiled_core.py.
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import io
 import json
 import os
 import shlex
@@ -16,6 +18,7 @@ import subprocess
 import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import chdir, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 DIRECTORY = Path("flinknet", "_compiled")
+INDEX = "modules.json"
 
 
 class CompileHook(BuildHookInterface):
@@ -31,20 +35,44 @@ class CompileHook(BuildHookInterface):
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile; a failure is noted, and the wheel has no machine code then."""
+        """Compile; a failure is noted, and the wheel has no machine code then.
+
+        What was compiled before stays in use until all is made.
+        """
         directory = Path(self.root) / DIRECTORY
-        shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir()
         try:
-            index = compile_modules(Path(self.root), self.config["modules"], directory)
-        except (Exception, SystemExit) as error:
-            index = {"reason": f"could not be compiled: {error}".splitlines()[0]}
-            self.app.display_warning(f"flinknet {index['reason']}; it runs interpreted")
-        (directory / "modules.json").write_text(json.dumps(index, indent=1) + "\n")
+            with tempfile.TemporaryDirectory(prefix="flinknet-compile-") as made:
+                index = self._compile(Path(made))
+                put_in_place(Path(made), directory, index)
+        except OSError as error:
+            self.app.display_warning(f"flinknet could not be compiled: {error}")
+            return
         build_data["artifacts"].append(f"/{DIRECTORY}/")
         if "files" in index:
             build_data["pure_python"] = False
             build_data["infer_tag"] = True
+
+    def _compile(self, out: Path) -> dict[str, Any]:
+        try:
+            return compile_modules(Path(self.root), self.config["modules"], out)
+        except (Exception, SystemExit) as error:
+            reason = f"could not be compiled: {error}".splitlines()[0]
+            self.app.display_warning(f"flinknet {reason}; it runs interpreted")
+            return {"reason": reason}
+
+
+def put_in_place(made: Path, directory: Path, index: dict[str, Any]) -> None:
+    """Replace what was compiled before; its index goes first and comes last, so that who starts
+    meanwhile finds all of it or none. Raises: OSError.
+    """
+    (directory / INDEX).unlink(missing_ok=True)
+    if directory.exists():
+        shutil.rmtree(directory)
+    directory.mkdir()
+    for file in index.get("files", {}).values():
+        (directory / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(made / file, directory / file)
+    (directory / INDEX).write_text(json.dumps(index, indent=1) + "\n")
 
 
 def compile_modules(root: Path, modules: list[str], out: Path) -> dict[str, Any]:
@@ -60,20 +88,14 @@ def compile_modules(root: Path, modules: list[str], out: Path) -> dict[str, Any]
     if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
         return {"reason": "there was no Python.h (python3-dev) when it was installed"}
 
-    from mypyc.build import mypycify
-
-    os.chdir(root)
     sources = [f"{module.replace('.', '/')}.py" for module in modules]
-    with tempfile.TemporaryDirectory(prefix="flinknet-compile-") as work:
-        flags = ["--ignore-missing-imports", f"--cache-dir={work}/cache"]
-        extensions = mypycify(
-            [*flags, *sources],
-            opt_level="2",
-            debug_level="0",
-            multi_file=True,
-            group_name="flinknet",
-            target_dir=f"{work}/c",
-        )
+    # before anything is read: who edits a source now makes it another one than was compiled
+    digests = {
+        source.removeprefix("flinknet/"): digest_of(root / source)
+        for source in sources_of(root, sources)
+    }
+    with chdir(root), tempfile.TemporaryDirectory(prefix="flinknet-compile-") as work:
+        extensions = translate(sources, Path(work))
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for extension in extensions:
                 link(
@@ -86,10 +108,65 @@ def compile_modules(root: Path, modules: list[str], out: Path) -> dict[str, Any]
     return {
         "suffix": suffix,
         "files": {name.removesuffix(suffix).replace("/", "."): name for name in sorted(files)},
-        "digests": {
-            source.removeprefix("flinknet/"): digest_of(root / source) for source in sources
-        },
+        "digests": digests,
     }
+
+
+def sources_of(root: Path, compiled: list[str]) -> list[str]:
+    """Those that are compiled and those of flinknet that they import, also through a package:
+    mypyc puts constants of theirs into the machine code.
+    """
+    found = dict.fromkeys(compiled)
+    waiting = list(compiled)
+    while waiting:
+        for module in imported_by(root, waiting.pop()):
+            path = module.replace(".", "/")
+            for each in (f"{path}.py", f"{path}/__init__.py"):
+                if each.startswith("flinknet/") and each not in found and (root / each).exists():
+                    found[each] = None
+                    if each.endswith("/__init__.py"):
+                        waiting.append(each)
+    return list(found)
+
+
+def imported_by(root: Path, source: str) -> list[str]:
+    """What a source imports: modules, and names that may be modules."""
+    modules = []
+    for node in ast.walk(ast.parse((root / source).read_bytes())):
+        if isinstance(node, ast.ImportFrom):
+            above = Path(source).parts[: -node.level] if node.level else ()
+            origin = ".".join([*above, *([node.module] if node.module else [])])
+            modules += [origin, *(f"{origin}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            modules += [alias.name for alias in node.names]
+    return modules
+
+
+def translate(sources: list[str], work: Path) -> list[Any]:
+    """Let mypyc write C. Returns: the extension modules to make of it.
+
+    Raises: RuntimeError with the first error that mypyc finds in a source.
+    """
+    from mypyc.build import mypycify
+
+    # without the project's configuration: what is merely bad style does not stand in the way
+    flags = ["--config-file=", "--ignore-missing-imports", f"--cache-dir={work}/cache"]
+    said = io.StringIO()
+    try:
+        with redirect_stdout(said):
+            return mypycify(
+                [*flags, *sources],
+                opt_level="2",
+                debug_level="0",
+                multi_file=True,
+                group_name="flinknet",
+                target_dir=f"{work}/c",
+            )
+    except SystemExit as error:
+        errors = [line for line in said.getvalue().splitlines() if ": error: " in line]
+        raise RuntimeError(errors[0] if errors else str(error)) from error
+    finally:
+        print(said.getvalue(), end="")
 
 
 def compile_c(extension: Any, source: str) -> str:

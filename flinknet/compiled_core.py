@@ -14,6 +14,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from importlib.util import spec_from_file_location
@@ -23,6 +24,9 @@ from types import ModuleType
 SWITCH = "FLINKNET_COMPILED"
 PACKAGE = Path(__file__).parent
 DIRECTORY = PACKAGE / "_compiled"
+SHARED = "flinknet__mypyc"
+"""What mypyc puts all machine code in; the modules only hand theirs out."""
+
 INDEX = DIRECTORY / "modules.json"
 """{"suffix": of this Python's extension modules, "files": {module: file}, "digests": {source:
 digest}}, or {"reason": why nothing was built}; written by `hatch_build.py`."""
@@ -63,9 +67,17 @@ def use_compiled() -> str | None:
         for source, digest in index["digests"].items():
             if digest_of(PACKAGE / source) != digest:
                 return f"flinknet/{source} is newer than what was compiled; install flinknet again"
+        if not all((DIRECTORY / file).exists() for file in index["files"].values()):
+            return f"{DIRECTORY} is not complete; install flinknet again"
     except OSError:
         return "not compiled when it was installed"
     except (ValueError, KeyError, TypeError, AttributeError):
         return f"{INDEX} is damaged; install flinknet again"
-    sys.meta_path.insert(0, CompiledFinder(index["files"]))
+    finder = CompiledFinder(index["files"])
+    sys.meta_path.insert(0, finder)
+    try:
+        import_module(SHARED)
+    except ImportError as error:
+        sys.meta_path.remove(finder)
+        return f"cannot be loaded ({error}); install flinknet again"
     return None

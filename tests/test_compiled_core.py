@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from hatchling.bridge.app import Application
 
+import hatch_build
 from flinknet import compiled_core
-from hatch_build import CompileHook
+from hatch_build import CompileHook, imported_by
 
 ROOT = Path(__file__).parent.parent
 
 SOURCE = "core/hot.py"
 MODULE = "flinknet.core.hot"
+FILES = {
+    name: f"{name.rpartition('.')[2]}{EXTENSION_SUFFIXES[0]}"
+    for name in (MODULE, compiled_core.SHARED)
+}
 
 
 @pytest.fixture
@@ -36,6 +43,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(compiled_core, "DIRECTORY", directory)
     monkeypatch.setattr(compiled_core, "INDEX", directory / "modules.json")
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    monkeypatch.setitem(sys.modules, compiled_core.SHARED, ModuleType(compiled_core.SHARED))
+    for file in FILES.values():
+        (directory / file).touch()
     write_index(tmp_path)
     return tmp_path
 
@@ -43,7 +53,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def write_index(package: Path, **changes: Any) -> None:
     index = {
         "suffix": EXTENSION_SUFFIXES[0],
-        "files": {MODULE: f"hot{EXTENSION_SUFFIXES[0]}"},
+        "files": FILES,
         "digests": {SOURCE: compiled_core.digest_of(package / SOURCE)},
     }
     (package / "_compiled" / "modules.json").write_text(json.dumps(index | changes))
@@ -83,6 +93,24 @@ def test_machine_code_of_another_python_is_left_alone(package: Path) -> None:
     reason = compiled_core.use_compiled()
     assert reason is not None
     assert "another Python" in reason
+
+
+def test_machine_code_that_is_not_all_there_is_left_alone(package: Path) -> None:
+    (package / "_compiled" / FILES[MODULE]).unlink()
+    reason = compiled_core.use_compiled()
+    assert reason is not None
+    assert "is not complete" in reason
+
+
+def test_machine_code_that_the_system_does_not_load_means_interpreted(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, compiled_core.SHARED)
+    before = list(sys.meta_path)
+    reason = compiled_core.use_compiled()
+    assert reason is not None
+    assert reason.startswith("cannot be loaded (")
+    assert sys.meta_path == before
 
 
 def test_why_it_was_not_compiled_is_told(package: Path) -> None:
@@ -185,9 +213,72 @@ def test_the_hook_compiles_and_the_index_says_what(hook_of: Callable[..., Compil
     assert done.stdout.split() == ["2", str(folder / index["files"]["flinknet.hot"])]
 
 
+def test_a_source_that_constants_are_taken_from_is_told_from_an_edited_one(
+    hook_of: Callable[..., CompileHook],
+) -> None:
+    Path("flinknet", "deep").mkdir()
+    Path("flinknet", "deep", "__init__.py").write_text("from .layout import ID\n")
+    Path("flinknet", "deep", "layout.py").write_text("from .far import ID\n")
+    Path("flinknet", "deep", "far.py").write_text("from typing import Final\nID: Final = 1\n")
+    Path("flinknet", "hot.py").write_text("import json\nfrom . import deep\nHEAT = deep.ID\n")
+    index, _ = built(hook_of("flinknet.hot"))
+    if "reason" in index:
+        pytest.skip(index["reason"])
+    assert set(index["digests"]) == {"hot.py", "deep/__init__.py", "deep/layout.py", "__init__.py"}
+
+
+def test_a_source_edited_while_it_is_compiled_is_not_the_one_that_was(
+    hook_of: Callable[..., CompileHook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Path("flinknet", "hot.py").absolute()
+    before = compiled_core.digest_of(source)
+    translate = hatch_build.translate
+
+    def edit_and_translate(sources: list[str], work: Path) -> list[Any]:
+        source.write_text(source.read_text() + "# edited\n")
+        return translate(sources, work)
+
+    monkeypatch.setattr(hatch_build, "translate", edit_and_translate)
+    index, _ = built(hook_of("flinknet.hot"))
+    if "reason" in index:
+        pytest.skip(index["reason"])
+    assert index["digests"]["hot.py"] == before != compiled_core.digest_of(source)
+
+
+def test_what_was_compiled_before_is_gone_when_it_cannot_be_compiled_any_more(
+    hook_of: Callable[..., CompileHook],
+) -> None:
+    Path("flinknet", "_compiled", "flinknet").mkdir(parents=True)
+    Path("flinknet", "_compiled", "flinknet", f"hot{EXTENSION_SUFFIXES[0]}").touch()
+    built(hook_of("flinknet.missing"))
+    assert [each.name for each in Path("flinknet", "_compiled").iterdir()] == ["modules.json"]
+
+
+def test_where_nothing_can_be_written_it_is_installed_all_the_same(
+    hook_of: Callable[..., CompileHook], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("flinknet", "_compiled").touch()  # what no folder can be made of
+    build_data: dict[str, Any] = {"artifacts": []}
+    hook_of("flinknet.hot").initialize("standard", build_data)
+    assert build_data == {"artifacts": []}
+    assert "could not be compiled" in capsys.readouterr().err
+
+
+def test_the_types_of_what_compiled_modules_import_are_there_when_they_are_compiled() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    hook = project["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
+    imported = {
+        name.split(".")[0]
+        for module in hook["modules"]
+        for name in imported_by(ROOT, f"{module.replace('.', '/')}.py")
+    }
+    given = {re.split("[^a-z]", each)[0] for each in hook["dependencies"]}
+    assert imported - sys.stdlib_module_names - {"flinknet"} <= given
+
+
 @pytest.mark.parametrize(
     ("module", "words"),
-    [("flinknet.missing", "could not be compiled"), ("flinknet.wrong", "could not be compiled")],
+    [("flinknet.missing", "could not be compiled"), ("flinknet.wrong", "wrong.py:2: error: ")],
 )
 def test_what_cannot_be_compiled_is_installed_all_the_same(
     hook_of: Callable[..., CompileHook], module: str, words: str
