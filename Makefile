@@ -9,7 +9,7 @@ TIMEOUTS := 0,1ms,5ms,10ms,100ms,-1
 FLINK_VERSIONS := 2.3.0 1.20.5
 RECORDS := 200000
 
-INTERPRETED_TESTS := tests/core tests/tasks tests/simulator
+INTERPRETED_TESTS := tests/core tests/tasks
 
 .PHONY: help venv compiled demo test lint bench rows flink interop clean
 
