@@ -205,6 +205,16 @@ class WorkloadConfig:
         """Whether producers emit as fast as the stack takes records."""
         return self.rate_per_s == RATE_MAX
 
+    @property
+    def is_broadcast(self) -> bool:
+        """Whether every record goes to every consumer."""
+        return self.partitioner == "broadcast"
+
+    @property
+    def copies(self) -> int:
+        """How many consumers a record goes to."""
+        return self.consumers if self.is_broadcast else 1
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:

@@ -70,8 +70,7 @@ def asked_rate(
     workload = scenario.workload
     if workload.is_max_rate or not last:
         return None
-    copies = workload.consumers if workload.partitioner == "broadcast" else 1
-    offered_per_s = workload.rate_per_s * workload.producers * copies
+    offered_per_s = workload.rate_per_s * workload.producers * workload.copies
     counted = [each.taken_records_per_s for each in last]
     taken_per_s = sum(each for each in counted if each is not None)
     within_s = within_ns / 1e9

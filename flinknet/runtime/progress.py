@@ -153,8 +153,8 @@ class ProgressMeter:
             total_ns = self.start.measured_to_ns - self.start.start_ns
             return min(1.0, max(0.0, (now_ns - self.start.start_ns) / max(1, total_ns)))
         if workload.records is not None:
-            copies = workload.consumers if workload.partitioner == "broadcast" else 1
-            return min(1.0, self._records / max(1, workload.records * workload.producers * copies))
+            expected = workload.records * workload.producers * workload.copies
+            return min(1.0, self._records / max(1, expected))
         return None
 
 

@@ -278,7 +278,7 @@ class TaskManager:
             list(self._gates.values()),
             total_buffers=self._pool.total_buffers,
             segment_size_bytes=self._network.segment_size_bytes,
-            is_broadcast=self._scenario.workload.partitioner == "broadcast",
+            is_broadcast=self._scenario.workload.is_broadcast,
         )
 
     def _end_measured(self) -> None:

@@ -38,7 +38,7 @@ def fill_bounds(cluster: Cluster) -> FillLevels:
         subpartition_bytes=fill_levels.subpartition_bytes_max(
             cluster.partitions,
             max(each.memory.total_buffers for each in cluster.task_managers),
-            is_shared=scenario.workload.partitioner == "broadcast",
+            is_shared=scenario.workload.is_broadcast,
         ),
         netty_outbound_bytes=sum(
             each.batch_bytes + 2 * segment_bytes for each in cluster.producer_connections
