@@ -68,7 +68,7 @@ def use_compiled() -> str | None:
             if digest_of(PACKAGE / source) != digest:
                 return f"flinknet/{source} is newer than what was compiled; install flinknet again"
         if not all((DIRECTORY / file).exists() for file in index["files"].values()):
-            return f"{DIRECTORY} is not complete; install flinknet again"
+            return f"flinknet/{DIRECTORY.name} is not complete; install flinknet again"
     except OSError:
         return "not compiled when it was installed"
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -79,5 +79,6 @@ def use_compiled() -> str | None:
         import_module(SHARED)
     except ImportError as error:
         sys.meta_path.remove(finder)
-        return f"cannot be loaded ({error}); install flinknet again"
+        reason = str(error).rpartition(": ")[2]  # behind the path of the file
+        return f"the system does not load it: {reason}"
     return None
