@@ -220,11 +220,13 @@ class TaskManager:
         slow_consumers = self._scenario.workload.slow_consumers
         milestones += self._tasks.changes_of_delay(slow_consumers, from_ns=start.measured_from_ns)
         milestones.sort(key=lambda milestone: milestone[0])
-        next_sample_ns = start.start_ns
+        next_sample_ns = flush_ns = start.start_ns
         self._fill_meter = self._create_fill_meter()
         sampler = Sampler(self._tasks, self._connections, loop, self._fill_meter, self._metrics)
         while not self._is_finished():
             due_ns = min(next_sample_ns, milestones[0][0]) if milestones else next_sample_ns
+            if flush_ns < due_ns:
+                due_ns = flush_ns
             debloat_ns = debloating.next_deadline_ns()
             if debloat_ns is not None and debloat_ns < due_ns:
                 due_ns = debloat_ns
@@ -234,12 +236,12 @@ class TaskManager:
             if now_ns < due_ns:
                 continue
             debloating.handle_deadline(now_ns=now_ns)
+            flush_ns = self._environment.flush_trace(now_ns=now_ns)
             while milestones and milestones[0][0] <= now_ns:
                 milestones.pop(0)[1]()
             if now_ns >= next_sample_ns:
                 self._check_errors()
                 self._pipe.send(sampler.sample())
-                self._environment.flush_trace(now_ns=now_ns)
                 next_sample_ns = now_ns + self._spec.sample_interval_ns
         self._end_measured()
         total_ns = max(1, monotonic_ns() - begun_ns)

@@ -85,7 +85,7 @@ class TraceWriter:
             pass
 
     def events_in_steps(self, rows: npt.NDArray[np.void]) -> Iterator[None]:
-        """The same in steps of about a millisecond.
+        """The same in steps of some 0.1 ms.
 
         The last step writes. `rows` must stay as they are until then.
         """

@@ -31,10 +31,6 @@ IntArray = NDArray[np.int64]
 Run = tuple[memoryview | bytearray, int, int, int]
 """Memory, offset, count and length of records of equal length (core.consumer.RecordRun)."""
 
-_Arrival = tuple[int, int]
-"""Of a buffer whose stamps are kept: how many were kept when it had come, and the instant when the
-task began with it."""
-
 KEPT_STAMPS = 16_384
 """Stamps that are checked and counted at once; a run is cut where it exceeds this."""
 
@@ -98,7 +94,11 @@ class LatencySink:
         self._lacks_lateness = False  # some record was too small for it
         self._kept = 0
         self._settled_records = 0
-        self._arrivals: list[_Arrival] = []
+        self._arrivals = np.empty((2, KEPT_STAMPS), np.int64)
+        """Of each buffer whose stamps are kept: how many were kept when it had come, and the
+        instant when the task began with it."""
+        self._arrival_ends, self._arrival_begins = self._arrivals[0].data, self._arrivals[1].data
+        self._arrived = 0
         self._record_bytes = 0  # of the records that came last
         self._sizes: list[tuple[int, int]] = []  # of those before: where they end, and their size
         self._groups: list[tuple[int, int]] = []  # latency and number of records
@@ -138,7 +138,9 @@ class LatencySink:
             if self._is_open_loop:
                 self._copy_lateness(memory, offset, start, end)
         self._kept = end
-        self._arrivals.append((end, now_ns))
+        arrived = self._arrived
+        self._arrival_ends[arrived], self._arrival_begins[arrived] = end, now_ns
+        self._arrived = arrived + 1
         self.records += records
         self.first_record_ns = (words[first] & INSTANT_MASK) + self._epoch_ns
         self.last_record_ns = (words[end - 1] & INSTANT_MASK) + self._epoch_ns
@@ -234,7 +236,7 @@ class LatencySink:
             instants = stamps if starts is None else stamps[starts]
         since_epoch = instants.view(np.int64)
         low, high = self._measured_range(since_epoch)
-        arrivals, self._arrivals = self._arrivals, []
+        arrivals, self._arrived = self._arrivals[:, : self._arrived], 0
         if low < high:
             if starts is None:
                 self._time_each(since_epoch, low, high, arrivals)
@@ -245,11 +247,9 @@ class LatencySink:
             self.measured_bytes += self._value_bytes(low, high)
         self._sizes.clear()
 
-    def _time_each(
-        self, since_epoch: IntArray, low: int, high: int, arrivals: Sequence[_Arrival]
-    ) -> None:
+    def _time_each(self, since_epoch: IntArray, low: int, high: int, arrivals: IntArray) -> None:
         """Latency of every record, where each has an instant of its own."""
-        ends, begins = np.array(arrivals, np.int64).T
+        ends, begins = arrivals
         counts = np.diff(ends, prepend=0)
         done = np.repeat(begins - self._epoch_ns, counts)
         if self._delay_ns:
@@ -271,7 +271,7 @@ class LatencySink:
         starts: Sequence[int],
         low: int,
         high: int,
-        arrivals: Sequence[_Arrival],
+        arrivals: IntArray,
     ) -> tuple[int, int]:
         """Latency of the groups [low, high), which plain Python counts faster than numpy.
 
@@ -280,7 +280,7 @@ class LatencySink:
 
         Returns: the range of the records in them.
         """
-        next_arrival = iter(arrivals)
+        next_arrival = iter(arrivals.T.tolist())
         reached = begin_ns = 0
         start = starts[low]
         ends = starts[low + 1 : high + 1]

@@ -72,6 +72,36 @@ def test_flush_makes_everything_readable_while_recording_goes_on(tmp_path: Path)
     assert recorded(path) == list(range(100))
 
 
+def test_a_flush_goes_on_step_by_step_while_recording_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "tm-0.fnt"
+    recorder = TraceRecorder(TraceWriter(path, PROCESS))
+    assert not recorder.step()
+    for number in range(40):
+        record(recorder, number)
+    recorder.begin_flush()
+    number = 40
+    while recorder.step():
+        record(recorder, number)
+        number += 1
+    assert recorded(path) == list(range(40))
+    assert recorder.pending_events == number - 40
+    recorder.close()
+    assert recorded(path) == list(range(number))
+
+
+def test_a_flush_waits_for_the_block_before(tmp_path: Path) -> None:
+    path = tmp_path / "tm-0.fnt"
+    recorder = TraceRecorder(TraceWriter(path, PROCESS), block_events=64)
+    for number in range(70):
+        record(recorder, number)
+    recorder.begin_flush()
+    while recorder.step():
+        pass
+    assert recorded(path) == list(range(64))
+    recorder.close()
+    assert recorded(path) == list(range(70))
+
+
 def test_while_one_block_fills_the_one_before_is_written(tmp_path: Path) -> None:
     recorder = TraceRecorder(TraceWriter(tmp_path / "tm-0.fnt", PROCESS), block_events=640)
     for number in range(640):

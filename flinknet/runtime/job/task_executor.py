@@ -101,6 +101,7 @@ class TaskExecutor:
         self._has_ended = False
         self._heard_ns = monotonic_ns()
         self._next_statistics_ns = 0
+        self._next_flush_ns = 0
         self._gate_deadline_ns: int | None = None
 
     def run(self) -> None:
@@ -123,7 +124,7 @@ class TaskExecutor:
             self._recorder.close()
 
     def _next_deadline_ns(self) -> int:
-        due = [self._next_statistics_ns]
+        due = [self._next_statistics_ns, self._next_flush_ns]
         wanted = [self._connections.next_deadline_ns(), self._gate_deadline_ns]
         wanted += [each.next_deadline_ns() for each in self._tasks.values()]
         due += [each for each in wanted if each is not None]
@@ -153,7 +154,7 @@ class TaskExecutor:
             took_ns = monotonic_ns() - began_ns
             pause_ns = max(STATISTICS_INTERVAL_NS, STATISTICS_PAUSE * took_ns)
             self._next_statistics_ns = began_ns + pause_ns
-            self._environment.flush_trace(now_ns=now_ns)
+        self._next_flush_ns = self._environment.flush_trace(now_ns=now_ns)
 
     def _receive(self, message: Any, now_ns: int) -> None:
         if isinstance(message, say.SubmitTask):
