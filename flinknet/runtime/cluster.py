@@ -27,7 +27,7 @@ from . import messages as say
 from .aftermath import Ending, error_of
 from .checkpoints import CheckpointLead
 from .clock import monotonic_ns, wall_clock_iso
-from .host import available_cores, environment, host_id
+from .host import available_cores, environment, host_id, versions_of
 from .metrics_log import MetricsLog
 from .signals import interrupts_held
 from .spill_file import create_spill_directory
@@ -63,6 +63,7 @@ class Cluster:
         self.checkpoints: CheckpointLead | None = None
         self._silence_max_ns = round(silence_max_s * 1e9)
         self._started_at = wall_clock_iso()
+        self._host = environment()  # takes some milliseconds, which a run must not be disturbed by
         self._processes: list[BaseProcess] = []
         self._pipes: list[Pipe] = []
         self._spill_dir: TemporaryDirectory[str] | None = None
@@ -181,12 +182,11 @@ class Cluster:
             return
         self._has_begun = True
         scenario = self.deployment.scenario
-        host = environment()
         RunManifest(
             scenario=scenario.to_dict(),
             flink_keys=dict(effective_flink_keys(scenario.network)),
-            host=host,
-            versions={"flinknet": host["flinknet"], "python": host["python"]},
+            host=self._host,
+            versions=versions_of(self._host),
             seed=scenario.seed,
             clock=ClockInfo(host_id=host_id()),
             started_at=self._started_at,

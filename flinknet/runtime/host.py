@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,11 @@ def environment() -> dict[str, Any]:
         "load_average": round(os.getloadavg()[0], 2),
         "started_at": wall_clock_iso(),
     }
+
+
+def versions_of(host: Mapping[str, Any]) -> dict[str, str]:
+    """What recorded a trace on a host that `environment` describes."""
+    return {name: host[name] for name in ("flinknet", "python", "core")}
 
 
 def host_id() -> str:

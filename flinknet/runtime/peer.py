@@ -26,7 +26,7 @@ from flinknet.workload.counting import CountingSink, StampedSink
 
 from .clock import monotonic_ns, wall_clock_iso
 from .event_loop import EventLoop
-from .host import available_cores, environment, host_id
+from .host import available_cores, environment, host_id, versions_of
 from .peer_protocol import PeerProtocol
 
 LOOK_EVERY_NS = 100_000_000
@@ -150,7 +150,7 @@ class Peer:
             scenario=deployment.scenario.to_dict(),
             flink_keys=dict(effective_flink_keys(self.network)),
             host=host,
-            versions={"flinknet": host["flinknet"], "python": host["python"]},
+            versions=versions_of(host),
             seed=deployment.scenario.seed,
             clock=ClockInfo(host_id=host_id()),
             started_at=self._started_at,

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from flinknet.errors import TraceError
 from flinknet.runtime.clock import monotonic_ns, wall_clock_iso
-from flinknet.runtime.host import environment, host_id
+from flinknet.runtime.host import environment, host_id, versions_of
 from flinknet.trace.manifest import TAP, ClockInfo
 
 from ..channels import ChannelTable, Ends
@@ -83,7 +83,7 @@ class Tap:
             pid=os.getpid(),
             started_at=host["started_at"],
             host=host,
-            versions={"flinknet": host["flinknet"], "python": host["python"]},
+            versions=versions_of(host),
             flink_keys=config.flink_keys,
             scenario={"tap": self._plan()},
             clock=ClockInfo(host_id=host_id()),

@@ -19,7 +19,7 @@ from flinknet.options import effective_flink_keys
 from flinknet.results import CheckpointSummary, JobResult, TaskManagerMeasured, Warning
 from flinknet.trace.manifest import ClockInfo, ProcessInfo, RunManifest
 
-from ..host import environment, host_id
+from ..host import environment, host_id, versions_of
 from . import control_messages as say
 from .cluster_process import TaskManagerProcess
 from .job_master import JobMaster
@@ -109,7 +109,7 @@ def save_manifest(
         },
         flink_keys=dict(effective_flink_keys(config.network)),
         host=host,
-        versions={"flinknet": host["flinknet"], "python": host["python"]},
+        versions=versions_of(host),
         seed=submission.seed,
         clock=ClockInfo(host_id=host_id()),
         started_at=instants.started_at,
