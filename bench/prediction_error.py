@@ -1,11 +1,13 @@
 """How far predictions are off, on settings that were not recorded.
 
-At each rate one run is recorded, at one buffer timeout; every other timeout is predicted from that
-trace, and then measured over real sockets with the same arrivals. A cell holds if it is off by at
-most 10 % or 0.3 ms (latency), 8 % (throughput). Everything is measured once more, and the second
-measurement is held against the first by the same marks: that much the machine itself leaves open.
+In each round one run is recorded at each rate, at one buffer timeout; every other timeout is
+predicted from that trace, and then measured over real sockets with the same arrivals. The machine
+is faster now and slower then, so that what is compared was run within a minute, and a cell is the
+median over the rounds: of what was predicted, of what was measured, and of their differences. It
+holds if it is off by at most 10 % or 0.3 ms (latency), 8 % (throughput). How far the measurements
+of a cell lie apart is told beside it: that much the machine itself leaves open.
 
-    python bench/prediction_error.py            the grid, some ten minutes on a quiet machine
+    python bench/prediction_error.py            the grid, some fifteen minutes on a quiet machine
     python bench/prediction_error.py --short    two rates, three timeouts, a second each
 """
 
@@ -13,7 +15,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -24,6 +28,7 @@ from measure import FLINKNET, print_table
 RATES = ("2000/s", "20000/s", "200000/s", "max")
 TIMEOUTS = ("0", "1ms", "5ms", "10ms", "50ms", "100ms", "-1")
 RECORDED = "10ms"
+METRICS = ("throughput", "p50", "p99")
 
 LATENCY_SHARE, LATENCY_NS, THROUGHPUT_SHARE, WORST_SHARE = 0.10, 300_000, 0.08, 0.30
 
@@ -31,36 +36,94 @@ LATENCY_SHARE, LATENCY_NS, THROUGHPUT_SHARE, WORST_SHARE = 0.10, 300_000, 0.08, 
 def main() -> None:
     """Record, predict, measure; print the table and write it as JSON if asked to."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--short", action="store_true", help="two rates, three timeouts")
+    parser.add_argument("--short", action="store_true", help="two rates, three timeouts, one round")
     parser.add_argument("--rates", default=None, help="such as 2000/s,max")
     parser.add_argument("--timeouts", default=None, help="such as 0,10ms,-1")
-    parser.add_argument("--duration", default=None, help="of each run [default: 5s; short: 1s]")
+    parser.add_argument("--duration", default=None, help="of each run [default: 4s; short: 1s]")
     parser.add_argument("--recorded", default=RECORDED, help="timeout that is recorded")
-    parser.add_argument("--once", action="store_true", help="do not measure once more")
-    parser.add_argument("--out", type=Path, help="write rows and summary as JSON")
+    parser.add_argument("--rounds", type=int, default=None, help="[default: 3; short: 1]")
+    parser.add_argument("--out", type=Path, help="write cells, rounds and summary as JSON")
     options = parser.parse_args()
     rates = options.rates.split(",") if options.rates else RATES[:2] if options.short else RATES
     timeouts = options.timeouts or ",".join(("0", "10ms", "100ms") if options.short else TIMEOUTS)
-    duration = options.duration or ("1s" if options.short else "5s")
-    rows = []
-    for rate in rates:
-        with tempfile.TemporaryDirectory(prefix="flinknet-prediction-") as out:
-            run = record(rate, options.recorded, duration, Path(out) / "recorded")
-            own = measure(run, timeouts, Path(out) / "again")
-            again = own if options.once else measure(run, timeouts, Path(out) / "once-more")
-        for row, other in zip(own, again, strict=True):
-            rows.append(row | {"rate": rate, "again": other["measured"]})
-    columns = [each for name in ("p50", "p99") for each in (name, "measured", "", "again", "")]
-    print_table(("rate, timeout", "throughput", *columns), [cells(row) for row in rows])
-    summary = {"predictions": summarize(rows, "predicted")}
-    if not options.once:
-        summary["a second measurement"] = summarize(rows, "again")
-    for of, numbers in summary.items():
-        print()
-        for name, value in numbers.items():
-            print(f"{of}, {name}: {value}")
+    duration = options.duration or ("1s" if options.short else "4s")
+    rounds = options.rounds or (1 if options.short else 3)
+    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    with tempfile.TemporaryDirectory(prefix="flinknet-prediction-") as out:
+        for number in range(rounds):
+            for rate in rates:
+                directory = Path(out) / f"{number}-{rate.partition('/')[0]}"
+                run = record(rate, options.recorded, duration, directory / "recorded")
+                for row in measure(run, timeouts, directory / "again"):
+                    timeout = row["name"].rpartition("=")[2]
+                    rows.setdefault((rate, timeout), []).append(row)
+                shutil.rmtree(directory)
+                told = f"round {number + 1} of {rounds}: {rate} done"
+                print(told, file=sys.stderr, flush=True)
+    found = [
+        Cell(rate, timeout, name, own)
+        for rate in rates
+        for timeout in timeouts.split(",")
+        for name in METRICS
+        for own in [rows[rate, timeout]]
+    ]
+    columns = [each for name in ("p50", "p99") for each in (name, "measured", "lowest-highest", "")]
+    lines = [line(found[at : at + len(METRICS)]) for at in range(0, len(found), len(METRICS))]
+    print_table(("rate, timeout", "throughput", *columns), lines)
+    summary = summarize(found)
+    print()
+    for name, number in summary.items():
+        print(f"{name}: {number}")
     if options.out is not None:
-        options.out.write_text(json.dumps({"summary": summary, "rows": rows}, indent=1) + "\n")
+        document = {
+            "summary": summary,
+            "cells": [each.to_dict() for each in found],
+            "rounds": [row | {"rate": rate} for (rate, _), own in rows.items() for row in own],
+        }
+        options.out.write_text(json.dumps(document, indent=1) + "\n")
+
+
+class Cell:
+    """One number of one setting: throughput in records/s, or a latency in ns; medians over rounds.
+
+    Attributes:
+        error: share by which what was predicted was off in its round; None if it is not known.
+        off: the same in records/s or ns.
+    """
+
+    def __init__(self, rate: str, timeout: str, name: str, rounds: list[dict[str, Any]]) -> None:
+        self.rate, self.timeout, self.name = rate, timeout, name
+        pairs = [
+            (predicted, measured)
+            for row in rounds
+            for predicted, measured in [
+                (value(row["predicted"], name), value(row["measured"], name))
+            ]
+            if predicted is not None and measured
+        ]
+        self.is_known = bool(pairs)
+        if not pairs:
+            return
+        self.predicted = median(predicted for predicted, _ in pairs)
+        self.measured_each = sorted(measured for _, measured in pairs)
+        self.measured = median(self.measured_each)
+        self.error = median(predicted / measured - 1 for predicted, measured in pairs)
+        self.off = median(predicted - measured for predicted, measured in pairs)
+
+    @property
+    def spread(self) -> float:
+        """How far the measurements lie apart."""
+        return (self.measured_each[-1] - self.measured_each[0]) / self.measured
+
+    def exceeds(self, share: float, latency_share: float) -> bool:
+        """Whether it is off by more than a share, and a latency by more than LATENCY_NS, too."""
+        if self.name == "throughput":
+            return abs(self.error) > share
+        return abs(self.error) > latency_share and abs(self.off) > LATENCY_NS
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return dict(vars(self))
 
 
 def measure(run: Path, timeouts: str, out: Path) -> list[dict[str, Any]]:
@@ -88,14 +151,18 @@ def flinknet(*arguments: str) -> dict[str, Any]:
     return document
 
 
-def cells(row: dict[str, Any]) -> list[str]:
+def line(cells: list[Cell]) -> list[str]:
     """One line of the table: latencies in ms, and how far they are off from the measured ones."""
-    text = [f"{row['rate']}, {row['name'].rpartition('=')[2]}", percent(row["error"]["throughput"])]
-    for name in ("p50", "p99"):
-        for of in ("predicted", "again"):
-            text += [ms(value(row[of], name))]
-            text += [ms(value(row["measured"], name))] if of == "predicted" else []
-            text.append(percent(error(row, of, name)))
+    text = [f"{cells[0].rate}, {cells[0].timeout}"]
+    for each in cells:
+        error = percent(each.error) if each.is_known else "-"
+        if each.name == "throughput":
+            text.append(error)
+        elif each.is_known:
+            low, *_, high = [each.measured_each[0], *each.measured_each]
+            text += [ms(each.predicted), ms(each.measured), f"{ms(low)}-{ms(high)}", error]
+        else:
+            text += ["-"] * 4
     return text
 
 
@@ -107,53 +174,32 @@ def value(numbers: dict[str, Any], name: str) -> float | None:
     return found
 
 
-def error(row: dict[str, Any], of: str, name: str) -> float | None:
-    """How far a number is off from the measured one; None where either is not known."""
-    if of == "predicted":
-        told: float | None = row["error"][name]
-        return told
-    found, measured = value(row[of], name), value(row["measured"], name)
-    return found / measured - 1 if found is not None and measured else None
-
-
-def summarize(rows: list[dict[str, Any]], of: str) -> dict[str, Any]:
-    """Medians of the absolute errors, and how many cells hold.
-
-    Args:
-        of: what is held against the measured numbers: "predicted" or "again".
-    """
-    off: dict[str, list[float]] = {"throughput": [], "p50": [], "p99": []}
-    held = worst = cells_known = 0
-    for row in rows:
-        for name, found in off.items():
-            share = error(row, of, name)
-            if share is None:
-                continue
-            cells_known += 1
-            found.append(abs(share))
-            far_ns = 0.0
-            if name != "throughput":
-                far_ns = abs((value(row[of], name) or 0.0) - (value(row["measured"], name) or 0.0))
-            is_near = name != "throughput" and far_ns <= LATENCY_NS
-            limit = THROUGHPUT_SHARE if name == "throughput" else LATENCY_SHARE
-            held += is_near or abs(share) <= limit
-            worst += not is_near and abs(share) > WORST_SHARE
-    summary: dict[str, Any] = {
-        f"median error of {name}": f"{median(found):.1%}" for name, found in off.items() if found
-    }
-    summary["cells that hold"] = f"{held} of {cells_known}"
-    summary[f"cells off by more than {WORST_SHARE:.0%}"] = worst
+def summarize(cells: list[Cell]) -> dict[str, Any]:
+    """Medians of the absolute errors, and how many cells hold."""
+    known = [each for each in cells if each.is_known]
+    summary: dict[str, Any] = {}
+    for name in METRICS:
+        own = [each for each in known if each.name == name]
+        if own:
+            summary[f"median error of {name}"] = f"{median(abs(each.error) for each in own):.1%}"
+            apart = f"{median(each.spread for each in own):.1%}"
+            summary[f"measurements of {name} lie apart by, median"] = apart
+    held = sum(not each.exceeds(THROUGHPUT_SHARE, LATENCY_SHARE) for each in known)
+    summary["cells that hold"] = f"{held} of {len(known)}"
+    worst = [each for each in known if each.exceeds(WORST_SHARE, WORST_SHARE)]
+    told = "; ".join(f"{each.name} of {each.rate}, {each.timeout}" for each in worst)
+    summary[f"cells off by more than {WORST_SHARE:.0%}"] = f"{len(worst)} ({told})" if told else 0
     return summary
 
 
-def percent(ratio: float | None) -> str:
+def percent(ratio: float) -> str:
     """A signed error."""
-    return "-" if ratio is None else f"{ratio:+.1%}"
+    return f"{ratio:+.1%}"
 
 
-def ms(duration_ns: float | None) -> str:
+def ms(duration_ns: float) -> str:
     """Milliseconds."""
-    return "-" if duration_ns is None else f"{duration_ns / 1e6:.3g}"
+    return f"{duration_ns / 1e6:.3g}"
 
 
 if __name__ == "__main__":
