@@ -9,7 +9,7 @@ could not be put back in order without it.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +51,9 @@ COLUMN_ENTRY = np.dtype(
     ]
 )
 
+ROWS_PER_STEP = 4_096
+"""Laid out as columns without a break, in some 0.1 ms."""
+
 ORDER = "order"
 """Name of the extra column; sorting a block's rows by it gives the order of recording."""
 
@@ -88,22 +91,32 @@ class ColumnRange:
 def encode_events(rows: npt.NDArray[np.void]) -> Generator[None, None, EncodedBlock]:
     """Encode a block in steps of 0.1 to 0.3 ms, so that an event loop can go on between them.
 
-    Columns are taken out of `rows` one by one, which must stay as they are until the last step.
+    `rows` must stay as they are until the last step.
+
+    Rows are laid out as columns first, a part at a time: taking a column in a new order out of rows
+    that are in no cache takes 0.5 ms, out of a column 0.1.
     """
-    key = _sort_key(rows)
+    columns = {name: np.empty(len(rows), numpy_type) for name, numpy_type in ROW_DTYPE}
+    for start in range(0, len(rows), ROWS_PER_STEP):
+        end = start + ROWS_PER_STEP
+        part = rows[start:end]
+        for name, values in columns.items():
+            values[start:end] = part[name]
+        yield
+    key = _sort_key(columns)
     yield
     order = np.argsort(key, kind="stable")
     yield
     compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
     entries = np.zeros(len(STORED_COLUMNS), dtype=COLUMN_ENTRY)
     frames: list[bytes] = []
-    channels: npt.NDArray[np.void] = np.zeros(0, dtype=CHANNEL_ENTRY)
-    at_ns = rows["at_ns"][order]
+    at_ns = columns["at_ns"][order]
+    yield
+    channels = _channel_entries(columns["channel"][order], at_ns)
     for number, (name, _) in enumerate(STORED_COLUMNS):
-        values = order if name == ORDER else rows[name][order]
         yield
-        if name == "channel":
-            channels = _channel_entries(values, at_ns)
+        values = order if name == ORDER else columns[name][order]
+        yield
         column = yield from encode_column(values, compressor, is_differences=name in DIFFERENCES)
         frames.append(column.frame)
         entries[number] = (
@@ -116,7 +129,7 @@ def encode_events(rows: npt.NDArray[np.void]) -> Generator[None, None, EncodedBl
             column.first,
             column.low,
         )
-        yield
+    yield
     first_ns, last_ns = int(at_ns.min()), int(at_ns.max())
     data = encode_block(
         BlockType.EVENTS,
@@ -199,12 +212,12 @@ def selected(columns: Iterable[str] | None) -> tuple[str, ...]:
     return names
 
 
-def _sort_key(rows: npt.NDArray[np.void]) -> IntArray:
+def _sort_key(columns: Mapping[str, IntArray]) -> IntArray:
     """One integer a row that sorts as (channel, kind, point).
 
     16 bits where that suffices (radix sort).
     """
-    channel, kind, point = rows["channel"], rows["kind"].copy(), rows["point"].copy()
+    channel, kind, point = columns["channel"], columns["kind"], columns["point"]
     lowest, kinds, points = int(channel.min()), int(kind.max()) + 1, int(point.max()) + 1
     keys = (int(channel.max()) - lowest + 1) * kinds * points
     key: IntArray = (channel - np.int64(lowest)).astype(np.uint16 if keys <= 1 << 16 else np.int64)

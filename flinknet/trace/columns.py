@@ -62,6 +62,7 @@ def encode_column(
         values = np.diff(values.astype(np.int64, copy=False))
         if not len(values):
             return EncodedColumn(True, 0, first, 0, b"")
+        yield
     low = values.min()
     spread = int(values.max()) - int(low)
     if spread == 0:
