@@ -9,7 +9,8 @@ the whole delay is laid over the predicted latencies.
 Messages leave at instants that have nothing to do with those at which the machine is busy with
 other things. So what they were delayed by is what a record would have been that was due at any
 instant, at any other timeout, as long as the machine does to the processes what it did: they are
-woken more often at shorter timeouts, and sleep less.
+woken more often at shorter timeouts, and sleep less. What waking varies by goes with what it takes
+(`Delays.awake`).
 """
 
 from __future__ import annotations
@@ -58,11 +59,14 @@ class Delays:
         tails_ns: the p99 of that delay, from part to part of the run; empty if unknown.
         queued_at_start_ns: the longest that a consumer's first message waited for those ahead,
             which the simulation begins without.
+        usual_ns: what a message typically takes to its consumer and there, as recorded. Delays up
+            to that come of waking, the rest is the machine's.
     """
 
     spread_ns: IntArray
     tails_ns: tuple[int, ...] = ()
     queued_at_start_ns: int = 0
+    usual_ns: float = 0.0
 
     @property
     def note(self) -> str | None:
@@ -75,6 +79,14 @@ class Delays:
             f" part of the run by {min(self.tails_ns) / 1e6:.1f} to"
             f" {max(self.tails_ns) / 1e6:.1f} ms: p99 at short buffer timeouts is not known better"
         )
+
+    def awake(self, share: float) -> Delays:
+        """The delays where waking takes that share of what it took in the recorded run: what it
+        varies by shrinks or grows with it.
+        """
+        own_ns = np.minimum(self.spread_ns, self.usual_ns)
+        spread_ns = self.spread_ns + (share - 1.0) * own_ns
+        return replace(self, spread_ns=spread_ns.astype(np.int64))
 
     def over(self, latency: LogLinearHistogram) -> LatencySummary:
         """The summary of predicted latencies with the spread laid over each of them."""
@@ -144,7 +156,8 @@ def fit_delays(
     in_order = np.argsort(arrived_ns[consumed_at], kind="stable")
     _, first = np.unique(consumer[consumed_at][in_order], return_index=True)
     at_start_ns = int(ahead_ns[in_order[first]].max(initial=0))
-    return Delays(spread_of(beyond_ns, records), tails_ns, at_start_ns)
+    usual_ns = costs.transit_ns + costs.receive_ns_per_message
+    return Delays(spread_of(beyond_ns, records), tails_ns, at_start_ns, usual_ns)
 
 
 def _tails(beyond_ns: IntArray, records: IntArray, at_ns: IntArray) -> tuple[int, ...]:

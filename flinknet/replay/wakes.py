@@ -14,8 +14,12 @@ import numpy as np
 
 from flinknet.workload.wakes import Wakes
 
-from .outages import uncontended_ns
 from .units import EventColumns, IntArray, same_message
+
+AWAKE = 0.01
+"""Share of messages that are taken to have found their consumer awake, if the gaps do not tell:
+recorded at 10 ms and 2,000 records/s, p50 at timeout 0 is predicted at 198 us so, at 244 with 5 %,
+and was measured at 201."""
 
 GROUPS = 5
 """Messages are put together by their gaps; each group tells its typical way."""
@@ -56,7 +60,7 @@ def fit_wakes(
     groups = _rising(np.flatnonzero(is_known), gaps_ns, ways_ns)
     typical_gaps_ns = [0.0, *(float(np.median(gaps_ns[own])) for own in groups)]
     typical_ns = [float(np.median(ways_ns[own])) for own in groups]
-    typical_ns.insert(0, min(uncontended_ns(ways_ns, 0.0), typical_ns[0]))
+    typical_ns.insert(0, min(float(np.quantile(ways_ns, AWAKE)), typical_ns[0]))
     records = max(int(np.maximum(sent["records"], 0).sum()), 1)
     consumers = len(np.unique(_consumers(sent, consumer_of)))
     duration_ns = max(int(np.ptp(sent["at_ns"])), 1)

@@ -19,6 +19,7 @@ from flinknet.workload.recorded import RecordedExchange, Setting, SimulatedOutco
 
 from . import slices
 from .costs import CostFit
+from .delays import Delays
 from .edges import NOT_FROM_SOURCES, is_from_sources
 from .exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate, load_exchange
 from .passing import load_in_passing
@@ -216,7 +217,7 @@ def _outcome_of_slices(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
         credits=whole.credits,
         method="kernel",
     )
-    return row | _numbers(outcome, fit)
+    return row | _numbers(outcome, fit.delays.awake(exchange.waking_share(setting)))
 
 
 def predict_here(run: RecordedRun, settings: Sequence[Setting]) -> list[dict[str, Any]]:
@@ -283,7 +284,8 @@ def _simulate_unit(unit: dict[str, Any], simulate: Simulate | None) -> Iterator[
 def _simulate_setting(
     exchange: RecordedExchange, fit: CostFit, setting: Setting, simulate: Simulate
 ) -> dict[str, Any]:
-    return _numbers(simulate(exchange.under(setting), setting.network), fit)
+    delays = fit.delays.awake(exchange.waking_share(setting))
+    return _numbers(simulate(exchange.under(setting), setting.network), delays)
 
 
 def _setting_row(run: int, candidate: int, text: str, fit: CostFit, to_ns: int) -> dict[str, Any]:
@@ -294,7 +296,7 @@ def _setting_row(run: int, candidate: int, text: str, fit: CostFit, to_ns: int) 
     return row | {name: value for name, value in plain.items() if name != "network"}
 
 
-def _numbers(outcome: SimulatedOutcome, fit: CostFit) -> dict[str, Any]:
+def _numbers(outcome: SimulatedOutcome, delays: Delays) -> dict[str, Any]:
     """What a row says of its outcome."""
     seconds = outcome.duration_ns / 1e9
     return {
@@ -307,10 +309,10 @@ def _numbers(outcome: SimulatedOutcome, fit: CostFit) -> dict[str, Any]:
         "method": outcome.method,
         "backlog_buffers_mean": outcome.backlog_buffers.mean,
         "backlog_buffers_max": outcome.backlog_buffers.max,
-        **asdict(fit.delays.over(outcome.latency)),
+        **asdict(delays.over(outcome.latency)),
         "bounds": None
         if outcome.latency_bounds is None
-        else json.dumps([asdict(fit.delays.over(each)) for each in outcome.latency_bounds]),
+        else json.dumps([asdict(delays.over(each)) for each in outcome.latency_bounds]),
     }
 
 

@@ -321,10 +321,7 @@ class RecordedExchange:
 
     def costs_under(self, setting: Setting) -> CostModel:
         """What the steps take with the world around the exchange as a setting has it."""
-        costs, wakes = self.costs, self.wakes
-        if wakes is not None:
-            gap_ns = wakes.gap_ns(setting.network, setting.rate_factor)
-            costs = wakes.moved(costs, wakes.gap_ns(self.network), gap_ns)
+        costs = self._awake_under(setting)
         return replace(
             costs,
             transit_ns=costs.transit_ns + setting.round_trip_ns / 2,
@@ -334,6 +331,23 @@ class RecordedExchange:
                 each / setting.consumer_speed for each in costs.consume_ns_per_record
             ),
         )
+
+    def waking_share(self, setting: Setting) -> float:
+        """What messages take to their consumers and there under a setting, as a share of what they
+        took in the recorded run, as far as that comes of their distance.
+        """
+        before, after = self.costs, self._awake_under(setting)
+        usual_ns = before.transit_ns + before.receive_ns_per_message
+        if not usual_ns:
+            return 1.0
+        return (after.transit_ns + after.receive_ns_per_message) / usual_ns
+
+    def _awake_under(self, setting: Setting) -> CostModel:
+        wakes = self.wakes
+        if wakes is None:
+            return self.costs
+        gap_ns = wakes.gap_ns(setting.network, setting.rate_factor)
+        return wakes.moved(self.costs, wakes.gap_ns(self.network), gap_ns)
 
     @property
     def records(self) -> int:

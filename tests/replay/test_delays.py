@@ -122,6 +122,18 @@ def test_without_spread_the_summary_is_that_of_the_simulation() -> None:
     assert NO_DELAYS.over(predicted) == predicted.summary()
 
 
+def test_what_waking_varies_by_goes_with_what_it_takes_and_the_rest_stays() -> None:
+    delays = Delays(np.array([-20_000, 0, 40_000, 100_000, 2_000_000]), usual_ns=100_000.0)
+    assert delays.awake(0.5).spread_ns.tolist() == [-10_000, 0, 20_000, 50_000, 1_950_000]
+    assert delays.awake(1.0).spread_ns.tolist() == delays.spread_ns.tolist()
+    assert len(NO_DELAYS.awake(0.5).spread_ns) == 0
+
+
+def test_the_usual_is_the_way_and_the_work_of_a_message() -> None:
+    delays = fit_delays(*rows(FlushReason.FULL, np.full(COUNT, 30_000)), -1, COSTS, CONSUMER_OF)
+    assert delays.usual_ns == COSTS.transit_ns + COSTS.receive_ns_per_message
+
+
 def test_waiting_for_messages_ahead_is_no_delay_of_the_machine() -> None:
     sent, consumed = rows(FlushReason.FULL, np.zeros(COUNT, np.int64))
     slow = replace(COSTS, consume_ns_per_record=(2.0 * GAP_NS,))

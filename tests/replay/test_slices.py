@@ -98,8 +98,7 @@ def test_slices_add_up_to_the_whole(
     settings = grid.settings(recorded_setting(run.manifest), is_max_rate=False)
     for number, row in sliced(run, grid, parts).items():
         setting = settings[number]
-        outcome = simulator.simulate(exchange.under(setting), setting.network)
-        whole = what_if._numbers(outcome, fit)
+        whole = what_if._simulate_setting(exchange, fit, setting, simulator.simulate)
         assert row["method"] == whole["method"] == "kernel"
         assert row["records"] == row["count"] == whole["records"]
         for name in ("throughput_records_per_s", "buffers_per_s", "credits_per_s"):

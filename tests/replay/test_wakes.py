@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.replay.wakes import UNKNOWN, fit_wakes, gaps_of
-from flinknet.workload.recorded import CostModel
+from flinknet.workload.recorded import CostModel, RecordedExchange, Setting
 from flinknet.workload.wakes import Wakes
 
 MS = 1_000_000
@@ -75,6 +75,30 @@ def test_the_distance_of_messages_follows_from_the_setting(
 ) -> None:
     network = replace(NetworkConfig(), buffer_timeout_ns=timeout_ns)
     assert WAKES.gap_ns(network, rate_factor) == pytest.approx(gap_ns)
+
+
+def test_the_share_of_waking_is_that_of_way_and_work() -> None:
+    network = replace(NetworkConfig(), buffer_timeout_ns=10 * MS)
+    exchange = RecordedExchange(
+        producers=1,
+        consumers=1,
+        channels=(),
+        network=network,
+        is_max_rate=False,
+        measured_from_ns=0,
+        measured_to_ns=MS,
+        seed=1,
+        costs=COSTS,
+        wakes=WAKES,
+    )
+    assert exchange.waking_share(Setting(network)) == 1.0
+    closer = Setting(replace(network, buffer_timeout_ns=0))
+    costs = exchange.costs_under(closer)
+    found = costs.transit_ns + costs.receive_ns_per_message
+    assert exchange.waking_share(closer) == pytest.approx(found / 300_000)
+    assert exchange.waking_share(closer) < 0.3
+    assert exchange.waking_share(replace(closer, round_trip_ns=MS, consumer_speed=0.5)) < 0.3
+    assert replace(exchange, wakes=None).waking_share(closer) == 1.0
 
 
 def test_costs_move_with_the_distance_and_stay_where_it_does() -> None:
