@@ -19,7 +19,6 @@ from flinknet.workload.recorded import RecordedExchange, Setting, SimulatedOutco
 
 from . import slices
 from .costs import CostFit
-from .delays import Delays
 from .edges import NOT_FROM_SOURCES, is_from_sources
 from .exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate, load_exchange
 from .passing import load_in_passing
@@ -45,6 +44,12 @@ DEFAULT_MAX_RECORDS_AT_MAX_RATE = 6_000_000
 
 MAX_RATE_WINDOW_NS = 2_000_000_000
 """How much of a run at the highest rate is looked at without Spark."""
+
+POLLS = (
+    "TaskManagers would poll that slept in the recorded run: what the machine does to a process"
+    " that never sleeps, such as to let a thread of the kernel have its core, is not in the trace,"
+    " and p99 may be higher"
+)
 
 _SLOW = "it is simulated message by message"
 
@@ -217,7 +222,7 @@ def _outcome_of_slices(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
         credits=whole.credits,
         method="kernel",
     )
-    return row | _numbers(outcome, fit.delays.awake(exchange.waking_share(setting)))
+    return row | _numbers(outcome, exchange, fit, setting)
 
 
 def predict_here(run: RecordedRun, settings: Sequence[Setting]) -> list[dict[str, Any]]:
@@ -284,8 +289,8 @@ def _simulate_unit(unit: dict[str, Any], simulate: Simulate | None) -> Iterator[
 def _simulate_setting(
     exchange: RecordedExchange, fit: CostFit, setting: Setting, simulate: Simulate
 ) -> dict[str, Any]:
-    delays = fit.delays.awake(exchange.waking_share(setting))
-    return _numbers(simulate(exchange.under(setting), setting.network), delays)
+    outcome = simulate(exchange.under(setting), setting.network)
+    return _numbers(outcome, exchange, fit, setting)
 
 
 def _setting_row(run: int, candidate: int, text: str, fit: CostFit, to_ns: int) -> dict[str, Any]:
@@ -296,8 +301,12 @@ def _setting_row(run: int, candidate: int, text: str, fit: CostFit, to_ns: int) 
     return row | {name: value for name, value in plain.items() if name != "network"}
 
 
-def _numbers(outcome: SimulatedOutcome, delays: Delays) -> dict[str, Any]:
+def _numbers(
+    outcome: SimulatedOutcome, exchange: RecordedExchange, fit: CostFit, setting: Setting
+) -> dict[str, Any]:
     """What a row says of its outcome."""
+    delays = fit.delays.awake(exchange.waking_share(setting))
+    polls = (POLLS,) if exchange.stops_sleeping(setting) else ()
     seconds = outcome.duration_ns / 1e9
     return {
         "records": outcome.records,
@@ -307,6 +316,7 @@ def _numbers(outcome: SimulatedOutcome, delays: Delays) -> dict[str, Any]:
         "credits_per_s": outcome.credits / seconds if seconds > 0 else None,
         "memory_bytes": outcome.memory_bytes,
         "method": outcome.method,
+        "notes": [*fit.notes, *polls],
         "backlog_buffers_mean": outcome.backlog_buffers.mean,
         "backlog_buffers_max": outcome.backlog_buffers.max,
         **asdict(delays.over(outcome.latency)),

@@ -19,7 +19,7 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.results import BacklogSummary
 
 from .turn_costs import NO_JITTER, Jitter, TurnCosts
-from .wakes import Wakes
+from .wakes import POLLED_GAP_NS, Wakes
 
 IntArray = npt.NDArray[np.int64]
 
@@ -341,6 +341,13 @@ class RecordedExchange:
         if not usual_ns:
             return 1.0
         return (after.transit_ns + after.receive_ns_per_message) / usual_ns
+
+    def stops_sleeping(self, setting: Setting) -> bool:
+        """Whether consumers that slept between messages in the recorded run would poll."""
+        wakes = self.wakes
+        if wakes is None or wakes.gap_ns(self.network) < POLLED_GAP_NS:
+            return False
+        return wakes.gap_ns(setting.network, setting.rate_factor) < POLLED_GAP_NS
 
     def _awake_under(self, setting: Setting) -> CostModel:
         wakes = self.wakes

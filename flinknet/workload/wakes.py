@@ -13,6 +13,10 @@ from flinknet.config import NetworkConfig
 if TYPE_CHECKING:
     from .recorded import CostModel
 
+POLLED_GAP_NS = 500_000
+"""A TaskManager that waits less than this on average does not sleep but polls
+(runtime.event_loop.SHORT_WAIT_NS)."""
+
 FloatArray = npt.NDArray[np.float64]
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.replay.wakes import UNKNOWN, fit_wakes, gaps_of
+from flinknet.runtime.event_loop import SHORT_WAIT_NS
 from flinknet.workload.recorded import CostModel, RecordedExchange, Setting
-from flinknet.workload.wakes import Wakes
+from flinknet.workload.wakes import POLLED_GAP_NS, Wakes
 
 MS = 1_000_000
 COUNT = 400
@@ -77,13 +78,12 @@ def test_the_distance_of_messages_follows_from_the_setting(
     assert WAKES.gap_ns(network, rate_factor) == pytest.approx(gap_ns)
 
 
-def test_the_share_of_waking_is_that_of_way_and_work() -> None:
-    network = replace(NetworkConfig(), buffer_timeout_ns=10 * MS)
-    exchange = RecordedExchange(
+def exchange_of(buffer_timeout_ns: int) -> RecordedExchange:
+    return RecordedExchange(
         producers=1,
         consumers=1,
         channels=(),
-        network=network,
+        network=replace(NetworkConfig(), buffer_timeout_ns=buffer_timeout_ns),
         is_max_rate=False,
         measured_from_ns=0,
         measured_to_ns=MS,
@@ -91,6 +91,11 @@ def test_the_share_of_waking_is_that_of_way_and_work() -> None:
         costs=COSTS,
         wakes=WAKES,
     )
+
+
+def test_the_share_of_waking_is_that_of_way_and_work() -> None:
+    exchange = exchange_of(10 * MS)
+    network = exchange.network
     assert exchange.waking_share(Setting(network)) == 1.0
     closer = Setting(replace(network, buffer_timeout_ns=0))
     costs = exchange.costs_under(closer)
@@ -99,6 +104,35 @@ def test_the_share_of_waking_is_that_of_way_and_work() -> None:
     assert exchange.waking_share(closer) < 0.3
     assert exchange.waking_share(replace(closer, round_trip_ns=MS, consumer_speed=0.5)) < 0.3
     assert replace(exchange, wakes=None).waking_share(closer) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("recorded_ns", "rate_factor", "timeout_ns", "stops"),
+    [
+        (10 * MS, 1.0, 0, False),  # every 0.5 ms
+        (10 * MS, 1.1, 0, True),
+        (10 * MS, 100.0, 10 * MS, True),
+        (10 * MS, 1.0, 100 * MS, False),
+        (100_000, 1.0, 0, False),
+    ],
+)
+def test_whether_task_managers_stop_sleeping(
+    recorded_ns: int, rate_factor: float, timeout_ns: int, stops: bool
+) -> None:
+    network = replace(NetworkConfig(), buffer_timeout_ns=timeout_ns)
+    found = exchange_of(recorded_ns)
+    assert found.stops_sleeping(Setting(network, rate_factor=rate_factor)) == stops
+    assert not replace(found, wakes=None).stops_sleeping(Setting(network, rate_factor=rate_factor))
+
+
+def test_a_task_manager_that_already_polled_does_not_stop_sleeping() -> None:
+    found = exchange_of(0)
+    found = replace(found, wakes=replace(WAKES, records_per_s=20_000.0))
+    assert not found.stops_sleeping(Setting(found.network))
+
+
+def test_when_a_task_manager_polls_is_known_as_it_is() -> None:
+    assert POLLED_GAP_NS == SHORT_WAIT_NS
 
 
 def test_costs_move_with_the_distance_and_stay_where_it_does() -> None:
