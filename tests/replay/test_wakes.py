@@ -111,7 +111,7 @@ def test_the_share_of_waking_is_that_of_way_and_work() -> None:
     [
         (10 * MS, 1.0, 0, False),  # every 0.5 ms
         (10 * MS, 1.1, 0, True),
-        (10 * MS, 100.0, 10 * MS, True),
+        (10 * MS, 1_000.0, 10 * MS, True),
         (10 * MS, 1.0, 100 * MS, False),
         (100_000, 1.0, 0, False),
     ],
