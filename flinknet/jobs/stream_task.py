@@ -12,10 +12,7 @@ their time, that is when this time has passed.
 
 from __future__ import annotations
 
-import traceback
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.consumer import InputBuffer, InputChannel, SingleInputGate, UnionInputGate
@@ -26,20 +23,20 @@ from flinknet.core.wire.events import (
     EndOfData,
     EndOfOutputChannelStateEvent,
 )
-from flinknet.errors import FlinknetError, TaskFailedError
+from flinknet.errors import FlinknetError
 from flinknet.graph.operator_chain import OperatorChain
-from flinknet.graph.operators import StreamOperator, as_list
 from flinknet.tasks.checkpoints import OutputCheckpoints
 from flinknet.tasks.source import SourceState
 from flinknet.tasks.times import TaskTimes
 
+from .chain_runner import MADE, ChainRunner
 from .channel_input import ChannelInput, RecordBatch
 from .checkpoints import TaskAcknowledgements
 from .context import ProcessingContext
 from .descriptor import TaskDeploymentDescriptor
 from .io import TextInput
 from .network_input import NetworkInput
-from .operators import delay_of, plain
+from .operators import plain
 from .output import RecordOutput
 from .sinks import LatencyOperator
 from .sources import RecordSource
@@ -47,19 +44,12 @@ from .sources import RecordSource
 BarrierFactory = Callable[[int, int], CheckpointBarrier]
 """Makes the barrier of a checkpoint, given its id and timestamp in ms."""
 
-PORTION_NS = 1_000_000
-"""Work that is done before what it put out is written."""
-
-PORTION_RECORDS = 4096
-"""Records put out before they are written."""
-
 
 class StreamTask:
     """One attempt at a subtask (Flink: StreamTask, with its OperatorChain and mailbox).
 
     Args:
-        names: of the operators, by the operator's id().
-        batched: ids of operators that take batches, as all that is chained behind them does.
+        names, batched: see ChainRunner.
         sources: that are in the chain, by the id of their operator.
         network_input: None for a task without gates.
         output_checkpoints: of each output, with what makes the barriers for its edge.
@@ -89,23 +79,21 @@ class StreamTask:
         self.chain = chain
         self.outputs = tuple(outputs)
         self.network_input = network_input
-        self._names = names
-        self._batched = batched
         self._sources = dict(sources)
         self._output_checkpoints = tuple(output_checkpoints)
         self._acknowledgements = acknowledgements
         self._context = context
         self._record = probe.record
-        self._batches: deque[RecordBatch] = deque()
+        self._runner = ChainRunner(descriptor.name, chain, names, batched, context)
+        self._batches = self._runner.batches
         self._busy_until_ns = 0
         self._is_busy = False  # with records that are done at _busy_until_ns
         self._waiting_since_ns = -1
         self._waits_for: RecordOutput | None = None
-        self._processed_records = 0
         self._has_finished_operators = False
         self._is_closed = False
         try:
-            self._guarded(chain.open)
+            self._runner.open()
         except FlinknetError:
             self.cancel()
             raise
@@ -178,7 +166,7 @@ class StreamTask:
     @property
     def processed_records(self) -> int:
         """Records that were handed to the operators, from gates or sources."""
-        return self._processed_records
+        return self._runner.processed_records
 
     @property
     def text_inputs(self) -> tuple[TextInput, ...]:
@@ -309,7 +297,7 @@ class StreamTask:
                 if not self._take(now_ns):
                     return self._end_or_wait(now_ns)
             while self._batches:
-                self._process_portion(began_ns)
+                self._runner.process_portion(began_ns)
                 if self._context.work_ns:
                     self._busy_until_ns = began_ns + self._context.work_ns
                     self._is_busy = True
@@ -347,7 +335,7 @@ class StreamTask:
             taken = source.take(now_ns=now_ns)
             if taken is not None:
                 has_taken = True
-                self._batches.append(RecordBatch(operator_id, _MADE, *taken))
+                self._batches.append(RecordBatch(operator_id, MADE, *taken))
         if has_taken and not self.times.is_busy:
             self.times.go_on(now_ns=now_ns)
         return has_taken
@@ -364,7 +352,7 @@ class StreamTask:
         """The operators tell what they kept; behind that comes the end of data."""
         if not self._has_finished_operators:
             self._has_finished_operators = True
-            self._guarded(self.chain.finish)
+            self._runner.finish()
             self._write_outputs()
         if not any(writer.is_waiting for writer in self.writers):
             for output in self.outputs:
@@ -379,54 +367,11 @@ class StreamTask:
         self.state = SourceState.FINISHED
         if not self._is_closed:
             self._is_closed = True
-            self._guarded(self.chain.close)
+            self._runner.close()
 
     @property
     def _is_all_acknowledged(self) -> bool:
         return all(output.partition.is_all_acknowledged for output in self.outputs)
-
-    def _process_portion(self, began_ns: int) -> None:
-        """Hand records to their operator, until a portion is done."""
-        context, batch = self._context, self._batches[0]
-        context.now_ns, context.work_ns = began_ns, 0
-        count = len(batch.instants)
-        if batch.operator_id in self._batched:
-            context.instants = batch.instants
-            context.instant_ns = int(batch.instants.min())
-            self._guarded(self._process_batch, batch)
-            context.instants = None
-            self._processed_records += count
-            self._batches.popleft()
-            return
-        if not isinstance(batch.values, list):
-            batch.values = as_list(batch.values)
-        self._guarded(self._process_one_by_one, batch)
-        if batch.position == count:
-            self._batches.popleft()
-
-    def _process_batch(self, batch: RecordBatch) -> None:
-        if batch.input_number == _MADE:
-            self.chain.emit_batch(batch.values, batch.operator_id)
-        else:
-            self.chain.process_batch(batch.values, batch.operator_id, batch.input_number)
-
-    def _process_one_by_one(self, batch: RecordBatch) -> None:
-        context, values, number = self._context, batch.values, batch.input_number
-        operator, output = self.chain.entry(batch.operator_id)
-        is_made, delay_ns = number == _MADE, delay_of(operator)
-        process, collect = operator.process, output.collect
-        instants = batch.instants.tolist()
-        for position in range(batch.position, len(values)):
-            context.instant_ns = instants[position]
-            self._processed_records += 1
-            batch.position = position + 1
-            if is_made:
-                context.work_ns += delay_ns
-                collect(values[position])
-            else:
-                process(values[position], output, number)
-            if context.work_ns >= PORTION_NS or context.pending_records >= PORTION_RECORDS:
-                return
 
     def _write_outputs(self) -> None:
         for output in self.outputs:
@@ -476,33 +421,3 @@ class StreamTask:
             records=-1,
             pool=(pool.available_buffers, pool.size_buffers),
         )
-
-    def _guarded(self, call: Callable[..., None], *arguments: RecordBatch) -> None:
-        """Call into the operators; what a function of the program raises becomes one line."""
-        try:
-            call(*arguments)
-        except FlinknetError:
-            raise
-        except Exception as error:
-            where = self._place(error, call == self._process_batch, *arguments)
-            raise TaskFailedError(f"{where}: {type(error).__name__}: {error}") from error
-
-    def _place(self, error: Exception, is_batch: bool, *arguments: RecordBatch) -> str:
-        """Which operator raised, at which record of the task, and where in the program."""
-        operator = None
-        for frame, _ in traceback.walk_tb(error.__traceback__):
-            found = frame.f_locals.get("self")
-            if isinstance(found, StreamOperator) and id(found) in self._names:
-                operator = self._names[id(found)]
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        text = f"{self.name}: {operator or self.chain.config.operator_name} failed"
-        if arguments and is_batch:
-            first = self._processed_records + 1
-            text += f" at records {first} to {first + len(arguments[0].instants) - 1}"
-        elif arguments:
-            text += f" at record {self._processed_records}"
-        return f"{text} ({Path(last.filename).name}:{last.lineno})"
-
-
-_MADE = -1
-"""In place of an input number: the records were made by the operator, a source."""

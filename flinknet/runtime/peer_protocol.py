@@ -62,7 +62,7 @@ class PeerProtocol(DataProtocol):
         """The consumer's end of a connection to a stranger."""
         address = peer.rpartition(" at ")[2]
         connection = ConsumerConnection(address, self._recorder, self._create_decoder)
-        connection.request_backoff = request_backoff_of(self._deployment.scenario.network)
+        connection.requests.policy = request_backoff_of(self._deployment.scenario.network)
         return connection
 
     def _create_decoder(self, sink: ResponseSink) -> LayoutDetectingDecoder:

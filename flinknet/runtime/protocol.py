@@ -79,7 +79,7 @@ class DataProtocol:
     def client_connection(self, peer: str) -> ConsumerConnection:
         """The consumer's end of a connection to `peer`."""
         connection = create_consumer_connection(self._flow_control, peer, self._probe)
-        connection.request_backoff = self._request_backoff
+        connection.requests.policy = self._request_backoff
         return connection
 
     def outermost(self, connection: Connection, *, is_server: bool) -> Connection:

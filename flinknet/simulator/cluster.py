@@ -314,7 +314,7 @@ class Cluster:
         consumer = create_consumer_connection(
             scenario.flow_control, f"tm-{upstream}", self._probes[downstream]
         )
-        consumer.request_backoff = request_backoff_of(scenario.network)
+        consumer.requests.policy = request_backoff_of(scenario.network)
         self.producer_connections.append(producer)
         self.consumer_connections.append(consumer)
         ends = (

@@ -370,7 +370,7 @@ class JobCluster:
         consumer = create_consumer_connection(
             flow_control, f"tm-{upstream}", self._probes[downstream]
         )
-        consumer.request_backoff = request_backoff_of(self.network)
+        consumer.requests.policy = request_backoff_of(self.network)
         send = SendCosts(self._costs.send_ns_per_message, self._costs.send_ns_per_byte)
         ends = (
             self._create_end(producer, upstream, send, side=0),

@@ -46,7 +46,7 @@ from flinknet.errors import (
 )
 
 from .input_channel import RemoteInputChannel
-from .request_backoff import RequestBackoff, RequestBackoffPolicy
+from .partition_requests import PartitionRequests
 
 _SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
 _BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
@@ -74,6 +74,7 @@ class ConsumerConnection:
         create_decoder: what reads the stream; by default of layout "2.x".
 
     Attributes:
+        requests: what has become of its partition requests.
         references: channels that were given this connection and have not closed yet (Flink:
             NettyPartitionRequestClient's reference counter).
         is_reusable: it stays open when the last of them has closed.
@@ -95,12 +96,8 @@ class ConsumerConnection:
         self._now_ns = 0
         self._buffer: NetworkBuffer | None = None
         self._channel: RemoteInputChannel | None = None
-        self._unsent_requests: list[RemoteInputChannel] = []
-        self._are_requests_handed_over = False
         self._is_disposed = False
-        self.request_backoff = RequestBackoffPolicy()
-        self._backoffs: dict[bytes, RequestBackoff] = {}
-        self._repetitions: dict[bytes, int] = {}
+        self.requests = PartitionRequests()
         self.references = 0
         self.is_reusable = True
         self.error: FlinknetError | None = None
@@ -125,8 +122,7 @@ class ConsumerConnection:
             channel.initial_credit,
         )
         self._control.append(request.encode())
-        self._unsent_requests.append(channel)
-        self._are_requests_handed_over = False
+        self.requests.add(channel)
         self._note(_SENT, MessageKind.PARTITION_REQUEST, channel.index, channel.initial_credit)
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
@@ -170,14 +166,15 @@ class ConsumerConnection:
         self._drop_buffer()
         loss = error or RemoteTransportError("was closed by it")
         self._is_disposed = True
-        for channel in self._unsent_requests:
+        unsent = self.requests.unsent
+        for channel in unsent:
             text = f"channel {channel.index}: its partition request to {self.peer} was not sent"
             channel.fail(LocalTransportError(f"{text}; the connection {loss}"))
         if self._channels:
             self.fail(loss, now_ns=now_ns)
-        for channel in self._unsent_requests:
+        for channel in unsent:
             self._channels.pop(channel.receiver_id, None)
-        self._unsent_requests.clear()
+        self.requests.forget_unsent()
 
     def fail(self, error: TransportError, *, now_ns: int) -> None:
         """The connection broke or did not come up: every channel on it fails, and who asks for one
@@ -199,10 +196,7 @@ class ConsumerConnection:
         """Requests and notices, then one AddCredit for each channel with something to announce."""
         self._now_ns = now_ns
         out: list[bytes | memoryview] = []
-        if self._unsent_requests:
-            if self._are_requests_handed_over:
-                self._unsent_requests.clear()
-            self._are_requests_handed_over = True
+        self.requests.hand_over()
         if self._control:
             out.extend(self._control)
             self._control.clear()
@@ -237,14 +231,12 @@ class ConsumerConnection:
 
     def next_deadline_ns(self) -> int | None:
         """When the first request for a partition that was not found is to be repeated."""
-        return min(self._repetitions.values()) if self._repetitions else None
+        return self.requests.next_deadline_ns()
 
     def handle_deadline(self, *, now_ns: int) -> None:
         """Repeat the requests that are due."""
         self._now_ns = now_ns
-        due = [each for each, due_ns in self._repetitions.items() if now_ns >= due_ns]
-        for receiver_id in due:
-            del self._repetitions[receiver_id]
+        for receiver_id in self.requests.take_due(now_ns=now_ns):
             channel = self._channels.get(receiver_id)
             if channel is not None and channel.error is None:
                 self._send_request(channel)
@@ -279,8 +271,7 @@ class ConsumerConnection:
         """
         if self._channels.pop(channel.receiver_id, None) is None:
             return
-        self._backoffs.pop(channel.receiver_id, None)
-        self._repetitions.pop(channel.receiver_id, None)
+        self.requests.forget(channel.receiver_id)
         self.references = max(0, self.references - 1)
         if self.references or (self.is_reusable and self.error is None):
             self._cancel(channel.receiver_id, channel.index)
@@ -503,15 +494,10 @@ class ConsumerConnection:
 
     def _repeat_request(self, channel: RemoteInputChannel, error: PartitionNotFoundError) -> None:
         """The producer does not have the partition: ask again, or fail this channel alone."""
-        backoff = self._backoffs.setdefault(
-            channel.receiver_id, RequestBackoff(self.request_backoff)
-        )
-        delay_ns = backoff.next_delay_ns()
+        delay_ns = self.requests.not_found(channel.receiver_id, now_ns=self._now_ns)
         if delay_ns is None:
             self._fail_channel(channel, error)
-        elif delay_ns:
-            self._repetitions[channel.receiver_id] = self._now_ns + delay_ns
-        else:
+        elif delay_ns == 0:
             self._send_request(channel)
 
     def _drop_buffer(self) -> None:

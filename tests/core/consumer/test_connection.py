@@ -336,7 +336,7 @@ def test_the_end_of_a_connection_without_channels_is_no_error() -> None:
 @pytest.mark.row("S091")
 def test_an_error_for_a_receiver_fails_that_channel_alone() -> None:
     consumer = consumer_of(3)
-    consumer.connection.request_backoff = RequestBackoffPolicy(0, 0)
+    consumer.connection.requests.policy = RequestBackoffPolicy(0, 0)
     not_found, failed, well = consumer.channels
     consumer.receive(
         ErrorResponse(JavaThrowable(PARTITION_NOT_FOUND_EXCEPTION, "gone"), not_found.receiver_id),

@@ -62,7 +62,7 @@ class Asking:
     def __init__(self, policy: RequestBackoffPolicy, timeout_ns: int, *, channels: int = 2) -> None:
         self.input = Consumer(channels=channels)
         self.connection = self.input.connection
-        self.connection.request_backoff = policy
+        self.connection.requests.policy = policy
         self.producer, self.manager = producer_of(partition_request_timeout_ns=timeout_ns)
         self.now_ns = 0
 

@@ -1,0 +1,145 @@
+"""ChainRunner: hands batches of records to the operators of a chain, a portion at a time; what a
+function of the program raises becomes one line that names the operator, the record and the place.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from flinknet.errors import FlinknetError, TaskFailedError
+from flinknet.graph.operator_chain import OperatorChain
+from flinknet.graph.operators import StreamOperator, as_list
+
+from .channel_input import RecordBatch
+from .context import ProcessingContext
+from .operators import delay_of
+
+MADE = -1
+"""In place of an input number: the records were made by the operator, a source."""
+
+PORTION_NS = 1_000_000
+"""Work that is done before what it put out is written."""
+
+PORTION_RECORDS = 4096
+"""Records put out before they are written."""
+
+
+class ChainRunner:
+    """Runs what is waiting in `batches` through a chain (Flink: OperatorChain's main input, called
+    by the mailbox loop's default action).
+
+    Attributes:
+        batches: what was taken and is not processed to its end.
+        processed_records: handed to the operators, from gates or sources.
+
+    Args:
+        task: its name, for error messages.
+        names: of the operators, by the operator's id().
+        batched: ids of operators that take batches, as all that is chained behind them does.
+    """
+
+    def __init__(
+        self,
+        task: str,
+        chain: OperatorChain,
+        names: Mapping[int, str],
+        batched: frozenset[str],
+        context: ProcessingContext,
+    ) -> None:
+        self.batches: deque[RecordBatch] = deque()
+        self.processed_records = 0
+        self._task = task
+        self._chain = chain
+        self._names = names
+        self._batched = batched
+        self._context = context
+
+    def open(self) -> None:
+        """Open the operators. Raises: TaskFailedError."""
+        self._guarded(self._chain.open)
+
+    def finish(self) -> None:
+        """There will be no more records: operators tell what they kept. Raises: TaskFailedError."""
+        self._guarded(self._chain.finish)
+
+    def close(self) -> None:
+        """Close the operators. Raises: TaskFailedError."""
+        self._guarded(self._chain.close)
+
+    def process_portion(self, began_ns: int) -> None:
+        """Hand records of the first batch to their operator, until a portion is done.
+
+        Args:
+            began_ns: when the task begins with it.
+
+        Raises: TaskFailedError.
+        """
+        context, batch = self._context, self.batches[0]
+        context.now_ns, context.work_ns = began_ns, 0
+        count = len(batch.instants)
+        if batch.operator_id in self._batched:
+            context.instants = batch.instants
+            context.instant_ns = int(batch.instants.min())
+            self._guarded(self._process_batch, batch)
+            context.instants = None
+            self.processed_records += count
+            self.batches.popleft()
+            return
+        if not isinstance(batch.values, list):
+            batch.values = as_list(batch.values)
+        self._guarded(self._process_one_by_one, batch)
+        if batch.position == count:
+            self.batches.popleft()
+
+    def _process_batch(self, batch: RecordBatch) -> None:
+        if batch.input_number == MADE:
+            self._chain.emit_batch(batch.values, batch.operator_id)
+        else:
+            self._chain.process_batch(batch.values, batch.operator_id, batch.input_number)
+
+    def _process_one_by_one(self, batch: RecordBatch) -> None:
+        context, values, number = self._context, batch.values, batch.input_number
+        operator, output = self._chain.entry(batch.operator_id)
+        is_made, delay_ns = number == MADE, delay_of(operator)
+        process, collect = operator.process, output.collect
+        instants = batch.instants.tolist()
+        for position in range(batch.position, len(values)):
+            context.instant_ns = instants[position]
+            self.processed_records += 1
+            batch.position = position + 1
+            if is_made:
+                context.work_ns += delay_ns
+                collect(values[position])
+            else:
+                process(values[position], output, number)
+            if context.work_ns >= PORTION_NS or context.pending_records >= PORTION_RECORDS:
+                return
+
+    def _guarded(self, call: Callable[..., None], *arguments: RecordBatch) -> None:
+        """Call into the operators."""
+        try:
+            call(*arguments)
+        except FlinknetError:
+            raise
+        except Exception as error:
+            where = self._place(error, call == self._process_batch, *arguments)
+            raise TaskFailedError(f"{where}: {type(error).__name__}: {error}") from error
+
+    def _place(self, error: Exception, is_batch: bool, *arguments: RecordBatch) -> str:
+        """Which operator raised, at which record of the task, and where in the program."""
+        operator = None
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            found = frame.f_locals.get("self")
+            if isinstance(found, StreamOperator) and id(found) in self._names:
+                operator = self._names[id(found)]
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{self._task}: {operator or self._chain.config.operator_name} failed"
+        if arguments and is_batch:
+            first = self.processed_records + 1
+            text += f" at records {first} to {first + len(arguments[0].instants) - 1}"
+        elif arguments:
+            text += f" at record {self.processed_records}"
+        return f"{text} ({Path(last.filename).name}:{last.lineno})"
