@@ -46,6 +46,7 @@ def main() -> None:
     options = parser.parse_args()
     rates = options.rates.split(",") if options.rates else RATES[:2] if options.short else RATES
     timeouts = options.timeouts or ",".join(("0", "10ms", "100ms") if options.short else TIMEOUTS)
+    timeouts = timeouts.replace(" ", "")
     duration = options.duration or ("1s" if options.short else "4s")
     rounds = options.rounds or (1 if options.short else 3)
     rows: dict[tuple[str, str], list[dict[str, Any]]] = {}

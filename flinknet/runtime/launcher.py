@@ -93,10 +93,10 @@ def _lead(cluster: Cluster, on_progress: Callable[[Progress], None]) -> RunResul
     meter.start = start
     cluster.checkpoints = create_lead(deployment, start, cluster.tell)
 
-    is_measured, shown_ns = False, 0
+    is_measured = False
 
     def sampled(index: int, message: object) -> None:
-        nonlocal is_measured, shown_ns
+        nonlocal is_measured
         if isinstance(message, say.Sample):
             if not is_measured and monotonic_ns() >= start.measured_from_ns:
                 is_measured = True  # so that a run that is interrupted has its measured part
@@ -105,10 +105,7 @@ def _lead(cluster: Cluster, on_progress: Callable[[Progress], None]) -> RunResul
             if message.fill is not None:
                 timeline.add(index, message.fill)
                 cluster.log_metrics(index, message, message.fill.at_ns)
-            now_ns = monotonic_ns()
-            if now_ns - shown_ns >= cluster.sample_interval_ns // 2:  # once for all TaskManagers
-                shown_ns = now_ns
-                on_progress(meter.progress(None, now_ns))
+            on_progress(meter.progress(None, monotonic_ns()))
 
     stages = []
     if is_staged(deployment):

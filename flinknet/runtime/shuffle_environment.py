@@ -24,11 +24,9 @@ from .protocol import DataProtocol
 from .record_spill import RecordSpills
 
 FLUSH_INTERVAL_NS = 1_000_000_000
-FLUSH_PAUSE_NS = 1_000_000
-"""Between the steps of a flush, of which there are less than a hundred, each of 10 to 40 us."""
-
-FLUSH_EVENTS_MAX = 8_192
-"""Where more wait, the block will be full soon anyway."""
+FLUSH_PAUSE_NS = 5_000_000
+"""Between the steps of a flush, of which there are some hundred. Longer than the waits that let an
+event loop poll, so that a loop that sleeps goes on to do so."""
 
 
 class ShuffleEnvironment:
@@ -82,18 +80,16 @@ class ShuffleEnvironment:
             self.connections = ConnectionManager(network, self.loop, protocol, monotonic_ns)
 
     def flush_trace(self, *, now_ns: int) -> int:
-        """At low rates write what was recorded every second, so that a crash costs no more than
-        that; a step at a time, to be called when it says.
+        """Write what was recorded every second, so that a crash costs little more than that; a step
+        at a time, to be called when it says.
 
         Returns: when to call again.
         """
         if now_ns < self._next_flush_ns:
             return self._next_flush_ns
-        if self._is_flushing:
-            self._is_flushing = self.recorder.step()
-        elif self.recorder.pending_events < FLUSH_EVENTS_MAX:
+        if not self._is_flushing:
             self.recorder.begin_flush()
-            self._is_flushing = True
+        self._is_flushing = self.recorder.step()
         pause_ns = FLUSH_PAUSE_NS if self._is_flushing else FLUSH_INTERVAL_NS
         self._next_flush_ns = now_ns + pause_ns
         return self._next_flush_ns

@@ -54,6 +54,9 @@ COLUMN_ENTRY = np.dtype(
 ROWS_PER_STEP = 4_096
 """Laid out as columns without a break, in some 0.1 ms."""
 
+_RADIX_KEYS = 1 << 16
+"""Up to so many different keys numpy sorts by radix."""
+
 ORDER = "order"
 """Name of the extra column; sorting a block's rows by it gives the order of recording."""
 
@@ -103,9 +106,7 @@ def encode_events(rows: npt.NDArray[np.void]) -> Generator[None, None, EncodedBl
         for name, values in columns.items():
             values[start:end] = part[name]
         yield
-    key = _sort_key(columns)
-    yield
-    order = np.argsort(key, kind="stable")
+    order = yield from _order_of(columns)
     yield
     compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
     entries = np.zeros(len(STORED_COLUMNS), dtype=COLUMN_ENTRY)
@@ -212,20 +213,30 @@ def selected(columns: Iterable[str] | None) -> tuple[str, ...]:
     return names
 
 
-def _sort_key(columns: Mapping[str, IntArray]) -> IntArray:
-    """One integer a row that sorts as (channel, kind, point).
+def _order_of(columns: Mapping[str, IntArray]) -> Generator[None, None, IntArray]:
+    """The order by (channel, kind, point), then arrival, in steps.
 
-    16 bits where that suffices (radix sort).
+    16 bits a key where that suffices (radix sort, 0.2 ms for 65,536 rows; 64 bits take 4): both
+    together, or else the channel after the rest.
     """
     channel, kind, point = columns["channel"], columns["kind"], columns["point"]
     lowest, kinds, points = int(channel.min()), int(kind.max()) + 1, int(point.max()) + 1
-    keys = (int(channel.max()) - lowest + 1) * kinds * points
-    key: IntArray = (channel - np.int64(lowest)).astype(np.uint16 if keys <= 1 << 16 else np.int64)
-    key *= kinds
-    key += kind
+    channels = int(channel.max()) - lowest + 1
+    key = kind.astype(np.uint16)
     key *= points
     key += point
-    return key
+    major = channel - np.int64(lowest)
+    if channels * kinds * points <= _RADIX_KEYS:
+        key += (major * (kinds * points)).astype(np.uint16)
+        yield
+        return np.argsort(key, kind="stable")
+    yield
+    order = np.argsort(key, kind="stable")
+    yield
+    if channels <= _RADIX_KEYS:
+        major = major.astype(np.uint16)
+    found: IntArray = order[np.argsort(major[order], kind="stable")]
+    return found
 
 
 def _channel_entries(channel: IntArray, at_ns: IntArray) -> npt.NDArray[np.void]:

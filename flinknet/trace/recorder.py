@@ -43,6 +43,7 @@ class TraceRecorder:
         self._limit = min(self._slice_bytes, self._block_bytes)
         self._encoding: Iterator[None] | None = None
         self._encoding_events = 0
+        self._is_flush_due = False
         self._pack = pack_row
         self.dropped_events = 0
         self.error: TraceError | None = None
@@ -103,18 +104,21 @@ class TraceRecorder:
         return self._offset // ROW_BYTES + self._encoding_events
 
     def begin_flush(self) -> None:
-        """Begin to hand what was recorded so far to the file, as a block of its own; `step` goes on
-        with it. The block before comes first, if it is not written yet.
+        """Begin to hand what was recorded so far to the file, as a block of its own behind the one
+        before; `step` goes on with it.
         """
-        if self._encoding is None and self._offset:
-            self._start_encoding()
+        self._is_flush_due = self._offset > 0
 
     def step(self) -> bool:
         """Go on with what is being written, for some 0.1 ms.
 
         Returns: whether more is to be done.
         """
-        return self._encode_step()
+        if self._encode_step():
+            return True
+        if self._is_flush_due and self._offset:
+            self._start_encoding()
+        return self._encoding is not None
 
     def flush(self) -> None:
         """Hand everything recorded so far to the file at once, as a block of its own if need be."""
@@ -154,6 +158,7 @@ class TraceRecorder:
         self._encoding, self._encoding_events = self._writer.events_in_steps(rows), len(rows)
         self._buffer, self._spare = self._spare, self._buffer
         self._offset = 0
+        self._is_flush_due = False
         self._limit = min(self._slice_bytes, self._block_bytes)
 
     def _encode_step(self) -> bool:

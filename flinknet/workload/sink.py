@@ -33,7 +33,7 @@ Run = tuple[memoryview | bytearray, int, int, int]
 
 KEPT_STAMPS = 16_384
 """Stamps that are checked and counted at once, in 0.2 ms; half as many where each has an instant of
-its own, which takes twice as long. A run is cut where it exceeds this."""
+its own, which takes twice as long, unless more come at once. A run is cut where it exceeds this."""
 
 _STAMP = np.dtype(">u8")
 _LATENESS = np.dtype(">i8")
@@ -75,7 +75,7 @@ class LatencySink:
         self._epoch_ns = epoch_ns
         self._delay_ns = delay_ns_per_record
         self._is_open_loop = is_open_loop
-        self._kept_max = KEPT_STAMPS // 2 if is_open_loop else KEPT_STAMPS
+        self._lot = KEPT_STAMPS // 2 if is_open_loop else KEPT_STAMPS
         self.measured_from_ns = 0
         self.measured_to_ns: int | None = None
         self.records = 0
@@ -120,9 +120,9 @@ class LatencySink:
         if not records:
             return now_ns
         first = self._kept
-        if first + records > self._kept_max:
+        if first + records > self._lot:
             self._count_kept()
-            if records > self._kept_max:
+            if records > KEPT_STAMPS:
                 return self._receive_in_parts(runs, now_ns)
             first = 0
         end = first
@@ -187,7 +187,7 @@ class LatencySink:
         records, first_ns = self.received_records, -1
         for memory, offset, count, record_bytes in runs:
             while count:
-                taken = min(count, self._kept_max)
+                taken = min(count, KEPT_STAMPS)
                 now_ns = self.receive([(memory, offset, taken, record_bytes)], now_ns=now_ns)
                 first_ns = self.first_record_ns if first_ns < 0 else first_ns
                 offset += taken * record_bytes

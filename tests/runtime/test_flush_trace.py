@@ -1,17 +1,19 @@
-"""At low rates a trace is written every second, a step at a time."""
+"""A trace is written every second, a step at a time."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from flinknet.config import CREDIT, NetworkConfig
 from flinknet.runtime.shuffle_environment import (
-    FLUSH_EVENTS_MAX,
     FLUSH_INTERVAL_NS,
     FLUSH_PAUSE_NS,
     ShuffleEnvironment,
 )
 from flinknet.trace import TraceReader
+from flinknet.trace.recorder import BLOCK_EVENTS
 
 
 def environment(path: Path) -> ShuffleEnvironment:
@@ -37,32 +39,38 @@ def written(path: Path) -> int:
         return sum(len(block["at_ns"]) for block in reader.events(("at_ns",)))
 
 
-def test_what_was_recorded_is_written_within_a_second(tmp_path: Path) -> None:
-    path = tmp_path / "tm-0.fnt"
-    found = environment(path)
-    record(found, 100)
-    now_ns, calls = 0, 0
-    while written(path) < 100:
+def flushed(found: ShuffleEnvironment, now_ns: int) -> tuple[int, int]:
+    """Call it when it says until all is written. Returns: when that is, and how often it took."""
+    for calls in range(1, 1_000):
         due_ns = found.flush_trace(now_ns=now_ns)
         assert found.flush_trace(now_ns=due_ns - 1) == due_ns  # nothing before that
-        assert 0 < due_ns - now_ns <= FLUSH_INTERVAL_NS
-        now_ns, calls = due_ns, calls + 1
+        assert FLUSH_PAUSE_NS <= due_ns - now_ns <= FLUSH_INTERVAL_NS
+        if not found.recorder.pending_events:
+            return now_ns, calls
+        now_ns = due_ns
+    pytest.fail("it never comes to its end")
+
+
+@pytest.mark.parametrize("events", [1, 100, BLOCK_EVENTS - 1, BLOCK_EVENTS, BLOCK_EVENTS + 10])
+def test_what_was_recorded_is_written_within_seconds_when_nothing_follows(
+    tmp_path: Path, events: int
+) -> None:
+    path = tmp_path / "tm-0.fnt"
+    found = environment(path)
+    record(found, events)
+    reached_ns, calls = flushed(found, 0)
     assert calls > 10
-    assert now_ns <= FLUSH_INTERVAL_NS + calls * FLUSH_PAUSE_NS
-    assert found.recorder.pending_events == 0
+    assert reached_ns <= 2 * FLUSH_INTERVAL_NS
+    assert written(path) == events
     record(found, 50)
-    while written(path) < 150:
-        now_ns = found.flush_trace(now_ns=now_ns)
+    flushed(found, reached_ns + FLUSH_INTERVAL_NS)
+    assert written(path) == events + 50
     found.recorder.close()
     found.close()
 
 
-def test_a_block_that_is_soon_full_is_left_to_fill(tmp_path: Path) -> None:
-    path = tmp_path / "tm-0.fnt"
-    found = environment(path)
-    record(found, FLUSH_EVENTS_MAX)
-    assert found.flush_trace(now_ns=0) == FLUSH_INTERVAL_NS
-    assert found.recorder.pending_events == FLUSH_EVENTS_MAX
-    assert not found.recorder.step()
+def test_where_nothing_was_recorded_it_looks_once_a_second(tmp_path: Path) -> None:
+    found = environment(tmp_path / "tm-0.fnt")
+    assert found.flush_trace(now_ns=7) == 7 + FLUSH_INTERVAL_NS
     found.recorder.close()
     found.close()

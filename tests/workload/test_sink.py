@@ -297,3 +297,34 @@ def test_no_runs_are_nothing() -> None:
     sink = LatencySink(epoch_ns=0)
     assert sink.receive([], now_ns=8) == 8
     assert (sink.first_record_ns, sink.last_record_ns) == (-1, -1)
+
+
+@pytest.mark.parametrize("is_open_loop", [True, False])
+@pytest.mark.parametrize("before", [0, 5, KEPT_STAMPS // 2 - 1, KEPT_STAMPS // 2])
+@pytest.mark.parametrize(
+    "records", [1, KEPT_STAMPS // 2, KEPT_STAMPS // 2 + 1, 12_000, KEPT_STAMPS]
+)
+def test_what_each_buffer_carried_is_told_of_runs_of_any_length(
+    is_open_loop: bool, before: int, records: int
+) -> None:
+    sink = LatencySink(epoch_ns=EPOCH_NS, is_open_loop=is_open_loop)
+    factory = RecordFactory(8, KEPT_STAMPS)
+
+    def receive(first: int, count: int) -> None:
+        since = np.arange(first, first + count) if is_open_loop else first
+        data = factory.serialize(first, since, count, first + count)
+        sink.receive(RecordReader().read(memoryview(bytes(data))), now_ns=EPOCH_NS + 10**9)
+
+    if before:
+        receive(0, before)
+    receive(before, records)
+    half = records // 2
+    told = sink.carried([half, half, records])
+    since = np.arange(before, before + records) if is_open_loop else np.full(records, before)
+    instants = since + EPOCH_NS
+    first_half = (half, int(instants[0]), int(instants[half - 1])) if half else (0, -1, -1)
+    rest = (records - half, int(instants[half]), int(instants[-1]))
+    assert told == [first_half, (0, -1, -1), rest]
+    sink.settle()
+    assert sink.measured_records == before + records
+    assert sink.disorder == Disorder()
