@@ -24,9 +24,12 @@ from .protocol import DataProtocol
 from .record_spill import RecordSpills
 
 FLUSH_INTERVAL_NS = 1_000_000_000
+FLUSH_STEP_NS = 100_000
+"""Work of a flush without a break, or as long as one of some hundred steps of a block takes."""
+
 FLUSH_PAUSE_NS = 5_000_000
-"""Between the steps of a flush, of which there are some hundred. Longer than the waits that let an
-event loop poll, so that a loop that sleeps goes on to do so."""
+"""After that. Longer than the waits that let an event loop poll, so that a loop that sleeps goes on
+to do so."""
 
 
 class ShuffleEnvironment:
@@ -89,7 +92,10 @@ class ShuffleEnvironment:
             return self._next_flush_ns
         if not self._is_flushing:
             self.recorder.begin_flush()
+        begun_ns = monotonic_ns()
         self._is_flushing = self.recorder.step()
+        while self._is_flushing and monotonic_ns() - begun_ns < FLUSH_STEP_NS:
+            self._is_flushing = self.recorder.step()
         pause_ns = FLUSH_PAUSE_NS if self._is_flushing else FLUSH_INTERVAL_NS
         self._next_flush_ns = now_ns + pause_ns
         return self._next_flush_ns
