@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 
-from .statistics import IS_DATA, ROWS_PER_STEP, EventWriter, IntArray
-
-_DATA_TYPES = [int(data_type) for data_type in DataType if data_type.is_buffer]
+from .statistics import IS_DATA, CountingWriter, EventWriter, IntArray
 
 
-class MessageCounts:
-    """An EventWriter that counts messages by channel and hands them on.
+class MessageCounts(CountingWriter):
+    """Counts messages by channel and hands them on.
 
     Arrays are indexed by channel; what is of no known channel is not counted. Of a consumer, what
     it received is counted and the credit it announced; of a producer what it sent, and the credit
@@ -33,7 +29,7 @@ class MessageCounts:
 
     def __init__(self, channels: int, *, is_consumer: bool, writer: EventWriter | None) -> None:
         self._channels = channels
-        self._writer = writer
+        super().__init__(writer)
         self._data_point = TracePoint.RECEIVED if is_consumer else TracePoint.SENT
         self._credit_point = TracePoint.SENT if is_consumer else TracePoint.RECEIVED
         self.data_types = np.zeros((channels, len(DataType)), np.int64)
@@ -45,7 +41,7 @@ class MessageCounts:
 
     def buffers(self, channel: int) -> int:
         """Data buffers of a channel."""
-        return int(self.data_types[channel, _DATA_TYPES].sum())
+        return int(self.data_types[channel, IS_DATA[: len(DataType)]].sum())
 
     def events(self, channel: int) -> dict[str, int]:
         """Events of a channel, by name of their data type; those that there were."""
@@ -55,19 +51,6 @@ class MessageCounts:
             for data_type in DataType
             if not data_type.is_buffer and counts[data_type]
         }
-
-    def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:
-        """Count the rows, then write them."""
-        for start in range(0, len(rows), ROWS_PER_STEP):
-            self.count(rows[start : start + ROWS_PER_STEP])
-            yield
-        if self._writer is not None:
-            yield from self._writer.events_in_steps(rows)
-
-    def close(self, *, dropped_events: int = 0) -> None:
-        """End the file behind, if there is one."""
-        if self._writer is not None:
-            self._writer.close(dropped_events=dropped_events)
 
     def count(self, rows: NDArray[np.void]) -> None:
         """Add rows to the counts."""

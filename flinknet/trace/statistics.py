@@ -36,8 +36,36 @@ class EventWriter(Protocol):
         """End the file."""
 
 
-class EventStatistics:
+class CountingWriter:
     """An EventWriter that counts what passes and hands it on.
+
+    Args:
+        writer: where rows go next; None to end here (a run without trace).
+    """
+
+    def __init__(self, writer: EventWriter | None) -> None:
+        self._writer = writer
+
+    def count(self, rows: NDArray[np.void]) -> None:
+        """Count rows, some ROWS_PER_STEP at a time."""
+        raise NotImplementedError
+
+    def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:
+        """Count the rows, then write them."""
+        for start in range(0, len(rows), ROWS_PER_STEP):
+            self.count(rows[start : start + ROWS_PER_STEP])
+            yield
+        if self._writer is not None:
+            yield from self._writer.events_in_steps(rows)
+
+    def close(self, *, dropped_events: int = 0) -> None:
+        """End the file behind, if there is one."""
+        if self._writer is not None:
+            self._writer.close(dropped_events=dropped_events)
+
+
+class EventStatistics(CountingWriter):
+    """Counts what a run needs for its result.
 
     Counts the events from measured_from_ns on, the drain included, which carries the last records
     of the measured part: data buffers sent, why they left, their backlog, bytes of the buffers
@@ -50,7 +78,7 @@ class EventStatistics:
     """
 
     def __init__(self, channels: int, writer: EventWriter | None) -> None:
-        self._writer = writer
+        super().__init__(writer)
         self.measured_from_ns = 0
         self.buffers = 0
         self.buffer_bytes = 0
@@ -69,19 +97,6 @@ class EventStatistics:
         if more > 0:
             for name in _BY_CHANNEL:
                 setattr(self, name, np.pad(getattr(self, name), (0, more)))
-
-    def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:
-        """Count the rows, then write them."""
-        for start in range(0, len(rows), ROWS_PER_STEP):
-            self.count(rows[start : start + ROWS_PER_STEP])
-            yield
-        if self._writer is not None:
-            yield from self._writer.events_in_steps(rows)
-
-    def close(self, *, dropped_events: int = 0) -> None:
-        """End the file behind, if there is one."""
-        if self._writer is not None:
-            self._writer.close(dropped_events=dropped_events)
 
     def count(self, rows: NDArray[np.void]) -> None:
         """Add rows to the totals.
