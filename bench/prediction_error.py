@@ -4,8 +4,10 @@ In each round one run is recorded at each rate, at one buffer timeout; every oth
 predicted from that trace, and then measured over real sockets with the same arrivals. The machine
 is faster now and slower then, so that what is compared was run within a minute, and a cell is the
 median over the rounds: of what was predicted, of what was measured, and of their differences. It
-holds if it is off by at most 10 % or 0.3 ms (latency), 8 % (throughput). How far the measurements
-of a cell lie apart is told beside it: that much the machine itself leaves open.
+holds if it is off by at most 10 % or 0.3 ms (latency), 8 % (throughput). A median is off by less
+than what it is made of, so the single predictions are held against the same marks, and told first.
+How far the measurements of a cell lie apart is told beside it: that much the machine itself leaves
+open.
 
     python bench/prediction_error.py            the grid, some fifteen minutes on a quiet machine
     python bench/prediction_error.py --short    two rates, three timeouts, a second each
@@ -62,19 +64,28 @@ def main() -> None:
                 told = f"round {number + 1} of {rounds}: {rate} done"
                 print(told, file=sys.stderr, flush=True)
     found = [
-        Cell(rate, timeout, name, own)
+        Cell(rate, timeout, name, rows[rate, timeout])
         for rate in rates
         for timeout in timeouts.split(",")
         for name in METRICS
-        for own in [rows[rate, timeout]]
+    ]
+    singles = [
+        Cell(each.rate, each.timeout, each.name, [row]) for each in found for row in each.rounds
     ]
     columns = [each for name in ("p50", "p99") for each in (name, "measured", "lowest-highest", "")]
     lines = [line(found[at : at + len(METRICS)]) for at in range(0, len(found), len(METRICS))]
     print_table(("rate, timeout", "throughput", *columns), lines)
-    summary = summarize(found)
-    print()
-    for name, number in summary.items():
-        print(f"{name}: {number}")
+    summary = {
+        "single predictions": summarize(singles),
+        "single predictions, highest rate": summarize(
+            [each for each in singles if each.rate == "max"]
+        ),
+        f"medians over {rounds} rounds": summarize(found),
+    }
+    for of, numbers in summary.items():
+        print()
+        for name, number in numbers.items():
+            print(f"{of}, {name}: {number}")
     if options.out is not None:
         document = {
             "summary": summary,
@@ -88,12 +99,14 @@ class Cell:
     """One number of one setting: throughput in records/s, or a latency in ns; medians over rounds.
 
     Attributes:
-        error: share by which what was predicted was off in its round; None if it is not known.
+        rounds: the rows that it is made of.
+        is_known: whether it was predicted and measured at all; the others are there only then.
+        error: share by which what was predicted was off in its round.
         off: the same in records/s or ns.
     """
 
     def __init__(self, rate: str, timeout: str, name: str, rounds: list[dict[str, Any]]) -> None:
-        self.rate, self.timeout, self.name = rate, timeout, name
+        self.rate, self.timeout, self.name, self.rounds = rate, timeout, name, rounds
         pairs = [
             (predicted, measured)
             for row in rounds
@@ -124,7 +137,7 @@ class Cell:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return dict(vars(self))
+        return {name: found for name, found in vars(self).items() if name != "rounds"}
 
 
 def measure(run: Path, timeouts: str, out: Path) -> list[dict[str, Any]]:
@@ -160,7 +173,7 @@ def line(cells: list[Cell]) -> list[str]:
         if each.name == "throughput":
             text.append(error)
         elif each.is_known:
-            low, *_, high = [each.measured_each[0], *each.measured_each]
+            low, high = each.measured_each[0], each.measured_each[-1]
             text += [ms(each.predicted), ms(each.measured), f"{ms(low)}-{ms(high)}", error]
         else:
             text += ["-"] * 4
@@ -183,12 +196,15 @@ def summarize(cells: list[Cell]) -> dict[str, Any]:
         own = [each for each in known if each.name == name]
         if own:
             summary[f"median error of {name}"] = f"{median(abs(each.error) for each in own):.1%}"
-            apart = f"{median(each.spread for each in own):.1%}"
-            summary[f"measurements of {name} lie apart by, median"] = apart
+            if any(len(each.rounds) > 1 for each in own):
+                apart = f"{median(each.spread for each in own):.1%}"
+                summary[f"measurements of {name} lie apart by, median"] = apart
     held = sum(not each.exceeds(THROUGHPUT_SHARE, LATENCY_SHARE) for each in known)
     summary["cells that hold"] = f"{held} of {len(known)}"
     worst = [each for each in known if each.exceeds(WORST_SHARE, WORST_SHARE)]
-    told = "; ".join(f"{each.name} of {each.rate}, {each.timeout}" for each in worst)
+    told = ", ".join(
+        dict.fromkeys(f"{each.name} of {each.rate} at {each.timeout}" for each in worst)
+    )
     summary[f"cells off by more than {WORST_SHARE:.0%}"] = f"{len(worst)} ({told})" if told else 0
     return summary
 
