@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from flinknet.report.export import dump, write_json
 from flinknet.report.from_trace_console import print_predictions
 from flinknet.report.live import view
 from flinknet.report.warnings import with_doubts
-from flinknet.results import LatencySummary, Measured
+from flinknet.results import LatencySummary, RunResult
 
 from . import sweep
 from .options import collect
@@ -82,7 +82,7 @@ def run_from_trace(values: Mapping[str, Any], executor: sweep.Executor | None) -
             if directory is not None:
                 write_json(directory / "result.json", result.to_dict())
             watch.finish_run(result)
-            rows.append(_row(attempt, predicted, result.measured))
+            rows.append(_row(attempt, predicted, result))
     document = {"schema_version": SCHEMA_VERSION, "trace": str(run.path), "runs": rows}
     for path in (json_file, out / "prediction.json" if out else None):
         if path is not None:
@@ -139,8 +139,9 @@ def _predictions(run: RecordedRun, attempts: list[_Attempt]) -> list[dict[str, A
     return predict_here(run, settings)
 
 
-def _row(attempt: _Attempt, predicted: Mapping[str, Any], measured: Measured) -> dict[str, Any]:
+def _row(attempt: _Attempt, predicted: Mapping[str, Any], result: RunResult) -> dict[str, Any]:
     """Plain data: what was predicted, what was measured, and by how much they differ."""
+    measured = result.measured
     names = [each.name for each in fields(LatencySummary)]
     expected = {
         "throughput_records_per_s": predicted.get("throughput_records_per_s"),
@@ -161,6 +162,8 @@ def _row(attempt: _Attempt, predicted: Mapping[str, Any], measured: Measured) ->
         "method": predicted.get("method"),
         "notes": list(predicted["notes"])
         + ([f"not predicted: {predicted['error']}"] if predicted["error"] else []),
+        "warnings": [asdict(each) for each in result.warnings],
+        "processors": None if result.processors is None else asdict(result.processors),
     }
 
 

@@ -41,6 +41,11 @@ WIDTH_FOR_ALL = 125
 
 CHANNELS_SHOWN = 16
 
+OTHERS_SHOWN = 3
+
+DISTURBED = ("disturbed", "p99-disturbed")
+"""Codes of the warnings that others took the processors."""
+
 MEDIAN_WIDTH = 8
 """Of a number with its unit; the names of configurations above are folded."""
 
@@ -193,24 +198,56 @@ def wiring_line(wiring: Wiring) -> str:
 
 
 def print_warnings(console: Console, settings: Sequence[Setting]) -> None:
+    """What to doubt of these runs, and who else ran beside those that were disturbed."""
+    results = [(setting.name, result) for setting in settings for result in setting.results]
+    lines = warning_lines([(name, result.warnings) for name, result in results])
+    lines += bystander_lines(
+        [
+            result.processors.others_share
+            for _, result in results
+            if result.processors is not None
+            and any(warning.code in DISTURBED for warning in result.warnings)
+        ]
+    )
+    for line in lines:
+        console.print(line, soft_wrap=True)
+
+
+def warning_lines(runs: Sequence[tuple[str, Sequence[Warning]]]) -> list[Text]:
     """One line for each kind of warning: its text, how many runs and which settings.
 
     Texts that differ in their numbers alone are of one kind, and told with the range of these.
+
+    Args:
+        runs: of each run the name of its setting, and its warnings.
     """
     found: dict[tuple[str, str], list[tuple[str, Warning]]] = {}
-    for setting in settings:
-        for result in setting.results:
-            kinds = {(each.code, _NUMBER.sub("", each.text)): each for each in result.warnings}
-            for kind, warning in kinds.items():
-                found.setdefault(kind, []).append((setting.name, warning))
-    total = sum(len(setting.results) for setting in settings)
+    for name, warnings in runs:
+        kinds = {(each.code, _NUMBER.sub("", each.text)): each for each in warnings}
+        for kind, warning in kinds.items():
+            found.setdefault(kind, []).append((name, warning))
+    lines = []
     for each in found.values():
         where = ""
-        if total > 1:
+        if len(runs) > 1:
             names = ", ".join(dict.fromkeys(name for name, _ in each if name))
-            where = f" in {len(each)} of {total} runs" + (f" ({names})" if names else "")
+            where = f" in {len(each)} of {len(runs)} runs" + (f" ({names})" if names else "")
         text = f"{where}: {merged_text([warning.text for _, warning in each])}"
-        console.print(Text.assemble(("Warning", "yellow"), text), soft_wrap=True)
+        lines.append(Text.assemble(("Warning", "yellow"), text))
+    return lines
+
+
+def bystander_lines(disturbed: Sequence[Mapping[str, float]]) -> list[Text]:
+    """Who ran beside the disturbed runs, with the most of a core that each took of one."""
+    most: dict[str, float] = {}
+    for shares in disturbed:
+        for name, share in shares.items():
+            most[name] = max(share, most.get(name, 0.0))
+    if not most:
+        return []
+    longest = sorted(most.items(), key=lambda each: -each[1])[:OTHERS_SHOWN]
+    told = ", ".join(f"{name} {share:.1%}" for name, share in longest)
+    return [Text(f"Beside it ran: {told} of a core.")]
 
 
 def print_comparison(

@@ -7,11 +7,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from flinknet.results import Warning
 from flinknet.units import MISSING, human_count, human_duration
+
+from .console import DISTURBED, bystander_lines, warning_lines
 
 
 def print_predictions(console: Console, document: dict[str, Any]) -> None:
-    """Print one row for each setting, then the notes of the predictions."""
+    """Print one row for each setting, then the notes of the predictions and what to doubt
+    of the measurements.
+    """
     table = Table(
         title="predicted from the trace | measured over sockets | difference",
         title_justify="left",
@@ -38,6 +43,21 @@ def print_predictions(console: Console, document: dict[str, Any]) -> None:
     console.print(table)
     for note in dict.fromkeys(note for row in document["runs"] for note in row["notes"]):
         console.print(f"  [dim]{note}[/dim]", soft_wrap=True)
+    rows = document["runs"]
+    lines = warning_lines([(row["name"], _warnings(row)) for row in rows])
+    lines += bystander_lines(
+        [
+            row["processors"]["others_share"]
+            for row in rows
+            if row["processors"] and any(each.code in DISTURBED for each in _warnings(row))
+        ]
+    )
+    for line in lines:
+        console.print(line, soft_wrap=True)
+
+
+def _warnings(row: dict[str, Any]) -> list[Warning]:
+    return [Warning(**each) for each in row["warnings"]]
 
 
 def _percent(ratio: float | None) -> str:

@@ -3,6 +3,7 @@ JSON.
 
     measures    what all are made of: summaries of samples, warnings
     run         one run of an exchange; `progress` while it goes on
+    processors  who had the processors meanwhile
     buffering   what stood in the buffers of a run, and how large those were
     prediction  what a replay predicts, and how far it is off
     job         one run of a job; `job_status` while it goes on
@@ -22,6 +23,7 @@ from .measures import (
 )
 from .peer import PeerChannel, PeerResult
 from .prediction import ERROR_TO_BET_ON, ModelError, TradeOffPoint
+from .processors import ProcessorUse
 from .progress import ChannelProgress, Progress, TaskProgress
 from .run import BlockingExchange, ChannelMeasured, Measured, RunMetrics, RunResult, Wiring
 
@@ -47,6 +49,7 @@ __all__ = [
     "ModelError",
     "PeerChannel",
     "PeerResult",
+    "ProcessorUse",
     "Progress",
     "RunMetrics",
     "RunResult",

@@ -14,6 +14,7 @@ from .measures import (
     LatencySummary,
     Warning,
 )
+from .processors import ProcessorUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,7 @@ class RunResult:
     blocking: tuple[BlockingExchange, ...] = ()  # empty: consumers read while producers wrote
     debloating: tuple[DebloatedGate, ...] = ()  # empty: it was off
     metrics: RunMetrics | None = None
+    processors: ProcessorUse | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The run as JSON-ready plain data."""

@@ -13,6 +13,7 @@ from flinknet.tasks.memory import check_memory
 from flinknet.trace.manifest import MANIFEST_NAME
 
 from . import messages as say
+from .bystanders import Bystanders
 from .checkpoints import create_lead, with_checkpoints
 from .clock import monotonic_ns, timestamp_epoch_ns
 from .cluster import Cluster
@@ -87,6 +88,7 @@ def _lead(cluster: Cluster, on_progress: Callable[[Progress], None]) -> RunResul
     host = deployment.scenario.network.bind_host
     cluster.tell(say.Connect({index: (host, bound.port) for index, bound in enumerate(ports)}))
     cluster.collect(say.Ready)
+    bystanders = Bystanders()
     start = _instants(deployment.scenario)
     cluster.save_manifest(None)
     cluster.tell(start)
@@ -111,6 +113,7 @@ def _lead(cluster: Cluster, on_progress: Callable[[Progress], None]) -> RunResul
     if is_staged(deployment):
         stages = lead_stages(cluster, deployment, sampled)
     reports = cluster.collect(say.Report, sampled)
+    taken = bystanders.shares()
     cluster.tell(say.Exit())
     last_ns = max(
         (each.last_measured_ns for report in reports for each in report.consumer_channels),
@@ -121,7 +124,7 @@ def _lead(cluster: Cluster, on_progress: Callable[[Progress], None]) -> RunResul
     check_records(deployment, reports)
     trace = str(cluster.trace_dir) if cluster.trace_dir is not None else None
     buffering = timeline.buffering(start.start_ns, [report.fill_bounds for report in reports])
-    result = assemble(deployment, reports, start, trace, buffering)
+    result = assemble(deployment, reports, start, trace, buffering, taken)
     if cluster.metrics_error is not None:
         incomplete = Warning("trace-incomplete", cluster.metrics_error)
         result = replace(result, warnings=(*result.warnings, incomplete))

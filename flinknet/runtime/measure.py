@@ -21,6 +21,7 @@ from flinknet.results import (
     DebloatedGate,
     FlushCounts,
     Measured,
+    ProcessorUse,
     RunMetrics,
     RunResult,
     Warning,
@@ -39,6 +40,9 @@ SCHEDULE_MISSED_NS = 10_000_000
 
 DISTURBED_SHARE = 0.05
 """A task manager that lacked a processor for more of the run than this was disturbed."""
+
+P99_DISTURBED_SHARE = 0.01
+"""More than this is as much as p99 speaks of."""
 
 SATURATED_SHARE = 0.9
 """An event loop that is busy for more of its time has no room for more load."""
@@ -83,8 +87,13 @@ def assemble(
     start: Start,
     trace: str | None,
     buffering: Buffering | None = None,
+    bystanders: tuple[float | None, dict[str, float]] = (None, {}),
 ) -> RunResult:
-    """One result from what every TaskManager reported, in the order of their index."""
+    """One result from what every TaskManager reported, in the order of their index.
+
+    Args:
+        bystanders: shares that others took, as Bystanders gives them.
+    """
     scenario = deployment.scenario
     consumers = [each for report in reports for each in report.consumer_channels]
     producers = {each.channel: each for report in reports for each in report.producer_channels}
@@ -131,6 +140,11 @@ def assemble(
             scenario, last, within_ns=within_ns, throughput=measured.throughput_records_per_s or 0.0
         )
     )
+    processors = ProcessorUse(
+        {f"tm-{index}": report.busy_share for index, report in enumerate(reports)},
+        {f"tm-{index}": report.stolen_share for index, report in enumerate(reports)},
+        *bystanders,
+    )
     return RunResult(
         config=dict(effective_flink_keys(scenario.network)),
         workload=describe_workload(scenario),
@@ -147,12 +161,13 @@ def assemble(
             within_ns=within_ns,
             unread=max(report.unread_share for report in reports),
         ),
-        warnings=tuple(_warnings(scenario, measured, reports, asked)),
+        warnings=tuple(_warnings(scenario, measured, reports, asked, processors)),
         trace=trace,
         buffering=buffering,
         wiring=_wiring(deployment, consumers),
         debloating=_debloating(scenario, reports, start),
         metrics=_metrics(reports),
+        processors=processors,
     )
 
 
@@ -319,7 +334,11 @@ def _limited_by(
 
 
 def _warnings(
-    scenario: Scenario, measured: Measured, reports: Sequence[Report], asked: AskedRate | None
+    scenario: Scenario,
+    measured: Measured,
+    reports: Sequence[Report],
+    asked: AskedRate | None,
+    processors: ProcessorUse,
 ) -> list[Warning]:
     found = []
     if asked is not None and (growing := asked.warning()) is not None:
@@ -344,16 +363,8 @@ def _warnings(
                 f" instant; latency counts that wait, the uncorrected figure does not. {advice}",
             )
         )
-    stolen = max(report.stolen_share for report in reports)
-    if stolen > DISTURBED_SHARE:
-        found.append(
-            Warning(
-                "disturbed",
-                f"other processes (or the host) took the processor from a task manager for"
-                f" {stolen:.0%} of the time, so throughput may be too low and latency too"
-                " high; run again on a quiet machine.",
-            )
-        )
+    if (disturbed := _disturbed(processors)) is not None:
+        found.append(disturbed)
     if measured.records < FEW_SAMPLES:
         found.append(
             Warning(
@@ -366,3 +377,22 @@ def _warnings(
         if report.trace_error:
             found.append(Warning("trace-incomplete", f"tm-{index}: {report.trace_error}"))
     return found
+
+
+def _disturbed(processors: ProcessorUse) -> Warning | None:
+    """How much of the time others had the processor that a TaskManager wanted, if it matters."""
+    taken = processors.taken_share
+    if taken <= P99_DISTURBED_SHARE:
+        return None
+    took = "other processes (or the host) took the processor from a task manager"
+    if taken > DISTURBED_SHARE:
+        return Warning(
+            "disturbed",
+            f"{took} for {taken:.0%} of the time, so throughput may be too low and latency too"
+            " high; run again on a quiet machine.",
+        )
+    return Warning(
+        "p99-disturbed",
+        f"{took} for {taken:.1%} of the time, which is as much as p99 speaks of: take p99 and above"
+        " for the machine's; run again, or on a quiet machine.",
+    )

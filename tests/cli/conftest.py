@@ -23,6 +23,7 @@ from flinknet.results import (
     Measured,
     Progress,
     RunResult,
+    Warning,
 )
 
 RATE_PER_S = 1000
@@ -35,6 +36,7 @@ class RecordingRun:
     scenarios: list[Scenario] = field(default_factory=list)
     fail_at: int | None = None
     error: BaseException | None = None
+    warnings: tuple[Warning, ...] = ()
 
     def __call__(
         self,
@@ -75,7 +77,7 @@ class RecordingRun:
             measured=measured,
             channels=(ChannelMeasured(0, 0, 0, 3000, RATE_PER_S, latency, backlog),),
             limited_by="the rate asked for.",
-            warnings=(),
+            warnings=self.warnings,
             trace=str(out_dir) if trace else None,
         )
 

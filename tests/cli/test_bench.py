@@ -100,7 +100,7 @@ def test_the_json_holds_the_agreed_names_and_nothing_else(flinknet: Flinknet) ->
     (one,) = document["runs"]
     assert list(one) == [
         *("config", "workload", "measured", "warnings", "trace"),
-        *("wiring", "buffering", "blocking", "debloating", "metrics"),
+        *("wiring", "buffering", "blocking", "debloating", "metrics", "processors"),
     ]
     assert one["config"]["execution.buffer-timeout.interval"] == "100 ms"
     assert one["trace"] is None

@@ -13,6 +13,7 @@ from click.testing import Result
 
 from flinknet.replay.again import save_arrivals, scenario_of
 from flinknet.replay.units import open_recorded_run
+from flinknet.results import Warning
 from flinknet.workload.arrivals import RECORDED, RecordedArrivals
 from tests.recorded_run import MS, START_NS, write_run
 
@@ -66,6 +67,17 @@ def test_the_table_has_a_row_for_each_setting(recorded: Path, flinknet: Command)
     assert "predicted from the trace | measured over sockets" in result.stdout
     assert "buffer-timeout=5ms" in result.stdout
     assert "buffer-timeout=-1" in result.stdout
+
+
+def test_what_to_doubt_of_a_measurement_is_told(
+    recorded: Path, flinknet: Command, run: Any
+) -> None:
+    run.warnings = (Warning("p99-disturbed", "others took the processor."),)
+    command = ("bench", "--from-trace", str(recorded), "--no-trace", "--buffer-timeout", "5ms,-1")
+    text = flinknet(*command).stdout
+    assert "Warning in 2 of 2 runs (buffer-timeout=5ms, buffer-timeout=-1): others" in text
+    rows = json.loads(flinknet(*command, "--json", "-").stdout)["runs"]
+    assert [each["code"] for row in rows for each in row["warnings"]].count("p99-disturbed") == 2
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from flinknet.results import (
     FlushCounts,
     LatencySummary,
     Measured,
+    ProcessorUse,
     Progress,
     RunResult,
     TaskProgress,
@@ -143,6 +144,24 @@ def test_warnings_of_one_code_are_told_apart_unless_only_their_numbers_differ() 
         "Warning in 2 of 2 runs (a=1): b: not acted on",
         "Warning in 2 of 2 runs (a=1): c: not acted on",
         "Warning in 2 of 2 runs (a=1): 5 … 7.5 ms late",
+    ]
+
+
+def test_who_ran_beside_a_disturbed_run_is_told_with_the_most_it_took() -> None:
+    out, stream = console()
+    doubt = Warning("p99-disturbed", "taken.")
+    first, second, calm = (
+        replace(result(1.0, *warnings), processors=ProcessorUse({}, {}, None, others))
+        for warnings, others in (
+            ([doubt], {"kdamond": 0.012, "backup": 0.002}),
+            ([doubt], {"backup": 0.05}),
+            ([], {"browser": 0.9}),
+        )
+    )
+    tables.print_warnings(out, [tables.Setting("", [first, second, calm])])
+    assert lines(stream) == [
+        "Warning in 2 of 3 runs: taken.",
+        "Beside it ran: backup 5.0%, kdamond 1.2% of a core.",
     ]
 
 

@@ -209,6 +209,28 @@ def test_doubts_are_told_with_what_to_do() -> None:
 
 
 @pytest.mark.parametrize(
+    ("stolen", "host", "codes"),
+    [
+        (0.004, 0.005, []),
+        (0.004, None, []),
+        (0.011, None, ["p99-disturbed"]),
+        (0.004, 0.008, ["p99-disturbed"]),
+        (0.02, 0.04, ["disturbed"]),
+    ],
+)
+def test_what_others_took_is_doubted_from_where_it_reaches_p99(
+    stolen: float, host: float | None, codes: list[str]
+) -> None:
+    reports = [UPSTREAM, replace(DOWNSTREAM, stolen_share=stolen)]
+    bystanders = (host, {"kdamond": 0.02})
+    result = assemble(deployment_of(), reports, START, None, bystanders=bystanders)
+    assert [warning.code for warning in result.warnings] == codes
+    assert result.processors is not None
+    assert result.processors.lacked_share == {"tm-0": 0.0, "tm-1": stolen}
+    assert result.processors.others_share == {"kdamond": 0.02}
+
+
+@pytest.mark.parametrize(
     ("sent", "report", "words"),
     [
         (1000, consumed(), None),
