@@ -1,7 +1,9 @@
 """How far predictions are off, on settings that were not recorded.
 
 In each round one run is recorded at each rate, at one buffer timeout; every other timeout is
-predicted from that trace, and then measured over real sockets with the same arrivals. The machine
+predicted from that trace, and then measured over real sockets with the arrivals of its first
+seconds. The recording is longer than what is run again, because it has to tell what befalls one
+record in a hundred at 160 messages a second, and does so for all predictions. The machine
 is faster now and slower then, so that what is compared was run within a minute, and a cell is the
 median over the rounds: of what was predicted, of what was measured, and of their differences. It
 holds if it is off by at most 10 % or 0.3 ms (latency), 8 % (throughput). A median is off by less
@@ -10,8 +12,9 @@ How far the measurements of a cell lie apart is told beside it: that much the ma
 open.
 
 A run that says itself that others took the processor from it (its warnings disturbed and
-p99-disturbed, which know nothing of predictions) is run again, twice at most, and the one from
-which they took least counts; how often that was, and how often it did not help, is told.
+p99-disturbed, which know nothing of predictions) is run again, and the one from which they took
+least counts. Where that did not help, the row is disturbed: it counts among all single predictions,
+but not in the cells, unless a cell has no other, which is told.
 
     python bench/prediction_error.py            the grid, some fifteen minutes on a quiet machine
     python bench/prediction_error.py --short    two rates, three timeouts, a second each
@@ -36,7 +39,9 @@ TIMEOUTS = ("0", "1ms", "5ms", "10ms", "50ms", "100ms", "-1")
 RECORDED = "10ms"
 METRICS = ("throughput", "p50", "p99")
 
-TRIES = 3
+TRIES, RECORDING_TRIES = 4, 6
+"""Of a measurement, and of the recording that seven predictions are made from."""
+
 DISTURBED = ("disturbed", "p99-disturbed")
 
 LATENCY_SHARE, LATENCY_NS, THROUGHPUT_SHARE, WORST_SHARE = 0.10, 300_000, 0.08, 0.30
@@ -48,7 +53,8 @@ def main() -> None:
     parser.add_argument("--short", action="store_true", help="two rates, three timeouts, one round")
     parser.add_argument("--rates", default=None, help="such as 2000/s,max")
     parser.add_argument("--timeouts", default=None, help="such as 0,10ms,-1")
-    parser.add_argument("--duration", default=None, help="of each run [default: 4s; short: 1s]")
+    parser.add_argument("--duration", default=None, help="of a run [default: 4s; short: 1s]")
+    parser.add_argument("--recording", default="10s", help="duration of what is predicted from")
     parser.add_argument("--recorded", default=RECORDED, help="timeout that is recorded")
     parser.add_argument("--rounds", type=int, default=None, help="[default: 3; short: 1]")
     parser.add_argument("--out", type=Path, help="write cells, rounds and summary as JSON")
@@ -59,41 +65,46 @@ def main() -> None:
     duration = options.duration or ("1s" if options.short else "4s")
     rounds = options.rounds or (1 if options.short else 3)
     rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    again = disturbed = 0
+    again = 0
     with tempfile.TemporaryDirectory(prefix="flinknet-prediction-") as out:
         for number in range(rounds):
             for rate in rates:
-                directory = Path(out) / f"{number}-{rate.partition('/')[0]}"
-                tries = Tries(directory)
-                run = record(rate, options.recorded, duration, tries)
-                for timeout, row in measure(run, timeouts, tries).items():
+                tries = Tries(Path(out) / f"{number}-{rate.partition('/')[0]}")
+                recorded, run = record(rate, options, tries)
+                for timeout, row in measure(run, timeouts, duration, tries).items():
+                    row["is_disturbed"] = is_disturbed(recorded) or is_disturbed(row)
                     rows.setdefault((rate, timeout), []).append(row)
                 again += tries.again
-                disturbed += tries.disturbed
-                shutil.rmtree(directory)
+                shutil.rmtree(tries.directory)
                 told = f"round {number + 1} of {rounds}: {rate} done"
                 print(told, file=sys.stderr, flush=True)
-    found = [
-        Cell(rate, timeout, name, rows[rate, timeout])
-        for rate in rates
-        for timeout in timeouts.split(",")
-        for name in METRICS
-    ]
-    singles = [
-        Cell(each.rate, each.timeout, each.name, [row]) for each in found for row in each.rounds
-    ]
+    settings = [(rate, timeout) for rate in rates for timeout in timeouts.split(",")]
+    quiet = {key: [row for row in own if not row["is_disturbed"]] for key, own in rows.items()}
+    noisy = {key: [row for row in own if row["is_disturbed"]] for key, own in rows.items()}
+    found = [Cell(*key, name, quiet[key] or rows[key]) for key in settings for name in METRICS]
     columns = [each for name in ("p50", "p99") for each in (name, "measured", "lowest-highest", "")]
     lines = [line(found[at : at + len(METRICS)]) for at in range(0, len(found), len(METRICS))]
-    print_table(("rate, timeout", "throughput", *columns), lines)
-    highest = [each for each in singles if each.rate == "max"]
-    summary = {"single predictions": summarize(singles)}
-    if highest:
-        summary["single predictions, highest rate"] = summarize(highest)
-    if rounds > 1:
-        summary[f"medians over {rounds} rounds"] = summarize(found)
+    print_table(("rate, timeout", "undisturbed rounds", "throughput", *columns), lines)
+    singles, calm = (
+        [Cell(*key, name, [row]) for key in settings for row in own[key] for name in METRICS]
+        for own in (rows, quiet)
+    )
+    groups = {
+        "single predictions": singles,
+        "single predictions, undisturbed": calm,
+        "single predictions, undisturbed, highest rate": [
+            each for each in calm if each.rate == "max"
+        ],
+        f"cells, medians over up to {rounds} rounds": [
+            each for each in found if quiet[each.rate, each.timeout]
+        ],
+    }
+    summary = {name: summarize(cells) for name, cells in groups.items() if cells}
+    count, disturbed = (sum(len(own[key]) for key in settings) for own in (rows, noisy))
     summary["runs"] = {
         "run again because they were disturbed": again,
-        f"disturbed in each of {TRIES} tries": disturbed,
+        "rows that are disturbed still": f"{disturbed} of {count}",
+        "settings without an undisturbed row": sum(not own for own in quiet.values()),
     }
     for of, numbers in summary.items():
         print()
@@ -154,65 +165,52 @@ class Cell:
 
 
 class Tries:
-    """Where the runs of one rate and round go, and how many of them had to be run again.
-
-    Attributes:
-        again: runs that were run again because they were disturbed.
-        disturbed: runs that were disturbed in every try.
-    """
+    """Where the runs of one rate and round go, and how many were run again."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self.directory = directory
+        self.again = 0
         self._count = 0
-        self.again = self.disturbed = 0
 
     def place(self) -> Path:
         """A directory that is not there yet."""
         self._count += 1
-        return self._directory / str(self._count)
-
-    def note(self, row: dict[str, Any], tries_left: int) -> bool:
-        """Whether a run shall be run again."""
-        if not any(each["code"] in DISTURBED for each in row["warnings"]):
-            return False
-        if tries_left:
-            self.again += 1
-        else:
-            self.disturbed += 1
-        return tries_left > 0
+        return self.directory / str(self._count)
 
 
-def measure(run: Path, timeouts: str, tries: Tries) -> dict[str, dict[str, Any]]:
-    """Predict and measure a recorded run at other timeouts: a row for each."""
-    rows: dict[str, dict[str, Any]] = {}
-    left = timeouts.split(",")
-    for tries_left in reversed(range(TRIES)):
-        where = ("--out", str(tries.place()), "--json", "-")
-        command = ("bench", "--from-trace", str(run), "--buffer-timeout", ",".join(left))
-        found = flinknet(*command, *where)["runs"]
-        again = [
-            timeout for timeout, row in zip(left, found, strict=True) if tries.note(row, tries_left)
-        ]
-        for timeout, row in zip(left, found, strict=True):
-            rows[timeout] = min(row, rows.get(timeout, row), key=taken_share)
-        left = again
-        if not left:
-            break
-    return {timeout: rows[timeout] for timeout in timeouts.split(",")}
-
-
-def record(rate: str, timeout: str, duration: str, tries: Tries) -> Path:
-    """Record one run. Returns: its directory."""
-    options = ("--rate", rate, "--buffer-timeout", timeout, "--duration", duration)
-    found: list[tuple[float, Path]] = []
-    for tries_left in reversed(range(TRIES)):
+def record(rate: str, asked: argparse.Namespace, tries: Tries) -> tuple[dict[str, Any], Path]:
+    """Record one run. Returns: what it measured, and its directory."""
+    options = ("--rate", rate, "--buffer-timeout", asked.recorded, "--duration", asked.recording)
+    found: list[tuple[dict[str, Any], Path]] = []
+    while not found or (is_disturbed(found[-1][0]) and len(found) < RECORDING_TRIES):
         out = tries.place()
         (row,) = flinknet("bench", *options, "--out", str(out), "--json", "-")["runs"]
         (run,) = out.glob("run-*")
-        found.append((taken_share(row), run))
-        if not tries.note(row, tries_left):
+        found.append((row, run))
+    tries.again += len(found) - 1
+    return min(found, key=lambda each: taken_share(each[0]))
+
+
+def measure(run: Path, timeouts: str, duration: str, tries: Tries) -> dict[str, dict[str, Any]]:
+    """Predict and measure a recorded run at other timeouts: a row for each."""
+    rows: dict[str, dict[str, Any]] = {}
+    left = timeouts.split(",")
+    for _ in range(TRIES):
+        tries.again += sum(timeout in rows for timeout in left)
+        where = ("--out", str(tries.place()), "--json", "-")
+        command = ("bench", "--from-trace", str(run), "--duration", duration)
+        command = (*command, "--buffer-timeout", ",".join(left))
+        for timeout, row in zip(left, flinknet(*command, *where)["runs"], strict=True):
+            rows[timeout] = min(rows.get(timeout, row), row, key=taken_share)
+        left = [timeout for timeout in left if is_disturbed(rows[timeout])]
+        if not left:
             break
-    return min(found)[1]
+    return rows
+
+
+def is_disturbed(row: dict[str, Any]) -> bool:
+    """Whether a run says of itself that others took the processor from it."""
+    return any(each["code"] in DISTURBED for each in row["warnings"])
 
 
 def taken_share(row: dict[str, Any]) -> float:
@@ -232,7 +230,9 @@ def flinknet(*arguments: str) -> dict[str, Any]:
 
 def line(cells: list[Cell]) -> list[str]:
     """One line of the table: latencies in ms, and how far they are off from the measured ones."""
-    text = [f"{cells[0].rate}, {cells[0].timeout}"]
+    rounds = cells[0].rounds
+    undisturbed = sum(not row["is_disturbed"] for row in rounds)
+    text = [f"{cells[0].rate}, {cells[0].timeout}", str(undisturbed)]
     for each in cells:
         error = percent(each.error) if each.is_known else "-"
         if each.name == "throughput":

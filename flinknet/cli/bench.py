@@ -72,7 +72,8 @@ beside it.
     metavar="RUN",
     type=existing_path,
     help="Send the records of a recorded run once more, at the same instants, under the settings"
-    " given beside it, and show what the model had predicted from the trace next to it.",
+    " given beside it, and show what the model had predicted from the trace next to it. With"
+    " --duration only the first of them.",
 )
 @peer_options
 @click.option(

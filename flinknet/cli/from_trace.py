@@ -22,8 +22,9 @@ from flinknet.report.from_trace_console import print_predictions
 from flinknet.report.live import view
 from flinknet.report.warnings import with_doubts
 from flinknet.results import LatencySummary, RunResult
+from flinknet.units import human_duration
 
-from . import sweep
+from . import sweep, value_parsers
 from .options import collect
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 
 _METRICS = ("throughput", "p50", "p99")
+
+_GIVEN = ("flow-control", "warmup", "duration")
+"""Options of what flows that do not contradict a trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +58,15 @@ def run_from_trace(values: Mapping[str, Any], executor: sweep.Executor | None) -
 
     run = open_recorded_run(Path(values["from_trace"]), 0)
     attempts = _attempts(scenario_of(run), values)
+    sent = replace(run, to_ns=run.from_ns + (attempts[0].scenario.workload.duration_ns or 0))
     json_file = sweep.json_file(values["json"])
     out = sweep.out_directory(values["out"], trace=values["trace"])
     executor = executor or sweep.default_executor()
     talk = console_for(sys.stderr)
     rows = []
     with tempfile.TemporaryDirectory(prefix="flinknet-arrivals-") as temporary, view(talk) as watch:
-        arrivals = save_arrivals(run, attempts[0].scenario.workload.warmup_ns, Path(temporary))
-        predictions = _predictions(run, attempts)
+        arrivals = save_arrivals(sent, attempts[0].scenario.workload.warmup_ns, Path(temporary))
+        predictions = _predictions(run, attempts, sent.duration_ns)
         for number, (attempt, predicted) in enumerate(
             zip(attempts, predictions, strict=True), start=1
         ):
@@ -99,12 +104,14 @@ def run_from_trace(values: Mapping[str, Any], executor: sweep.Executor | None) -
 
 def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
     settings = collect(values)
-    taken = [f"--{name}" for name in settings.workload if name not in ("flow-control", "warmup")]
+    taken = [f"--{name}" for name in settings.workload if name not in _GIVEN]
     if taken:
         raise ConfigError(
             f"{', '.join(taken)}: --from-trace takes what flows from the trace; leave that out, or"
             " run bench without --from-trace"
         )
+    if "duration" in settings.workload:
+        recorded = _shortened(recorded, settings.workload["duration"])
     swept = flink.swept_keys(settings.network)
     base = dict(flink.canonical(flink.effective_flink_keys(recorded.network)))
     if flink.BUFFER_TIMEOUT in settings.network:
@@ -121,6 +128,18 @@ def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
     return attempts
 
 
+def _shortened(recorded: Scenario, duration: str) -> Scenario:
+    """Only the first of what was recorded."""
+    duration_ns = value_parsers.duration("--duration")(duration)
+    recorded_ns = recorded.workload.duration_ns or 0
+    if duration_ns > recorded_ns:
+        raise ConfigError(
+            f"--duration {duration}: the trace holds {human_duration(recorded_ns)} of records; give"
+            " less, or leave it out for all of them"
+        )
+    return replace(recorded, workload=replace(recorded.workload, duration_ns=duration_ns))
+
+
 def _with_secrets(network: NetworkConfig, recorded: NetworkConfig) -> NetworkConfig:
     """Traces do not keep passwords, so a run with TLS cannot be repeated from one."""
     if recorded.is_tls and network.is_tls:
@@ -131,12 +150,22 @@ def _with_secrets(network: NetworkConfig, recorded: NetworkConfig) -> NetworkCon
     return network
 
 
-def _predictions(run: RecordedRun, attempts: list[_Attempt]) -> list[dict[str, Any]]:
+def _predictions(
+    run: RecordedRun, attempts: list[_Attempt], duration_ns: int
+) -> list[dict[str, Any]]:
     from flinknet.replay.what_if import predict_here
+    from flinknet.runtime.host import differences_from
     from flinknet.workload.recorded import Setting
 
     settings = [Setting(each.scenario.network, each.scenario.flow_control) for each in attempts]
-    return predict_here(run, settings)
+    predictions = predict_here(run, settings, duration_ns)
+    differences = differences_from(run.manifest.host)
+    if not differences:
+        return predictions
+    note = (
+        f"recorded elsewhere ({'; '.join(differences)}): what a record costs is predicted for there"
+    )
+    return [each | {"notes": [note, *each["notes"]]} for each in predictions]
 
 
 def _row(attempt: _Attempt, predicted: Mapping[str, Any], result: RunResult) -> dict[str, Any]:

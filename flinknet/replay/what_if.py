@@ -225,12 +225,18 @@ def _outcome_of_slices(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return row | _numbers(outcome, exchange, fit, setting)
 
 
-def predict_here(run: RecordedRun, settings: Sequence[Setting]) -> list[dict[str, Any]]:
+def predict_here(
+    run: RecordedRun, settings: Sequence[Setting], duration_ns: int | None = None
+) -> list[dict[str, Any]]:
     """Predict some settings in this process, without Spark.
+
+    Args:
+        duration_ns: how long records come, from the start of the measured part; None for all of it.
+            What things cost is found in more of the trace, if there is more.
 
     Returns: a row for each, with the columns of `predict`.
     """
-    to_ns = run.to_ns
+    to_ns = run.to_ns if duration_ns is None else run.from_ns + duration_ns
     if is_max_rate(run.manifest):
         to_ns = min(to_ns, run.from_ns + MAX_RATE_WINDOW_NS)
     candidates = [Candidate(run, number, each, to_ns) for number, each in enumerate(settings)]

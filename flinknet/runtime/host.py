@@ -48,6 +48,16 @@ def versions_of(host: Mapping[str, Any]) -> dict[str, str]:
     return {name: host[name] for name in ("flinknet", "python", "core")}
 
 
+def differences_from(recorded: Mapping[str, Any]) -> list[str]:
+    """What makes records cost more or less here than where `environment` was recorded."""
+    here = environment()
+    return [
+        f"{name} {recorded[name]} there, {here[name]} here"
+        for name in ("core", "python", "cpu", "cores")
+        if recorded.get(name, here[name]) != here[name]
+    ]
+
+
 def host_id() -> str:
     """What tells hosts apart whose clocks must not be compared: the id of this boot."""
     try:
