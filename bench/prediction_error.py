@@ -3,20 +3,19 @@
 In each round one run is recorded at each rate, at one buffer timeout; every other timeout is
 predicted from that trace, and then measured over real sockets with the arrivals of its first
 seconds. The recording is longer than what is run again, because it has to tell what befalls one
-record in a hundred at 160 messages a second, and does so for all predictions. The machine
-is faster now and slower then, so that what is compared was run within a minute, and a cell is the
-median over the rounds: of what was predicted, of what was measured, and of their differences. It
-holds if it is off by at most 10 % or 0.3 ms (latency), 8 % (throughput). A median is off by less
-than what it is made of, so the single predictions are held against the same marks, and told first.
-How far the measurements of a cell lie apart is told beside it: that much the machine itself leaves
-open.
+record in a hundred at 160 messages a second, and does so for all predictions. A number holds if it
+is off by at most 10 % or 0.3 ms (latency), 8 % (throughput).
 
-A run that says itself that others took the processor from it (its warnings disturbed and
-p99-disturbed, which know nothing of predictions) is run again, and the one from which they took
-least counts. Where that did not help, the row is disturbed: it counts among all single predictions,
-but not in the cells, unless a cell has no other, which is told.
+A run says itself whether others took the processor from it: its warning p99-disturbed doubts p99,
+disturbed all numbers, and both know nothing of predictions. Such a run is run again, and of the
+tries that from which they took least counts. What is still doubted then is no single prediction and
+in no cell. All first tries stand beside, doubted or not: processes that poll or are busy lose their
+processor more often than those that sleep, so what is left out is mostly short timeouts. A cell is
+the median over the rounds: of what was predicted, of what was measured, and of their differences; a
+median is off by less than what it is made of. How far the measurements of a cell lie apart is told
+beside it: that much the machine itself leaves open.
 
-    python bench/prediction_error.py            the grid, some fifteen minutes on a quiet machine
+    python bench/prediction_error.py            the grid, half an hour
     python bench/prediction_error.py --short    two rates, three timeouts, a second each
 """
 
@@ -42,7 +41,7 @@ METRICS = ("throughput", "p50", "p99")
 TRIES, RECORDING_TRIES = 4, 6
 """Of a measurement, and of the recording that seven predictions are made from."""
 
-DISTURBED = ("disturbed", "p99-disturbed")
+DISTURBED, P99_DISTURBED = "disturbed", "p99-disturbed"
 
 LATENCY_SHARE, LATENCY_NS, THROUGHPUT_SHARE, WORST_SHARE = 0.10, 300_000, 0.08, 0.30
 
@@ -64,47 +63,43 @@ def main() -> None:
     timeouts = timeouts.replace(" ", "")
     duration = options.duration or ("1s" if options.short else "4s")
     rounds = options.rounds or (1 if options.short else 3)
-    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    again = 0
+    tries: dict[tuple[str, str], list[list[dict[str, Any]]]] = {}
+    recordings = 0
     with tempfile.TemporaryDirectory(prefix="flinknet-prediction-") as out:
         for number in range(rounds):
             for rate in rates:
-                tries = Tries(Path(out) / f"{number}-{rate.partition('/')[0]}")
-                recorded, run = record(rate, options, tries)
-                for timeout, row in measure(run, timeouts, duration, tries).items():
-                    row["is_disturbed"] = is_disturbed(recorded) or is_disturbed(row)
-                    rows.setdefault((rate, timeout), []).append(row)
-                again += tries.again
-                shutil.rmtree(tries.directory)
+                places = Places(Path(out) / f"{number}-{rate.partition('/')[0]}")
+                recorded, run = record(rate, options, places)
+                recordings += places.count
+                for timeout, own in measure(recorded, run, timeouts, duration, places).items():
+                    tries.setdefault((rate, timeout), []).append(own)
+                shutil.rmtree(places.directory)
                 told = f"round {number + 1} of {rounds}: {rate} done"
                 print(told, file=sys.stderr, flush=True)
-    settings = [(rate, timeout) for rate in rates for timeout in timeouts.split(",")]
-    quiet = {key: [row for row in own if not row["is_disturbed"]] for key, own in rows.items()}
-    noisy = {key: [row for row in own if row["is_disturbed"]] for key, own in rows.items()}
-    found = [Cell(*key, name, quiet[key] or rows[key]) for key in settings for name in METRICS]
+    keys = [
+        (rate, timeout, name)
+        for rate in rates
+        for timeout in timeouts.split(",")
+        for name in METRICS
+    ]
+    first = [Cell(*key, [own[0]]) for key in keys for own in tries[key[:2]]]
+    best = {key: [min(own, key=taken_share) for own in rounds] for key, rounds in tries.items()}
+    cells = [Cell(*key, best[key[:2]]) for key in keys]
+    singles = [Cell(*key, [row]) for key in keys for row in best[key[:2]]]
     columns = [each for name in ("p50", "p99") for each in (name, "measured", "lowest-highest", "")]
-    lines = [line(found[at : at + len(METRICS)]) for at in range(0, len(found), len(METRICS))]
-    print_table(("rate, timeout", "undisturbed rounds", "throughput", *columns), lines)
-    singles, calm = (
-        [Cell(*key, name, [row]) for key in settings for row in own[key] for name in METRICS]
-        for own in (rows, quiet)
-    )
+    lines = [line(cells[at : at + len(METRICS)]) for at in range(0, len(cells), len(METRICS))]
+    print_table(("rate, timeout", "rounds", "throughput", *columns), lines)
     groups = {
         "single predictions": singles,
-        "single predictions, undisturbed": calm,
-        "single predictions, undisturbed, highest rate": [
-            each for each in calm if each.rate == "max"
-        ],
-        f"cells, medians over up to {rounds} rounds": [
-            each for each in found if quiet[each.rate, each.timeout]
-        ],
+        "single predictions, highest rate": [each for each in singles if each.rate == "max"],
+        f"medians over {rounds} rounds": cells,
     }
-    summary = {name: summarize(cells) for name, cells in groups.items() if cells}
-    count, disturbed = (sum(len(own[key]) for key in settings) for own in (rows, noisy))
+    summary = {"first tries, doubted or not": summarize(first, doubted_too=True)}
+    summary |= {name: summarize(own) for name, own in groups.items() if own}
+    runs = sum(len(own) for rounds in tries.values() for own in rounds)
     summary["runs"] = {
-        "run again because they were disturbed": again,
-        "rows that are disturbed still": f"{disturbed} of {count}",
-        "settings without an undisturbed row": sum(not own for own in quiet.values()),
+        "recorded": f"{recordings} for {rounds * len(rates)}",
+        "measured": f"{runs} for {rounds * len(tries)}",
     }
     for of, numbers in summary.items():
         print()
@@ -113,8 +108,13 @@ def main() -> None:
     if options.out is not None:
         document = {
             "summary": summary,
-            "cells": [each.to_dict() for each in found],
-            "rounds": [row | {"rate": rate} for (rate, _), own in rows.items() for row in own],
+            "cells": [each.to_dict() for each in cells],
+            "tries": [
+                {"rate": rate, "round": number, "try": index, **row}
+                for (rate, _), rounds in tries.items()
+                for number, own in enumerate(rounds)
+                for index, row in enumerate(own)
+            ],
         }
         options.out.write_text(json.dumps(document, indent=1) + "\n")
 
@@ -123,14 +123,18 @@ class Cell:
     """One number of one setting: throughput in records/s, or a latency in ns; medians over rounds.
 
     Attributes:
-        rounds: the rows that it is made of.
+        rounds: the rows that it is made of: those that nothing doubts, or all if there is no such.
+        is_doubted: whether there is no such.
         is_known: whether it was predicted and measured at all; the others are there only then.
         error: share by which what was predicted was off in its round.
         off: the same in records/s or ns.
     """
 
     def __init__(self, rate: str, timeout: str, name: str, rounds: list[dict[str, Any]]) -> None:
-        self.rate, self.timeout, self.name, self.rounds = rate, timeout, name, rounds
+        self.rate, self.timeout, self.name = rate, timeout, name
+        undoubted = [row for row in rounds if not is_doubted(row, name)]
+        self.is_doubted = not undoubted
+        self.rounds = rounds = undoubted or rounds
         pairs = [
             (predicted, measured)
             for row in rounds
@@ -164,59 +168,63 @@ class Cell:
         return {name: found for name, found in vars(self).items() if name != "rounds"}
 
 
-class Tries:
-    """Where the runs of one rate and round go, and how many were run again."""
+class Places:
+    """Where the runs of one rate and round go."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.again = 0
-        self._count = 0
+        self.count = 0
 
-    def place(self) -> Path:
+    def next(self) -> Path:
         """A directory that is not there yet."""
-        self._count += 1
-        return self.directory / str(self._count)
+        self.count += 1
+        return self.directory / str(self.count)
 
 
-def record(rate: str, asked: argparse.Namespace, tries: Tries) -> tuple[dict[str, Any], Path]:
+def record(rate: str, asked: argparse.Namespace, places: Places) -> tuple[dict[str, Any], Path]:
     """Record one run. Returns: what it measured, and its directory."""
     options = ("--rate", rate, "--buffer-timeout", asked.recorded, "--duration", asked.recording)
     found: list[tuple[dict[str, Any], Path]] = []
-    while not found or (is_disturbed(found[-1][0]) and len(found) < RECORDING_TRIES):
-        out = tries.place()
+    while not found or (is_doubted(found[-1][0], "p99") and len(found) < RECORDING_TRIES):
+        out = places.next()
         (row,) = flinknet("bench", *options, "--out", str(out), "--json", "-")["runs"]
         (run,) = out.glob("run-*")
         found.append((row, run))
-    tries.again += len(found) - 1
     return min(found, key=lambda each: taken_share(each[0]))
 
 
-def measure(run: Path, timeouts: str, duration: str, tries: Tries) -> dict[str, dict[str, Any]]:
-    """Predict and measure a recorded run at other timeouts: a row for each."""
-    rows: dict[str, dict[str, Any]] = {}
+def measure(
+    recorded: dict[str, Any], run: Path, timeouts: str, duration: str, places: Places
+) -> dict[str, list[dict[str, Any]]]:
+    """Predict and measure a recorded run at other timeouts: a row for each try of each.
+
+    Where the recording is doubted, one try is enough.
+    """
+    codes = [each["code"] for each in recorded["warnings"]]
+    rows: dict[str, list[dict[str, Any]]] = {}
     left = timeouts.split(",")
-    for _ in range(TRIES):
-        tries.again += sum(timeout in rows for timeout in left)
-        where = ("--out", str(tries.place()), "--json", "-")
+    for _ in range(1 if is_doubted(recorded, "p99") else TRIES):
+        where = ("--out", str(places.next()), "--json", "-")
         command = ("bench", "--from-trace", str(run), "--duration", duration)
         command = (*command, "--buffer-timeout", ",".join(left))
         for timeout, row in zip(left, flinknet(*command, *where)["runs"], strict=True):
-            rows[timeout] = min(rows.get(timeout, row), row, key=taken_share)
-        left = [timeout for timeout in left if is_disturbed(rows[timeout])]
+            rows.setdefault(timeout, []).append(row | {"recorded_warnings": codes})
+        left = [timeout for timeout in left if is_doubted(rows[timeout][-1], "p99")]
         if not left:
             break
     return rows
 
 
-def is_disturbed(row: dict[str, Any]) -> bool:
-    """Whether a run says of itself that others took the processor from it."""
-    return any(each["code"] in DISTURBED for each in row["warnings"])
+def is_doubted(row: dict[str, Any], name: str) -> bool:
+    """Whether a run, or what it was predicted from, says of itself that others took the processor
+    for so long that it matters to a number."""
+    codes = [each["code"] for each in row["warnings"]] + row.get("recorded_warnings", [])
+    return DISTURBED in codes or (name == "p99" and P99_DISTURBED in codes)
 
 
 def taken_share(row: dict[str, Any]) -> float:
-    """How much of a run's time others took from a TaskManager that wanted to run."""
-    use = row["processors"]
-    return float(max(use["lacked_share"].values()) + (use["host_share"] or 0))
+    """How much of a run's time others took from a TaskManager."""
+    return float(row["processors"]["taken_share"])
 
 
 def flinknet(*arguments: str) -> dict[str, Any]:
@@ -230,9 +238,8 @@ def flinknet(*arguments: str) -> dict[str, Any]:
 
 def line(cells: list[Cell]) -> list[str]:
     """One line of the table: latencies in ms, and how far they are off from the measured ones."""
-    rounds = cells[0].rounds
-    undisturbed = sum(not row["is_disturbed"] for row in rounds)
-    text = [f"{cells[0].rate}, {cells[0].timeout}", str(undisturbed)]
+    rounds = [0 if each.is_doubted else len(each.rounds) for each in cells]
+    text = [f"{cells[0].rate}, {cells[0].timeout}", f"{rounds[0]} p99 {rounds[-1]}"]
     for each in cells:
         error = percent(each.error) if each.is_known else "-"
         if each.name == "throughput":
@@ -253,24 +260,28 @@ def value(numbers: dict[str, Any], name: str) -> float | None:
     return found
 
 
-def summarize(cells: list[Cell]) -> dict[str, Any]:
+def summarize(cells: list[Cell], *, doubted_too: bool = False) -> dict[str, Any]:
     """Medians of the absolute errors, and how many cells hold."""
-    known = [each for each in cells if each.is_known]
+    known = [each for each in cells if each.is_known and (doubted_too or not each.is_doubted)]
     summary: dict[str, Any] = {}
     for name in METRICS:
         own = [each for each in known if each.name == name]
         if own:
             summary[f"median error of {name}"] = f"{median(abs(each.error) for each in own):.1%}"
-            if any(len(each.rounds) > 1 for each in own):
-                apart = f"{median(each.spread for each in own):.1%}"
+            several = [each.spread for each in own if len(each.rounds) > 1]
+            if several:
+                apart = f"{median(several):.1%} ({len(several)} of {len(own)})"
                 summary[f"measurements of {name} lie apart by, median"] = apart
     held = sum(not each.exceeds(THROUGHPUT_SHARE, LATENCY_SHARE) for each in known)
-    summary["cells that hold"] = f"{held} of {len(known)}"
+    summary["that hold"] = f"{held} of {len(known)}"
+    doubted = sum(each.is_doubted for each in cells)
+    if doubted and not doubted_too:
+        summary["doubted, so not judged"] = f"{doubted} of {len(cells)}"
     worst = [each for each in known if each.exceeds(WORST_SHARE, WORST_SHARE)]
     told = ", ".join(
         dict.fromkeys(f"{each.name} of {each.rate} at {each.timeout}" for each in worst)
     )
-    summary[f"cells off by more than {WORST_SHARE:.0%}"] = f"{len(worst)} ({told})" if told else 0
+    summary[f"off by more than {WORST_SHARE:.0%}"] = f"{len(worst)} ({told})" if told else 0
     return summary
 
 

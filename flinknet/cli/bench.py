@@ -73,7 +73,7 @@ beside it.
     type=existing_path,
     help="Send the records of a recorded run once more, at the same instants, under the settings"
     " given beside it, and show what the model had predicted from the trace next to it. With"
-    " --duration only the first of them.",
+    " --duration only the first of them; at the highest rate, new ones for so long.",
 )
 @peer_options
 @click.option(

@@ -66,7 +66,7 @@ def run_from_trace(values: Mapping[str, Any], executor: sweep.Executor | None) -
     rows = []
     with tempfile.TemporaryDirectory(prefix="flinknet-arrivals-") as temporary, view(talk) as watch:
         arrivals = save_arrivals(sent, attempts[0].scenario.workload.warmup_ns, Path(temporary))
-        predictions = _predictions(run, attempts, sent.duration_ns)
+        predictions = _predictions(run, attempts, sent.duration_ns, executor.environment())
         for number, (attempt, predicted) in enumerate(
             zip(attempts, predictions, strict=True), start=1
         ):
@@ -130,7 +130,7 @@ def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
 
 def _shortened(recorded: Scenario, duration: str) -> Scenario:
     """Only the first of what was recorded."""
-    duration_ns = value_parsers.duration("--duration")(duration)
+    duration_ns = value_parsers.measured_part(duration)
     recorded_ns = recorded.workload.duration_ns or 0
     if duration_ns > recorded_ns:
         raise ConfigError(
@@ -151,7 +151,7 @@ def _with_secrets(network: NetworkConfig, recorded: NetworkConfig) -> NetworkCon
 
 
 def _predictions(
-    run: RecordedRun, attempts: list[_Attempt], duration_ns: int
+    run: RecordedRun, attempts: list[_Attempt], duration_ns: int, here: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     from flinknet.replay.what_if import predict_here
     from flinknet.runtime.host import differences_from
@@ -159,11 +159,14 @@ def _predictions(
 
     settings = [Setting(each.scenario.network, each.scenario.flow_control) for each in attempts]
     predictions = predict_here(run, settings, duration_ns)
-    differences = differences_from(run.manifest.host)
+    differences = differences_from(run.manifest.host, here)
+    if run.manifest.is_synthetic:
+        differences = ["made, not recorded"]
     if not differences:
         return predictions
     note = (
-        f"recorded elsewhere ({'; '.join(differences)}): what a record costs is predicted for there"
+        f"recorded under other conditions ({'; '.join(differences)}): what a record costs is"
+        " predicted for there"
     )
     return [each | {"notes": [note, *each["notes"]]} for each in predictions]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -231,17 +231,21 @@ def predict_here(
     """Predict some settings in this process, without Spark.
 
     Args:
-        duration_ns: how long records come, from the start of the measured part; None for all of it.
-            What things cost is found in more of the trace, if there is more.
+        duration_ns: how long records come, from the start of the measured part, until producers
+            end; None for as long as they came. What things cost is found in more of the trace, if
+            there is more.
 
     Returns: a row for each, with the columns of `predict`.
     """
     to_ns = run.to_ns if duration_ns is None else run.from_ns + duration_ns
+    ends_its_data = False
     if is_max_rate(run.manifest):
         to_ns = min(to_ns, run.from_ns + MAX_RATE_WINDOW_NS)
+    elif duration_ns is not None:
+        ends_its_data = True
     candidates = [Candidate(run, number, each, to_ns) for number, each in enumerate(settings)]
     (unit,) = _units(candidates, cores=1)
-    return list(_simulate_unit(unit, None))
+    return list(_simulate_unit(unit, None, ends_its_data=ends_its_data))
 
 
 def _units(candidates: Sequence[Candidate], cores: int) -> list[dict[str, Any]]:
@@ -267,13 +271,19 @@ def _units(candidates: Sequence[Candidate], cores: int) -> list[dict[str, Any]]:
     return units
 
 
-def _simulate_unit(unit: dict[str, Any], simulate: Simulate | None) -> Iterator[dict[str, Any]]:
+def _simulate_unit(
+    unit: dict[str, Any], simulate: Simulate | None, *, ends_its_data: bool = False
+) -> Iterator[dict[str, Any]]:
+    """The rows of a unit; `ends_its_data`: of producers that end with the window, whether or not
+    the recorded ones did."""
     simulate = simulate or _own_simulation()
     path, edge = Path(unit["path"]), unit.get("edge")
     manifest = open_run(path).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     load = load_in_passing if manifest.is_from_between else load_exchange
     exchange, fit = load(path, unit["from_ns"], unit["to_ns"], edge=edge)
+    if ends_its_data:
+        exchange = replace(exchange, ends_its_data=True)
     error = None
     if not is_from_sources(manifest, edge):
         error = NOT_FROM_SOURCES

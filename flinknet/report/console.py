@@ -16,9 +16,12 @@ from rich.text import Text
 
 from flinknet.comparison import Difference, Outcome, Verdict
 from flinknet.results import (
+    DISTURBED,
+    P99_DISTURBED,
     BlockingExchange,
     ChannelMeasured,
     Measured,
+    ProcessorUse,
     RunResult,
     Warning,
     Wiring,
@@ -42,9 +45,6 @@ WIDTH_FOR_ALL = 125
 CHANNELS_SHOWN = 16
 
 OTHERS_SHOWN = 3
-
-DISTURBED = ("disturbed", "p99-disturbed")
-"""Codes of the warnings that others took the processors."""
 
 MEDIAN_WIDTH = 8
 """Of a number with its unit; the names of configurations above are folded."""
@@ -201,14 +201,7 @@ def print_warnings(console: Console, settings: Sequence[Setting]) -> None:
     """What to doubt of these runs, and who else ran beside those that were disturbed."""
     results = [(setting.name, result) for setting in settings for result in setting.results]
     lines = warning_lines([(name, result.warnings) for name, result in results])
-    lines += bystander_lines(
-        [
-            result.processors.others_share
-            for _, result in results
-            if result.processors is not None
-            and any(warning.code in DISTURBED for warning in result.warnings)
-        ]
-    )
+    lines += bystander_lines([(result.processors, result.warnings) for _, result in results])
     for line in lines:
         console.print(line, soft_wrap=True)
 
@@ -237,17 +230,23 @@ def warning_lines(runs: Sequence[tuple[str, Sequence[Warning]]]) -> list[Text]:
     return lines
 
 
-def bystander_lines(disturbed: Sequence[Mapping[str, float]]) -> list[Text]:
-    """Who ran beside the disturbed runs, with the most of a core that each took of one."""
+def bystander_lines(
+    runs: Sequence[tuple[ProcessorUse | None, Sequence[Warning]]],
+) -> list[Text]:
+    """Who ran beside the runs that were disturbed, with the most of a core that each took of one.
+
+    Args:
+        runs: of each run who had the processors, and its warnings.
+    """
     most: dict[str, float] = {}
-    for shares in disturbed:
-        for name, share in shares.items():
+    for use, warnings in runs:
+        if use is None or not any(each.code in (DISTURBED, P99_DISTURBED) for each in warnings):
+            continue
+        for name, share in {**use.others_share, "the host": use.host_share or 0.0}.items():
             most[name] = max(share, most.get(name, 0.0))
-    if not most:
-        return []
-    longest = sorted(most.items(), key=lambda each: -each[1])[:OTHERS_SHOWN]
-    told = ", ".join(f"{name} {share:.1%}" for name, share in longest)
-    return [Text(f"Beside it ran: {told} of a core.")]
+    longest = sorted(((-share, name) for name, share in most.items() if share))[:OTHERS_SHOWN]
+    told = ", ".join(f"{name} {-share:.1%}" for share, name in longest)
+    return [Text(f"Beside it ran: {told} of a core.")] if told else []
 
 
 def print_comparison(

@@ -7,10 +7,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from flinknet.results import Warning
+from flinknet.results import ProcessorUse, Warning
 from flinknet.units import MISSING, human_count, human_duration
 
-from .console import DISTURBED, bystander_lines, warning_lines
+from .console import bystander_lines, warning_lines
 
 
 def print_predictions(console: Console, document: dict[str, Any]) -> None:
@@ -44,20 +44,19 @@ def print_predictions(console: Console, document: dict[str, Any]) -> None:
     for note in dict.fromkeys(note for row in document["runs"] for note in row["notes"]):
         console.print(f"  [dim]{note}[/dim]", soft_wrap=True)
     rows = document["runs"]
-    lines = warning_lines([(row["name"], _warnings(row)) for row in rows])
-    lines += bystander_lines(
-        [
-            row["processors"]["others_share"]
-            for row in rows
-            if row["processors"] and any(each.code in DISTURBED for each in _warnings(row))
-        ]
-    )
+    warnings = [[Warning(**each) for each in row["warnings"]] for row in rows]
+    names = [row["name"] for row in rows]
+    lines = warning_lines(list(zip(names, warnings, strict=True)))
+    uses = [_processor_use(row["processors"]) for row in rows]
+    lines += bystander_lines(list(zip(uses, warnings, strict=True)))
     for line in lines:
         console.print(line, soft_wrap=True)
 
 
-def _warnings(row: dict[str, Any]) -> list[Warning]:
-    return [Warning(**each) for each in row["warnings"]]
+def _processor_use(found: dict[str, Any] | None) -> ProcessorUse | None:
+    if found is None:
+        return None
+    return ProcessorUse(**{name: each for name, each in found.items() if name != "taken_share"})
 
 
 def _percent(ratio: float | None) -> str:

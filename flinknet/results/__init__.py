@@ -23,12 +23,14 @@ from .measures import (
 )
 from .peer import PeerChannel, PeerResult
 from .prediction import ERROR_TO_BET_ON, ModelError, TradeOffPoint
-from .processors import ProcessorUse
+from .processors import DISTURBED, P99_DISTURBED, ProcessorUse
 from .progress import ChannelProgress, Progress, TaskProgress
 from .run import BlockingExchange, ChannelMeasured, Measured, RunMetrics, RunResult, Wiring
 
 __all__ = [
+    "DISTURBED",
     "ERROR_TO_BET_ON",
+    "P99_DISTURBED",
     "BacklogSummary",
     "BlockingExchange",
     "Buffering",

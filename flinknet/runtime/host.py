@@ -48,13 +48,14 @@ def versions_of(host: Mapping[str, Any]) -> dict[str, str]:
     return {name: host[name] for name in ("flinknet", "python", "core")}
 
 
-def differences_from(recorded: Mapping[str, Any]) -> list[str]:
-    """What makes records cost more or less here than where `environment` was recorded."""
-    here = environment()
+def differences_from(recorded: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """What makes records cost more or less in one `environment` than in the other, as far as both
+    tell it.
+    """
     return [
         f"{name} {recorded[name]} there, {here[name]} here"
         for name in ("core", "python", "cpu", "cores")
-        if recorded.get(name, here[name]) != here[name]
+        if name in recorded and name in here and recorded[name] != here[name]
     ]
 
 

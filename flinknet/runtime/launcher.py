@@ -88,7 +88,7 @@ def _lead(cluster: Cluster, on_progress: Callable[[Progress], None]) -> RunResul
     host = deployment.scenario.network.bind_host
     cluster.tell(say.Connect({index: (host, bound.port) for index, bound in enumerate(ports)}))
     cluster.collect(say.Ready)
-    bystanders = Bystanders()
+    bystanders = Bystanders(deployment.scenario.task_managers)
     start = _instants(deployment.scenario)
     cluster.save_manifest(None)
     cluster.tell(start)
@@ -113,13 +113,13 @@ def _lead(cluster: Cluster, on_progress: Callable[[Progress], None]) -> RunResul
     if is_staged(deployment):
         stages = lead_stages(cluster, deployment, sampled)
     reports = cluster.collect(say.Report, sampled)
-    taken = bystanders.shares()
     cluster.tell(say.Exit())
     last_ns = max(
         (each.last_measured_ns for report in reports for each in report.consumer_channels),
         default=0,
     )
     cluster.save_manifest(start, start.measured_to_ns or last_ns + 1)
+    taken = bystanders.shares()
     on_progress(meter.progress("finished", monotonic_ns()))
     check_records(deployment, reports)
     trace = str(cluster.trace_dir) if cluster.trace_dir is not None else None

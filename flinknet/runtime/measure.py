@@ -14,6 +14,8 @@ from flinknet.errors import RunFailedError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.options import effective_flink_keys
 from flinknet.results import (
+    DISTURBED,
+    P99_DISTURBED,
     BacklogSummary,
     Buffering,
     ChannelMeasured,
@@ -380,19 +382,20 @@ def _warnings(
 
 
 def _disturbed(processors: ProcessorUse) -> Warning | None:
-    """How much of the time others had the processor that a TaskManager wanted, if it matters."""
+    """How much of the time a TaskManager wanted a processor in vain, if it matters."""
     taken = processors.taken_share
     if taken <= P99_DISTURBED_SHARE:
         return None
-    took = "other processes (or the host) took the processor from a task manager"
     if taken > DISTURBED_SHARE:
         return Warning(
-            "disturbed",
-            f"{took} for {taken:.0%} of the time, so throughput may be too low and latency too"
+            DISTURBED,
+            f"other processes (or the host) took the processor from a task manager for {taken:.0%}"
+            " of the time, so throughput may be too low and latency too"
             " high; run again on a quiet machine.",
         )
     return Warning(
-        "p99-disturbed",
-        f"{took} for {taken:.1%} of the time, which is as much as p99 speaks of: take p99 and above"
-        " for the machine's; run again, or on a quiet machine.",
+        P99_DISTURBED,
+        f"other processes (or the host) took the processor from a task manager for {taken:.1%} of"
+        " the time, and p99 speaks of 1 %: it may be the machine's; run again, or on a quiet"
+        " machine.",
     )

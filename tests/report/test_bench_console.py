@@ -151,17 +151,17 @@ def test_who_ran_beside_a_disturbed_run_is_told_with_the_most_it_took() -> None:
     out, stream = console()
     doubt = Warning("p99-disturbed", "taken.")
     first, second, calm = (
-        replace(result(1.0, *warnings), processors=ProcessorUse({}, {}, None, others))
-        for warnings, others in (
-            ([doubt], {"kdamond": 0.012, "backup": 0.002}),
-            ([doubt], {"backup": 0.05}),
-            ([], {"browser": 0.9}),
+        replace(result(1.0, *warnings), processors=ProcessorUse({}, {}, host, others))
+        for warnings, host, others in (
+            ([doubt], 0.003, {"kdamond": 0.012, "backup": 0.002}),
+            ([doubt], 0.0, {"backup": 0.05}),
+            ([], None, {"browser": 0.9}),
         )
     )
     tables.print_warnings(out, [tables.Setting("", [first, second, calm])])
     assert lines(stream) == [
         "Warning in 2 of 3 runs: taken.",
-        "Beside it ran: backup 5.0%, kdamond 1.2% of a core.",
+        "Beside it ran: backup 5.0%, kdamond 1.2%, the host 0.3% of a core.",
     ]
 
 

@@ -23,9 +23,9 @@ def test_a_process_stays_on_one_of_the_cores_it_may_use(
 def test_what_makes_records_cost_more_is_told_by_name() -> None:
     here = host.environment()
     there = {**here, "cores": 64, "core": "hand-made", "load_average": -1}
-    assert host.differences_from(there) == [
+    assert host.differences_from(there, here) == [
         f"core hand-made there, {here['core']} here",
         f"cores 64 there, {here['cores']} here",
     ]
-    assert host.differences_from(here) == []
-    assert host.differences_from({}) == []
+    assert host.differences_from(here, here) == []
+    assert host.differences_from({}, here) == []

@@ -211,11 +211,11 @@ def test_doubts_are_told_with_what_to_do() -> None:
 @pytest.mark.parametrize(
     ("stolen", "host", "codes"),
     [
-        (0.004, 0.005, []),
+        (0.004, 0.009, []),
         (0.004, None, []),
         (0.011, None, ["p99-disturbed"]),
-        (0.004, 0.008, ["p99-disturbed"]),
-        (0.02, 0.04, ["disturbed"]),
+        (0.004, 0.012, ["p99-disturbed"]),
+        (0.02, 0.06, ["disturbed"]),
     ],
 )
 def test_what_others_took_is_doubted_from_where_it_reaches_p99(

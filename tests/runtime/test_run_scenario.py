@@ -140,6 +140,10 @@ def test_a_duration_ends_the_run_and_progress_tells_of_it() -> None:
     assert phases[0] == "starting"
     assert phases[-1] == "finished"
     assert "measuring" in phases
+    use = result.processors
+    assert use is not None
+    assert set(use.busy_share) == set(use.lacked_share) == {"tm-0", "tm-1"}
+    assert all(0 <= share <= 1 for share in (*use.busy_share.values(), use.taken_share))
     assert seen[-1].fraction == 1.0
     fractions = [progress.fraction for progress in seen if progress.fraction is not None]
     assert fractions == sorted(fractions)
