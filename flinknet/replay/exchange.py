@@ -206,7 +206,7 @@ def load_exchange(
                 consumer_of,
                 min(ASSUMED_RECEIVE_NS_PER_MESSAGE, fit.costs.receive_ns_per_message),
             )
-            fit = _with_delays(fit, rows, network, consumer_of, wakes)
+            fit = _with_delays(fit, rows, network, consumer_of, wakes, manifest)
     if saturation is not None:
         fit = saturated_costs(fit, rows[TracePoint.CONSUMED], saturation, manifest)
     exchange = RecordedExchange(
@@ -412,6 +412,7 @@ def _with_delays(
     network: NetworkConfig,
     consumer_of: Mapping[int, int],
     wakes: Wakes | None,
+    manifest: RunManifest,
 ) -> CostFit:
     """Add what the machine added to each message, for the simulation itself is always on time.
 
@@ -425,6 +426,11 @@ def _with_delays(
         fit.costs,
         consumer_of,
         wakes,
+    )
+    delays = replace(
+        delays,
+        beside_share=float(manifest.host.get("beside_share") or 0.0),
+        beside_slice_ns=float(manifest.host.get("beside_slice_ns") or 0.0),
     )
     notes = fit.notes if delays.note is None else (*fit.notes, delays.note)
     if delays.queued_at_start_ns > BEHIND_WORTH_TELLING_NS:

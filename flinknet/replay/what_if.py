@@ -19,6 +19,7 @@ from flinknet.workload.recorded import RecordedExchange, Setting, SimulatedOutco
 
 from . import slices
 from .costs import CostFit
+from .delays import Delays
 from .edges import NOT_FROM_SOURCES, is_from_sources
 from .exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate, load_exchange
 from .passing import load_in_passing
@@ -49,6 +50,11 @@ POLLS = (
     "TaskManagers would poll that slept in the recorded run: what the machine does to a process"
     " that never sleeps, such as to let a thread of the kernel have its core, is not in the trace,"
     " and p99 may be higher"
+)
+
+POLLS_INTERRUPTED = (
+    "TaskManagers would poll that slept in the recorded run: what else ran then, {:.1%} of a core"
+    " in pieces of {:.1f} ms, is taken to interrupt them, and p99 depends on it"
 )
 
 _SLOW = "it is simulated message by message"
@@ -322,8 +328,14 @@ def _numbers(
 ) -> dict[str, Any]:
     """What a row says of its outcome."""
     delays = fit.delays.awake(exchange.waking_share(setting))
-    polls = (POLLS,) if exchange.stops_sleeping(setting) else ()
     seconds = outcome.duration_ns / 1e9
+    polls: tuple[str, ...] = ()
+    if exchange.stops_sleeping(setting):
+        load = exchange.load_under(
+            setting, outcome.buffers_per_s or 0.0, outcome.throughput_records_per_s or 0.0
+        )
+        delays = delays.interrupted(load)
+        polls = (_told_polls(delays),)
     return {
         "records": outcome.records,
         "duration_ns": outcome.duration_ns,
@@ -340,6 +352,12 @@ def _numbers(
         if outcome.latency_bounds is None
         else json.dumps([asdict(delays.over(each)) for each in outcome.latency_bounds]),
     }
+
+
+def _told_polls(delays: Delays) -> str:
+    if not delays.beside_share:
+        return POLLS
+    return POLLS_INTERRUPTED.format(delays.beside_share, delays.beside_slice_ns / 1e6)
 
 
 def _own_simulation() -> Simulate:

@@ -17,7 +17,9 @@ class ProcessorUse:
     counts as asleep. `host_share` is what the host took of that core of the run of which it took
     most (steal time, in steps of 10 ms), also while a TaskManager was to be woken; None where the
     system does not tell. `others_share` holds the processes outside of the run that ran longest and
-    still run, with their share of one core, longest first.
+    still run, with their share of one core, longest first; `beside_share` is that of all that runs
+    beside the TaskManagers, the launcher too, and `beside_slice_ns` the typical length of the
+    pieces in which it ran.
 
     `taken_share` is the most that any TaskManager lost: what the host takes from one that is awake
     is in its `lacked_share`, too, so they are not added.
@@ -27,6 +29,8 @@ class ProcessorUse:
     lacked_share: dict[str, float]
     host_share: float | None = None
     others_share: dict[str, float] = field(default_factory=dict)
+    beside_share: float | None = None
+    beside_slice_ns: float | None = None
     taken_share: float = field(init=False)
 
     def __post_init__(self) -> None:

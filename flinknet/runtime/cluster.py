@@ -10,6 +10,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import asdict
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -25,6 +26,7 @@ from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunMani
 
 from . import messages as say
 from .aftermath import Ending, error_of
+from .bystanders import Taken
 from .checkpoints import CheckpointLead
 from .clock import monotonic_ns, wall_clock_iso
 from .host import available_cores, environment, host_id, versions_of
@@ -174,9 +176,14 @@ class Cluster:
         """Why there are metrics that could not be kept."""
         return None if self._metrics is None else self._metrics.error
 
-    def save_manifest(self, start: say.Start | None, measured_to_ns: int | None = None) -> None:
-        """Write the manifest of the run directory: before the run, and again with its measured
-        part.
+    def save_manifest(
+        self,
+        start: say.Start | None,
+        measured_to_ns: int | None = None,
+        taken: Taken | None = None,
+    ) -> None:
+        """Write the manifest of the run directory: before the run, again with its measured part,
+        and at the end with what was taken of the processors meanwhile.
         """
         if self.trace_dir is None:
             return
@@ -185,7 +192,7 @@ class Cluster:
         RunManifest(
             scenario=scenario.to_dict(),
             flink_keys=dict(effective_flink_keys(scenario.network)),
-            host=self._host,
+            host=self._host | (asdict(taken) if taken is not None else {}),
             versions=versions_of(self._host),
             seed=scenario.seed,
             clock=ClockInfo(host_id=host_id()),

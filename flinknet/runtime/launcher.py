@@ -113,13 +113,13 @@ def _lead(cluster: Cluster, on_progress: Callable[[Progress], None]) -> RunResul
     if is_staged(deployment):
         stages = lead_stages(cluster, deployment, sampled)
     reports = cluster.collect(say.Report, sampled)
+    taken = bystanders.taken()
     cluster.tell(say.Exit())
     last_ns = max(
         (each.last_measured_ns for report in reports for each in report.consumer_channels),
         default=0,
     )
-    cluster.save_manifest(start, start.measured_to_ns or last_ns + 1)
-    taken = bystanders.shares()
+    cluster.save_manifest(start, start.measured_to_ns or last_ns + 1, taken)
     on_progress(meter.progress("finished", monotonic_ns()))
     check_records(deployment, reports)
     trace = str(cluster.trace_dir) if cluster.trace_dir is not None else None

@@ -5,7 +5,7 @@ what to doubt.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from flinknet.config import TCP, Scenario
@@ -34,6 +34,7 @@ from flinknet.tasks.task_metrics import back_pressure_level
 from flinknet.units import human_duration
 
 from .asked_rate import KEPT, AskedRate, asked_rate
+from .bystanders import Taken
 from .fill_levels import SAMPLES_MAX
 from .messages import ConsumerChannelReport, ProducerChannelReport, Report, Start
 
@@ -89,12 +90,12 @@ def assemble(
     start: Start,
     trace: str | None,
     buffering: Buffering | None = None,
-    bystanders: tuple[float | None, dict[str, float]] = (None, {}),
+    taken: Taken | None = None,
 ) -> RunResult:
     """One result from what every TaskManager reported, in the order of their index.
 
     Args:
-        bystanders: shares that others took, as Bystanders gives them.
+        taken: of the processors meanwhile; None if nobody looked.
     """
     scenario = deployment.scenario
     consumers = [each for report in reports for each in report.consumer_channels]
@@ -145,7 +146,7 @@ def assemble(
     processors = ProcessorUse(
         {f"tm-{index}": report.busy_share for index, report in enumerate(reports)},
         {f"tm-{index}": report.stolen_share for index, report in enumerate(reports)},
-        *bystanders,
+        **(asdict(taken) if taken is not None else {}),
     )
     return RunResult(
         config=dict(effective_flink_keys(scenario.network)),

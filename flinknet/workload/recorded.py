@@ -23,6 +23,9 @@ from .wakes import POLLED_GAP_NS, Wakes
 
 IntArray = npt.NDArray[np.int64]
 
+LOAD_MAX = 0.9
+"""Beyond that nobody knows how long work piles up."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -348,6 +351,18 @@ class RecordedExchange:
         if wakes is None or wakes.gap_ns(self.network) < POLLED_GAP_NS:
             return False
         return wakes.gap_ns(setting.network, setting.rate_factor) < POLLED_GAP_NS
+
+    def load_under(self, setting: Setting, messages_per_s: float, records_per_s: float) -> float:
+        """Share of the time that a consumer has work under a setting, at most LOAD_MAX.
+
+        Args:
+            messages_per_s: data buffers to all consumers.
+            records_per_s: in them.
+        """
+        costs = self.costs_under(setting)
+        per_record_ns = sum(costs.consume_ns_per_record) / max(len(costs.consume_ns_per_record), 1)
+        work_ns = messages_per_s * costs.receive_ns_per_message + records_per_s * per_record_ns
+        return min(work_ns / 1e9 / max(self.consumers, 1), LOAD_MAX)
 
     def _awake_under(self, setting: Setting) -> CostModel:
         wakes = self.wakes

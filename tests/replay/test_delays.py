@@ -129,6 +129,18 @@ def test_what_waking_varies_by_goes_with_what_it_takes_and_the_rest_stays() -> N
     assert len(NO_DELAYS.awake(0.5).spread_ns) == 0
 
 
+@pytest.mark.parametrize(("slice_ns", "p99_ns"), [(2_000_000, 1_500_000), (50_000_000, 3_000_000)])
+def test_what_runs_beside_interrupts_those_that_never_sleep(slice_ns: int, p99_ns: int) -> None:
+    """4 % of the records wait for between nothing and a piece, of which 3 in 4 for less than p99;
+    pieces are no longer than the scheduler lets them."""
+    quiet = Delays(np.zeros(500, np.int64), beside_share=0.02, beside_slice_ns=slice_ns)
+    found_ns = quiet.interrupted(load=0.5).spread_ns
+    assert np.quantile(found_ns, 0.5) == 0
+    assert np.quantile(found_ns, 0.99) == pytest.approx(p99_ns, rel=0.1)
+    assert np.quantile(quiet.interrupted(load=0.0).spread_ns, 0.99) < p99_ns
+    assert replace(quiet, beside_share=0.0).interrupted(load=0.5).spread_ns.max() == 0
+
+
 def test_the_usual_is_the_way_and_the_work_of_a_message() -> None:
     delays = fit_delays(*rows(FlushReason.FULL, np.full(COUNT, 30_000)), -1, COSTS, CONSUMER_OF)
     assert delays.usual_ns == COSTS.transit_ns + COSTS.receive_ns_per_message

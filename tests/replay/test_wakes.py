@@ -10,7 +10,7 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.replay.wakes import UNKNOWN, fit_wakes, gaps_of
 from flinknet.runtime.event_loop import SHORT_WAIT_NS
-from flinknet.workload.recorded import CostModel, RecordedExchange, Setting
+from flinknet.workload.recorded import LOAD_MAX, CostModel, RecordedExchange, Setting
 from flinknet.workload.wakes import POLLED_GAP_NS, Wakes
 
 MS = 1_000_000
@@ -129,6 +129,16 @@ def test_a_task_manager_that_already_polled_does_not_stop_sleeping() -> None:
     found = exchange_of(0)
     found = replace(found, wakes=replace(WAKES, records_per_s=20_000.0))
     assert not found.stops_sleeping(Setting(found.network))
+
+
+def test_the_load_is_that_of_messages_and_records() -> None:
+    found = exchange_of(0)
+    costs = replace(found.costs, receive_ns_per_message=10_000.0, consume_ns_per_record=(100.0,))
+    found = replace(found, costs=costs, wakes=None)
+    setting = Setting(found.network)
+    assert found.load_under(setting, 20_000.0, 200_000.0) == pytest.approx(0.22)
+    assert found.load_under(replace(setting, consumer_speed=0.5), 2e4, 2e5) == pytest.approx(0.44)
+    assert found.load_under(setting, 1e9, 0.0) == LOAD_MAX
 
 
 def test_when_a_task_manager_polls_is_known_as_it_is() -> None:

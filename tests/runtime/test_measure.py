@@ -11,6 +11,7 @@ from flinknet.config import NetworkConfig, Scenario, SlowConsumer, WorkloadConfi
 from flinknet.errors import RunFailedError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import RunResult
+from flinknet.runtime.bystanders import Taken
 from flinknet.runtime.measure import assemble, check_records
 from flinknet.runtime.messages import (
     ChannelSample,
@@ -222,12 +223,13 @@ def test_what_others_took_is_doubted_from_where_it_reaches_p99(
     stolen: float, host: float | None, codes: list[str]
 ) -> None:
     reports = [UPSTREAM, replace(DOWNSTREAM, stolen_share=stolen)]
-    bystanders = (host, {"kdamond": 0.02})
-    result = assemble(deployment_of(), reports, START, None, bystanders=bystanders)
+    taken = Taken(host, {"kdamond": 0.02}, 0.03, 1e6)
+    result = assemble(deployment_of(), reports, START, None, taken=taken)
     assert [warning.code for warning in result.warnings] == codes
     assert result.processors is not None
     assert result.processors.lacked_share == {"tm-0": 0.0, "tm-1": stolen}
     assert result.processors.others_share == {"kdamond": 0.02}
+    assert (result.processors.beside_share, result.processors.beside_slice_ns) == (0.03, 1e6)
 
 
 @pytest.mark.parametrize(
