@@ -54,6 +54,7 @@ def run_from_trace(values: Mapping[str, Any], executor: sweep.Executor | None) -
     Raises: ConfigError for options that the trace answers.
     """
     from flinknet.replay.again import save_arrivals, scenario_of
+    from flinknet.replay.remarks import warnings_of
     from flinknet.replay.units import open_recorded_run
 
     run = open_recorded_run(Path(values["from_trace"]), 0)
@@ -88,7 +89,12 @@ def run_from_trace(values: Mapping[str, Any], executor: sweep.Executor | None) -
                 write_json(directory / "result.json", result.to_dict())
             watch.finish_run(result)
             rows.append(_row(attempt, predicted, result))
-    document = {"schema_version": SCHEMA_VERSION, "trace": str(run.path), "runs": rows}
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "trace": str(run.path),
+        "recording": {"notes": list(run.notes), "warnings": warnings_of(run)},
+        "runs": rows,
+    }
     for path in (json_file, out / "prediction.json" if out else None):
         if path is not None:
             write_json(path, document)

@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from flinknet.results import ProcessorUse, Warning
 from flinknet.units import MISSING, human_count, human_duration
@@ -18,7 +19,7 @@ def print_predictions(console: Console, document: dict[str, Any]) -> None:
     of the measurements.
     """
     table = Table(
-        title="predicted from the trace | measured over sockets | difference",
+        title="predicted from the trace | measured over sockets | predicted against measured",
         title_justify="left",
         title_style="bold",
         box=None,
@@ -41,9 +42,17 @@ def print_predictions(console: Console, document: dict[str, Any]) -> None:
             cells.append(_percent(error[name]))
         table.add_row(row["name"], *cells)
     console.print(table)
-    for note in dict.fromkeys(note for row in document["runs"] for note in row["notes"]):
-        console.print(f"  [dim]{note}[/dim]", soft_wrap=True)
+    recording = document["recording"]
+    for line in (*recording["notes"], *recording["warnings"]):
+        console.print(Text(f"! the recording: {line}"), soft_wrap=True)
     rows = document["runs"]
+    of_note: dict[str, list[str]] = {}
+    for row in rows:
+        for note in row["notes"]:
+            of_note.setdefault(note, []).append(row["name"])
+    for note, settings in of_note.items():
+        where = f"{', '.join(settings)}: " if len(settings) < len(rows) else ""
+        console.print(Text(f"  {where}{note}", style="dim"), soft_wrap=True)
     warnings = [[Warning(**each) for each in row["warnings"]] for row in rows]
     names = [row["name"] for row in rows]
     lines = warning_lines(list(zip(names, warnings, strict=True)))

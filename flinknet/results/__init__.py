@@ -23,11 +23,12 @@ from .measures import (
 )
 from .peer import PeerChannel, PeerResult
 from .prediction import ERROR_TO_BET_ON, ModelError, TradeOffPoint
-from .processors import DISTURBED, P99_DISTURBED, ProcessorUse
+from .processors import CORES_SHARED, DISTURBED, P99_DISTURBED, ProcessorUse
 from .progress import ChannelProgress, Progress, TaskProgress
 from .run import BlockingExchange, ChannelMeasured, Measured, RunMetrics, RunResult, Wiring
 
 __all__ = [
+    "CORES_SHARED",
     "DISTURBED",
     "ERROR_TO_BET_ON",
     "P99_DISTURBED",

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 DISTURBED, P99_DISTURBED = "disturbed", "p99-disturbed"
 """Codes of the warnings that others had the processors."""
 
+CORES_SHARED = "cores-shared"
+"""Code of the warning that the TaskManagers of a run had too few cores."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessorUse:
@@ -19,7 +22,7 @@ class ProcessorUse:
     system does not tell. `others_share` holds the processes outside of the run that ran longest and
     still run, with their share of one core, longest first; `beside_share` is that of all that runs
     beside the TaskManagers, the launcher too, and `beside_slice_ns` the typical length of the
-    pieces in which it ran.
+    pieces in which it ran. `cores` are those that the run could use.
 
     `taken_share` is the most that any TaskManager lost: what the host takes from one that is awake
     is in its `lacked_share`, too, so they are not added.
@@ -31,6 +34,7 @@ class ProcessorUse:
     others_share: dict[str, float] = field(default_factory=dict)
     beside_share: float | None = None
     beside_slice_ns: float | None = None
+    cores: int | None = None
     taken_share: float = field(init=False)
 
     def __post_init__(self) -> None:

@@ -29,12 +29,14 @@ class Taken:
         beside_share: of one core, by all that runs beside the TaskManagers, the launcher too.
         beside_slice_ns: typical length of the pieces in which that ran: the mean of each thread,
             weighed by its time.
+        cores: that the run could use.
     """
 
     host_share: float | None = None
     others_share: dict[str, float] = field(default_factory=dict)
     beside_share: float | None = None
     beside_slice_ns: float | None = None
+    cores: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class Bystanders:
 
     def __init__(self, task_managers: int) -> None:
         cores = sorted(os.sched_getaffinity(0))
+        self._cores_usable = len(cores)
         self._cores = cores[:task_managers] if len(cores) >= task_managers else cores
         self._since_ns = monotonic_ns()
         self._steal_before_s = _steal_s(self._cores)
@@ -73,7 +76,7 @@ class Bystanders:
         host_share = max(steal_s) * 1e9 / elapsed_ns if steal_s else None
         ran = [each for each in self._ran() if each.slices]
         if not ran:
-            return Taken(host_share)
+            return Taken(host_share, cores=self._cores_usable)
         used_ns: dict[str, int] = {}
         for each in ran:
             if each.pid != os.getpid():
@@ -89,6 +92,7 @@ class Bystanders:
             },
             total_ns / elapsed_ns,
             sum(each.used_ns * (each.used_ns / each.slices) for each in ran) / total_ns,
+            self._cores_usable,
         )
 
     def _ran(self) -> Iterator[_Thread]:

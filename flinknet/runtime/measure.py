@@ -14,6 +14,7 @@ from flinknet.errors import RunFailedError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.options import effective_flink_keys
 from flinknet.results import (
+    CORES_SHARED,
     DISTURBED,
     P99_DISTURBED,
     BacklogSummary,
@@ -46,6 +47,10 @@ DISTURBED_SHARE = 0.05
 
 P99_DISTURBED_SHARE = 0.01
 """More than this is as much as p99 speaks of."""
+
+P99_SAFE_NS = 50_000_000
+"""What others take for less than DISTURBED_SHARE of the time comes in pieces of some ms at most,
+and does not make such a p99."""
 
 SATURATED_SHARE = 0.9
 """An event loop that is busy for more of its time has no room for more load."""
@@ -356,8 +361,8 @@ def _warnings(
         advice = (
             "Lower --rate if the load should not saturate the stack."
             if is_saturated
-            else "The load leaves the producers idle, so it was the machine: run again on a quiet"
-            " one."
+            else "The producers were not at their limit (they poll while they wait), so it was the"
+            " machine: run again on a quiet one."
         )
         found.append(
             Warning(
@@ -366,7 +371,7 @@ def _warnings(
                 f" instant; latency counts that wait, the uncorrected figure does not. {advice}",
             )
         )
-    if (disturbed := _disturbed(processors)) is not None:
+    if (disturbed := _disturbed(processors, measured.latency_ns.p99)) is not None:
         found.append(disturbed)
     if measured.records < FEW_SAMPLES:
         found.append(
@@ -382,11 +387,20 @@ def _warnings(
     return found
 
 
-def _disturbed(processors: ProcessorUse) -> Warning | None:
+def _disturbed(processors: ProcessorUse, p99_ns: float | None) -> Warning | None:
     """How much of the time a TaskManager wanted a processor in vain, if it matters."""
     taken = processors.taken_share
     if taken <= P99_DISTURBED_SHARE:
         return None
+    task_managers, cores = len(processors.lacked_share), processors.cores
+    if cores is not None and task_managers > cores and taken > (processors.host_share or 0.0):
+        return Warning(
+            CORES_SHARED,
+            f"{task_managers} task managers share {cores} core{'s' if cores > 1 else ''}, and one"
+            f" wanted a core that others had for {taken:.0%} of the time, so throughput may be too"
+            " low and latency too high for machines of their own; use fewer --task-managers, or"
+            " more cores.",
+        )
     if taken > DISTURBED_SHARE:
         return Warning(
             DISTURBED,
@@ -394,6 +408,8 @@ def _disturbed(processors: ProcessorUse) -> Warning | None:
             " of the time, so throughput may be too low and latency too"
             " high; run again on a quiet machine.",
         )
+    if p99_ns is not None and p99_ns >= P99_SAFE_NS:
+        return None
     return Warning(
         P99_DISTURBED,
         f"other processes (or the host) took the processor from a task manager for {taken:.1%} of"

@@ -65,7 +65,10 @@ def find_runs(path: Path) -> list[Path]:
 def _what_else(path: Path) -> str:
     traces = sorted(path.glob(f"*{TRACE_SUFFIX}"))
     if traces:
-        return f"it has no {MANIFEST_NAME}; give one of its traces, such as {traces[0]}"
+        return (
+            f"it has no {MANIFEST_NAME}, which stood beside its traces: copy it back; `trace info`"
+            f" and `verify` read a trace alone, such as {traces[0]}"
+        )
     runs = sorted(path.glob(f"*/{MANIFEST_NAME}"))
     if runs:
         return f"the runs are below it, such as {runs[0].parent}"

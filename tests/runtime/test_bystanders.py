@@ -87,7 +87,7 @@ def test_the_host_counts_where_it_took_most_of_a_core_of_the_run(
     watch = Bystanders(task_managers)
     system.now_ns = 2 * S
     system.steal_s = [0.01, 1.0, 0.04]
-    assert watch.taken() == Taken(pytest.approx(host_share))
+    assert watch.taken() == Taken(pytest.approx(host_share), cores=2)
 
 
 def test_a_system_that_does_not_tell(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,4 +101,4 @@ def test_a_system_that_does_not_tell(system: System, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(psutil, "cpu_times", refuse)
     monkeypatch.setattr(bystanders, "_threads", lambda: iter(()))
-    assert watch.taken() == Taken()
+    assert watch.taken() == Taken(cores=2)

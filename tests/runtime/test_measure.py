@@ -232,6 +232,21 @@ def test_what_others_took_is_doubted_from_where_it_reaches_p99(
     assert (result.processors.beside_share, result.processors.beside_slice_ns) == (0.03, 1e6)
 
 
+def test_task_managers_that_share_cores_are_not_blamed_on_others() -> None:
+    reports = [UPSTREAM, replace(DOWNSTREAM, stolen_share=0.26)]
+    (own,) = assemble(deployment_of(), reports, START, None, taken=Taken(0.01, cores=1)).warnings
+    assert (own.code, own.text.split(",")[0]) == ("cores-shared", "2 task managers share 1 core")
+    (host,) = assemble(deployment_of(), reports, START, None, taken=Taken(0.3, cores=1)).warnings
+    assert host.code == "disturbed"
+
+
+def test_a_p99_of_a_long_buffer_timeout_is_not_the_machines() -> None:
+    slow = replace(consumed(), latency=histogram(*[60_000_000] * 800))
+    downstream = replace(DOWNSTREAM, stolen_share=0.02, consumer_channels=(slow,))
+    result = assemble(deployment_of(), [UPSTREAM, downstream], START, None)
+    assert not result.warnings
+
+
 @pytest.mark.parametrize(
     ("sent", "report", "words"),
     [

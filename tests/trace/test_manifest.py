@@ -99,7 +99,7 @@ def test_what_is_no_run_is_explained(tmp_path: Path, find: Any) -> None:
         find(tmp_path)
     run = write_run(tmp_path / "run")
     (run / "manifest.json").unlink()
-    with pytest.raises(TraceFormatError, match=r"give one of its traces, such as .*tm-0\.fnt"):
+    with pytest.raises(TraceFormatError, match=r"read a trace alone, such as .*tm-0\.fnt"):
         find(run)
 
 

@@ -21,6 +21,13 @@ function modelError(answer) {
       : `That is the recorded setting only; others may be further off${check}.`));
 }
 
+function doubts(answer) {
+  const {trace} = answer;
+  const lines = [...(trace.damaged_files.length ? [`Cut off, its whole blocks are used: ${trace.damaged_files.join(", ")}.`] : []),
+    ...(trace.warnings || []), ...(answer.remarks || [])];
+  return lines.length ? h("section", {id: "doubts"}, lines.map((line) => h("p", {class: "note"}, line))) : null;
+}
+
 function facts(answer) {
   const seen = answer.observed;
   const rows = [
@@ -190,8 +197,6 @@ function environment(answer) {
   return h("section", {id: "environment"}, h("h2", {}, "Environment"),
     h("p", {class: "lead"}, `Recorded at ${trace.started_at}: ${count(trace.events)} events on ${count(trace.channels)} channels, `
       + `${duration(trace.measured_duration_ns)} measured${trace.is_max_rate ? ", at the highest rate" : ""}.`),
-    trace.damaged_files.length ? h("p", {class: "note"}, `Cut off, its whole blocks are used: ${trace.damaged_files.join(", ")}.`) : null,
-    [...(trace.warnings || []), ...(answer.remarks || [])].map((line) => h("p", {class: "note"}, line)),
     parts.filter(([, values]) => values && Object.keys(values).length).map(([name, values]) =>
       h("details", {}, h("summary", {}, name), pairs(values))));
 }
