@@ -43,7 +43,7 @@ venv: $(STAMP)
 
 demo: $(STAMP)
 	rm -rf $(DEMO)
-	$(BIN)/flinknet bench --rate 1k/s --producers 2 --consumers 2 --duration 3s \
+	$(BIN)/flinknet bench --rate 1k/s --arrivals poisson --producers 2 --consumers 2 --duration 3s \
 	    --buffer-timeout $(TIMEOUTS) --out $(DEMO)
 	@echo
 	$(BIN)/flinknet trace replay $(DEMO)/run-*-buffer-timeout-0 --buffer-timeout $(TIMEOUTS) \
