@@ -308,9 +308,9 @@ def _limited_by(
         return "its length: no record was measured; the run was shorter than its latency."
     if asked is not None and asked.is_kept:
         late = ""
-        if measured.throughput_records_per_s < KEPT * asked.offered_per_s:
-            after = human_duration(measured.duration_ns - within_ns)
-            late = f" (its last records came {after} behind the measured part)"
+        behind_ns = measured.duration_ns - within_ns
+        if behind_ns > 0 and measured.throughput_records_per_s < KEPT * asked.offered_per_s:
+            late = f" (its last records came {human_duration(behind_ns)} behind the measured part)"
         return f"the rate asked for, which was kept{late}; {busy}."
     if slow:
         if not remote:
