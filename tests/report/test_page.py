@@ -191,6 +191,21 @@ def test_the_error_of_the_model_comes_first(show: Callable[..., Chromium]) -> No
     assert "unknown" in text_of(unknown, "#model-error.doubt")
 
 
+@browser_test
+def test_doubts_stand_before_the_numbers(show: Callable[..., Chromium]) -> None:
+    given = answer()
+    given["trace"] |= {"damaged_files": ["a.fnt"], "warnings": ["disturbed for 19 %"]}
+    browser = show(given | {"remarks": ["the run was interrupted"]})
+    told = "document.querySelector('main').children[2].innerText.split('\\n').filter(Boolean)"
+    assert browser.run(told) == [
+        "Cut off, its whole blocks are used: a.fnt.",
+        "disturbed for 19 %",
+        "the run was interrupted",
+    ]
+    sound = show(answer())
+    assert sound.run("document.querySelector('#doubts')") is None
+
+
 CHOICE = {
     **{"targets": ["p99<=20ms"], "point": 2, "is_safe": True, "margin": 0.27, "nearest": None},
     **{"patch": "execution.buffer-timeout.interval: 100 ms", "next_longer_ns": 150_000_000},
