@@ -33,6 +33,8 @@ from typing import Any
 
 from measure import FLINKNET, print_table
 
+from flinknet.results import DISTURBED, P99_DISTURBED
+
 RATES = ("2000/s", "20000/s", "200000/s", "max")
 TIMEOUTS = ("0", "1ms", "5ms", "10ms", "50ms", "100ms", "-1")
 RECORDED = "10ms"
@@ -40,8 +42,6 @@ METRICS = ("throughput", "p50", "p99")
 
 TRIES, RECORDING_TRIES = 4, 6
 """Of a measurement, and of the recording that seven predictions are made from."""
-
-DISTURBED, P99_DISTURBED = "disturbed", "p99-disturbed"
 
 LATENCY_SHARE, LATENCY_NS, THROUGHPUT_SHARE, WORST_SHARE = 0.10, 300_000, 0.08, 0.30
 

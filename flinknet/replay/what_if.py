@@ -233,26 +233,21 @@ def _outcome_of_slices(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def predict_here(
-    run: RecordedRun, settings: Sequence[Setting], duration_ns: int | None = None
+    run: RecordedRun, settings: Sequence[Setting], duration_ns: int
 ) -> list[dict[str, Any]]:
     """Predict some settings in this process, without Spark.
 
     Args:
         duration_ns: how long records come, from the start of the measured part, until producers
-            end; None for as long as they came. What things cost is found in more of the trace, if
-            there is more.
+            end. What things cost is found in more of the trace, if there is more.
 
     Returns: a row for each, with the columns of `predict`.
     """
-    to_ns = run.to_ns if duration_ns is None else run.from_ns + duration_ns
-    ends_its_data = False
-    if is_max_rate(run.manifest):
-        to_ns = min(to_ns, run.from_ns + MAX_RATE_WINDOW_NS)
-    elif duration_ns is not None:
-        ends_its_data = True
+    is_capped = is_max_rate(run.manifest)
+    to_ns = run.from_ns + (min(duration_ns, MAX_RATE_WINDOW_NS) if is_capped else duration_ns)
     candidates = [Candidate(run, number, each, to_ns) for number, each in enumerate(settings)]
     (unit,) = _units(candidates, cores=1)
-    return list(_simulate_unit(unit, None, ends_its_data=ends_its_data))
+    return list(_simulate_unit(unit, None, ends_its_data=not is_capped))
 
 
 def _units(candidates: Sequence[Candidate], cores: int) -> list[dict[str, Any]]:
