@@ -46,7 +46,9 @@ MAY_IMPORT = {
     },
     "runtime": {"core", "trace", "workload", "graph", "tasks", "jobs", "certificates"},
     "simulator": {"core", "trace", "workload", "graph", "tasks", "jobs"},
-    "synth": {"trace", "workload", "tasks", "core.probe", "core.buffers.data_type"},
+    "synth": {
+        *("trace", "workload", "tasks", "core.probe", "core.buffers.data_type", "runtime.signals"),
+    },
     "replay": {"trace", "workload", "simulator", "core.probe", "core.buffers.data_type"},
     "export": {"trace", "replay", "core.probe"},
     "report": set(),
@@ -63,6 +65,7 @@ both what a plan of `graph` says and what `tasks` has, which know nothing of eac
 column names values of core.probe and of the data types, so whoever reads traces may read those
 two tables. The tap in `capture` is a driver with sockets of its own: it reads the one clock,
 tells the same facts of the host and the same reasons of TLS as `runtime`, and nothing else of it.
+`synth` starts processes, and signals reach it as they do `runtime`.
 `export` is a room of its own because what it writes needs both: tables come from `trace`, slices
 and latencies from the pairing in `replay`.
 """
@@ -97,7 +100,7 @@ ONLY_IN = {
     "dpkt": {"capture.pcap"},
     "socket": {"runtime", "capture.tap"},
     "selectors": {"runtime", "capture.tap"},
-    "signal": {"runtime", "capture.tap", "replay.jvm", "synth.run"},
+    "signal": {"runtime", "capture.tap", "replay.jvm"},
     "multiprocessing": {"runtime", "synth.run"},
     "threading": set(),
     "asyncio": set(),

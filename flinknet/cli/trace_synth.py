@@ -117,14 +117,15 @@ def synth(
     made = synthesize(found, out, _progress(found.events))
     if as_json:
         told = {"path": str(made.path), "seed": seed, "events": made.events}
-        told |= {"size_bytes": made.size_bytes, "is_interrupted": made.is_interrupted}
+        is_interrupted = made.interrupted_by is not None
+        told |= {"size_bytes": made.size_bytes, "is_interrupted": is_interrupted}
         click.echo(json.dumps({"schema_version": 1, **told}, indent=2))
     else:
         size = human_bytes(made.size_bytes)
         click.echo(f"{made.events:,} events in {size}: {made.path}")
-    if made.is_interrupted:
+    if made.interrupted_by is not None:
         click.echo("interrupted: what is there is whole", err=True)
-        sys.exit(130)
+        sys.exit(128 + made.interrupted_by)
 
 
 def _number(text: str) -> int:

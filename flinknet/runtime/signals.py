@@ -15,9 +15,10 @@ _TERMINATIONS = (signal.SIGTERM, signal.SIGHUP)
 def interrupts_held() -> Iterator[None]:
     """Let a Ctrl-C wait until a process is started, and never reach that process.
 
-    TaskManagers end with their launcher, and must not tell of an interrupt while they are still
-    being imported: they inherit the mask. It holds for this thread alone, so that the handler must
-    wait, too. The resource tracker, which the first start brings up, would lift the mask.
+    Processes end when who started them says so, and must not tell of an interrupt while they are
+    still being imported: they inherit the mask. It holds for this thread alone, so that the
+    handler must wait, too. The resource tracker, which the first start brings up, would lift the
+    mask.
     """
     held: list[int] = []
     resource_tracker.ensure_running()
@@ -29,7 +30,13 @@ def interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGINT, handler)
     if held:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+
+
+def ignore_what_ends_a_run() -> None:
+    """For a process that whoever started it will end, also where a signal goes to both."""
+    for each in (signal.SIGINT, *_TERMINATIONS):
+        signal.signal(each, signal.SIG_IGN)
 
 
 @contextmanager

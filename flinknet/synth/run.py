@@ -13,6 +13,7 @@ from typing import Any
 from flinknet import __version__
 from flinknet.errors import ConfigError, FlinknetError, RunFailedError, TraceError
 from flinknet.options import effective_flink_keys
+from flinknet.runtime.signals import ignore_what_ends_a_run, interrupts_held, interrupts_noted
 from flinknet.tasks.memory import buffers_of_gate, partition_pool_size
 from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter
 from flinknet.trace.manifest import SYNTHETIC
@@ -37,7 +38,8 @@ class Synthesis:
     path: Path
     events: int
     size_bytes: int
-    is_interrupted: bool
+    interrupted_by: int | None
+    """The signal that ended it early."""
 
 
 def synthesize(
@@ -49,7 +51,8 @@ def synthesize(
         directory: new or empty.
         on_progress: takes the number of events written so far, now and then.
 
-    Ctrl-C leaves whole blocks; the measured part then ends with the shortest file.
+    Ctrl-C, SIGTERM and SIGHUP leave whole blocks; the measured part then ends with the shortest
+    file.
 
     Raises: ConfigError for a directory that holds something, TraceError for one that cannot be
         written to; what a process raised.
@@ -63,31 +66,31 @@ def synthesize(
     names = [f"tm-{number}" for number in range(found.deployment.task_managers)]
     _manifest(found, names, found.end_ns).save(directory)
     context = mp.get_context("spawn")
-    workers = [_Worker(context, found, directory, number) for number in range(len(names))]
-    is_interrupted = False
-    try:
-        while any(worker.is_alive for worker in workers):
+    workers: list[_Worker] = []
+    with interrupts_noted() as interrupts:
+        try:
+            for number in range(len(names)):
+                workers.append(_Worker(context, found, directory, number))
+            while any(worker.is_alive for worker in workers) and not interrupts:
+                for worker in workers:
+                    worker.wait(_LOOK_S / len(workers))
+                on_progress(sum(worker.events for worker in workers))
+        finally:
+            if interrupts:
+                # Who is in the middle of a slice reaches its end; all shall end with the same one.
+                stop_ns = max(worker.reached_ns for worker in workers) + 2 * _slice_ns(found)
+                for worker in workers:
+                    worker.stop(stop_ns)
             for worker in workers:
-                worker.wait(_LOOK_S / len(workers))
-            on_progress(sum(worker.events for worker in workers))
-    except KeyboardInterrupt:
-        is_interrupted = True
-        # One that is in the middle of a slice reaches its end; all shall end with the same one.
-        stop_ns = max(worker.reached_ns for worker in workers) + 2 * _slice_ns(found)
-        for worker in workers:
-            worker.stop(stop_ns)
-    finally:
-        for worker in workers:
-            worker.wait(None)
+                worker.wait(None)
     for worker in workers:
         worker.check()
     reached_ns = min(worker.reached_ns for worker in workers)
-    if is_interrupted and reached_ns < found.end_ns:
+    if interrupts and reached_ns < found.end_ns:
         _manifest(found, names, max(reached_ns, found.measured_from_ns + 1)).save(directory)
     size_bytes = sum((directory / f"{name}.fnt").stat().st_size for name in names)
-    return Synthesis(
-        directory, sum(worker.events for worker in workers), size_bytes, is_interrupted
-    )
+    events = sum(worker.events for worker in workers)
+    return Synthesis(directory, events, size_bytes, interrupts[0] if interrupts else None)
 
 
 class _Worker:
@@ -111,7 +114,8 @@ class _Worker:
             ),
         )
         self._name = f"tm-{task_manager}"
-        self._process.start()
+        with interrupts_held():
+            self._process.start()
         sender.close()
 
     @property
@@ -152,10 +156,8 @@ def _write_file(
     counters: Sequence[Any],
     errors: Any,
 ) -> None:
-    """Runs in a process of its own; Ctrl-C is the parent's, which says when to stop."""
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Runs in a process of its own; signals are the parent's, which says when to stop."""
+    ignore_what_ends_a_run()
     try:
         write_file(found, directory, task_manager, *counters)
     except FlinknetError as error:
@@ -178,7 +180,7 @@ def write_file(
     with TraceWriter(directory / process.file, process) as writer:
         writer.write_meta({"synthetic": True, "seed": found.scenario.seed})
         until_ns, slice_ns = found.first_record_ns, _slice_ns(found)
-        while until_ns < min(found.end_ns, stop_ns.value):
+        while until_ns < min(found.end_ns, stop_ns.value) and _has_parent():
             until_ns = min(until_ns + slice_ns, found.end_ns)
             if until_ns < found.end_ns:
                 rows = in_order([end.until(until_ns) for end in ends])
@@ -188,6 +190,12 @@ def write_file(
                 writer.write_events(rows[start : start + BLOCK_EVENTS])
             events.value = writer.events
             reached_ns.value = until_ns
+
+
+def _has_parent() -> bool:
+    """One that was killed cannot say when to stop."""
+    parent = mp.parent_process()
+    return parent is None or parent.is_alive()
 
 
 def channel_ends(found: SynthPlan, task_manager: int) -> list[ChannelEnd]:

@@ -77,25 +77,55 @@ def test_what_is_stopped_early_is_whole(tmp_path: Path, monkeypatch: pytest.Monk
     assert 0 < result.events < found.events / 2
 
 
-def test_ctrl_c_leaves_whole_blocks_and_no_process(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "flinknet", "trace", "synth", "--out"]
-    process = subprocess.Popen(
-        [*command, str(tmp_path / "run"), "--events", "2G"],
+SYNTH = (sys.executable, "-m", "flinknet", "trace", "synth", "--events", "2G", "--out")
+
+
+def started(out: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*SYNTH, str(out)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_whole_blocks_and_no_process(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    process = started(tmp_path / "run")
     file = tmp_path / "run" / "tm-1.fnt"
     while process.poll() is None and not (file.exists() and file.stat().st_size > 100_000):
         os.sched_yield()
-    os.killpg(process.pid, signal.SIGINT)
+    os.killpg(process.pid, number)
     out, err = process.communicate()
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     assert err == "interrupted: what is there is whole\n"
     assert "events in" in out
     assert verify_run(open_run(tmp_path / "run")).findings == ()
     while group_members(process.pid):  # multiprocessing's own helper ends a moment later
+        os.sched_yield()
+
+
+def test_an_interrupt_while_processes_start_is_the_parents(tmp_path: Path) -> None:
+    process = started(tmp_path / "run")
+    while process.poll() is None and len(group_members(process.pid)) < 3:
+        os.sched_yield()  # itself, multiprocessing's helper, and the first that writes a file
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate()
+    assert (process.returncode, err) == (130, "interrupted: what is there is whole\n")
+    assert verify_run(open_run(tmp_path / "run")).findings == ()
+
+
+def test_who_was_killed_leaves_no_writer(tmp_path: Path) -> None:
+    process = started(tmp_path / "run")
+    file = tmp_path / "run" / "tm-1.fnt"
+    while process.poll() is None and not (file.exists() and file.stat().st_size > 100_000):
+        os.sched_yield()
+    process.kill()
+    process.communicate()
+    while group_members(process.pid):
         os.sched_yield()
 
 
