@@ -205,6 +205,7 @@ def load_exchange(
                 rows[TracePoint.RECEIVED],
                 consumer_of,
                 min(ASSUMED_RECEIVE_NS_PER_MESSAGE, fit.costs.receive_ns_per_message),
+                may_poll=(manifest.host.get("cores") or 0) >= len(manifest.processes),
             )
             fit = _with_delays(fit, rows, network, consumer_of, wakes, manifest)
     if saturation is not None:

@@ -43,11 +43,14 @@ def fit_wakes(
     received: EventColumns,
     consumer_of: Mapping[int, int],
     awake_receive_ns: float,
+    *,
+    may_poll: bool = True,
 ) -> Wakes | None:
     """Fit what messages of a run took, from the rows of its data buffers.
 
     Args:
         consumer_of: channel to index of its consumer.
+        awake_receive_ns, may_poll: as in Wakes.
 
     Returns: None for too few messages.
     """
@@ -71,6 +74,7 @@ def fit_wakes(
         records_per_s=records * 1e9 / duration_ns / consumers,
         record_bytes=float(sent["payload_bytes"].sum()) / records,
         channels=len(np.unique(sent["channel"])) / consumers,
+        may_poll=may_poll,
     )
 
 

@@ -49,13 +49,12 @@ MAX_RATE_WINDOW_NS = 2_000_000_000
 POLLS = (
     "TaskManagers would poll that slept in the recorded run: what the machine does to a process"
     " that never sleeps, such as to let a thread of the kernel have its core, is not in the trace,"
-    " and p99 may be higher; p50 may be 0.1 ms lower, for they need not wake"
+    " and p99 may be higher"
 )
 
 POLLS_INTERRUPTED = (
     "TaskManagers would poll that slept in the recorded run: what else ran then, {:.1%} of a core"
-    " in pieces of {:.1f} ms, is taken to interrupt them, and p99 depends on it; p50 may be"
-    " 0.1 ms lower, for they need not wake"
+    " in pieces of {:.1f} ms, is taken to interrupt them, and p99 depends on it"
 )
 
 _SLOW = "it is simulated message by message"

@@ -19,7 +19,7 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.results import BacklogSummary
 
 from .turn_costs import NO_JITTER, Jitter, TurnCosts
-from .wakes import POLLED_GAP_NS, Wakes
+from .wakes import Wakes
 
 IntArray = npt.NDArray[np.int64]
 
@@ -348,9 +348,9 @@ class RecordedExchange:
     def stops_sleeping(self, setting: Setting) -> bool:
         """Whether consumers that slept between messages in the recorded run would poll."""
         wakes = self.wakes
-        if wakes is None or wakes.gap_ns(self.network) < POLLED_GAP_NS:
+        if wakes is None or wakes.is_polled(wakes.gap_ns(self.network)):
             return False
-        return wakes.gap_ns(setting.network, setting.rate_factor) < POLLED_GAP_NS
+        return wakes.is_polled(wakes.gap_ns(setting.network, setting.rate_factor))
 
     def load_under(self, setting: Setting, messages_per_s: float, records_per_s: float) -> float:
         """Share of the time that a consumer has work under a setting, at most LOAD_MAX.

@@ -9,9 +9,15 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.replay.wakes import UNKNOWN, fit_wakes, gaps_of
-from flinknet.runtime.event_loop import SHORT_WAIT_NS
+from flinknet.runtime.event_loop import SHORT_WAIT_NS, SPIN_NS
 from flinknet.workload.recorded import LOAD_MAX, CostModel, RecordedExchange, Setting
-from flinknet.workload.wakes import POLLED_GAP_NS, Wakes
+from flinknet.workload.wakes import (
+    POLLED_GAP_NS,
+    POLLED_TRANSIT_NS,
+    SHALLOW_WAKE_NS,
+    SPUN_GAP_NS,
+    Wakes,
+)
 
 MS = 1_000_000
 COUNT = 400
@@ -143,6 +149,7 @@ def test_the_load_is_that_of_messages_and_records() -> None:
 
 def test_when_a_task_manager_polls_is_known_as_it_is() -> None:
     assert POLLED_GAP_NS == SHORT_WAIT_NS
+    assert SPUN_GAP_NS == SPIN_NS
 
 
 def test_costs_move_with_the_distance_and_stay_where_it_does() -> None:
@@ -151,3 +158,23 @@ def test_costs_move_with_the_distance_and_stay_where_it_does() -> None:
     assert closer.transit_ns == pytest.approx(140_000)
     assert closer.receive_ns_per_message == pytest.approx(36_000)
     assert WAKES.moved(COSTS, 5 * MS, 50 * MS).receive_ns_per_message == 60_000
+
+
+def test_one_that_polls_is_spared_to_wake_and_no_more() -> None:
+    sleeps, polls = SPUN_GAP_NS, SPUN_GAP_NS - 1
+    assert WAKES.moved(COSTS, 10 * MS, sleeps).transit_ns == pytest.approx(44_000)
+    assert WAKES.moved(COSTS, 10 * MS, polls).transit_ns == POLLED_TRANSIT_NS
+    far = replace(WAKES, transit_ns=(1_000_000.0, 1_200_000.0))
+    far_costs = replace(COSTS, transit_ns=1_200_000.0)
+    assert far.moved(far_costs, 10 * MS, polls).transit_ns == 1_000_000 - SHALLOW_WAKE_NS
+    quick = replace(COSTS, transit_ns=POLLED_TRANSIT_NS - 1)
+    assert WAKES.moved(quick, sleeps, polls).transit_ns < POLLED_TRANSIT_NS
+    without_cores = replace(WAKES, may_poll=False)
+    assert without_cores.moved(COSTS, 10 * MS, polls).transit_ns > POLLED_TRANSIT_NS
+
+
+def test_without_a_core_each_task_managers_go_on_to_sleep() -> None:
+    found = exchange_of(10 * MS)
+    shared = replace(found, wakes=replace(WAKES, may_poll=False))
+    setting = Setting(found.network, rate_factor=1_000.0)
+    assert (found.stops_sleeping(setting), shared.stops_sleeping(setting)) == (True, False)
