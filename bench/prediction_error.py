@@ -12,10 +12,14 @@ tries that from which they took least counts. What is still doubted then is no s
 in no cell. All first tries stand beside, doubted or not: processes that poll or are busy lose their
 processor more often than those that sleep, so what is left out is mostly short timeouts. A cell is
 the median over the rounds: of what was predicted, of what was measured, and of their differences; a
-median is off by less than what it is made of. How far the measurements of a cell lie apart is told
-beside it: that much the machine itself leaves open.
+median is off by less than what it is made of.
 
-    python bench/prediction_error.py            the grid, half an hour
+What the machine itself leaves open is told beside: how far the measurements of a cell lie apart,
+and how far off the recorded run is if it is taken for a prediction of itself, run again. At the
+highest rate that is the speed of a core, which neighbours on the same host change by a third for
+seconds, with no steal time to tell of it: there are as many rounds there after each other rate.
+
+    python bench/prediction_error.py            the grid, 20 minutes to half an hour
     python bench/prediction_error.py --short    two rates, three timeouts, a second each
 """
 
@@ -27,6 +31,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -35,7 +40,8 @@ from measure import FLINKNET, print_table
 
 from flinknet.results import DISTURBED, P99_DISTURBED
 
-RATES = ("2000/s", "20000/s", "200000/s", "max")
+HIGHEST = "max"
+RATES = ("2000/s", "20000/s", "200000/s", HIGHEST)
 TIMEOUTS = ("0", "1ms", "5ms", "10ms", "50ms", "100ms", "-1")
 RECORDED = "10ms"
 METRICS = ("throughput", "p50", "p99")
@@ -67,8 +73,8 @@ def main() -> None:
     recordings = 0
     with tempfile.TemporaryDirectory(prefix="flinknet-prediction-") as out:
         for number in range(rounds):
-            for rate in rates:
-                places = Places(Path(out) / f"{number}-{rate.partition('/')[0]}")
+            for step, rate in enumerate(in_turns(rates)):
+                places = Places(Path(out) / f"{number}-{step}")
                 recorded, run = record(rate, options, places)
                 recordings += places.count
                 for timeout, own in measure(recorded, run, timeouts, duration, places).items():
@@ -85,21 +91,30 @@ def main() -> None:
     first = [Cell(*key, [own[0]]) for key in keys for own in tries[key[:2]]]
     best = {key: [min(own, key=taken_share) for own in rounds] for key, rounds in tries.items()}
     cells = [Cell(*key, best[key[:2]]) for key in keys]
+    again = [
+        Cell(*key, [row | {"predicted": row["recorded"]}])
+        for key in keys
+        if key[1] == options.recorded
+        for row in best[key[:2]]
+    ]
     singles = [Cell(*key, [row]) for key in keys for row in best[key[:2]]]
     columns = [each for name in ("p50", "p99") for each in (name, "measured", "lowest-highest", "")]
     lines = [line(cells[at : at + len(METRICS)]) for at in range(0, len(cells), len(METRICS))]
     print_table(("rate, timeout", "rounds", "throughput", *columns), lines)
     groups = {
         "single predictions": singles,
-        "single predictions, highest rate": [each for each in singles if each.rate == "max"],
-        f"medians over {rounds} rounds": cells,
+        "single predictions, highest rate": at_highest(singles),
+        "medians over rounds": cells,
+        "medians over rounds, highest rate": at_highest(cells),
+        "recorded and run again, no prediction": again,
+        "recorded and run again, no prediction, highest rate": at_highest(again),
     }
     summary = {"first tries, doubted or not": summarize(first, doubted_too=True)}
     summary |= {name: summarize(own) for name, own in groups.items() if own}
     runs = sum(len(own) for rounds in tries.values() for own in rounds)
     summary["runs"] = {
-        "recorded": f"{recordings} for {rounds * len(rates)}",
-        "measured": f"{runs} for {rounds * len(tries)}",
+        "recorded": f"{recordings} for {rounds * len(in_turns(rates))}",
+        "measured": f"{runs} for {sum(len(rounds) for rounds in tries.values())}",
     }
     for of, numbers in summary.items():
         print()
@@ -117,6 +132,19 @@ def main() -> None:
             ],
         }
         options.out.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def in_turns(rates: Sequence[str]) -> list[str]:
+    """The rates of a round: the highest one after each other one."""
+    others = [rate for rate in rates if rate != HIGHEST]
+    if not others or HIGHEST not in rates:
+        return list(rates)
+    return [each for rate in others for each in (rate, HIGHEST)]
+
+
+def at_highest(cells: Sequence[Cell]) -> list[Cell]:
+    """Those of the highest rate."""
+    return [each for each in cells if each.rate == HIGHEST]
 
 
 class Cell:
@@ -201,6 +229,7 @@ def measure(
     Where the recording is doubted, one try is enough.
     """
     codes = [each["code"] for each in recorded["warnings"]]
+    known = {"recorded": recorded["measured"], "recorded_warnings": codes}
     rows: dict[str, list[dict[str, Any]]] = {}
     left = timeouts.split(",")
     for _ in range(1 if is_doubted(recorded, "p99") else TRIES):
@@ -208,7 +237,7 @@ def measure(
         command = ("bench", "--from-trace", str(run), "--duration", duration)
         command = (*command, "--buffer-timeout", ",".join(left))
         for timeout, row in zip(left, flinknet(*command, *where)["runs"], strict=True):
-            rows.setdefault(timeout, []).append(row | {"recorded_warnings": codes})
+            rows.setdefault(timeout, []).append(row | known)
         left = [timeout for timeout in left if is_doubted(rows[timeout][-1], "p99")]
         if not left:
             break
