@@ -16,6 +16,9 @@ Answer = Mapping[str, Any]
 FRONTIER = "no other setting is as good in p99, throughput, buffers/s and memory"
 KNEE = "of all on the frontier, it gives away least of each"
 ALIKE = "all settings are alike within the model's error"
+UNSAFE = (
+    "a prediction needs more to spare, 5% or what the model was off by on the recorded setting"
+)
 
 
 def advice_lines(answer: Answer) -> list[str]:
@@ -110,7 +113,7 @@ def _choice_lines(
             f" {format_duration_ns(choice['next_longer_ns'])}[/dim]"
         )
     if not choice["is_safe"]:
-        lines.append("  [yellow]![/yellow] that is less than the model was off by; measure it")
+        lines.append(f"  [yellow]![/yellow] {UNSAFE}; measure it")
     return [*lines, *_patch_lines(choice["patch"], beyond_keys)]
 
 

@@ -72,7 +72,9 @@ def test_each_world_has_its_own_lines() -> None:
 
 
 def test_a_margin_below_the_error_of_the_model_is_called_so() -> None:
-    assert "measure it" in text(world(choice=CHOICE | {"is_safe": False}))
+    told = text(world(choice=CHOICE | {"is_safe": False}))
+    assert "needs more to spare, 5% or what the model was off by on the recorded setting" in told
+    assert "measure it" in told
     assert "measure it" not in text(world(choice=CHOICE))
 
 

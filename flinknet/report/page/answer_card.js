@@ -29,7 +29,7 @@ function choiceLines(answer, {choice, beyond_keys: beyond}, at) {
   const point = points[choice.point], longer = choice.next_longer_ns;
   return [h("p", {class: "verdict"}, h("code", {}, targets), " holds with ", h("b", {}, settingName(answer, point)),
       `, ${percent(choice.margin, 0)} of the limit to spare${byTheGreatest(point)}.`),
-    choice.is_safe ? null : h("p", {class: "note"}, "That is less than the model was off by; measure it."),
+    choice.is_safe ? null : h("p", {class: "note"}, "A prediction needs more to spare: 5 %, or what the model was off by on the recorded setting; measure it."),
     longer ?? null ? h("p", {class: "note"}, `The next longer timeout that was predicted is ${tickText(longer, duration)}.`) : null,
     patch(choice.patch, beyond)];
 }
