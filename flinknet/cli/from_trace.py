@@ -19,7 +19,7 @@ from flinknet.errors import ConfigError
 from flinknet.report.console import console_for
 from flinknet.report.export import dump, write_json
 from flinknet.report.from_trace_console import print_predictions
-from flinknet.report.live import view
+from flinknet.report.live import LineView, view
 from flinknet.report.warnings import with_doubts
 from flinknet.results import LatencySummary, RunResult
 from flinknet.units import human_duration
@@ -64,48 +64,67 @@ def run_from_trace(values: Mapping[str, Any], executor: sweep.Executor | None) -
     out = sweep.out_directory(values["out"], trace=values["trace"])
     executor = executor or sweep.default_executor()
     talk = console_for(sys.stderr)
-    rows = []
-    with tempfile.TemporaryDirectory(prefix="flinknet-arrivals-") as temporary, view(talk) as watch:
-        arrivals = save_arrivals(sent, attempts[0].scenario.workload.warmup_ns, Path(temporary))
-        predictions = _predictions(run, attempts, sent.duration_ns, executor.environment())
-        for number, (attempt, predicted) in enumerate(
-            zip(attempts, predictions, strict=True), start=1
-        ):
-            workload = replace(attempt.scenario.workload, arrivals=arrivals)
-            scenario = replace(attempt.scenario, workload=workload)
-            directory = out / f"run-{number:04d}" if out is not None else None
-            watch.start_run(number, len(attempts), attempt.name)
-            result = with_doubts(
-                scenario,
-                executor.run(
-                    scenario,
-                    out_dir=directory,
-                    trace=directory is not None and values["trace"],
-                    on_progress=watch.update,
-                ),
-                (),
-            )
-            if directory is not None:
-                write_json(directory / "result.json", result.to_dict())
-            watch.finish_run(result)
-            rows.append(_row(attempt, predicted, result))
+    files = [path for path in (json_file, out / "prediction.json" if out else None) if path]
+    rows: list[dict[str, Any]] = []
     document = {
         "schema_version": SCHEMA_VERSION,
         "trace": str(run.path),
         "recording": {"notes": list(run.notes), "warnings": warnings_of(run)},
         "runs": rows,
     }
-    for path in (json_file, out / "prediction.json" if out else None):
-        if path is not None:
-            write_json(path, document)
-    if values["json"] == "-":
-        click.echo(dump(document), nl=False)
-        return
-    print_predictions(console_for(sys.stdout), document)
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="flinknet-arrivals-") as temporary,
+            view(talk) as watch,
+        ):
+            arrivals = save_arrivals(sent, attempts[0].scenario.workload.warmup_ns, Path(temporary))
+            predictions = _predictions(run, attempts, sent.duration_ns, executor.environment())
+            for number, (attempt, predicted) in enumerate(
+                zip(attempts, predictions, strict=True), start=1
+            ):
+                directory = out / f"run-{number:04d}" if out is not None else None
+                watch.start_run(number, len(attempts), attempt.name)
+                result = _measure(
+                    attempt, arrivals, executor, directory, watch, trace=values["trace"]
+                )
+                watch.finish_run(result)
+                rows.append(_row(attempt, predicted, result))
+                for path in files:
+                    write_json(path, document)
+    finally:
+        # What has been measured is told even if a later run failed.
+        if rows and values["json"] == "-":
+            click.echo(dump(document), nl=False)
+        elif rows:
+            print_predictions(console_for(sys.stdout), document)
     if out is not None:
         click.echo(
             f"results: {out}/prediction.json, and result.json in each run directory", err=True
         )
+
+
+def _measure(
+    attempt: _Attempt,
+    arrivals: str,
+    executor: sweep.Executor,
+    directory: Path | None,
+    watch: LineView,
+    *,
+    trace: bool,
+) -> RunResult:
+    """Run one setting with the recorded arrivals; saved if there is a directory."""
+    workload = replace(attempt.scenario.workload, arrivals=arrivals)
+    scenario = replace(attempt.scenario, workload=workload)
+    measured = executor.run(
+        scenario,
+        out_dir=directory,
+        trace=directory is not None and trace,
+        on_progress=watch.update,
+    )
+    result = with_doubts(scenario, measured, ())
+    if directory is not None:
+        write_json(directory / "result.json", result.to_dict())
+    return result
 
 
 def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from click.testing import Result
 
+from flinknet.errors import RunFailedError
 from flinknet.replay.again import save_arrivals, scenario_of
 from flinknet.replay.units import open_recorded_run
 from flinknet.results import Warning
@@ -88,6 +89,22 @@ def test_what_to_doubt_of_a_measurement_is_told(
         ({"cores": 2}, None),
     ],
 )
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), RunFailedError("tm-1 died")])
+def test_what_was_measured_is_told_where_a_later_run_ends_it(
+    recorded: Path, tmp_path: Path, flinknet: Command, run: Any, error: BaseException
+) -> None:
+    run.fail_at, run.error = 2, error
+    out, file = tmp_path / "out", tmp_path / "p.json"
+    command = ("bench", "--from-trace", str(recorded), "--no-trace", "--buffer-timeout", "5ms,-1")
+    result = flinknet(*command, "--out", str(out), "--json", str(file))
+    assert result.exit_code == (130 if isinstance(error, KeyboardInterrupt) else 4)
+    assert "buffer-timeout=5ms" in result.stdout
+    assert "buffer-timeout=-1" not in result.stdout
+    for path in (file, out / "prediction.json"):
+        (row,) = json.loads(path.read_text())["runs"]
+        assert row["name"] == "buffer-timeout=5ms"
+
+
 def test_a_trace_of_other_conditions_is_noted(
     recorded: Path, flinknet: Command, host: dict[str, Any], note: str | None
 ) -> None:
