@@ -16,9 +16,7 @@ Answer = Mapping[str, Any]
 FRONTIER = "no other setting is as good in p99, throughput, buffers/s and memory"
 KNEE = "of all on the frontier, it gives away least of each"
 ALIKE = "all settings are alike within the model's error"
-UNSAFE = (
-    "a prediction needs more to spare, 5% or what the model was off by on the recorded setting"
-)
+UNSAFE = "a prediction needs more to spare, 5% or what the model was off by on the recorded setting"
 
 
 def advice_lines(answer: Answer) -> list[str]:

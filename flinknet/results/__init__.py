@@ -23,7 +23,7 @@ from .measures import (
 )
 from .peer import PeerChannel, PeerResult
 from .prediction import ERROR_TO_BET_ON, ModelError, TradeOffPoint
-from .processors import CORES_SHARED, DISTURBED, P99_DISTURBED, ProcessorUse
+from .processors import CORES_SHARED, DISTURBED, P99_DISTURBED, ProcessorUse, Taken
 from .progress import ChannelProgress, Progress, TaskProgress
 from .run import BlockingExchange, ChannelMeasured, Measured, RunMetrics, RunResult, Wiring
 
@@ -56,6 +56,7 @@ __all__ = [
     "Progress",
     "RunMetrics",
     "RunResult",
+    "Taken",
     "TaskManagerMeasured",
     "TaskManagerStatus",
     "TaskMeasured",

@@ -12,29 +12,43 @@ CORES_SHARED = "cores-shared"
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessorUse:
-    """Shares of the time from the start of a run to its end, its warm-up too.
+class Taken:
+    """What was taken of the processors from the start of a run to its end, its warm-up too; None
+    where the system does not tell it.
 
-    `busy_share` is the time in which the event loop of a TaskManager did not wait, `lacked_share`
-    that in which it was awake and had no core. A sleeper that is woken and does not get one at once
-    counts as asleep. `host_share` is what the host took of that core of the run of which it took
-    most (steal time, in steps of 10 ms), also while a TaskManager was to be woken; None where the
-    system does not tell. `others_share` holds the processes outside of the run that ran longest and
-    still run, with their share of one core, longest first; `beside_share` is that of all that runs
-    beside the TaskManagers, the launcher too, and `beside_slice_ns` the typical length of the
-    pieces in which it ran. `cores` are those that the run could use.
-
-    `taken_share` is the most that any TaskManager lost: what the host takes from one that is awake
-    is in its `lacked_share`, too, so they are not added.
+    Attributes:
+        host_share: of that core of the run of which the host took most (steal time, in steps of
+            10 ms), also while a TaskManager was to be woken.
+        others_share: of one core, by the processes outside of the run that ran longest and still
+            run, longest first.
+        beside_share: of one core, by all that runs beside the TaskManagers, the launcher too.
+        beside_slice_ns: typical length of the pieces in which that ran: the mean of each thread,
+            weighed by its time.
+        cores: that the run could use.
     """
 
-    busy_share: dict[str, float]
-    lacked_share: dict[str, float]
     host_share: float | None = None
     others_share: dict[str, float] = field(default_factory=dict)
     beside_share: float | None = None
     beside_slice_ns: float | None = None
     cores: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessorUse(Taken):
+    """What was taken of the processors, and what each TaskManager had of them, as shares of the
+    time.
+
+    Attributes:
+        busy_share: in which the event loop of a TaskManager did not wait.
+        lacked_share: in which it was awake and had no core. A sleeper that is woken and does not
+            get one at once counts as asleep.
+        taken_share: the most that any TaskManager lost. What the host takes from one that is awake
+            is in its `lacked_share`, too, so they are not added.
+    """
+
+    busy_share: dict[str, float]
+    lacked_share: dict[str, float]
     taken_share: float = field(init=False)
 
     def __post_init__(self) -> None:

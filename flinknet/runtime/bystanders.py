@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+
+from flinknet.results import Taken
 
 from .clock import monotonic_ns
 
@@ -16,27 +18,6 @@ TOLD = 3
 """So many processes are told by name."""
 
 _SHARE_MIN = 0.001
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What was taken of the processors; None where the system does not tell it.
-
-    Attributes:
-        host_share: of that core of the run of which the host took most (steal time).
-        others_share: of one core, by the processes outside of the run that ran longest, longest
-            first.
-        beside_share: of one core, by all that runs beside the TaskManagers, the launcher too.
-        beside_slice_ns: typical length of the pieces in which that ran: the mean of each thread,
-            weighed by its time.
-        cores: that the run could use.
-    """
-
-    host_share: float | None = None
-    others_share: dict[str, float] = field(default_factory=dict)
-    beside_share: float | None = None
-    beside_slice_ns: float | None = None
-    cores: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

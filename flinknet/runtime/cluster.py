@@ -21,12 +21,12 @@ from typing import TypeVar
 from flinknet import errors
 from flinknet.errors import RunFailedError
 from flinknet.options import effective_flink_keys
+from flinknet.results import Taken
 from flinknet.tasks.deployment import Deployment
 from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
 
 from . import messages as say
 from .aftermath import Ending, error_of
-from .bystanders import Taken
 from .checkpoints import CheckpointLead
 from .clock import monotonic_ns, wall_clock_iso
 from .host import available_cores, environment, host_id, versions_of

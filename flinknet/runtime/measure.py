@@ -27,6 +27,7 @@ from flinknet.results import (
     ProcessorUse,
     RunMetrics,
     RunResult,
+    Taken,
     Warning,
     Wiring,
 )
@@ -35,7 +36,6 @@ from flinknet.tasks.task_metrics import back_pressure_level
 from flinknet.units import human_duration
 
 from .asked_rate import KEPT, AskedRate, asked_rate
-from .bystanders import Taken
 from .fill_levels import SAMPLES_MAX
 from .messages import ConsumerChannelReport, ProducerChannelReport, Report, Start
 
@@ -149,8 +149,8 @@ def assemble(
         )
     )
     processors = ProcessorUse(
-        {f"tm-{index}": report.busy_share for index, report in enumerate(reports)},
-        {f"tm-{index}": report.stolen_share for index, report in enumerate(reports)},
+        busy_share={f"tm-{index}": report.busy_share for index, report in enumerate(reports)},
+        lacked_share={f"tm-{index}": report.stolen_share for index, report in enumerate(reports)},
         **(asdict(taken) if taken is not None else {}),
     )
     return RunResult(

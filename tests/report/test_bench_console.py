@@ -151,7 +151,10 @@ def test_who_ran_beside_a_disturbed_run_is_told_with_the_most_it_took() -> None:
     out, stream = console()
     doubt = Warning("p99-disturbed", "taken.")
     first, second, calm = (
-        replace(result(1.0, *warnings), processors=ProcessorUse({}, {}, host, others))
+        replace(
+            result(1.0, *warnings),
+            processors=ProcessorUse(host, others, busy_share={}, lacked_share={}),
+        )
         for warnings, host, others in (
             ([doubt], 0.003, {"kdamond": 0.012, "backup": 0.002}),
             ([doubt], 0.0, {"backup": 0.05}),

@@ -10,8 +10,9 @@ from typing import Any
 import psutil
 import pytest
 
+from flinknet.results import Taken
 from flinknet.runtime import bystanders
-from flinknet.runtime.bystanders import Bystanders, Taken
+from flinknet.runtime.bystanders import Bystanders
 
 MS = 1_000_000
 S = 1_000_000_000

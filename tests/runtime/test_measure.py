@@ -10,8 +10,7 @@ import pytest
 from flinknet.config import NetworkConfig, Scenario, SlowConsumer, WorkloadConfig
 from flinknet.errors import RunFailedError
 from flinknet.histogram import LogLinearHistogram
-from flinknet.results import RunResult
-from flinknet.runtime.bystanders import Taken
+from flinknet.results import RunResult, Taken
 from flinknet.runtime.measure import assemble, check_records
 from flinknet.runtime.messages import (
     ChannelSample,
