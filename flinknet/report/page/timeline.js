@@ -32,7 +32,8 @@ const POINT_PX = 7;
 const FEW_POINTS = 40;
 
 // The windows of a channel between two instants, joined until a point has room, as
-// [{from, width, rate, backlog, backlogMax, credit, creditMin}]; null where nothing was sampled.
+// [{from, width, rate, backlog, backlogMax, credit, creditMin}]; null where nothing was sampled, and
+// for the rate of a rest that is too short: whether a buffer came in it says nothing of how many do.
 function joined(channel, fromNs, toNs, durationNs, points) {
   const {windows, window_ns: windowNs} = channel;
   const many = Math.max(1, Math.ceil((toNs - fromNs) / windowNs / points));
@@ -55,7 +56,8 @@ function joined(channel, fromNs, toNs, durationNs, points) {
   });
   return found.map((one) => {
     const width = Math.min(size, durationNs - one.from);
-    return {...one, width, rate: one.records * 1e9 / width, backlog: one.buffers ? one.backlogSum / one.buffers : null,
+    const rate = width < size / 2 ? null : one.records * 1e9 / width;
+    return {...one, width, rate, backlog: one.buffers ? one.backlogSum / one.buffers : null,
       credit: one.credits ? one.creditSum / one.credits : null};
   });
 }
