@@ -17,10 +17,10 @@ median is off by less than what it is made of.
 What the machine itself leaves open is told beside: how far the measurements of a cell lie apart,
 and how far off the recorded run is if it is taken for a prediction of itself, run again. At the
 highest rate that is the speed of a core, which neighbours on the same host change by a third for
-seconds, with no steal time to tell of it: there are as many rounds there after each other rate. Without a timeout it is p99, so that is
-measured three times in a round.
+seconds, with no steal time to tell of it: there are as many rounds there after each other rate.
+Without a timeout it is p99, so that is measured three times in a round.
 
-    python bench/prediction_error.py            the grid, 20 minutes to half an hour
+    python bench/prediction_error.py            the grid, half an hour
     python bench/prediction_error.py --short    two rates, three timeouts, a second each
 """
 
@@ -247,9 +247,9 @@ def measure(
     left = timeouts.split(",")
     for _ in range(1 if is_doubted(recorded, "p99") else TRIES):
         where = ("--out", str(places.next()), "--json", "-")
-        command = ("bench", "--from-trace", str(run), "--duration", duration)
-        command = (*command, "--buffer-timeout", ",".join(left))
-        for timeout, row in zip(left, flinknet(*command, *where)["runs"], strict=True):
+        sent = ("--from-trace", str(run), "--duration", duration)
+        found = flinknet("bench", *sent, "--buffer-timeout", ",".join(left), *where)["runs"]
+        for timeout, row in zip(left, found, strict=True):
             rows.setdefault(timeout, []).append(row | known)
         left = [timeout for timeout in left if is_doubted(rows[timeout][-1], "p99")]
         if not left:
@@ -324,7 +324,7 @@ def summarize(cells: list[Cell], *, doubted_too: bool = False) -> dict[str, Any]
 
 def print_summary(summary: dict[str, dict[str, Any]]) -> None:
     """A line for each group, and what is off the furthest."""
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for name, own in summary.items():
         held = (f"{own['hold']} of {own['known']}", str(len(own["worst"])))
         lines.append((name, *shares(own["error_median"]), *held))
