@@ -17,8 +17,8 @@ median is off by less than what it is made of.
 What the machine itself leaves open is told beside: how far the measurements of a cell lie apart,
 and how far off the recorded run is if it is taken for a prediction of itself, run again. At the
 highest rate that is the speed of a core, which neighbours on the same host change by a third for
-seconds, with no steal time to tell of it: there are as many rounds there after each other rate.
-Without a timeout it is p99, so that is measured three times in a round.
+seconds, with no steal time to tell of it; at short timeouts it is p99. Both are recorded, predicted
+and measured three times a round.
 
     python bench/prediction_error.py            the grid, half an hour
     python bench/prediction_error.py --short    two rates, three timeouts, a second each
@@ -47,8 +47,9 @@ TIMEOUTS = ("0", "1ms", "5ms", "10ms", "50ms", "100ms", "-1")
 RECORDED = "10ms"
 METRICS = ("throughput", "p50", "p99")
 
-WITHOUT, TIMES_WITHOUT = "0", 3
-"""A timeout that is measured so many times in a round: see `again_in_a_round`."""
+OFTEN, TIMES = ("0", "1ms"), 3
+"""Timeouts that are recorded for, and measured, so many times a round: p99 is what the machine does
+to processes that poll or hardly sleep, 0.5 to 1.8 ms without a timeout from one run to the next."""
 
 TRIES, RECORDING_TRIES = 4, 6
 """Of a measurement, and of the recording that seven predictions are made from."""
@@ -69,30 +70,25 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write cells, rounds and summary as JSON")
     options = parser.parse_args()
     rates = options.rates.split(",") if options.rates else RATES[:2] if options.short else RATES
-    timeouts = options.timeouts or ",".join(("0", "10ms", "100ms") if options.short else TIMEOUTS)
-    timeouts = timeouts.replace(" ", "")
+    timeouts = ("0", "10ms", "100ms") if options.short else TIMEOUTS
+    if options.timeouts:
+        timeouts = tuple(options.timeouts.replace(" ", "").split(","))
     duration = options.duration or ("1s" if options.short else "4s")
     rounds = options.rounds or (1 if options.short else 3)
     tries: dict[tuple[str, str], list[list[dict[str, Any]]]] = {}
-    recordings = 0
+    steps, recordings = steps_of_a_round(rates, timeouts, 1 if options.short else TIMES), 0
     with tempfile.TemporaryDirectory(prefix="flinknet-prediction-") as out:
         for number in range(rounds):
-            for step, rate in enumerate(in_turns(rates)):
+            for step, (rate, asked) in enumerate(steps):
                 places = Places(Path(out) / f"{number}-{step}")
                 recorded, run = record(rate, options, places)
                 recordings += places.count
-                for each in (timeouts, *again_in_a_round(rate, timeouts)):
-                    for timeout, own in measure(recorded, run, each, duration, places).items():
-                        tries.setdefault((rate, timeout), []).append(own)
+                for timeout, own in measure(recorded, run, asked, duration, places).items():
+                    tries.setdefault((rate, timeout), []).append(own)
                 shutil.rmtree(places.directory)
                 told = f"round {number + 1} of {rounds}: {rate} done"
                 print(told, file=sys.stderr, flush=True)
-    keys = [
-        (rate, timeout, name)
-        for rate in rates
-        for timeout in timeouts.split(",")
-        for name in METRICS
-    ]
+    keys = [(rate, timeout, name) for rate in rates for timeout in timeouts for name in METRICS]
     first = [Cell(*key, [own[0]]) for key in keys for own in tries[key[:2]]]
     best = {key: [min(own, key=taken_share) for own in rounds] for key, rounds in tries.items()}
     cells = [Cell(*key, best[key[:2]]) for key in keys]
@@ -120,7 +116,7 @@ def main() -> None:
     }
     runs = sum(len(own) for rounds in tries.values() for own in rounds)
     counts = {
-        "recorded": f"{recordings} for {rounds * len(in_turns(rates))}",
+        "recorded": f"{recordings} for {rounds * len(steps)}",
         "measured": f"{runs} for {sum(len(rounds) for rounds in tries.values())}",
     }
     print()
@@ -140,19 +136,19 @@ def main() -> None:
         options.out.write_text(json.dumps(document, indent=1) + "\n")
 
 
-def in_turns(rates: Sequence[str]) -> list[str]:
-    """The rates of a round: the highest one after each other one."""
+def steps_of_a_round(
+    rates: Sequence[str], timeouts: Sequence[str], times: int
+) -> list[tuple[str, Sequence[str]]]:
+    """A recording each: its rate, and the timeouts that are measured. What differs most from one
+    run to the next comes several times: short timeouts, and the highest rate after each other."""
     others = [rate for rate in rates if rate != HIGHEST]
-    if not others or HIGHEST not in rates:
-        return list(rates)
-    return [each for rate in others for each in (rate, HIGHEST)]
-
-
-def again_in_a_round(rate: str, timeouts: str) -> tuple[str, ...]:
-    """What is measured more often: without a timeout TaskManagers poll, and p99 is what the machine
-    does to them, 0.5 to 1.7 ms from one run to the next."""
-    polls = rate != HIGHEST and WITHOUT in timeouts.split(",")
-    return (WITHOUT,) * (TIMES_WITHOUT - 1) if polls else ()
+    highest = [(HIGHEST, timeouts)] if HIGHEST in rates else []
+    often = [each for each in timeouts if each in OFTEN]
+    again = [often] * (times - 1) if often else []
+    steps: list[tuple[str, Sequence[str]]] = []
+    for rate in others:
+        steps += [(rate, each) for each in (timeouts, *again)] + highest
+    return steps or highest
 
 
 def at_highest(cells: Sequence[Cell]) -> list[Cell]:
@@ -235,7 +231,7 @@ def record(rate: str, asked: argparse.Namespace, places: Places) -> tuple[dict[s
 
 
 def measure(
-    recorded: dict[str, Any], run: Path, timeouts: str, duration: str, places: Places
+    recorded: dict[str, Any], run: Path, timeouts: Sequence[str], duration: str, places: Places
 ) -> dict[str, list[dict[str, Any]]]:
     """Predict and measure a recorded run at other timeouts: a row for each try of each.
 
@@ -244,7 +240,7 @@ def measure(
     codes = [each["code"] for each in recorded["warnings"]]
     known = {"recorded": recorded["measured"], "recorded_warnings": codes}
     rows: dict[str, list[dict[str, Any]]] = {}
-    left = timeouts.split(",")
+    left = list(timeouts)
     for _ in range(1 if is_doubted(recorded, "p99") else TRIES):
         where = ("--out", str(places.next()), "--json", "-")
         sent = ("--from-trace", str(run), "--duration", duration)
