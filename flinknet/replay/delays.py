@@ -44,6 +44,9 @@ SLICE_MAX_NS = 4_000_000
 """The kernel gives a process that has work its core back after so long: a tick at 250 Hz. In perf's
 records a thread that had 50 ms to do held a busy process up for 4 to 8 ms at a time."""
 
+CORES_WOKEN, CUTS_MAX = 2, 2
+"""See `Delays.interrupted`; a piece is taken to be cut in two at most."""
+
 _WAITS = 20
 """Instants within a piece that stand for all."""
 
@@ -99,7 +102,7 @@ class Delays:
         spread_ns = self.spread_ns + (share - 1.0) * own_ns
         return replace(self, spread_ns=spread_ns.astype(np.int64))
 
-    def interrupted(self, load: float) -> Delays:
+    def interrupted(self, load: float, wakes_per_s: float) -> Delays:
         """The delays of processes that never sleep, if those that were recorded did: what else has
         to run interrupts them then, wherever it ran in between before.
 
@@ -107,14 +110,22 @@ class Delays:
         records that come until then wait for what is left of both, so that the share of records is
         that much larger, and they wait for between nothing and the whole piece.
 
+        Who sleeps takes its core back when it is woken, and cuts such pieces; who polls does not,
+        and they are done in one. Each wake of a consumer is taken to have cut what ran on one of
+        two cores: pieces of 0.9 ms at 740 messages/s and of 1.3 ms at 160 then are of 1.3 and 1.5
+        ms, and 1.45 and 1.5 ms were measured without a timeout.
+
         Args:
             load: share of the time that a process has work, below 1.
+            wakes_per_s: how often a consumer was woken in the recorded run.
         """
         if not self.beside_share or not len(self.spread_ns):
             return self
         share = min(self.beside_share / (1 - load), 1.0)
         parts = (np.arange(_WAITS) + 0.5) / _WAITS
-        waits_ns = min(self.beside_slice_ns, SLICE_MAX_NS) * parts
+        pieces_per_s = 1e9 / self.beside_slice_ns
+        whole_ns = 1e9 / max(pieces_per_s - wakes_per_s / CORES_WOKEN, pieces_per_s / CUTS_MAX)
+        waits_ns = min(whole_ns, SLICE_MAX_NS) * parts
         values_ns = [self.spread_ns, (self.spread_ns[:, None] + waits_ns[None, :]).ravel()]
         weights = [np.full(len(each), 1 / len(each)) for each in values_ns]
         joined_ns = np.concatenate(values_ns)

@@ -329,7 +329,7 @@ def _numbers(
         load = exchange.load_under(
             setting, outcome.buffers_per_s or 0.0, outcome.throughput_records_per_s or 0.0
         )
-        delays = delays.interrupted(load)
+        delays = delays.interrupted(load, exchange.wakes_per_s)
         polls = (_told_polls(delays),)
     return {
         "records": outcome.records,

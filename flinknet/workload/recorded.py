@@ -352,6 +352,11 @@ class RecordedExchange:
             return False
         return wakes.is_polled(wakes.gap_ns(setting.network, setting.rate_factor))
 
+    @property
+    def wakes_per_s(self) -> float:
+        """How often a consumer was woken in the recorded run; 0 if unknown."""
+        return 0.0 if self.wakes is None else 1e9 / self.wakes.gap_ns(self.network)
+
     def load_under(self, setting: Setting, messages_per_s: float, records_per_s: float) -> float:
         """Share of the time that a consumer has work under a setting, at most LOAD_MAX.
 

@@ -13,12 +13,9 @@ from flinknet.config import NetworkConfig
 if TYPE_CHECKING:
     from .recorded import CostModel
 
-POLLED_GAP_NS = 500_000
-"""A TaskManager that waits less than this on average does not sleep but polls
-(runtime.event_loop.SHORT_WAIT_NS)."""
-
-SPUN_GAP_NS = 200_000
-"""One that polls does so for so long (runtime.event_loop.SPIN_NS), and sleeps after all."""
+POLLED_GAP_NS = 200_000
+"""A TaskManager whose messages come closer than this does not sleep between them but polls
+(runtime.event_loop.SPIN_NS); after that it sleeps, in the middle of traffic, too."""
 
 POLLED_TRANSIT_NS = 35_000
 """From SENT to RECEIVED over loopback where both ends poll, and until their loops come round: runs
@@ -70,14 +67,14 @@ class Wakes:
         return 1e9 / min(full_per_s + flushed_per_s, records_per_s)
 
     def is_polled(self, gap_ns: float) -> bool:
-        """Whether a consumer with such a gap between messages does not sleep at once."""
+        """Whether a consumer with such a gap between messages does not sleep."""
         return self.may_poll and gap_ns < POLLED_GAP_NS
 
     def moved(self, costs: CostModel, from_gap_ns: float, to_gap_ns: float) -> CostModel:
         """Costs that hold for messages of one gap, as they are for those of another one."""
         before_ns, after_ns = self.transit_after(np.array([from_gap_ns, to_gap_ns])).tolist()
         transit_ns = max(costs.transit_ns + after_ns - before_ns, 0.0)
-        if self.is_polled(to_gap_ns) and to_gap_ns < SPUN_GAP_NS <= from_gap_ns:
+        if self.is_polled(to_gap_ns) and not self.is_polled(from_gap_ns):
             spared_ns = max(self.transit_ns[0] - SHALLOW_WAKE_NS, POLLED_TRANSIT_NS)
             transit_ns = min(transit_ns, spared_ns)
         asleep_ns = max(costs.receive_ns_per_message - self.awake_receive_ns, 0.0)

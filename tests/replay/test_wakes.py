@@ -9,13 +9,12 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.replay.wakes import UNKNOWN, fit_wakes, gaps_of
-from flinknet.runtime.event_loop import SHORT_WAIT_NS, SPIN_NS
+from flinknet.runtime.event_loop import SPIN_NS
 from flinknet.workload.recorded import LOAD_MAX, CostModel, RecordedExchange, Setting
 from flinknet.workload.wakes import (
     POLLED_GAP_NS,
     POLLED_TRANSIT_NS,
     SHALLOW_WAKE_NS,
-    SPUN_GAP_NS,
     Wakes,
 )
 
@@ -116,7 +115,8 @@ def test_the_share_of_waking_is_that_of_way_and_work() -> None:
     ("recorded_ns", "rate_factor", "timeout_ns", "stops"),
     [
         (10 * MS, 1.0, 0, False),  # every 0.5 ms
-        (10 * MS, 1.1, 0, True),
+        (10 * MS, 2.5, 0, False),
+        (10 * MS, 2.6, 0, True),
         (10 * MS, 1_000.0, 10 * MS, True),
         (10 * MS, 1.0, 100 * MS, False),
         (100_000, 1.0, 0, False),
@@ -147,9 +147,14 @@ def test_the_load_is_that_of_messages_and_records() -> None:
     assert found.load_under(setting, 1e9, 0.0) == LOAD_MAX
 
 
+def test_how_often_consumers_were_woken_is_that_of_their_messages() -> None:
+    found = exchange_of(10 * MS)
+    assert found.wakes_per_s == pytest.approx(1e9 / WAKES.gap_ns(found.network))
+    assert replace(found, wakes=None).wakes_per_s == 0
+
+
 def test_when_a_task_manager_polls_is_known_as_it_is() -> None:
-    assert POLLED_GAP_NS == SHORT_WAIT_NS
-    assert SPUN_GAP_NS == SPIN_NS
+    assert POLLED_GAP_NS == SPIN_NS
 
 
 def test_costs_move_with_the_distance_and_stay_where_it_does() -> None:
@@ -161,7 +166,7 @@ def test_costs_move_with_the_distance_and_stay_where_it_does() -> None:
 
 
 def test_one_that_polls_is_spared_to_wake_and_no_more() -> None:
-    sleeps, polls = SPUN_GAP_NS, SPUN_GAP_NS - 1
+    sleeps, polls = POLLED_GAP_NS, POLLED_GAP_NS - 1
     assert WAKES.moved(COSTS, 10 * MS, sleeps).transit_ns == pytest.approx(44_000)
     assert WAKES.moved(COSTS, 10 * MS, polls).transit_ns == POLLED_TRANSIT_NS
     far = replace(WAKES, transit_ns=(1_000_000.0, 1_200_000.0))
