@@ -45,6 +45,10 @@ ASSUMED_FLUSH_OVERHEAD_NS = 100_000
 PERIODS_MIN = 10
 """Periods of the flusher that tell how long it is."""
 
+HELD_UP_SHARE = 0.01
+"""Of the time of writers: what they waited for buffers if that is what delayed messages. Less is an
+incident, such as a pause of 40 ms of one process in 10 s, and a delay as others are."""
+
 BLOCKING_IS_NO_MODEL = (
     "the exchange was blocking: it was read only when all of it was written, and the model knows"
     " only exchanges that are read meanwhile"
@@ -197,7 +201,8 @@ def load_exchange(
         busy_ns_per_record,
     )
     if not is_max_rate(manifest):
-        if any(len(each["at_ns"]) for each in waits):
+        waited_ns = _waited_ns(waits, from_ns, to_ns)
+        if waited_ns > HELD_UP_SHARE * (to_ns - from_ns) * producers:
             fit = replace(fit, notes=(*fit.notes, QUEUES_START_EMPTY))
         else:
             wakes = fit_wakes(
@@ -417,8 +422,8 @@ def _with_delays(
 ) -> CostFit:
     """Add what the machine added to each message, for the simulation itself is always on time.
 
-    Not for runs whose writers had to wait: messages were late because of that, and the simulation
-    lets them wait too.
+    Not for runs whose writers had to wait (HELD_UP_SHARE): messages were late because of that, and
+    the simulation lets them wait too.
     """
     delays = fit_delays(
         rows[TracePoint.SENT],

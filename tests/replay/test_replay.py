@@ -15,6 +15,7 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.replay.answer import open_runs, replay_runs
 from flinknet.replay.exchange import (
     ASSUMED_FLUSH_OVERHEAD_NS,
+    QUEUES_START_EMPTY,
     flush_overhead_ns,
     load_exchange,
 )
@@ -235,6 +236,18 @@ def test_time_that_writers_waited_is_not_time_that_records_cost(
     message_ns = 12_000 + 0.15 * 1050
     assert busy.emit_ns_per_record == pytest.approx(1e9 / 2000 - message_ns / 10, rel=0.02)
     assert waiting.emit_ns_per_record == pytest.approx(0.2e9 / 2000 - message_ns / 10, rel=0.05)
+
+
+@pytest.mark.parametrize(("waited_ms", "is_incident"), [(0, True), (9, True), (11, False)])
+def test_writers_that_waited_for_a_moment_change_no_model(
+    tmp_path: Path, make_run: Callable[..., Path], waited_ms: int, is_incident: bool
+) -> None:
+    from_ns = START_NS + 500 * MS
+    waits_ns = [(from_ns, from_ns + waited_ms * MS)] if waited_ms else []
+    run = make_run(tmp_path / "run", waits_ns=waits_ns)
+    exchange, fit = load_exchange(run, START_NS, START_NS + 1000 * MS)
+    assert (exchange.wakes is not None) is is_incident
+    assert (QUEUES_START_EMPTY not in fit.notes) is is_incident
 
 
 def test_a_trace_file_alone_is_refused_with_advice(sawtooth_run: Path) -> None:
