@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -88,9 +89,12 @@ def _exit_code(call: Callable[[], Any]) -> int:
     try:
         code = call()
     except (click.Abort, KeyboardInterrupt) as error:
-        interrupt = error.__cause__ if isinstance(error, click.Abort) else error
-        more = interrupt.args if isinstance(interrupt, KeyboardInterrupt) else ()
-        return _say("; ".join(["interrupted", *map(str, more)]), EXIT_INTERRUPTED)
+        return _say(_noted("interrupted", error.__cause__ or error), EXIT_INTERRUPTED)
+    except SystemExit as end:
+        if hasattr(end, "__notes__"):
+            with suppress(OSError):  # of a terminal that is gone
+                click.echo(f"flinknet: {_noted('terminated', end)}", err=True)
+        raise
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "flinknet"
         return _say(f"{error.format_message()} (see {path} --help)", error.exit_code)
@@ -105,6 +109,11 @@ def _exit_code(call: Callable[[], Any]) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"{where}{error.strerror}; {advice}", EXIT_KNOWN_ERROR)
     return code if isinstance(code, int) else 0
+
+
+def _noted(what: str, error: BaseException) -> str:
+    """What ended a command, and what was noted on the way up."""
+    return "; ".join([what, *getattr(error, "__notes__", ())])
 
 
 def _say(text: str, exit_code: int) -> int:

@@ -56,8 +56,8 @@ def run_scenario(
     Raises:
         ConfigError, TransportError, TraceError: it could not start.
         RunFailedError: a process died or hangs, or records were lost, repeated or out of order.
-        KeyboardInterrupt, SystemExit (SIGTERM, SIGHUP): every process has ended; the former says
-            where what was recorded is.
+        KeyboardInterrupt, SystemExit (SIGTERM, SIGHUP): every process has ended; a note says where
+            what was recorded is.
     """
     deployment = deploy(scenario)
     check_memory(deployment)
@@ -73,10 +73,10 @@ def run_scenario(
         ):
             result = _lead(cluster, on_progress or (lambda _: None))
             return with_checkpoints(result, cluster.checkpoints, scenario)
-    except KeyboardInterrupt:
-        if trace_dir is None or not (trace_dir / MANIFEST_NAME).is_file():
-            raise
-        raise KeyboardInterrupt(f"what was recorded until then is in {trace_dir}") from None
+    except (KeyboardInterrupt, SystemExit) as end:
+        if trace_dir is not None and (trace_dir / MANIFEST_NAME).is_file():
+            end.add_note(f"what was recorded until then is in {trace_dir}")
+        raise
 
 
 def _lead(cluster: Cluster, on_progress: Callable[[Progress], None]) -> RunResult:

@@ -121,7 +121,13 @@ def test_however_it_is_ended_no_process_and_no_temporary_file_is_left(
     assert list(spilled.iterdir()) == []
 
 
-def test_the_trace_of_an_interrupted_run_is_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "exit_code", "told"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+def test_the_trace_of_an_interrupted_run_is_whole(
+    tmp_path: Path, number: signal.Signals, exit_code: int, told: str
+) -> None:
     process = subprocess.Popen(
         [*COMMAND, "--duration", "60s", "--rate", "1k/s", "--out", "out"],
         cwd=tmp_path,
@@ -131,9 +137,10 @@ def test_the_trace_of_an_interrupted_run_is_whole(tmp_path: Path) -> None:
     assert process.stderr is not None
     lines = [process.stderr.readline() for _ in range(2)]
     assert "measuring" in lines[1]
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, rest = process.communicate(timeout=30)
-    assert "interrupted; what was recorded until then is in out/run-0001" in rest
+    assert process.returncode == exit_code
+    assert f"flinknet: {told}; what was recorded until then is in out/run-0001" in rest
     run = open_run(tmp_path / "out" / "run-0001")
     for reader in run.readers():
         with reader:
