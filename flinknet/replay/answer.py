@@ -288,10 +288,10 @@ def _as_predicted(run: RecordedRun, seen: Measured) -> Measured:
         return seen
     from flinknet.simulator.what_if import counted_ns
 
-    network = recorded_setting(run.manifest).network
-    length_ns = counted_ns(
-        seen.duration_ns, run.duration_ns, network, is_max_rate=is_max_rate(run.manifest)
-    )
+    timeout_ns = max(recorded_setting(run.manifest).network.buffer_timeout_ns, 0)
+    # Records that typically wait longer than the timeout wait for something else.
+    waits_for_beat = not is_max_rate(run.manifest) and (seen.latency_ns.p50 or 0) <= timeout_ns
+    length_ns = counted_ns(seen.duration_ns, run.duration_ns, timeout_ns if waits_for_beat else 0)
     return replace(seen, throughput_records_per_s=seen.records * 1e9 / length_ns)
 
 

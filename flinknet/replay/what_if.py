@@ -220,7 +220,13 @@ def _outcome_of_slices(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
         latency=whole.latency,
         records=whole.records,
         messages=whole.messages,
-        duration_ns=duration_ns(whole.last_ns, exchange.under(setting), setting.network),
+        duration_ns=duration_ns(
+            whole.last_ns,
+            whole.records,
+            whole.messages,
+            exchange.under(setting),
+            setting.network,
+        ),
         backlog_buffers=BacklogSummary(
             whole.backlog_total / whole.messages if whole.messages else None, whole.backlog_max
         ),

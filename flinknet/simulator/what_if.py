@@ -36,11 +36,13 @@ FAST_FROM_MESSAGES = 5_000
 """With fewer the simulator is done before the kernel is loaded."""
 
 _ADD_CREDIT = int(MessageKind.ADD_CREDIT)
-_CONSUMED = int(TracePoint.CONSUMED)
+_CONSUMED, _WRITER_RESUMES = int(TracePoint.CONSUMED), int(TracePoint.WRITER_RESUMES)
 
 
 class BacklogProbe:
-    """A Probe that keeps what data messages say of the backlog, and how much credit came."""
+    """A Probe that keeps what data messages say of the backlog, how much credit came, and when a
+    writer last went on that had waited for buffers.
+    """
 
     def __init__(self) -> None:
         self.messages = 0
@@ -48,10 +50,11 @@ class BacklogProbe:
         self.backlog_max: int | None = None
         self.credits = 0
         self.credit_messages = 0
+        self.resumed_ns = 0
 
     def record(
         self,
-        _at_ns: int,
+        at_ns: int,
         _channel: int,
         point: int,
         kind: int,
@@ -66,7 +69,7 @@ class BacklogProbe:
         credit_before: int,
         *_others: int,
     ) -> None:
-        """Count a data message or an AddCredit that was sent."""
+        """Count a data message or an AddCredit that was sent; note a writer that goes on."""
         if point == _SENT and kind == _BUFFER_RESPONSE and data_type in IS_BUFFER:
             self.messages += 1
             self.backlog_total += backlog_buffers
@@ -75,6 +78,8 @@ class BacklogProbe:
         elif point == _SENT and kind == _ADD_CREDIT:
             self.credit_messages += 1
             self.credits += credit_before
+        elif point == _WRITER_RESUMES:
+            self.resumed_ns = at_ns
 
     def summary(self) -> BacklogSummary:
         """Backlog over the data messages."""
@@ -206,7 +211,9 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
         raise InvariantViolatedError(
             f"{records} records arrived of {exchange.records}", exchange.seed
         )
-    length_ns = duration_ns(last_ns, exchange, network)
+    length_ns = duration_ns(
+        last_ns, records, probe.messages, exchange, network, resumed_ns=probe.resumed_ns
+    )
     return SimulatedOutcome(
         latency=latency,
         records=records,
@@ -248,19 +255,45 @@ def _messages_of(exchange: RecordedExchange, network: NetworkConfig) -> float:
     return min(messages, records)
 
 
-def duration_ns(last_ns: int, exchange: RecordedExchange, network: NetworkConfig) -> int:
-    """How long an exchange took whose last record was taken at an instant."""
+def duration_ns(
+    last_ns: int,
+    records: int,
+    messages: int,
+    exchange: RecordedExchange,
+    network: NetworkConfig,
+    *,
+    resumed_ns: int = 0,
+) -> int:
+    """How long an exchange took whose last record was taken at an instant.
+
+    Args:
+        records, messages: that all tasks together wrote and took; it takes them that long at least.
+        resumed_ns: when a writer last went on that had waited for buffers; 0 for never.
+    """
     length_ns = last_ns - exchange.measured_from_ns
-    return counted_ns(length_ns, exchange.duration_ns, network, is_max_rate=exchange.is_max_rate)
-
-
-def counted_ns(length_ns: int, window_ns: int, network: NetworkConfig, *, is_max_rate: bool) -> int:
-    """The length of time that throughput counts over, of an exchange whose last record was taken
-    `length_ns` after the window began in which its records came."""
-    if is_max_rate:
+    if exchange.is_max_rate:
         return length_ns
-    # What the last records waited for the beat is latency, not want of throughput.
-    return max(length_ns - max(network.buffer_timeout_ns, 0), window_ns)
+    costs = exchange.costs
+    consume_ns = float(np.mean(costs.consume_ns_per_record))
+    busy_ns = max(
+        records * costs.emit_ns_per_record / exchange.producers,
+        (records * consume_ns + messages * costs.receive_ns_per_message) / exchange.consumers,
+        resumed_ns - exchange.measured_from_ns,
+    )
+    idle_ns = max(length_ns - round(busy_ns), 0)
+    beat_ns = min(max(network.buffer_timeout_ns, 0), idle_ns)
+    return counted_ns(length_ns, exchange.duration_ns, beat_ns)
+
+
+def counted_ns(length_ns: int, window_ns: int, beat_ns: int) -> int:
+    """The length of time that throughput counts over, of an exchange whose last record was taken
+    `length_ns` after the window began in which its records came.
+
+    Args:
+        beat_ns: that the last records waited at most for the flusher: that is latency, not want of
+            throughput.
+    """
+    return max(length_ns - beat_ns, window_ns)
 
 
 def _outcome_of(
@@ -274,7 +307,7 @@ def _outcome_of(
         latency=fast.latency,
         records=fast.records,
         messages=fast.messages,
-        duration_ns=duration_ns(fast.last_ns, exchange, network),
+        duration_ns=duration_ns(fast.last_ns, fast.records, fast.messages, exchange, network),
         backlog_buffers=BacklogSummary(fast.backlog_total / fast.messages, fast.backlog_max),
         memory_bytes=memory_bytes(deployment),
         credits=fast.credits,

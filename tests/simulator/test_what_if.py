@@ -95,6 +95,26 @@ def test_an_unsaturated_run_keeps_its_rate_whatever_the_timeout() -> None:
         assert outcome.throughput_records_per_s == pytest.approx(5000, rel=0.001)
 
 
+@pytest.mark.parametrize("rate_per_s", [5000.0, 50_000.0])
+def test_a_saturated_run_is_no_faster_with_a_long_timeout(rate_per_s: float) -> None:
+    exchange = exchange_of(
+        {(0, 0): 10_000}, rate_per_s=rate_per_s, consume_ns=(250_000.0, 20.0, 20.0)
+    )
+    for timeout_ns in (MS, 100 * MS, S, NEVER):
+        outcome = simulate(exchange, with_timeout(timeout_ns))
+        assert outcome.throughput_records_per_s == pytest.approx(4000, rel=0.03)
+
+
+def test_a_way_that_saturates_is_no_wider_with_a_long_timeout() -> None:
+    exchange = exchange_of({(0, 0): 100_000}, rate_per_s=1e6, records=100_000)
+    far = replace(exchange, costs=replace(exchange.costs, transit_ns=20 * MS))
+    short, long = (
+        simulate(far, with_timeout(timeout_ns)).throughput_records_per_s
+        for timeout_ns in (10 * MS, S)
+    )
+    assert long == pytest.approx(short, rel=0.15)
+
+
 def test_the_same_exchange_gives_the_same_outcome() -> None:
     exchange = exchange_of({(0, 0): 3000, (1, 0): 3000})
     first, second = (simulate(exchange, with_timeout(5 * MS)) for _ in range(2))
