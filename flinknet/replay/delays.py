@@ -166,6 +166,7 @@ def fit_delays(
     buffer_timeout_ns: int,
     costs: CostModel,
     consumer_of: Mapping[int, int],
+    receiver_of: Mapping[int, int],
     wakes: Wakes | None = None,
 ) -> Delays:
     """Fit the delays of a run with a rate from the rows of its data buffers.
@@ -173,6 +174,7 @@ def fit_delays(
     Args:
         costs: what the simulation takes for the way of a message; only what goes beyond is spread.
         consumer_of: channel to index of its consumer.
+        receiver_of: channel to index of the TaskManager of that.
         wakes: what messages take by their distance; None if all are expected to take as long.
     """
     due_ns = _due_ns(sent, buffer_timeout_ns)
@@ -188,7 +190,7 @@ def fit_delays(
     whole_ns = consumed["at_ns"][consumed_at] - sent["at_ns"][sent_at] + late_ns[sent_at]
     transit_ns = np.full(len(sent_at), costs.transit_ns)
     if wakes is not None:
-        gaps_ns = gaps_of(sent, consumer_of)[sent_at]
+        gaps_ns = gaps_of(sent, receiver_of)[sent_at]
         transit_ns = np.where(gaps_ns == UNKNOWN, transit_ns, wakes.transit_after(gaps_ns))
     # The consumers' work, also on what was sent before the rows begin.
     consumer = np.array([consumer_of[each] for each in consumed["channel"].tolist()], np.int64)

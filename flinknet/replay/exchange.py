@@ -24,7 +24,7 @@ from .measured_part import measured_part
 from .saturated_rows import SaturatedRows
 from .saturation import Saturation, fit_saturation
 from .units import EventBlock, EventColumns, is_data, lazy_block
-from .wakes import fit_wakes
+from .wakes import TOO_FEW, fit_wakes
 
 COST_ROWS_PER_FILE = 200_000
 """Rows that the costs are fitted from at most, from the start of the window."""
@@ -205,14 +205,21 @@ def load_exchange(
         if waited_ns > HELD_UP_SHARE * (to_ns - from_ns) * producers:
             fit = replace(fit, notes=(*fit.notes, QUEUES_START_EMPTY))
         else:
+            receivers = sorted({each.consumer_process for each in infos.values()})
+            receiver_of = {
+                index: receivers.index(each.consumer_process) for index, each in infos.items()
+            }
             wakes = fit_wakes(
                 rows[TracePoint.SENT],
                 rows[TracePoint.RECEIVED],
-                consumer_of,
+                receiver_of,
+                {index: each.producer for index, each in infos.items()},
                 min(ASSUMED_RECEIVE_NS_PER_MESSAGE, fit.costs.receive_ns_per_message),
                 may_poll=(manifest.host.get("cores") or 0) >= len(manifest.processes),
             )
-            fit = _with_delays(fit, rows, network, consumer_of, wakes, manifest)
+            if wakes is None and remote:
+                fit = replace(fit, notes=(*fit.notes, TOO_FEW))
+            fit = _with_delays(fit, rows, network, consumer_of, receiver_of, wakes, manifest)
     if saturation is not None:
         fit = saturated_costs(fit, rows[TracePoint.CONSUMED], saturation, manifest)
     exchange = RecordedExchange(
@@ -417,6 +424,7 @@ def _with_delays(
     rows: dict[int, EventColumns],
     network: NetworkConfig,
     consumer_of: Mapping[int, int],
+    receiver_of: Mapping[int, int],
     wakes: Wakes | None,
     manifest: RunManifest,
 ) -> CostFit:
@@ -431,6 +439,7 @@ def _with_delays(
         network.buffer_timeout_ns,
         fit.costs,
         consumer_of,
+        receiver_of,
         wakes,
     )
     delays = replace(

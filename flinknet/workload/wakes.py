@@ -31,16 +31,17 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Wakes:
-    """What messages take by the time since the one before: the longer a consumer slept, the longer
-    it takes to wake, and to find its data.
+    """What messages take by the time since the one before: the longer a TaskManager with consumers
+    slept, the longer it takes to wake, and they to find their data.
 
     Attributes:
-        gaps_ns: times between two messages to a consumer, ascending.
+        gaps_ns: times between two messages to a TaskManager, ascending.
         transit_ns: from SENT to RECEIVED of the second one, as typical of each gap.
         awake_receive_ns: of `CostModel.receive_ns_per_message`, what is left without a gap.
-        records_per_s: of a consumer, as recorded.
+        records_per_s: to a TaskManager, as recorded.
         record_bytes: mean bytes of a record in a buffer.
-        channels: of a consumer.
+        flushers: producers that send to a TaskManager; the beat of one flushes all its channels.
+        receivers: TaskManagers with consumers.
         may_poll: whether each TaskManager has a core of its own; only then they poll.
     """
 
@@ -49,7 +50,8 @@ class Wakes:
     awake_receive_ns: float
     records_per_s: float
     record_bytes: float
-    channels: float
+    flushers: float
+    receivers: int = 1
     may_poll: bool = True
 
     def transit_after(self, gaps_ns: npt.NDArray[np.int64 | np.float64]) -> FloatArray:
@@ -57,17 +59,17 @@ class Wakes:
         return np.interp(gaps_ns, self.gaps_ns, self.transit_ns)
 
     def gap_ns(self, network: NetworkConfig, rate_factor: float = 1.0) -> float:
-        """Typical time between messages to a consumer under a setting."""
+        """Typical time between messages to a TaskManager under a setting."""
         records_per_s = self.records_per_s * rate_factor
         timeout_ns = network.buffer_timeout_ns
         if timeout_ns == 0:
             return 1e9 / records_per_s
         full_per_s = records_per_s * self.record_bytes / network.segment_size_bytes
-        flushed_per_s = self.channels * 1e9 / timeout_ns if timeout_ns > 0 else 0.0
+        flushed_per_s = self.flushers * 1e9 / timeout_ns if timeout_ns > 0 else 0.0
         return 1e9 / min(full_per_s + flushed_per_s, records_per_s)
 
     def is_polled(self, gap_ns: float) -> bool:
-        """Whether a consumer with such a gap between messages does not sleep."""
+        """Whether a TaskManager with such a gap between messages does not sleep."""
         return self.may_poll and gap_ns < POLLED_GAP_NS
 
     def moved(self, costs: CostModel, from_gap_ns: float, to_gap_ns: float) -> CostModel:

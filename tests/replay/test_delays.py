@@ -37,14 +37,20 @@ def rows(reason: FlushReason, late_ns: np.ndarray) -> tuple[dict, dict]:
 
 @pytest.mark.parametrize(("reason", "timeout_ns"), [(FlushReason.FLUSH, 0), (FlushReason.FULL, -1)])
 def test_constant_lateness_is_added_to_every_record(reason: FlushReason, timeout_ns: int) -> None:
-    delays = fit_delays(*rows(reason, np.full(COUNT, 30_000)), timeout_ns, COSTS, CONSUMER_OF)
+    delays = fit_delays(
+        *rows(reason, np.full(COUNT, 30_000)), timeout_ns, COSTS, CONSUMER_OF, CONSUMER_OF
+    )
     assert (delays.spread_ns == 30_000).all()
 
 
 def test_where_no_due_instant_is_known_nothing_is_claimed() -> None:
     assert (
         fit_delays(
-            *rows(FlushReason.FLUSH, np.full(COUNT, 30_000)), 100_000_000, COSTS, CONSUMER_OF
+            *rows(FlushReason.FLUSH, np.full(COUNT, 30_000)),
+            100_000_000,
+            COSTS,
+            CONSUMER_OF,
+            CONSUMER_OF,
         )
         is NO_DELAYS
     )
@@ -70,7 +76,9 @@ def beats(late_ns: np.ndarray, timeout_ns: int, waited_ns: int) -> tuple[dict, d
 
 def test_the_flushers_beat_tells_how_late_the_machine_was() -> None:
     late_ns = np.where(np.arange(COUNT) % 20 == 0, 3_000_000, 10_000)
-    delays = fit_delays(*beats(late_ns, 10_000_000, 9_000_000), 10_000_000, COSTS, CONSUMER_OF)
+    delays = fit_delays(
+        *beats(late_ns, 10_000_000, 9_000_000), 10_000_000, COSTS, CONSUMER_OF, CONSUMER_OF
+    )
     assert np.mean(delays.spread_ns > 2_900_000) == pytest.approx(0.05, abs=0.003)
     assert np.median(delays.spread_ns) == 0
 
@@ -78,14 +86,18 @@ def test_the_flushers_beat_tells_how_late_the_machine_was() -> None:
 def test_how_much_the_parts_of_a_run_differ_is_told() -> None:
     late_ns = np.where(np.arange(COUNT) % 20 == 0, 1_000_000, 10_000)
     late_ns[-COUNT // PARTS :] *= 3
-    delays = fit_delays(*beats(late_ns, 10_000_000, 9_000_000), 10_000_000, COSTS, CONSUMER_OF)
+    delays = fit_delays(
+        *beats(late_ns, 10_000_000, 9_000_000), 10_000_000, COSTS, CONSUMER_OF, CONSUMER_OF
+    )
     assert np.round(np.array(delays.tails_ns) / 1e6, 1).tolist() == [1.0, 1.0, 1.0, 3.0]
     assert "by 1.0 to 3.0 ms" in str(delays.note)
 
 
 def test_a_quiet_machine_is_not_told_of() -> None:
     late_ns = np.full(COUNT, 10_000)
-    delays = fit_delays(*beats(late_ns, 10_000_000, 9_000_000), 10_000_000, COSTS, CONSUMER_OF)
+    delays = fit_delays(
+        *beats(late_ns, 10_000_000, 9_000_000), 10_000_000, COSTS, CONSUMER_OF, CONSUMER_OF
+    )
     assert len(delays.spread_ns)
     assert delays.note is None
 
@@ -93,12 +105,12 @@ def test_a_quiet_machine_is_not_told_of() -> None:
 def test_a_beat_that_may_have_found_nothing_to_flush_tells_nothing() -> None:
     late_ns = np.where(np.arange(COUNT) % 20 == 0, 3_000_000, 10_000)
     rows_of_beats = beats(late_ns, 10_000_000, -1_000)
-    assert fit_delays(*rows_of_beats, 10_000_000, COSTS, CONSUMER_OF) is NO_DELAYS
+    assert fit_delays(*rows_of_beats, 10_000_000, COSTS, CONSUMER_OF, CONSUMER_OF) is NO_DELAYS
 
 
 def test_the_spread_of_the_rows_appears_in_the_predicted_percentiles() -> None:
     late_ns = np.where(np.arange(COUNT) % 20 == 0, 500_000, 30_000)
-    delays = fit_delays(*rows(FlushReason.FLUSH, late_ns), 0, COSTS, CONSUMER_OF)
+    delays = fit_delays(*rows(FlushReason.FLUSH, late_ns), 0, COSTS, CONSUMER_OF, CONSUMER_OF)
     predicted = LogLinearHistogram()
     predicted.add(np.full(COUNT, 80_000))
     summary = delays.over(predicted)
@@ -152,7 +164,9 @@ def test_pieces_that_sleepers_cut_are_whole_for_those_that_poll(
 
 
 def test_the_usual_is_the_way_and_the_work_of_a_message() -> None:
-    delays = fit_delays(*rows(FlushReason.FULL, np.full(COUNT, 30_000)), -1, COSTS, CONSUMER_OF)
+    delays = fit_delays(
+        *rows(FlushReason.FULL, np.full(COUNT, 30_000)), -1, COSTS, CONSUMER_OF, CONSUMER_OF
+    )
     assert delays.usual_ns == COSTS.transit_ns + COSTS.receive_ns_per_message
 
 
@@ -166,7 +180,7 @@ def test_waiting_for_messages_ahead_is_no_delay_of_the_machine() -> None:
     service_ns = 2 * GAP_NS + 9_000
     consumed["at_ns"] = sent["at_ns"][0] + queue_ns + service_ns * np.arange(1, COUNT + 1)
     every = {name: np.concatenate((before[name], consumed[name])) for name in consumed}
-    delays = fit_delays(sent, every, -1, slow, CONSUMER_OF)
+    delays = fit_delays(sent, every, -1, slow, CONSUMER_OF, CONSUMER_OF)
     assert np.abs(delays.spread_ns).max() < 200_000
     assert delays.queued_at_start_ns > 10 * GAP_NS
 
@@ -175,5 +189,5 @@ def test_a_consumer_that_stands_still_is_one() -> None:
     sent, consumed = rows(FlushReason.FULL, np.zeros(COUNT, np.int64))
     stall = slice(500, 520)
     consumed["at_ns"][stall] = consumed["at_ns"][520] - np.arange(20, 0, -1)
-    delays = fit_delays(sent, consumed, -1, COSTS, CONSUMER_OF)
+    delays = fit_delays(sent, consumed, -1, COSTS, CONSUMER_OF, CONSUMER_OF)
     assert np.mean(delays.spread_ns > GAP_NS) == pytest.approx(0.019, abs=0.003)

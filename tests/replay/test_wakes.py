@@ -40,7 +40,7 @@ def rows(gaps_ns: np.ndarray, ways_ns: np.ndarray, channels: int = 1) -> tuple[d
 def test_messages_that_find_the_consumer_awake_are_quicker() -> None:
     gaps_ns = np.where(np.arange(COUNT) % 2 == 0, MS, 10 * MS)
     sent, received = rows(gaps_ns, np.where(gaps_ns == MS, AWAKE_NS, ASLEEP_NS))
-    wakes = fit_wakes(sent, received, {0: 0}, 12_000.0)
+    wakes = fit_wakes(sent, received, {0: 0}, {0: 0}, 12_000.0)
     assert wakes is not None
     found = wakes.transit_after(np.array([0, MS, 10 * MS, 100 * MS]))
     assert found.tolist() == [AWAKE_NS, AWAKE_NS, ASLEEP_NS, ASLEEP_NS]
@@ -51,19 +51,49 @@ def test_messages_that_find_the_consumer_awake_are_quicker() -> None:
 def test_a_busy_moment_among_short_gaps_makes_no_others_slow() -> None:
     gaps_ns = np.where(np.arange(COUNT) % 5 == 0, MS, 10 * MS)
     ways_ns = np.where(gaps_ns == MS, 3 * MS, ASLEEP_NS)
-    wakes = fit_wakes(*rows(gaps_ns, ways_ns), {0: 0}, 12_000.0)
+    wakes = fit_wakes(*rows(gaps_ns, ways_ns), {0: 0}, {0: 0}, 12_000.0)
     assert wakes is not None
     assert wakes.transit_after(np.array([MS, 10 * MS, 100 * MS])).tolist() == [ASLEEP_NS] * 3
 
 
-def test_gaps_are_those_of_each_consumer() -> None:
+def test_gaps_are_those_of_each_task_manager() -> None:
     sent, _ = rows(np.full(6, MS), np.full(6, AWAKE_NS), channels=2)
     assert gaps_of(sent, {0: 0, 1: 0}).tolist() == [UNKNOWN, *[MS] * 5]
     assert gaps_of(sent, {0: 0, 1: 1}).tolist() == [UNKNOWN, UNKNOWN, *[2 * MS] * 4]
+    nothing = {name: values[:0] for name, values in sent.items()}
+    assert gaps_of(nothing, {}).tolist() == []
+
+
+def test_what_is_sent_at_one_instant_wakes_a_task_manager_once() -> None:
+    sent, _ = rows(np.array([MS, 0, 0, 7 * MS, 0, 2 * MS]), np.full(6, AWAKE_NS), channels=3)
+    expected = [*[UNKNOWN] * 3, 7 * MS, 7 * MS, 2 * MS]
+    assert gaps_of(sent, dict.fromkeys(range(3), 0)).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("receiver_of", "producer_of", "share", "flushers"),
+    [
+        ({0: 0, 1: 0, 2: 0, 3: 0}, {0: 0, 1: 0, 2: 0, 3: 0}, 1.0, 1.0),
+        ({0: 0, 1: 0, 2: 0, 3: 0}, {0: 0, 1: 0, 2: 1, 3: 1}, 1.0, 2.0),
+        ({0: 0, 1: 1, 2: 0, 3: 1}, {0: 0, 1: 0, 2: 1, 3: 1}, 0.5, 2.0),
+    ],
+)
+def test_the_tasks_of_a_task_manager_are_woken_together(
+    receiver_of: dict[int, int], producer_of: dict[int, int], share: float, flushers: float
+) -> None:
+    columns = rows(np.full(COUNT, MS), np.full(COUNT, AWAKE_NS), channels=4)
+    wakes = fit_wakes(*columns, receiver_of, producer_of, 12_000.0)
+    assert wakes is not None
+    assert wakes.records_per_s == pytest.approx(share * 10_000, rel=0.01)
+    assert (wakes.flushers, wakes.receivers) == (flushers, round(1 / share))
 
 
 def test_few_messages_tell_nothing() -> None:
-    assert fit_wakes(*rows(np.full(9, MS), np.full(9, AWAKE_NS)), {0: 0}, 12_000.0) is None
+    nothing = fit_wakes(*rows(np.full(20, MS), np.full(20, AWAKE_NS)), {0: 0}, {0: 0}, 12_000.0)
+    assert nothing is None  # of the first one no gap is known
+    little = fit_wakes(*rows(np.full(21, MS), np.full(21, AWAKE_NS)), {0: 0}, {0: 0}, 12_000.0)
+    assert little is not None
+    assert little.gaps_ns == (0.0, MS)
 
 
 @pytest.mark.parametrize(
