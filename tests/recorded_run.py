@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -105,6 +106,7 @@ def write_run(
     window_ns: tuple[int, int] | None = None,
     rate_per_s: float | None = None,
     waits_ns: Sequence[tuple[int, int]] = (),
+    host: Mapping[str, Any] | None = None,
 ) -> Path:
     """A run directory with two TaskManagers; all channels go from the first to the second.
 
@@ -112,6 +114,7 @@ def write_run(
         window_ns: measured part; all beats for None.
         rate_per_s: that the manifest states; the true one for None, 0 for the highest.
         waits_ns: when the producer waited for buffers, from and to.
+        host: facts about it.
     """
     directory.mkdir(parents=True)
     files: dict[str, list[tuple[int, ...]]] = {"tm-0": [], "tm-1": []}
@@ -136,7 +139,7 @@ def write_run(
     manifest = RunManifest(
         scenario=Scenario(network=network, workload=workload, seed=7).to_dict(),
         flink_keys=dict(effective_flink_keys(network)),
-        host={},
+        host=dict(host or {}),
         versions={},
         seed=7,
         clock=ClockInfo(),

@@ -44,8 +44,8 @@ SLICE_MAX_NS = 4_000_000
 """The kernel gives a process that has work its core back after so long: a tick at 250 Hz. In perf's
 records a thread that had 50 ms to do held a busy process up for 4 to 8 ms at a time."""
 
-CORES_WOKEN, CUTS_MAX = 2, 2
-"""See `Delays.interrupted`; a piece is taken to be cut in two at most."""
+CUTS_MAX = 2
+"""See `Delays.piece_ns`: a piece is taken to be cut in two at most."""
 
 _WAITS = 20
 """Instants within a piece that stand for all."""
@@ -71,8 +71,9 @@ class Delays:
             which the simulation begins without.
         usual_ns: what a message typically takes to its consumer and there, as recorded. Delays up
             to that come of waking, the rest is the machine's.
-        beside_share, beside_slice_ns: what else ran on the machine meanwhile, in shares of one
-            core, and in what pieces: see `interrupted`. 0 if unknown.
+        beside_share, beside_slice_ns: what else ran meanwhile where TaskManagers did, in shares of
+            one core, and in what pieces: see `interrupted`. 0 if unknown.
+        cores: of the machine; 0 if unknown.
     """
 
     spread_ns: IntArray
@@ -81,6 +82,7 @@ class Delays:
     usual_ns: float = 0.0
     beside_share: float = 0.0
     beside_slice_ns: float = 0.0
+    cores: int = 0
 
     @property
     def note(self) -> str | None:
@@ -102,6 +104,19 @@ class Delays:
         spread_ns = self.spread_ns + (share - 1.0) * own_ns
         return replace(self, spread_ns=spread_ns.astype(np.int64))
 
+    def piece_ns(self, wakes_per_s: float) -> float:
+        """How long what else has to run interrupts processes that never sleep.
+
+        Who sleeps takes its core back when it is woken, and cuts such pieces; who polls does not,
+        and they are done in one. Each wake of a consumer is taken to have cut what ran on one of
+        the cores: with two of them pieces of 0.9 ms at 740 messages/s and of 1.3 ms at 160 then are
+        of 1.3 and 1.5 ms, and 1.45 and 1.5 ms were measured without a timeout.
+        """
+        pieces_per_s = 1e9 / self.beside_slice_ns
+        cut_per_s = wakes_per_s / self.cores if self.cores else 0.0
+        whole_ns = 1e9 / max(pieces_per_s - cut_per_s, pieces_per_s / CUTS_MAX)
+        return min(whole_ns, SLICE_MAX_NS)
+
     def interrupted(self, load: float, wakes_per_s: float) -> Delays:
         """The delays of processes that never sleep, if those that were recorded did: what else has
         to run interrupts them then, wherever it ran in between before.
@@ -109,11 +124,6 @@ class Delays:
         A piece of it makes work pile up that takes load / (1 - load) times as long to be done; all
         records that come until then wait for what is left of both, so that the share of records is
         that much larger, and they wait for between nothing and the whole piece.
-
-        Who sleeps takes its core back when it is woken, and cuts such pieces; who polls does not,
-        and they are done in one. Each wake of a consumer is taken to have cut what ran on one of
-        two cores: pieces of 0.9 ms at 740 messages/s and of 1.3 ms at 160 then are of 1.3 and 1.5
-        ms, and 1.45 and 1.5 ms were measured without a timeout.
 
         Args:
             load: share of the time that a process has work, below 1.
@@ -123,9 +133,7 @@ class Delays:
             return self
         share = min(self.beside_share / (1 - load), 1.0)
         parts = (np.arange(_WAITS) + 0.5) / _WAITS
-        pieces_per_s = 1e9 / self.beside_slice_ns
-        whole_ns = 1e9 / max(pieces_per_s - wakes_per_s / CORES_WOKEN, pieces_per_s / CUTS_MAX)
-        waits_ns = min(whole_ns, SLICE_MAX_NS) * parts
+        waits_ns = self.piece_ns(wakes_per_s) * parts
         values_ns = [self.spread_ns, (self.spread_ns[:, None] + waits_ns[None, :]).ravel()]
         weights = [np.full(len(each), 1 / len(each)) for each in values_ns]
         joined_ns = np.concatenate(values_ns)

@@ -215,7 +215,7 @@ def load_exchange(
                 receiver_of,
                 {index: each.producer for index, each in infos.items()},
                 min(ASSUMED_RECEIVE_NS_PER_MESSAGE, fit.costs.receive_ns_per_message),
-                may_poll=(manifest.host.get("cores") or 0) >= len(manifest.processes),
+                may_poll=_number(manifest.host.get("cores")) >= len(manifest.processes),
             )
             if wakes is None and remote:
                 fit = replace(fit, notes=(*fit.notes, TOO_FEW))
@@ -442,15 +442,34 @@ def _with_delays(
         receiver_of,
         wakes,
     )
-    delays = replace(
-        delays,
-        beside_share=float(manifest.host.get("beside_share") or 0.0),
-        beside_slice_ns=float(manifest.host.get("beside_slice_ns") or 0.0),
-    )
+    delays = replace(delays, **_bystanders(manifest))
     notes = fit.notes if delays.note is None else (*fit.notes, delays.note)
     if delays.queued_at_start_ns > BEHIND_WORTH_TELLING_NS:
         notes = (*notes, CONSUMER_STARTS_BEHIND.format(delays.queued_at_start_ns / 1e6))
     return replace(fit, delays=delays, notes=notes)
+
+
+def _bystanders(manifest: RunManifest) -> dict[str, Any]:
+    """What else ran while a run was recorded, as Delays has it.
+
+    Where there are more cores than TaskManagers, that is taken to have run on all cores alike.
+    """
+    share, slice_ns, cores = (
+        _number(manifest.host.get(name)) for name in ("beside_share", "beside_slice_ns", "cores")
+    )
+    if not share or not slice_ns or not cores:
+        return {}
+    on_their_cores = min(len(manifest.processes) / cores, 1.0)
+    return {
+        "beside_share": share * on_their_cores,
+        "beside_slice_ns": slice_ns,
+        "cores": int(cores),
+    }
+
+
+def _number(fact: object) -> float:
+    """A fact about a host that is a number above 0; else 0."""
+    return float(fact) if isinstance(fact, int | float) and fact > 0 else 0.0
 
 
 def _waited_ns(parts: list[EventColumns], from_ns: int, to_ns: int) -> int:

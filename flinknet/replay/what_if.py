@@ -53,8 +53,8 @@ POLLS = (
 )
 
 POLLS_INTERRUPTED = (
-    "TaskManagers would poll that slept in the recorded run: what else ran then, {:.1%} of a core"
-    " in pieces of {:.1f} ms, is taken to interrupt them, and p99 depends on it"
+    "TaskManagers would poll that slept in the recorded run: what else ran there, {:.1%} of a core"
+    " in pieces of {:.1f} ms, is taken to interrupt them for {:.1f} ms each, and p99 depends on it"
 )
 
 _SLOW = "it is simulated message by message"
@@ -336,7 +336,7 @@ def _numbers(
             setting, outcome.buffers_per_s or 0.0, outcome.throughput_records_per_s or 0.0
         )
         delays = delays.interrupted(load, exchange.wakes_per_s)
-        polls = (_told_polls(delays),)
+        polls = (_told_polls(delays, exchange.wakes_per_s),)
     return {
         "records": outcome.records,
         "duration_ns": outcome.duration_ns,
@@ -355,10 +355,11 @@ def _numbers(
     }
 
 
-def _told_polls(delays: Delays) -> str:
+def _told_polls(delays: Delays, wakes_per_s: float) -> str:
     if not delays.beside_share:
         return POLLS
-    return POLLS_INTERRUPTED.format(delays.beside_share, delays.beside_slice_ns / 1e6)
+    pieces_ns = delays.beside_slice_ns, delays.piece_ns(wakes_per_s)
+    return POLLS_INTERRUPTED.format(delays.beside_share, *(each / 1e6 for each in pieces_ns))
 
 
 def _own_simulation() -> Simulate:

@@ -158,7 +158,7 @@ def test_what_runs_beside_interrupts_those_that_never_sleep(slice_ns: int, p99_n
 def test_pieces_that_sleepers_cut_are_whole_for_those_that_poll(
     wakes_per_s: float, piece_ns: float
 ) -> None:
-    quiet = Delays(np.zeros(500, np.int64), beside_share=0.5, beside_slice_ns=1e6)
+    quiet = Delays(np.zeros(500, np.int64), beside_share=0.5, beside_slice_ns=1e6, cores=2)
     longest_ns = quiet.interrupted(load=0.0, wakes_per_s=wakes_per_s).spread_ns.max()
     assert longest_ns == pytest.approx(piece_ns, rel=0.05)
 
