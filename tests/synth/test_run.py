@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -80,53 +82,80 @@ def test_what_is_stopped_early_is_whole(tmp_path: Path, monkeypatch: pytest.Monk
 SYNTH = (sys.executable, "-m", "flinknet", "trace", "synth", "--events", "2G", "--out")
 
 
-def started(out: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+GIVE_UP_S = 60
+"""Far longer than anything that is waited for takes."""
+
+
+@contextmanager
+def started(out: Path) -> Iterator[subprocess.Popen[str]]:
+    """A synthesis of minutes, in a group of its own; what is left of it is killed."""
+    process = subprocess.Popen(
         [*SYNTH, str(out)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def wait_until(is_so: Callable[[], bool], what: str) -> None:
+    give_up_at = time.monotonic() + GIVE_UP_S
+    while not is_so():
+        if time.monotonic() > give_up_at:
+            pytest.fail(f"in {GIVE_UP_S} s it did not come to this: {what}")
+        time.sleep(0.005)
+
+
+def wait_until_it_writes(process: subprocess.Popen[str], out: Path) -> None:
+    """Until both of its processes do."""
+    files = [out / "tm-0.fnt", out / "tm-1.fnt"]
+    wait_until(
+        lambda: all(file.exists() and file.stat().st_size > 100_000 for file in files),
+        "both files grow",
+    )
+    assert process.poll() is None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_whole_blocks_and_no_process(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    process = started(tmp_path / "run")
-    file = tmp_path / "run" / "tm-1.fnt"
-    while process.poll() is None and not (file.exists() and file.stat().st_size > 100_000):
-        os.sched_yield()
-    os.killpg(process.pid, number)
-    out, err = process.communicate()
-    assert process.returncode == 128 + number
-    assert err == "interrupted: what is there is whole\n"
-    assert "events in" in out
-    assert verify_run(open_run(tmp_path / "run")).findings == ()
-    while group_members(process.pid):  # multiprocessing's own helper ends a moment later
-        os.sched_yield()
+    with started(tmp_path / "run") as process:
+        wait_until_it_writes(process, tmp_path / "run")
+        os.killpg(process.pid, number)
+        out, err = process.communicate(timeout=GIVE_UP_S)
+        assert process.returncode == 128 + number
+        assert err == "interrupted: what is there is whole\n"
+        assert "events in" in out
+        assert verify_run(open_run(tmp_path / "run")).findings == ()
+        wait_until_none_is_left(process)
 
 
 def test_an_interrupt_while_processes_start_is_the_parents(tmp_path: Path) -> None:
-    process = started(tmp_path / "run")
-    while process.poll() is None and len(group_members(process.pid)) < 3:
-        os.sched_yield()  # itself, multiprocessing's helper, and the first that writes a file
-    os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate()
-    assert (process.returncode, err) == (130, "interrupted: what is there is whole\n")
-    assert verify_run(open_run(tmp_path / "run")).findings == ()
+    with started(tmp_path / "run") as process:
+        # Itself, multiprocessing's helper, and the first that writes a file.
+        wait_until(lambda: len(group_members(process)) >= 3, "processes start")
+        assert process.poll() is None
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=GIVE_UP_S)
+        assert process.returncode == 130
+        assert err == "interrupted: what is there is whole\n"
+        assert verify_run(open_run(tmp_path / "run")).findings == ()
+        wait_until_none_is_left(process)
 
 
 def test_who_was_killed_leaves_no_writer(tmp_path: Path) -> None:
-    process = started(tmp_path / "run")
-    file = tmp_path / "run" / "tm-1.fnt"
-    while process.poll() is None and not (file.exists() and file.stat().st_size > 100_000):
-        os.sched_yield()
-    process.kill()
-    process.communicate()
-    while group_members(process.pid):
-        os.sched_yield()
+    with started(tmp_path / "run") as process:
+        wait_until_it_writes(process, tmp_path / "run")
+        process.kill()
+        process.communicate(timeout=GIVE_UP_S)
+        wait_until_none_is_left(process)
 
 
 def test_a_directory_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
@@ -181,14 +210,19 @@ def test_a_wrong_call_is_one_line(tmp_path: Path, arguments: list[str], says: st
     assert not (tmp_path / "run").exists()
 
 
-def group_members(group: int) -> list[psutil.Process]:
-    """Processes of a group that still run."""
+def group_members(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """Processes of its group that still run."""
     found = []
-    for process in psutil.process_iter():
+    for each in psutil.process_iter():
         with suppress(psutil.NoSuchProcess, ProcessLookupError):
-            if process.status() != psutil.STATUS_ZOMBIE and os.getpgid(process.pid) == group:
-                found.append(process)
+            if each.status() != psutil.STATUS_ZOMBIE and os.getpgid(each.pid) == process.pid:
+                found.append(each)
     return found
+
+
+def wait_until_none_is_left(process: subprocess.Popen[str]) -> None:
+    """Multiprocessing's own helper ends a moment after the others."""
+    wait_until(lambda: not group_members(process), "no process of the group is left")
 
 
 def write_here(found: SynthPlan, directory: Path, stop_ns: int | None = None) -> None:
