@@ -114,7 +114,7 @@ class _Worker:
             ),
         )
         self._name = f"tm-{task_manager}"
-        with interrupts_held():
+        with interrupts_held(and_terminations=True):
             self._process.start()
         sender.close()
 

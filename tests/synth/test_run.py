@@ -137,14 +137,17 @@ def test_an_interrupt_leaves_whole_blocks_and_no_process(
         wait_until_none_is_left(process)
 
 
-def test_an_interrupt_while_processes_start_is_the_parents(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_processes_start_is_the_parents(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     with started(tmp_path / "run") as process:
         # Itself, multiprocessing's helper, and the first that writes a file.
         wait_until(lambda: len(group_members(process)) >= 3, "processes start")
         assert process.poll() is None
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, number)
         _, err = process.communicate(timeout=GIVE_UP_S)
-        assert process.returncode == 130
+        assert process.returncode == 128 + number
         assert err == "interrupted: what is there is whole\n"
         assert verify_run(open_run(tmp_path / "run")).findings == ()
         wait_until_none_is_left(process)
