@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -22,7 +23,7 @@ from flinknet.errors import ConfigError
 from flinknet.synth import run as synth_run
 from flinknet.synth.plan import SynthPlan, plan
 from flinknet.synth.run import synthesize, write_file
-from flinknet.trace import open_run
+from flinknet.trace import TraceReader, open_run
 from flinknet.trace.describe import describe_run
 from flinknet.trace.verify import verify_run
 
@@ -122,7 +123,7 @@ def wait_until_it_writes(process: subprocess.Popen[str], out: Path) -> None:
     assert process.poll() is None
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_leaves_whole_blocks_and_no_process(
     tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -159,6 +160,50 @@ def test_who_was_killed_leaves_no_writer(tmp_path: Path) -> None:
         process.kill()
         process.communicate(timeout=GIVE_UP_S)
         wait_until_none_is_left(process)
+
+
+@pytest.mark.parametrize("task_manager", [0, 1])
+def test_a_writer_that_dies_ends_the_others(tmp_path: Path, task_manager: int) -> None:
+    with started(tmp_path / "run") as process:
+        wait_until_it_writes(process, tmp_path / "run")
+        writer_of(tmp_path / "run" / f"tm-{task_manager}.fnt", process).kill()
+        _, err = process.communicate(timeout=GIVE_UP_S)
+        assert process.returncode == 1
+        assert err == f"flinknet: the process that made tm-{task_manager} ended with -9\n"
+        with TraceReader(tmp_path / "run" / f"tm-{1 - task_manager}.fnt") as reader:
+            assert reader.is_whole
+        wait_until_none_is_left(process)
+
+
+@pytest.mark.parametrize("before", [0, 1])
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_a_writer_that_cannot_be_started_ends_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int, is_interrupted: bool
+) -> None:
+    start = synth_run._Worker
+
+    def start_or_fail(context: Any, found: SynthPlan, directory: Path, number: int) -> Any:
+        if number < before:
+            return start(context, found, directory, number)
+        if is_interrupted:
+            signal.raise_signal(signal.SIGINT)
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(synth_run, "_Worker", start_or_fail)
+    found = planned(events=20_000_000)
+    with pytest.raises(OSError, match="no more processes"):
+        synthesize(found, tmp_path / "run")
+    assert events_written(tmp_path / "run") < found.events / 4
+
+
+def test_progress_that_cannot_be_told_ends_all(tmp_path: Path) -> None:
+    def tell(_: int) -> None:
+        raise BrokenPipeError("nobody listens")
+
+    found = planned(events=20_000_000)
+    with pytest.raises(BrokenPipeError, match="nobody listens"):
+        synthesize(found, tmp_path / "run", tell)
+    assert events_written(tmp_path / "run") < found.events / 4
 
 
 def test_a_directory_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
@@ -223,9 +268,28 @@ def group_members(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return found
 
 
+def writer_of(file: Path, process: subprocess.Popen[str]) -> psutil.Process:
+    [found] = [
+        each
+        for each in group_members(process)
+        if any(opened.path == str(file) for opened in each.open_files())
+    ]
+    return found
+
+
 def wait_until_none_is_left(process: subprocess.Popen[str]) -> None:
     """Multiprocessing's own helper ends a moment after the others."""
     wait_until(lambda: not group_members(process), "no process of the group is left")
+
+
+def events_written(directory: Path) -> int:
+    """In all files; each is whole."""
+    events = 0
+    for path in directory.glob("*.fnt"):
+        with TraceReader(path) as reader:
+            assert reader.is_whole
+            events += sum(block.count for block in reader.blocks())
+    return events
 
 
 def write_here(found: SynthPlan, directory: Path, stop_ns: int | None = None) -> None:
