@@ -9,33 +9,40 @@ from multiprocessing import resource_tracker
 from types import FrameType
 
 _TERMINATIONS = (signal.SIGTERM, signal.SIGHUP)
+_ENDS_A_RUN = (signal.SIGINT, *_TERMINATIONS)
 
 
 @contextmanager
-def interrupts_held() -> Iterator[None]:
+def interrupts_held(*, and_terminations: bool = False) -> Iterator[None]:
     """Let a Ctrl-C wait until a process is started, and never reach that process.
 
     Processes end when who started them says so, and must not tell of an interrupt while they are
     still being imported: they inherit the mask. It holds for this thread alone, so that the
     handler must wait, too. The resource tracker, which the first start brings up, would lift the
     mask.
+
+    Args:
+        and_terminations: SIGTERM and SIGHUP, too: for processes that have something to finish.
+            Others can be ended by them, one by one.
     """
+    numbers = _ENDS_A_RUN if and_terminations else (signal.SIGINT,)
     held: list[int] = []
     resource_tracker.ensure_running()
-    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = {each: signal.signal(each, lambda number, _: held.append(number)) for each in numbers}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(signal.SIGINT, handler)
-    if held:
-        signal.raise_signal(signal.SIGINT)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    for number in held:
+        signal.raise_signal(number)
 
 
 def ignore_what_ends_a_run() -> None:
     """For a process that whoever started it will end, also where a signal goes to both."""
-    for each in (signal.SIGINT, *_TERMINATIONS):
+    for each in _ENDS_A_RUN:
         signal.signal(each, signal.SIG_IGN)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing as mp
+import sys
 from collections.abc import Callable, Sequence
+from ctypes import c_longlong
 from dataclasses import dataclass
 from multiprocessing.context import SpawnContext
-from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def synthesize(
     file.
 
     Raises: ConfigError for a directory that holds something, TraceError for one that cannot be
-        written to; what a process raised.
+        written to, RunFailedError when a process died. The others have ended with it then.
     """
     if directory.is_dir() and any(directory.iterdir()):
         raise ConfigError(f"{directory}: is not empty; give a new directory")
@@ -64,44 +65,65 @@ def synthesize(
     except OSError as error:
         raise TraceError(f"{directory}: cannot make it ({error.strerror})") from error
     names = [f"tm-{number}" for number in range(found.deployment.task_managers)]
-    _manifest(found, names, found.end_ns).save(directory)
-    context = mp.get_context("spawn")
-    workers: list[_Worker] = []
     with interrupts_noted() as interrupts:
-        try:
-            for number in range(len(names)):
-                workers.append(_Worker(context, found, directory, number))
-            while any(worker.is_alive for worker in workers) and not interrupts:
-                for worker in workers:
-                    worker.wait(_LOOK_S / len(workers))
-                on_progress(sum(worker.events for worker in workers))
-        finally:
-            if interrupts:
-                # Who is in the middle of a slice reaches its end; all shall end with the same one.
-                stop_ns = max(worker.reached_ns for worker in workers) + 2 * _slice_ns(found)
-                for worker in workers:
-                    worker.stop(stop_ns)
-            for worker in workers:
-                worker.wait(None)
-    for worker in workers:
-        worker.check()
-    reached_ns = min(worker.reached_ns for worker in workers)
-    if interrupts and reached_ns < found.end_ns:
-        _manifest(found, names, max(reached_ns, found.measured_from_ns + 1)).save(directory)
+        _manifest(found, names, found.end_ns).save(directory)
+        workers = _write_files(found, directory, len(names), interrupts, on_progress)
+        reached_ns = min(worker.reached_ns for worker in workers)
+        if reached_ns < found.end_ns:
+            _manifest(found, names, max(reached_ns, found.measured_from_ns + 1)).save(directory)
     size_bytes = sum((directory / f"{name}.fnt").stat().st_size for name in names)
     events = sum(worker.events for worker in workers)
     return Synthesis(directory, events, size_bytes, interrupts[0] if interrupts else None)
 
 
+def _write_files(
+    found: SynthPlan,
+    directory: Path,
+    count: int,
+    interrupts: Sequence[int],
+    on_progress: Callable[[int], None],
+) -> list[_Worker]:
+    """Write all files, or less of them after an interrupt.
+
+    However it ends, it stops who still writes, and waits for that.
+    """
+    context = mp.get_context("spawn")
+    workers: list[_Worker] = []
+    try:
+        for number in range(count):
+            workers.append(_Worker(context, found, directory, number))
+        while (
+            any(worker.is_alive for worker in workers)
+            and not any(worker.has_failed for worker in workers)
+            and not interrupts
+        ):
+            for worker in workers:
+                worker.wait(_LOOK_S / count)
+            on_progress(sum(worker.events for worker in workers))
+    finally:
+        # Who is in the middle of a slice reaches its end; all shall end with the same one.
+        reached_ns = max((worker.reached_ns for worker in workers), default=found.end_ns)
+        for worker in workers:
+            worker.stop(reached_ns + 2 * _slice_ns(found))
+        for worker in workers:
+            worker.wait(None)
+    for worker in workers:
+        worker.check()
+    return workers
+
+
 class _Worker:
-    """A process that writes one file."""
+    """A process that writes one file.
+
+    Its counters have no locks: each has one writer, and who is killed would leave a lock closed.
+    """
 
     def __init__(
         self, context: SpawnContext, found: SynthPlan, directory: Path, task_manager: int
     ) -> None:
-        self._events: Synchronized[int] = context.Value("q", 0)
-        self._reached_ns: Synchronized[int] = context.Value("q", found.first_record_ns)
-        self._stop_ns: Synchronized[int] = context.Value("q", found.end_ns)
+        self._events = context.RawValue(c_longlong, 0)
+        self._reached_ns = context.RawValue(c_longlong, found.first_record_ns)
+        self._stop_ns = context.RawValue(c_longlong, found.end_ns)
         self._error, sender = context.Pipe(duplex=False)
         self._process = context.Process(
             target=_write_file,
@@ -114,13 +136,17 @@ class _Worker:
             ),
         )
         self._name = f"tm-{task_manager}"
-        with interrupts_held():
+        with interrupts_held(and_terminations=True):
             self._process.start()
         sender.close()
 
     @property
     def is_alive(self) -> bool:
         return self._process.is_alive()
+
+    @property
+    def has_failed(self) -> bool:
+        return bool(self._process.exitcode)
 
     @property
     def events(self) -> int:
@@ -138,15 +164,15 @@ class _Worker:
 
     def check(self) -> None:
         """Raises what the process did."""
-        if self._error.poll():
-            try:
-                raise self._error.recv()
-            except EOFError:
-                pass
-        if self._process.exitcode:
-            raise RunFailedError(
+        if not self.has_failed:
+            return
+        try:
+            error: FlinknetError = self._error.recv()
+        except EOFError:
+            error = RunFailedError(
                 f"the process that made {self._name} ended with {self._process.exitcode}"
             )
+        raise error
 
 
 def _write_file(
@@ -162,6 +188,7 @@ def _write_file(
         write_file(found, directory, task_manager, *counters)
     except FlinknetError as error:
         errors.send(error)
+        sys.exit(error.exit_code)
 
 
 def write_file(

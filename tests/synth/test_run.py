@@ -6,9 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -20,7 +23,7 @@ from flinknet.errors import ConfigError
 from flinknet.synth import run as synth_run
 from flinknet.synth.plan import SynthPlan, plan
 from flinknet.synth.run import synthesize, write_file
-from flinknet.trace import open_run
+from flinknet.trace import TraceReader, open_run
 from flinknet.trace.describe import describe_run
 from flinknet.trace.verify import verify_run
 
@@ -80,53 +83,127 @@ def test_what_is_stopped_early_is_whole(tmp_path: Path, monkeypatch: pytest.Monk
 SYNTH = (sys.executable, "-m", "flinknet", "trace", "synth", "--events", "2G", "--out")
 
 
-def started(out: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+GIVE_UP_S = 60
+"""Far longer than anything that is waited for takes."""
+
+
+@contextmanager
+def started(out: Path) -> Iterator[subprocess.Popen[str]]:
+    """A synthesis of minutes, in a group of its own; what is left of it is killed."""
+    process = subprocess.Popen(
         [*SYNTH, str(out)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def wait_until(is_so: Callable[[], bool], what: str) -> None:
+    give_up_at = time.monotonic() + GIVE_UP_S
+    while not is_so():
+        if time.monotonic() > give_up_at:
+            pytest.fail(f"in {GIVE_UP_S} s it did not come to this: {what}")
+        time.sleep(0.005)
+
+
+def wait_until_it_writes(process: subprocess.Popen[str], out: Path) -> None:
+    """Until both of its processes do."""
+    files = [out / "tm-0.fnt", out / "tm-1.fnt"]
+    wait_until(
+        lambda: all(file.exists() and file.stat().st_size > 100_000 for file in files),
+        "both files grow",
+    )
+    assert process.poll() is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_leaves_whole_blocks_and_no_process(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    process = started(tmp_path / "run")
-    file = tmp_path / "run" / "tm-1.fnt"
-    while process.poll() is None and not (file.exists() and file.stat().st_size > 100_000):
-        os.sched_yield()
-    os.killpg(process.pid, number)
-    out, err = process.communicate()
-    assert process.returncode == 128 + number
-    assert err == "interrupted: what is there is whole\n"
-    assert "events in" in out
-    assert verify_run(open_run(tmp_path / "run")).findings == ()
-    while group_members(process.pid):  # multiprocessing's own helper ends a moment later
-        os.sched_yield()
+    with started(tmp_path / "run") as process:
+        wait_until_it_writes(process, tmp_path / "run")
+        os.killpg(process.pid, number)
+        out, err = process.communicate(timeout=GIVE_UP_S)
+        assert process.returncode == 128 + number
+        assert err == "interrupted: what is there is whole\n"
+        assert "events in" in out
+        assert verify_run(open_run(tmp_path / "run")).findings == ()
+        wait_until_none_is_left(process)
 
 
-def test_an_interrupt_while_processes_start_is_the_parents(tmp_path: Path) -> None:
-    process = started(tmp_path / "run")
-    while process.poll() is None and len(group_members(process.pid)) < 3:
-        os.sched_yield()  # itself, multiprocessing's helper, and the first that writes a file
-    os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate()
-    assert (process.returncode, err) == (130, "interrupted: what is there is whole\n")
-    assert verify_run(open_run(tmp_path / "run")).findings == ()
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_processes_start_is_the_parents(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with started(tmp_path / "run") as process:
+        # Itself, multiprocessing's helper, and the first that writes a file.
+        wait_until(lambda: len(group_members(process)) >= 3, "processes start")
+        assert process.poll() is None
+        os.killpg(process.pid, number)
+        _, err = process.communicate(timeout=GIVE_UP_S)
+        assert process.returncode == 128 + number
+        assert err == "interrupted: what is there is whole\n"
+        assert verify_run(open_run(tmp_path / "run")).findings == ()
+        wait_until_none_is_left(process)
 
 
 def test_who_was_killed_leaves_no_writer(tmp_path: Path) -> None:
-    process = started(tmp_path / "run")
-    file = tmp_path / "run" / "tm-1.fnt"
-    while process.poll() is None and not (file.exists() and file.stat().st_size > 100_000):
-        os.sched_yield()
-    process.kill()
-    process.communicate()
-    while group_members(process.pid):
-        os.sched_yield()
+    with started(tmp_path / "run") as process:
+        wait_until_it_writes(process, tmp_path / "run")
+        process.kill()
+        process.communicate(timeout=GIVE_UP_S)
+        wait_until_none_is_left(process)
+
+
+@pytest.mark.parametrize("task_manager", [0, 1])
+def test_a_writer_that_dies_ends_the_others(tmp_path: Path, task_manager: int) -> None:
+    with started(tmp_path / "run") as process:
+        wait_until_it_writes(process, tmp_path / "run")
+        writer_of(tmp_path / "run" / f"tm-{task_manager}.fnt", process).kill()
+        _, err = process.communicate(timeout=GIVE_UP_S)
+        assert process.returncode == 1
+        assert err == f"flinknet: the process that made tm-{task_manager} ended with -9\n"
+        with TraceReader(tmp_path / "run" / f"tm-{1 - task_manager}.fnt") as reader:
+            assert reader.is_whole
+        wait_until_none_is_left(process)
+
+
+@pytest.mark.parametrize("before", [0, 1])
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_a_writer_that_cannot_be_started_ends_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int, is_interrupted: bool
+) -> None:
+    start = synth_run._Worker
+
+    def start_or_fail(context: Any, found: SynthPlan, directory: Path, number: int) -> Any:
+        if number < before:
+            return start(context, found, directory, number)
+        if is_interrupted:
+            signal.raise_signal(signal.SIGINT)
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(synth_run, "_Worker", start_or_fail)
+    found = planned(events=20_000_000)
+    with pytest.raises(OSError, match="no more processes"):
+        synthesize(found, tmp_path / "run")
+    assert events_written(tmp_path / "run") < found.events / 4
+
+
+def test_progress_that_cannot_be_told_ends_all(tmp_path: Path) -> None:
+    def tell(_: int) -> None:
+        raise BrokenPipeError("nobody listens")
+
+    found = planned(events=20_000_000)
+    with pytest.raises(BrokenPipeError, match="nobody listens"):
+        synthesize(found, tmp_path / "run", tell)
+    assert events_written(tmp_path / "run") < found.events / 4
 
 
 def test_a_directory_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
@@ -181,14 +258,38 @@ def test_a_wrong_call_is_one_line(tmp_path: Path, arguments: list[str], says: st
     assert not (tmp_path / "run").exists()
 
 
-def group_members(group: int) -> list[psutil.Process]:
-    """Processes of a group that still run."""
+def group_members(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """Processes of its group that still run."""
     found = []
-    for process in psutil.process_iter():
+    for each in psutil.process_iter():
         with suppress(psutil.NoSuchProcess, ProcessLookupError):
-            if process.status() != psutil.STATUS_ZOMBIE and os.getpgid(process.pid) == group:
-                found.append(process)
+            if each.status() != psutil.STATUS_ZOMBIE and os.getpgid(each.pid) == process.pid:
+                found.append(each)
     return found
+
+
+def writer_of(file: Path, process: subprocess.Popen[str]) -> psutil.Process:
+    [found] = [
+        each
+        for each in group_members(process)
+        if any(opened.path == str(file) for opened in each.open_files())
+    ]
+    return found
+
+
+def wait_until_none_is_left(process: subprocess.Popen[str]) -> None:
+    """Multiprocessing's own helper ends a moment after the others."""
+    wait_until(lambda: not group_members(process), "no process of the group is left")
+
+
+def events_written(directory: Path) -> int:
+    """In all files; each is whole."""
+    events = 0
+    for path in directory.glob("*.fnt"):
+        with TraceReader(path) as reader:
+            assert reader.is_whole
+            events += sum(block.count for block in reader.blocks())
+    return events
 
 
 def write_here(found: SynthPlan, directory: Path, stop_ns: int | None = None) -> None:
