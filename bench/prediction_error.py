@@ -69,10 +69,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=None, help="[default: 3; short: 1]")
     parser.add_argument("--out", type=Path, help="write cells, rounds and summary as JSON")
     options = parser.parse_args()
-    rates = options.rates.split(",") if options.rates else RATES[:2] if options.short else RATES
-    timeouts = ("0", "10ms", "100ms") if options.short else TIMEOUTS
-    if options.timeouts:
-        timeouts = tuple(options.timeouts.replace(" ", "").split(","))
+    rates = listed(options.rates) or (RATES[:2] if options.short else RATES)
+    timeouts = listed(options.timeouts) or (("0", "10ms", "100ms") if options.short else TIMEOUTS)
     duration = options.duration or ("1s" if options.short else "4s")
     rounds = options.rounds or (1 if options.short else 3)
     tries: dict[tuple[str, str], list[list[dict[str, Any]]]] = {}
@@ -136,19 +134,26 @@ def main() -> None:
         options.out.write_text(json.dumps(document, indent=1) + "\n")
 
 
+def listed(text: str | None) -> tuple[str, ...]:
+    """What a comma list holds; blanks do not count."""
+    return tuple(text.replace(" ", "").split(",")) if text else ()
+
+
 def steps_of_a_round(
     rates: Sequence[str], timeouts: Sequence[str], times: int
 ) -> list[tuple[str, Sequence[str]]]:
     """A recording each: its rate, and the timeouts that are measured. What differs most from one
-    run to the next comes several times: short timeouts, and the highest rate after each other."""
+    run to the next comes so many times: short timeouts, and the highest rate, one after each other
+    rate and what is left of them at the end."""
     others = [rate for rate in rates if rate != HIGHEST]
-    highest = [(HIGHEST, timeouts)] if HIGHEST in rates else []
+    highest = [(HIGHEST, timeouts)] * times if HIGHEST in rates else []
     often = [each for each in timeouts if each in OFTEN]
     again = [often] * (times - 1) if often else []
     steps: list[tuple[str, Sequence[str]]] = []
     for rate in others:
-        steps += [(rate, each) for each in (timeouts, *again)] + highest
-    return steps or highest
+        steps += [(rate, each) for each in (timeouts, *again)] + highest[:1]
+        highest = highest[1:]
+    return steps + highest
 
 
 def at_highest(cells: Sequence[Cell]) -> list[Cell]:

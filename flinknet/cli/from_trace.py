@@ -4,9 +4,11 @@ under other settings, and beside each measurement what the model had predicted f
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,8 +68,10 @@ def run_from_trace(values: Mapping[str, Any], executor: sweep.Executor | None) -
     talk = console_for(sys.stderr)
     files = [path for path in (json_file, out / "prediction.json" if out else None) if path]
     rows: list[dict[str, Any]] = []
-    document = {
+    document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
+        "is_complete": False,
+        "settings_asked": len(attempts),
         "trace": str(run.path),
         "recording": {"notes": list(run.notes), "warnings": warnings_of(run)},
         "runs": rows,
@@ -89,18 +93,38 @@ def run_from_trace(values: Mapping[str, Any], executor: sweep.Executor | None) -
                 )
                 watch.finish_run(result)
                 rows.append(_row(attempt, predicted, result))
+                document["is_complete"] = len(rows) == len(attempts)
                 for path in files:
                     write_json(path, document)
-    finally:
+    except BaseException:
         # What has been measured is told even if a later run failed.
-        if rows and values["json"] == "-":
+        if rows:
+            try:
+                _tell(document, out, as_json=values["json"] == "-")
+            except (Exception, SystemExit):  # what failed first counts: of a pipe, rich exits
+                _drop_stdout()
+        raise
+    _tell(document, out, as_json=values["json"] == "-")
+
+
+def _tell(document: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
+    """Put what was measured on stdout, and where it lies on stderr, whatever becomes of stdout."""
+    try:
+        if as_json:
             click.echo(dump(document), nl=False)
-        elif rows:
+        else:
             print_predictions(console_for(sys.stdout), document)
-    if out is not None:
-        click.echo(
-            f"results: {out}/prediction.json, and result.json in each run directory", err=True
-        )
+    finally:
+        if out is not None:
+            click.echo(
+                f"results: {out}/prediction.json, and result.json in each run directory", err=True
+            )
+
+
+def _drop_stdout() -> None:
+    """Nobody reads it: what it still holds shall not fail once more, when the interpreter ends."""
+    with suppress(OSError), open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _measure(

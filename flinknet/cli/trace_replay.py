@@ -58,8 +58,14 @@ GRID_OPTIONS = {
         "round_trips_ns",
         "Round-trip times of the network, on top of the recorded way, such as 0,1ms.",
     ),
-    "consumer-speed": ("consumer_speeds", "Factors of the consumers' speed, such as 0.5,2."),
-    "rate-factor": ("rate_factors", "Factors of the arrival rate, such as 1,2,4."),
+    "consumer-speed": (
+        "consumer_speeds",
+        "Factors of the consumers' speed, such as 0.5,2; from 0.001 to 1000.",
+    ),
+    "rate-factor": (
+        "rate_factors",
+        "Factors of the arrival rate, such as 1,2,4; from 0.001 to 1000.",
+    ),
 }
 """Option -> list of the grid, help."""
 
@@ -233,12 +239,15 @@ def _value(name: str, text: str) -> Any:
 
 
 def _factor(option: str, text: str) -> float:
+    from flinknet.replay.grid import check_factor
+
     try:
         factor = float(text)
     except ValueError:
-        factor = 0.0
-    if not 0 < factor < float("inf"):
-        raise ConfigError(f"{option}: {text!r} is not a factor; write a number above 0, such as 2")
+        raise ConfigError(
+            f"{option}: {text!r} is not a factor; write a number, such as 2"
+        ) from None
+    check_factor(option, factor)
     return factor
 
 

@@ -24,6 +24,9 @@ FINE_TIMEOUTS_NS = (
 SETTINGS_MAX = 512
 """Settings of a run that are predicted at once at most."""
 
+FACTOR_MIN, FACTOR_MAX = 0.001, 1000.0
+"""Bounds of a factor: at a thousandth of its rate ten seconds of a run are hours of beats."""
+
 _NETWORK = {
     "buffer_timeouts_ns": "buffer_timeout_ns",
     "exclusive_buffers": "exclusive_buffers",
@@ -46,8 +49,8 @@ class Grid:
     Attributes:
         debloatings: whether buffers are debloated.
         round_trips_ns: network round trips on top of the recorded way.
-        consumer_speeds: factors of the consumers' speed.
-        rate_factors: factors of the arrival rate.
+        consumer_speeds: factors of the consumers' speed, from FACTOR_MIN to FACTOR_MAX.
+        rate_factors: factors of the arrival rate, likewise.
     """
 
     buffer_timeouts_ns: Sequence[int] = ()
@@ -59,6 +62,12 @@ class Grid:
     round_trips_ns: Sequence[int] = ()
     consumer_speeds: Sequence[float] = ()
     rate_factors: Sequence[float] = ()
+
+    def __post_init__(self) -> None:
+        """Raises: ConfigError for a factor out of its bounds."""
+        for name in ("consumer_speeds", "rate_factors"):
+            for factor in getattr(self, name):
+                check_factor(name, factor)
 
     @property
     def is_empty(self) -> bool:
@@ -113,6 +122,15 @@ class Grid:
             around = {field: given[name] for name, field in _AROUND.items()}
             found.add(replace(recorded, network=network, **around))
         return found
+
+
+def check_factor(name: str, factor: float) -> None:
+    """Raises: ConfigError for a factor out of its bounds; `name` is what the user calls it."""
+    if not FACTOR_MIN <= factor <= FACTOR_MAX:
+        raise ConfigError(
+            f"{name}: {factor} is no factor that is predicted; give one from {FACTOR_MIN:g} to"
+            f" {FACTOR_MAX:g}"
+        )
 
 
 def _recorded(setting: Setting, name: str) -> Any:

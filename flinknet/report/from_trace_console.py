@@ -42,6 +42,9 @@ def print_predictions(console: Console, document: dict[str, Any]) -> None:
             cells.append(_percent(error[name]))
         table.add_row(row["name"], *cells)
     console.print(table)
+    if not document["is_complete"]:
+        measured_of_asked = f"{len(document['runs'])} of {document['settings_asked']}"
+        console.print(f"! ended early: {measured_of_asked} settings were measured")
     recording = document["recording"]
     for line in (*recording["notes"], *recording["warnings"]):
         console.print(Text(f"! the recording: {line}"), soft_wrap=True)

@@ -212,6 +212,11 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert list(tmp_path.iterdir()) == []
 
 
+def _noted(error: BaseException, note: str) -> BaseException:
+    error.add_note(note)
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "exit_code", "line"),
     [
@@ -221,7 +226,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
         (OSError(errno.ENOSPC, "No space left on device", "x.fnt"), 4, "x.fnt: No space left"),
         (OSError(errno.EACCES, "Permission denied", "x.fnt"), 4, "x.fnt: Permission denied"),
         (KeyboardInterrupt(), 130, "flinknet: interrupted"),
-        (KeyboardInterrupt("it is in out"), 130, "flinknet: interrupted; it is in out"),
+        (_noted(KeyboardInterrupt(), "it is in out"), 130, "flinknet: interrupted; it is in out"),
     ],
 )
 def test_a_failed_run_is_one_line_and_keeps_earlier_results(

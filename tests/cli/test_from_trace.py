@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,16 @@ from tests.recorded_run import MS, START_NS, write_run
 
 Command = Callable[..., Result]
 
+SECOND_RUN_FAILS = """
+from flinknet.cli import main
+from flinknet.cli.sweep import Executor
+from flinknet.errors import RunFailedError
+from tests.cli.conftest import RecordingRun
+
+run = RecordingRun(fail_at=2, error=RunFailedError("tm-1 died"))
+main(obj=Executor(run, lambda: {"cores": 2}))
+"""
+
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
@@ -34,6 +47,7 @@ def test_each_setting_stands_predicted_and_measured(
     result = flinknet("bench", "--from-trace", str(recorded), *options)
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
+    assert (document["is_complete"], document["settings_asked"]) == (True, 2)
     assert [row["name"] for row in document["runs"]] == ["buffer-timeout=0", "buffer-timeout=20ms"]
     for row in document["runs"]:
         assert row["predicted"]["throughput_records_per_s"] == pytest.approx(2000, rel=0.05)
@@ -68,6 +82,7 @@ def test_the_table_has_a_row_for_each_setting(recorded: Path, flinknet: Command)
     assert "predicted from the trace | measured over sockets" in result.stdout
     assert "buffer-timeout=5ms" in result.stdout
     assert "buffer-timeout=-1" in result.stdout
+    assert "ended early" not in result.stdout
 
 
 def test_what_to_doubt_of_a_measurement_is_told(
@@ -92,9 +107,51 @@ def test_what_was_measured_is_told_where_a_later_run_ends_it(
     assert result.exit_code == (130 if isinstance(error, KeyboardInterrupt) else 1)
     assert "buffer-timeout=5ms" in result.stdout
     assert "buffer-timeout=-1" not in result.stdout
+    assert "! ended early: 1 of 2 settings were measured" in result.stdout
+    assert f"results: {out}/prediction.json" in result.stderr
     for path in (file, out / "prediction.json"):
-        (row,) = json.loads(path.read_text())["runs"]
+        document = json.loads(path.read_text())
+        (row,) = document["runs"]
         assert row["name"] == "buffer-timeout=5ms"
+        assert (document["is_complete"], document["settings_asked"]) == (False, 2)
+
+
+def test_json_on_stdout_says_that_a_later_run_ended_it(
+    recorded: Path, flinknet: Command, run: Any
+) -> None:
+    run.fail_at, run.error = 2, RunFailedError("tm-1 died")
+    options = ["--buffer-timeout", "5ms,-1", "--json", "-", "--no-trace"]
+    result = flinknet("bench", "--from-trace", str(recorded), *options)
+    document = json.loads(result.stdout)
+    assert (document["is_complete"], len(document["runs"])) == (False, 1)
+    assert result.stderr.splitlines()[-1] == "flinknet: tm-1 died"
+
+
+@pytest.mark.parametrize("form", [[], ["--json", "-"]])
+def test_the_error_of_a_run_is_told_even_if_nobody_reads_what_was_measured(
+    recorded: Path, tmp_path: Path, form: list[str]
+) -> None:
+    options = ["--no-trace", "--buffer-timeout", "5ms,-1", "--out", "out", *form]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    environment.pop("PYTHONUNBUFFERED", None)  # as a user has it: the end flushes once more
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", SECOND_RUN_FAILS, "bench", "--from-trace", recorded, *options],
+            cwd=tmp_path,
+            env=environment,
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+        )
+    finally:
+        os.close(writer)
+    *_, place, error = done.stderr.splitlines()
+    assert place.startswith("results: out/prediction.json")
+    assert error == "flinknet: tm-1 died"
+    assert done.returncode == RunFailedError.exit_code
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from flinknet.cli import main
+from flinknet.replay.grid import FACTOR_MAX, FACTOR_MIN
 from tests.recorded_run import write_run
 
 TOOLS = ("bash", "sh", "cat", "dirname", "ps", "env", "head", "basename", "uname", "chmod")
@@ -64,6 +65,11 @@ def test_help_and_doctor_load_neither_spark_nor_arrow(command: list[str], tmp_pa
         env=os.environ | {"PYTHONPATH": root},
         cwd=tmp_path,
     )
+
+
+def test_help_tells_the_bounds_of_factors() -> None:
+    text = " ".join(CliRunner().invoke(main, ["trace", "replay", "--help"]).stdout.split())
+    assert text.count(f"from {FACTOR_MIN:g} to {FACTOR_MAX:g}") == 2
 
 
 @pytest.mark.spark
@@ -123,7 +129,11 @@ LONG = ",".join(str(number) for number in range(1, 31))
         (["nowhere"], 2, "nowhere: there is no such file or directory"),
         ([".", "--buffer-timeout", "5 parsec"], 2, "'parsec' is no unit of time"),
         ([".", "--segment-size", "3kb"], 2, "must be a power of two"),
-        ([".", "--consumer-speed", "0"], 2, "--consumer-speed: '0' is not a factor"),
+        ([".", "--consumer-speed", "fast"], 2, "--consumer-speed: 'fast' is not a factor"),
+        ([".", "--consumer-speed", "0"], 2, "--consumer-speed: 0.0 is no factor"),
+        ([".", "--consumer-speed", "1e-12"], 2, "--consumer-speed: 1e-12 is no factor"),
+        ([".", "--rate-factor", "1,1e-9"], 2, "--rate-factor: 1e-09 is no factor"),
+        ([".", "--rate-factor", "1e9"], 2, "give one from 0.001 to 1000"),
         ([".", "--flow-control", "udp"], 2, "--flow-control: 'udp' is none of credit, tcp"),
         ([".", "--round-trip", "5"], 2, "--round-trip: '5' has no unit"),
         (

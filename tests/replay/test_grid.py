@@ -6,7 +6,7 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError
-from flinknet.replay.grid import Grid
+from flinknet.replay.grid import FACTOR_MAX, FACTOR_MIN, Grid
 from flinknet.workload.recorded import Setting
 
 MS = 1_000_000
@@ -42,3 +42,18 @@ def test_too_many_settings_are_refused_with_their_number() -> None:
     with pytest.raises(ConfigError, match=r"10 x 100 = 1,000 settings is too large; at most 512"):
         Grid(floating_buffers=range(1, 101), exclusive_buffers=range(10)).check()
     Grid(floating_buffers=range(1, 101), exclusive_buffers=range(5)).check()
+
+
+@pytest.mark.parametrize("name", ["consumer_speeds", "rate_factors"])
+@pytest.mark.parametrize("factor", [1e-9, 0.00099, 1001, 0.0, -1.0, float("inf"), float("nan")])
+def test_a_factor_that_would_take_without_end_is_refused_with_its_bounds(
+    name: str, factor: float
+) -> None:
+    with pytest.raises(ConfigError, match=rf"{name}: {factor} .* from 0.001 to 1000$"):
+        Grid(**{name: (1.0, factor)})
+
+
+def test_the_bounds_of_a_factor_are_factors() -> None:
+    grid = Grid(rate_factors=(FACTOR_MIN, FACTOR_MAX), consumer_speeds=(FACTOR_MIN, FACTOR_MAX))
+    grid.check()
+    assert len(grid.asked(RECORDED, is_max_rate=False)) == 4

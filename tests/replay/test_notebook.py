@@ -110,6 +110,8 @@ def test_durations_may_be_text(spark: Any, tmp_path: Path, make_run: Any) -> Non
         ({"buffer_timeouts_ms": [5]}, "there are buffer_timeouts_ns"),
         ({"floating_buffers": [True]}, "whole numbers"),
         ({"consumer_speeds": ["fast"]}, "factors such as 0.5"),
+        ({"consumer_speeds": [1e-12]}, "consumer_speeds: 1e-12 is no factor"),
+        ({"rate_factors": [10_000]}, "from 0.001 to 1000"),
         ({"flow_controls": ["udp"]}, "none of"),
     ],
 )
