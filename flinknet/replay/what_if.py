@@ -15,6 +15,7 @@ from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError, SimulationError
 from flinknet.results import BacklogSummary
 from flinknet.trace import open_run
+from flinknet.units import human_bytes
 from flinknet.workload.recorded import RecordedExchange, Setting, SimulatedOutcome
 
 from . import slices
@@ -55,6 +56,16 @@ POLLS = (
 POLLS_INTERRUPTED = (
     "TaskManagers would poll that slept in the recorded run: what else ran there, {:.1%} of a core"
     " in pieces of {:.1f} ms, is taken to interrupt them for {:.1f} ms each, and p99 depends on it"
+)
+
+SLEEPS = (
+    "consumers would sleep between messages that polled in the recorded run: what it takes to wake"
+    " them, 0.1 ms and more, is not in the trace"
+)
+
+GROWS = (
+    "debloating begins with buffers of {}, as a task does, and the prediction holds the time until"
+    " they are as large as they come to be: for what it is worth afterwards record a run with it"
 )
 
 _SLOW = "it is simulated message by message"
@@ -330,13 +341,17 @@ def _numbers(
     """What a row says of its outcome."""
     delays = fit.delays.awake(exchange.waking_share(setting))
     seconds = outcome.duration_ns / 1e9
-    polls: tuple[str, ...] = ()
+    notes = list(fit.notes)
+    if setting.network.debloating_enabled and exchange.buffer_size_bytes is None:
+        notes.append(GROWS.format(human_bytes(setting.network.starting_segment_size_bytes)))
+    if exchange.starts_sleeping(setting):
+        notes.append(SLEEPS)
     if exchange.stops_sleeping(setting):
         load = exchange.load_under(
             setting, outcome.buffers_per_s or 0.0, outcome.throughput_records_per_s or 0.0
         )
         delays = delays.interrupted(load, exchange.wakes_per_s)
-        polls = (_told_polls(delays, exchange.wakes_per_s),)
+        notes.append(_told_polls(delays, exchange.wakes_per_s))
     return {
         "records": outcome.records,
         "duration_ns": outcome.duration_ns,
@@ -345,7 +360,7 @@ def _numbers(
         "credits_per_s": outcome.credits / seconds if seconds > 0 else None,
         "memory_bytes": outcome.memory_bytes,
         "method": outcome.method,
-        "notes": [*fit.notes, *polls],
+        "notes": notes,
         "backlog_buffers_mean": outcome.backlog_buffers.mean,
         "backlog_buffers_max": outcome.backlog_buffers.max,
         **asdict(delays.over(outcome.latency)),

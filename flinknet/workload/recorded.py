@@ -347,8 +347,15 @@ class RecordedExchange:
 
     def stops_sleeping(self, setting: Setting) -> bool:
         """Whether consumers that slept between messages in the recorded run would poll."""
+        return self._polls(setting) and not self._polls(Setting(self.network))
+
+    def starts_sleeping(self, setting: Setting) -> bool:
+        """Whether consumers that polled in the recorded run would sleep between messages."""
+        return self._polls(Setting(self.network)) and not self._polls(setting)
+
+    def _polls(self, setting: Setting) -> bool:
         wakes = self.wakes
-        if wakes is None or wakes.is_polled(wakes.gap_ns(self.network)):
+        if wakes is None:
             return False
         return wakes.is_polled(wakes.gap_ns(setting.network, setting.rate_factor))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from flinknet.replay.exchange import (
     QUEUES_START_EMPTY,
     flush_overhead_ns,
     load_exchange,
+    recorded_setting,
 )
 from flinknet.replay.grid import Grid
 from flinknet.replay.session import spark_errors
 from flinknet.replay.units import open_recorded_run
+from flinknet.replay.what_if import GROWS, predict_here
 from flinknet.results import BacklogSummary
 from flinknet.workload.recorded import SimulatedOutcome
 
@@ -275,6 +278,17 @@ def test_what_ran_beside_counts_where_task_managers_did(
     assert exchange.wakes is not None
     assert exchange.wakes.may_poll is may_poll
     assert len(fit.delays.interrupted(0.5, 100.0).spread_ns)
+
+
+def test_that_debloating_begins_small_is_told(sawtooth_run: Path) -> None:
+    run = open_recorded_run(sawtooth_run, 0)
+    recorded = recorded_setting(run.manifest)
+    on = replace(recorded, network=replace(recorded.network, debloating_enabled=True))
+    rows = predict_here(run, [recorded, on], 1000 * MS)
+    assert [[note for note in row["notes"] if "debloating" in note] for row in rows] == [
+        [],
+        [GROWS.format("1.00 KiB")],
+    ]
 
 
 def test_a_trace_file_alone_is_refused_with_advice(sawtooth_run: Path) -> None:

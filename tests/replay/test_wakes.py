@@ -165,6 +165,16 @@ def test_a_task_manager_that_already_polled_does_not_stop_sleeping() -> None:
     found = exchange_of(0)
     found = replace(found, wakes=replace(WAKES, records_per_s=20_000.0))
     assert not found.stops_sleeping(Setting(found.network))
+    assert not found.starts_sleeping(Setting(found.network))
+
+
+def test_one_that_polled_may_start_to_sleep() -> None:
+    found = exchange_of(0)
+    found = replace(found, wakes=replace(WAKES, records_per_s=20_000.0))
+    longer = Setting(replace(found.network, buffer_timeout_ns=MS))
+    assert found.starts_sleeping(longer)
+    assert not found.starts_sleeping(replace(longer, rate_factor=1_000.0))
+    assert not replace(found, wakes=None).starts_sleeping(longer)
 
 
 def test_the_load_is_that_of_messages_and_records() -> None:
