@@ -186,9 +186,10 @@ def bench(executor: Executor | None, /, **values: Any) -> int | None:
             click.echo(dump(document), nl=False)
         elif finished:
             print_bench(console_for(sys.stdout), sweep.by_plan(plans, finished))
-    talk.print(f"seed {values['seed']}", style="dim")
-    if out is not None:
-        _tell_places(out, is_traced=values["trace"])
+        if finished:
+            talk.print(f"seed {values['seed']}", style="dim")
+        if finished and out is not None:
+            _tell_places(out, is_traced=values["trace"])
     incomplete = [
         warning.text
         for each in finished

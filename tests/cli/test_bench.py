@@ -243,6 +243,7 @@ def test_a_failed_run_is_one_line_and_keeps_earlier_results(
     assert line in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.output
     assert "buffer-timeout=1ms" in result.stdout
+    assert "results: out/bench.json" in result.stderr
     assert len(json.loads((tmp_path / "out/bench.json").read_text())["runs"]) == 1
 
 
