@@ -5,6 +5,7 @@ targets, or the knee of the frontier, with the keys to set.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from flinknet.units import format_duration_ns
@@ -15,7 +16,6 @@ Answer = Mapping[str, Any]
 
 FRONTIER = "no other setting is as good in p99, throughput, buffers/s and memory"
 KNEE = "of all on the frontier, it gives away least of each"
-ALIKE = "all settings are alike within the model's error"
 UNSAFE = "a prediction needs more to spare, 5% or what the model was off by on the recorded setting"
 
 
@@ -33,14 +33,17 @@ def advice_lines(answer: Answer) -> list[str]:
     points = answer["trade_offs"]
     varied = what_varies(points)
     lines = [f"  [dim]◆ on the frontier: {FRONTIER}[/dim]"] if advice["frontier"] else []
-    for world in advice["worlds"]:
-        where = world_label(world, varied)
-        if world["choice"] is not None:
-            told = _choice_lines(world["choice"], world["beyond_keys"], points, varied, where)
-        else:
-            told = _knee_lines(world, points, varied, where)
-        lines += ["", *told] if told else []
+    told = [each for world in advice["worlds"] if (each := _world_lines(world, points, varied))]
+    for above, own in pairwise([[], *told]):
+        lines += own if len(above) == len(own) == 1 else ["", *own]
     return [*lines, ""] if lines else []
+
+
+def _world_lines(world: Answer, points: Sequence[Answer], varied: Sequence[str]) -> list[str]:
+    where = world_label(world, varied)
+    if world["choice"] is not None:
+        return _choice_lines(world["choice"], world["beyond_keys"], points, varied, where)
+    return _knee_lines(world, points, varied, where)
 
 
 def points_to_show(answer: Answer) -> set[int]:
@@ -71,10 +74,9 @@ def _knee_lines(
     world: Answer, points: Sequence[Answer], varied: Sequence[str], where: str
 ) -> list[str]:
     at = f" at {where}" if where else ""
-    if world["is_alike"]:
-        return [f"[bold]no knee[/bold]{at}: {ALIKE}"]
     if world["knee"] is None:
-        return []
+        why = world["why_no_knee"]
+        return [f"[bold]no knee[/bold]{at}: {why}"] if why else []
     lines = [
         f"[bold]knee[/bold] of the frontier: {label_of(points[world['knee']], varied)}"
         f" [dim]({KNEE})[/dim]"

@@ -25,6 +25,7 @@ def world(rate: float = 1.0, **changes: Any) -> dict[str, Any]:
         "flow_control": "credit",
         "knee": 1,
         "knee_patch": "a.key: 5",
+        "why_no_knee": None,
         "is_alike": False,
         "choice": None,
         "beyond_keys": [],
@@ -103,9 +104,11 @@ def test_without_a_target_the_knee_is_told_and_what_it_is() -> None:
     assert "[bold]knee[/bold]" not in text(world(knee=None))
 
 
-def test_settings_that_are_alike_have_no_knee_and_say_why() -> None:
-    told = text(world(knee=None, is_alike=True))
-    assert "no knee[/bold]: all settings are alike within the model's error" in told
+def test_every_world_without_a_knee_says_why() -> None:
+    flat = {"knee": None, "why_no_knee": "only two settings are on the frontier"}
+    told = text(world(**flat), world(2.0, **flat), rates=(1.0, 2.0))
+    assert "no knee[/bold] at rate x1: only two settings are on the frontier\n" in told
+    assert "no knee[/bold] at rate x2: only two settings are on the frontier\n" in told
 
 
 def test_nothing_is_advised_where_the_model_is_far_off() -> None:

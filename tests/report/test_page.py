@@ -239,8 +239,8 @@ def test_what_cannot_be_advised_is_told_with_its_reason(show: Callable[..., Chro
     unmet = text_of(show(advised(world(choice=missed))), "#answer")
     assert "No predicted setting holds p99<=20ms." in unmet
     assert "Nearest is buffer timeout 0, off by 50 % of the limit." in unmet
-    alike = text_of(show(advised(world(is_alike=True))), "#answer")
-    assert "No knee: all settings are alike within the model's error." in alike
+    alike = text_of(show(advised(world(why_no_knee="all are alike"))), "#answer")
+    assert "No knee: all are alike." in alike
     same = text_of(show(advised(world(knee=1, knee_patch=""))), "#answer")
     assert "nothing to change" in same
     tcp = text_of(
