@@ -10,7 +10,7 @@ from typing import Any
 
 from flinknet.units import format_duration_ns
 
-from .settings_in_words import label_of, what_varies, world_label
+from .settings_in_words import label_of, what_varies, world_label, world_of
 
 Answer = Mapping[str, Any]
 
@@ -32,7 +32,8 @@ def advice_lines(answer: Answer) -> list[str]:
         ]
     points = answer["trade_offs"]
     varied = what_varies(points)
-    lines = [f"  [dim]◆ on the frontier: {FRONTIER}[/dim]"] if advice["frontier"] else []
+    is_marked = any(is_on_frontier(answer, index) for index in advice["frontier"])
+    lines = [f"  [dim]◆ on the frontier: {FRONTIER}[/dim]"] if is_marked else []
     told = [each for world in advice["worlds"] if (each := _world_lines(world, points, varied))]
     for above, own in pairwise([[], *told]):
         lines += own if len(above) == len(own) == 1 else ["", *own]
@@ -66,8 +67,12 @@ def marks_of(answer: Answer, index: int) -> list[str]:
 
 
 def is_on_frontier(answer: Answer, index: int) -> bool:
-    """Whether no other setting beats it."""
-    return index in (answer.get("advice") or {}).get("frontier", ())
+    """Whether no other setting of its world beats it; of one that is alone that says nothing."""
+    if index not in (answer.get("advice") or {}).get("frontier", ()):
+        return False
+    points = answer["trade_offs"]
+    own = world_of(points[index])
+    return any(other != index and world_of(each) == own for other, each in enumerate(points))
 
 
 def _knee_lines(

@@ -111,6 +111,19 @@ def test_every_world_without_a_knee_says_why() -> None:
     assert "no knee[/bold] at rate x2: only two settings are on the frontier\n" in told
 
 
+def test_a_world_of_one_setting_has_no_mark_and_without_marks_there_is_no_legend() -> None:
+    single = answer(world(knee=None), world(2.0, knee=None), rates=(1.0, 2.0), frontier=[0, 2])
+    del single["trade_offs"][3], single["trade_offs"][1]
+    single["advice"]["frontier"] = [0, 1]
+    assert not is_on_frontier(single, 0)
+    assert not is_on_frontier(single, 1)
+    assert advice_lines(single) == []
+    mixed = answer(world(knee=None), world(2.0, knee=None), rates=(1.0, 2.0), frontier=[0, 2])
+    del mixed["trade_offs"][3]
+    assert [is_on_frontier(mixed, index) for index in range(3)] == [True, False, False]
+    assert "◆" in "\n".join(advice_lines(mixed))
+
+
 def test_nothing_is_advised_where_the_model_is_far_off() -> None:
     told = text(frontier=[], withheld="the model is off")
     assert "no frontier, knee or setting is advised:[/bold red] the model is off" in told
