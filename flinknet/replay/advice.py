@@ -163,15 +163,13 @@ def _world_advice(
 ) -> dict[str, Any]:
     recorded = _recorded(points)
     own = [point for point in points if world_of(point) == world]
-    settable = [
-        index
-        for index in frontier
-        if world_of(points[index]) == world and _can_be_set(points[index], recorded)
-    ]
+    on_frontier = [index for index in frontier if world_of(points[index]) == world]
+    settable = [index for index in on_frontier if _can_be_set(points[index], recorded)]
     is_alike = are_alike(own, error)
     knee = None if is_alike else knee_of(points, settable, error)
     is_told = knee is None and len(own) > 1
-    why_no_knee = _why_no_knee(len(settable), is_alike) if is_told else None
+    numbers = len(on_frontier), len(settable)
+    why_no_knee = _why_no_knee(*numbers, is_alike=is_alike) if is_told else None
     choice = choose(points, targets, error, world) if targets else None
     return dict(zip(_WORLD_NAMES, world, strict=True)) | {
         "knee": knee,
@@ -183,16 +181,15 @@ def _world_advice(
     }
 
 
-def _why_no_knee(settable: int, is_alike: bool) -> str:
-    """Why a world of several settings has no knee, by how many that can be set are on its
-    frontier."""
+def _why_no_knee(on_frontier: int, settable: int, *, is_alike: bool) -> str:
+    """Why a world of several settings has no knee, by how many are on its frontier, and how many of
+    those Flink can be given."""
     if is_alike:
         return "all settings are alike within the model's error"
     number = {0: "no setting", 1: "only one setting", 2: "only two settings"}[settable]
+    which = "" if settable == on_frontier else " that Flink can be given"
     verb = "are" if settable == 2 else "is"
-    return (
-        f"{number} that Flink can be given {verb} on the frontier, and a knee lies between others"
-    )
+    return f"{number}{which} {verb} on the frontier, and a knee lies between others"
 
 
 def are_met(answers: Sequence[Mapping[str, Any]]) -> bool:

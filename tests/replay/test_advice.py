@@ -164,11 +164,13 @@ def test_each_world_of_several_settings_has_a_knee_or_the_reason_why_it_has_none
     beaten += [replace(beaten[0], buffers_per_s=1000.0)]
     alone = [replace(both[0], rate_factor=8.0, is_recorded=False)]
     told = advice([*both, *twice, *beaten, *alone], [], EXACT)["worlds"]
-    two = "only two settings that Flink can be given are on the frontier"
-    one = "only one setting that Flink can be given is on the frontier"
+    two, one = "only two settings are on the frontier", "only one setting is on the frontier"
     assert [each["knee"] for each in told] == [None] * 4
     lies = ", and a knee lies between others"
     assert [each["why_no_knee"] for each in told] == [two + lies, two + lies, one + lies, None]
+    half = [*both, point(500_000, 0.5, 2000.0)]
+    (world,) = advice(half, [], EXACT)["worlds"]
+    assert world["why_no_knee"] == two.replace(" are", " that Flink can be given are") + lies
     three = [*both, point(5 * MS, 4.0, 300.0)]
     (world,) = advice(three, [], EXACT)["worlds"]
     assert (world["knee"] is not None, world["why_no_knee"]) == (True, None)
