@@ -47,6 +47,7 @@ def test_the_page_holds_the_answer_and_the_settings_in_words() -> None:
         "10ms",
         "-1",
     ] * 2
+    assert held["notes"] == ["assumed: something", "buffer timeout 0: just this one"]
     for name in given.keys() - {"trade_offs"}:
         assert held[name] == given[name]
 
@@ -161,6 +162,33 @@ def test_labels_of_a_plot_do_not_lie_on_each_other(
         "  && p.top < q.bottom - 3 && q.top < p.bottom - 3).map(([b]) => [a, b])); })"
     )
     assert overlapping == []
+
+
+@browser_test
+def test_names_of_marks_that_stand_close_do_not_run_together(show: Callable[..., Chromium]) -> None:
+    gaps = show(answer()).run(
+        "Array.from({length: 120}, (_, index) => {"
+        " const svg = histogram({edges: [[0, 300], [300, 600]], xFormat: String, yFormat: String,"
+        "  series: [{name: 'a', color: 'red', values: [1, 1]}], label: 'a', tip: String,"
+        "  marks: [[200, 'p50 4.41 ms'], [200 + index, 'p99 12.2 ms']]}, 560);"
+        " document.querySelector('section').append(svg);"
+        " const [p, q] = [...svg.querySelectorAll('text.strong')]"
+        "  .map((text) => text.getBoundingClientRect());"
+        " svg.remove();"
+        " return Math.abs(p.top - q.top) > 5 ? null : q.left - p.right; })"
+    )
+    assert None in gaps
+    beside = [each for each in gaps if each is not None]
+    assert min(beside) >= 6
+
+
+@browser_test
+def test_full_buffers_with_few_bytes_are_explained(show: Callable[..., Chromium]) -> None:
+    why = "may still carry few bytes"
+    assert why in text_of(show(answer()), "#fill")
+    without = answer()
+    without["details"]["fill"]["full"] = [0] * 20
+    assert why not in text_of(show(without), "#fill")
 
 
 @browser_test
