@@ -23,6 +23,7 @@ FlinknetError                     exit code 4
 │   └── TlsError
 ├── TraceError
 │   ├── TraceFormatError
+│   │   └── TraceDamagedError
 │   └── TraceTruncatedError
 ├── RunFailedError                exit code 1: a run ended, but not well (a process died, records
 │                                 were lost)
@@ -193,6 +194,22 @@ class TraceError(FlinknetError):
 
 class TraceFormatError(TraceError):
     """Not a flinknet trace, or one of a version this flinknet does not read."""
+
+
+class TraceDamagedError(TraceFormatError):
+    """A block of a trace file does not hold what was written; those before it do.
+
+    Attributes:
+        damage: which block, and what is wrong with it, without the advice.
+    """
+
+    def __init__(self, path: Path, block: int, offset: int, why: str) -> None:
+        self.damage = f"block {block} at byte {offset}: {why}"
+        super().__init__(
+            f"{path}: {self.damage}; `flinknet trace verify RUN` tells all that is damaged, and a"
+            f" copy of the run with {path.name} cut there (truncate -s {offset}) can be replayed up"
+            " to it"
+        )
 
 
 class TraceTruncatedError(TraceError):

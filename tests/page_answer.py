@@ -62,6 +62,7 @@ def world(**changes: Any) -> dict[str, Any]:
         "flow_control": "credit",
         "knee": None,
         "knee_patch": "execution.buffer-timeout.interval: 100 ms",
+        "why_no_knee": None,
         "is_alike": False,
         "choice": None,
         "beyond_keys": [],

@@ -79,29 +79,32 @@ def collect(values: Mapping[str, Any]) -> Settings:
     if values["flink_conf"] is not None:
         conf, warnings = flink.read_flink_conf(Path(values["flink_conf"]))
     defined = dict(flink.parse_assignment(text) for text in values["define"])
-    named, workload = {}, {}
-    for option, (key, _, _) in NETWORK_OPTIONS.items():
-        text = values[_parameter(option)]
-        if text is not None:
-            named[key] = text
+    options = network_options(values)
+    workload = {}
     for option in WORKLOAD_OPTIONS:
         text = values[_parameter(option)]
         if isinstance(text, tuple):
             text = ",".join(text) or None
         if text is not None:
             workload[option] = text
+    flink.check_agreement(defined, options)
     layers = [(str(values["flink_conf"]), conf), ("-D", defined)]
-    layers += [
-        (f"--{option}", {key: named[key]})
-        for option, (key, _, _) in NETWORK_OPTIONS.items()
-        if key in named
-    ]
+    layers += [(option, {key: text}) for option, (key, text) in options.items()]
     return Settings(
-        flink.merge(conf, defined, named),
+        flink.merge(conf, defined, dict(options.values())),
         workload,
         (*warnings, *flink.deprecated_keys(defined)),
         flink.origins_of(layers),
     )
+
+
+def network_options(values: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """The options of a command that set one of Flink's keys: which key, and the text."""
+    return {
+        f"--{option}": (key, text)
+        for option, (key, _, _) in NETWORK_OPTIONS.items()
+        if (text := values.get(_parameter(option))) is not None
+    }
 
 
 def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[Warning, ...]]:
@@ -183,7 +186,8 @@ def load_options(command: _Command) -> _Command:
             "define",
             metavar="KEY=VALUE",
             multiple=True,
-            help="Any of Flink's network keys. May be repeated; wins over --flink-conf.",
+            help="Any of Flink's network keys. May be repeated; wins over --flink-conf, and must"
+            " not contradict an option for the same key.",
         ),
         click.option(
             "--flink-conf", metavar="FILE", help="Read keys from Flink's config.yaml first."

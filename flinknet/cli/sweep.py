@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -23,6 +22,7 @@ from flinknet.results import RunResult, Warning
 
 from .option_tables import NETWORK_OPTIONS
 from .options import Settings, scenario_of
+from .paths import check_writable_file
 
 _VAGUE_ENDS = frozenset(("size", "min", "max", "fraction", "enabled"))
 """Ends of keys that say too little alone."""
@@ -151,10 +151,7 @@ def json_file(target: str | None) -> Path | None:
     if target in (None, "-"):
         return None
     path = Path(str(target))
-    if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
-        raise ConfigError(
-            f"--json: {path} cannot be written; give a file in a directory that can be written to"
-        )
+    check_writable_file(path, "--json")
     return path
 
 

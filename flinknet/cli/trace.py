@@ -57,7 +57,8 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON to stdo
 def trace() -> None:
     """Look into recorded runs, and replay them for other settings.
 
-    A RUN is a run directory, a trace file (*.fnt), or a directory of run directories.
+    A RUN is a run directory or a directory of run directories. A trace file (*.fnt) alone does for
+    info, verify and the tables of export; replay needs the run directory.
     """
 
 

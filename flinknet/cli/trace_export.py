@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from flinknet.errors import ConfigError
 from flinknet.units import human_bytes, parse_duration_ns
 
 from .counting_line import CountingLine
-from .paths import existing_path
+from .paths import check_writable_file, existing_path
 
 if TYPE_CHECKING:
     from flinknet.trace import Run
@@ -115,10 +114,7 @@ def _one_run(path: Path) -> Run:
 
 
 def _check_target(out: Path, form: str, *, may_replace: bool) -> None:
-    if out.is_dir() or not os.access(out.parent, os.W_OK | os.X_OK):
-        raise ConfigError(
-            f"--out: {out} cannot be written; give a file in a directory that can be written to"
-        )
+    check_writable_file(out, "--out")
     if out.exists() and not may_replace:
         raise ConfigError(f"--out: {out} is there already; give another name, or --overwrite")
     if form == "parquet" and out.suffix == ".gz":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from flinknet.config import FLOW_CONTROLS
 from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns
 
-from .paths import existing_path
+from .paths import check_writable_file, existing_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -158,7 +157,9 @@ def replay(
     grid = _grid(lists, is_fine=is_fine)
     channels = parse_channels(channel) if channel else None
     json_target = json_file(json_path)
-    page = _page_file(report) if report is not None else None
+    page = Path(report) if report is not None else None
+    if page is not None:
+        check_writable_file(page, "--report")
     out_dir = _new_directory(out) if out else None
     runs = open_runs(list(traces))
     known = {each.index for run in runs for each in run.manifest.channels}
@@ -259,15 +260,6 @@ def _number(option: str, text: str, word: str) -> int | None:
     if not digits.isdecimal() or not int(digits):
         raise ConfigError(f"{option}: {text!r} is not a number of 1 or more, and not {word}")
     return int(digits)
-
-
-def _page_file(text: str) -> Path:
-    path = Path(text)
-    if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
-        raise ConfigError(
-            f"--report: {path} cannot be written; give a file in a directory that can be written to"
-        )
-    return path
 
 
 def _new_directory(text: str) -> Path:

@@ -15,7 +15,7 @@ from flinknet.errors import ConfigError
 from flinknet.units import human_bytes, human_duration
 
 from .option_tables import NETWORK_OPTIONS, WORKLOAD_OPTIONS
-from .options import Settings, scenario_of
+from .options import Settings, network_options, scenario_of
 from .paths import check_new_directory
 
 _WORKLOAD = ("rate", "record-size", "producers", "consumers", "task-managers", "duration", "warmup")
@@ -98,12 +98,11 @@ def synth(
     wanted = None if events is None else _number(events)
     given = {name: texts[name.replace("-", "_")] or _DEFAULTS.get(name) for name in _WORKLOAD}
     workload = {name: text for name, text in given.items() if text is not None}
-    keys = dict(flink.parse_assignment(text) for text in define)
-    for name in _NETWORK:
-        text = texts[name.replace("-", "_")]
-        if text is not None:
-            keys[NETWORK_OPTIONS[name][0]] = text
-    scenario, warnings = scenario_of(Settings(flink.canonical(keys), workload), seed)
+    defined = dict(flink.parse_assignment(text) for text in define)
+    options = network_options(texts)
+    flink.check_agreement(defined, options)
+    keys = flink.merge(defined, dict(options.values()))
+    scenario, warnings = scenario_of(Settings(keys, workload), seed)
     for warning in warnings:
         click.echo(f"flinknet: {warning.text}", err=True)
     found = plan(scenario, skew=skew, events=wanted)

@@ -2,8 +2,8 @@
 
 Settings are `dict[str, str]`: current key -> text as the user wrote it. They come in layers (a
 config.yaml, then `-D key=value`, then named options); `merge` puts a later layer over an earlier
-one, `expand` makes one setting of each combination of comma lists, `network_config` gives them
-meaning.
+one, `check_agreement` refuses two of one command line that contradict each other, `expand` makes
+one setting of each combination of comma lists, `network_config` gives them meaning.
 
 A key that Flink knows and flinknet does not act on is accepted with a warning; a key that Flink
 does not know is an error that names the nearest one. Keys that Flink 2.x turned into fixed numbers
@@ -39,6 +39,7 @@ from .keys import (
 )
 from .layers import (
     canonical,
+    check_agreement,
     deprecated_keys,
     expand,
     merge,
@@ -62,6 +63,7 @@ __all__ = [
     "EffectiveKey",
     "Option",
     "canonical",
+    "check_agreement",
     "deprecated_keys",
     "effective_flink_keys",
     "effective_keys",

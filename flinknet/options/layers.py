@@ -5,10 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 
+from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.errors import ConfigError
 from flinknet.results import Warning
 
 from .keys import BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED, find_option
+from .values import parse_value
+
+_NEVER: set[object] = {BUFFER_TIMEOUT_NEVER_NS}
 
 
 def parse_assignment(text: str) -> tuple[str, str]:
@@ -56,6 +60,38 @@ def merge(*layers: Mapping[str, str]) -> dict[str, str]:
             merged.pop(BUFFER_TIMEOUT_ENABLED, None)
         merged |= current
     return merged
+
+
+def check_agreement(defined: Mapping[str, str], named: Mapping[str, tuple[str, str]]) -> None:
+    """Definitions (-D) and named options of one command line may set the same key, to the same.
+
+    Args:
+        named: option -> the key that it sets, and its text.
+
+    Raises: ConfigError for the first option that says otherwise than a definition.
+    """
+    layer = canonical(defined)
+    spelled = {find_option(key).key: key for key in defined}
+    for option, (key, text) in named.items():
+        if key in layer and _values(key, layer[key]) != _values(key, text):
+            told = f"-D {spelled[key]}={layer[key]}"
+        elif key == BUFFER_TIMEOUT and _is_disabled(layer) and _values(key, text) != _NEVER:
+            told = f"-D {BUFFER_TIMEOUT_ENABLED}={layer[BUFFER_TIMEOUT_ENABLED]}"
+        else:
+            continue
+        raise ConfigError(f"{option} {text} and {told} contradict each other; drop one of them")
+
+
+def _is_disabled(layer: Mapping[str, str]) -> bool:
+    """Whether a layer asks for no buffer timeout, be it as one value of a sweep."""
+    words = layer.get(BUFFER_TIMEOUT_ENABLED, "true").lower().split(",")
+    return "false" in (word.strip() for word in words)
+
+
+def _values(key: str, text: str) -> set[object]:
+    """What the values of a comma list mean, so that 1s is 1000ms."""
+    option = find_option(key)
+    return {parse_value(option, part.strip()) for part in text.split(",")}
 
 
 def origins_of(layers: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:

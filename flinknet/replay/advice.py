@@ -1,8 +1,8 @@
 """Advice: which of the predicted settings are worth having, and which one holds a target.
 
     {"frontier": [3, …], "knee": 5, "knee_patch": "…", "choice": {…} or null, "withheld": null,
-     "worlds": [{"rate_factor": 1.0, …, "knee": 5, "knee_patch": "…", "is_alike": false,
-                 "choice": {…} or null, "beyond_keys": […]}, …]}
+     "worlds": [{"rate_factor": 1.0, …, "knee": 5, "knee_patch": "…", "why_no_knee": null,
+                 "is_alike": false, "choice": {…} or null, "beyond_keys": […]}, …]}
 
 Settings are told by their index among `trade_offs`. Each rate factor, consumer speed, round trip
 and flow control that is asked for is a world of its own, with a knee and a choice of its own; the
@@ -163,21 +163,33 @@ def _world_advice(
 ) -> dict[str, Any]:
     recorded = _recorded(points)
     own = [point for point in points if world_of(point) == world]
-    settable = [
-        index
-        for index in frontier
-        if world_of(points[index]) == world and _can_be_set(points[index], recorded)
-    ]
+    on_frontier = [index for index in frontier if world_of(points[index]) == world]
+    settable = [index for index in on_frontier if _can_be_set(points[index], recorded)]
     is_alike = are_alike(own, error)
     knee = None if is_alike else knee_of(points, settable, error)
+    is_told = knee is None and len(own) > 1
+    numbers = len(on_frontier), len(settable)
+    why_no_knee = _why_no_knee(*numbers, is_alike=is_alike) if is_told else None
     choice = choose(points, targets, error, world) if targets else None
     return dict(zip(_WORLD_NAMES, world, strict=True)) | {
         "knee": knee,
         "knee_patch": "" if knee is None else patch_of(points[knee], recorded),
+        "why_no_knee": why_no_knee,
         "is_alike": is_alike,
         "choice": None if choice is None else _plain(choice),
         "beyond_keys": _beyond_keys(world, recorded),
     }
+
+
+def _why_no_knee(on_frontier: int, settable: int, *, is_alike: bool) -> str:
+    """Why a world of several settings has no knee, by how many are on its frontier, and how many of
+    those Flink can be given."""
+    if is_alike:
+        return "all settings are alike within the model's error"
+    number = {0: "no setting", 1: "only one setting", 2: "only two settings"}[settable]
+    which = "" if settable == on_frontier else " that Flink can be given"
+    verb = "are" if settable == 2 else "is"
+    return f"{number}{which} {verb} on the frontier, and a knee lies between others"
 
 
 def are_met(answers: Sequence[Mapping[str, Any]]) -> bool:

@@ -132,6 +132,7 @@ def open_recorded_run(path: Path, number: int) -> RecordedRun:
     run: Run = open_run(path)
     manifest = run.manifest
     if manifest is None:
+        TraceReader(run.path).close()  # what is no trace at all is told as that
         raise TraceFormatError(
             f"{path}: a trace file alone does not say what was measured; give the run directory"
             " with its manifest.json"

@@ -5,17 +5,17 @@ targets, or the knee of the frontier, with the keys to set.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from flinknet.units import format_duration_ns
 
-from .settings_in_words import label_of, what_varies, world_label
+from .settings_in_words import label_of, what_varies, world_label, world_of
 
 Answer = Mapping[str, Any]
 
 FRONTIER = "no other setting is as good in p99, throughput, buffers/s and memory"
 KNEE = "of all on the frontier, it gives away least of each"
-ALIKE = "all settings are alike within the model's error"
 UNSAFE = "a prediction needs more to spare, 5% or what the model was off by on the recorded setting"
 
 
@@ -32,15 +32,19 @@ def advice_lines(answer: Answer) -> list[str]:
         ]
     points = answer["trade_offs"]
     varied = what_varies(points)
-    lines = [f"  [dim]◆ on the frontier: {FRONTIER}[/dim]"] if advice["frontier"] else []
-    for world in advice["worlds"]:
-        where = world_label(world, varied)
-        if world["choice"] is not None:
-            told = _choice_lines(world["choice"], world["beyond_keys"], points, varied, where)
-        else:
-            told = _knee_lines(world, points, varied, where)
-        lines += ["", *told] if told else []
+    is_marked = any(is_on_frontier(answer, index) for index in advice["frontier"])
+    lines = [f"  [dim]◆ on the frontier: {FRONTIER}[/dim]"] if is_marked else []
+    told = [each for world in advice["worlds"] if (each := _world_lines(world, points, varied))]
+    for above, own in pairwise([[], *told]):
+        lines += own if len(above) == len(own) == 1 else ["", *own]
     return [*lines, ""] if lines else []
+
+
+def _world_lines(world: Answer, points: Sequence[Answer], varied: Sequence[str]) -> list[str]:
+    where = world_label(world, varied)
+    if world["choice"] is not None:
+        return _choice_lines(world["choice"], world["beyond_keys"], points, varied, where)
+    return _knee_lines(world, points, varied, where)
 
 
 def points_to_show(answer: Answer) -> set[int]:
@@ -63,18 +67,21 @@ def marks_of(answer: Answer, index: int) -> list[str]:
 
 
 def is_on_frontier(answer: Answer, index: int) -> bool:
-    """Whether no other setting beats it."""
-    return index in (answer.get("advice") or {}).get("frontier", ())
+    """Whether no other setting of its world beats it; of one that is alone that says nothing."""
+    if index not in (answer.get("advice") or {}).get("frontier", ()):
+        return False
+    points = answer["trade_offs"]
+    own = world_of(points[index])
+    return any(other != index and world_of(each) == own for other, each in enumerate(points))
 
 
 def _knee_lines(
     world: Answer, points: Sequence[Answer], varied: Sequence[str], where: str
 ) -> list[str]:
     at = f" at {where}" if where else ""
-    if world["is_alike"]:
-        return [f"[bold]no knee[/bold]{at}: {ALIKE}"]
     if world["knee"] is None:
-        return []
+        why = world["why_no_knee"]
+        return [f"[bold]no knee[/bold]{at}: {why}"] if why else []
     lines = [
         f"[bold]knee[/bold] of the frontier: {label_of(points[world['knee']], varied)}"
         f" [dim]({KNEE})[/dim]"

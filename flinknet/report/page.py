@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from .advice_lines import is_on_frontier, marks_of
+from .prediction_notes import notes_of
 from .settings_in_words import settings_of, what_varies
 
 Answer = dict[str, Any]
@@ -44,10 +45,12 @@ def page_of(answers: Sequence[Answer]) -> str:
 
 
 def _with_settings(answer: Answer) -> Answer:
-    """The answer with each setting in words and marked, as in the terminal, and what varies."""
+    """The answer with each setting in words and marked, as in the terminal, what varies, and the
+    notes of the predictions."""
     points = answer["trade_offs"]
     return answer | {
         "varies": what_varies(points),
+        "notes": notes_of(answer),
         "trade_offs": [
             point
             | {

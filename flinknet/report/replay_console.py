@@ -21,6 +21,7 @@ from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
 from .advice_lines import advice_lines, is_on_frontier, marks_of, points_to_show
 from .console import console_for
+from .prediction_notes import notes_of
 from .settings_in_words import BUFFER_TIMEOUT, settings_of, timeout_text, what_varies
 from .small_plots import DISTRIBUTION_MARKS, distribution_line, regime_legend, split_bar
 
@@ -125,7 +126,7 @@ def _print_predictions(console: Console, answer: Answer) -> None:
     console.print(_trade_off_table(console, answer))
     for line in advice_lines(answer):
         console.print(line, soft_wrap=True)
-    for note in _notes(answer):
+    for note in notes_of(answer):
         console.print(f"  [dim]{note}[/dim]", soft_wrap=True)
 
 
@@ -360,29 +361,6 @@ def _nearest(answer: Answer, limit: int) -> list[int]:
     room = max(limit - len(wanted), 1)
     wanted |= {number * len(points) // room for number in range(room)}
     return sorted(wanted)
-
-
-def _notes(answer: Answer) -> list[str]:
-    """Each note once, with the settings it belongs to unless it belongs to all."""
-    points = answer["trade_offs"]
-    varied = what_varies(points)
-    settings: dict[str, list[str]] = {}
-    for point in points:
-        names = settings_of(point)
-        label = " ".join(
-            names[name] if len(varied) == 1 else f"{name} {names[name]}" for name in varied
-        )
-        for note in point["notes"]:
-            settings.setdefault(note, []).append(label)
-    return [
-        note if len(of) == len(points) else f"{_some(of)}: {note}" for note, of in settings.items()
-    ]
-
-
-def _some(labels: Sequence[str], limit: int = 4) -> str:
-    if len(labels) <= limit + 1:
-        return ", ".join(labels)
-    return f"{', '.join(labels[:limit])} and {len(labels) - limit} more"
 
 
 def _runs_table(answers: Sequence[Answer]) -> Table:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from flinknet.errors import TraceError, TraceFormatError, TraceTruncatedError
+from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError, TraceTruncatedError
 
 from .blocks import ColumnRange, check_block, column_ranges, decode_range, selected
 from .columns import IntArray
@@ -122,7 +122,7 @@ class TraceReader:
         The extra column `order` restores the order of recording.
         Only the bytes of the wanted columns are read.
 
-        Raises: TraceFormatError if a byte of what is read is wrong.
+        Raises: TraceDamagedError if a byte of what is read is wrong.
         """
         with self._at_block(index):
             return {name: self._column(index, name) for name in selected(columns)}
@@ -133,7 +133,7 @@ class TraceReader:
             return self._column(index, *selected((name,)))
 
     def check_block(self, index: int) -> None:
-        """Check every byte of a block and what its directory says; raises TraceFormatError."""
+        """Check every byte of a block and what its directory says; raises TraceDamagedError."""
         entry = self._blocks[index]
         with self._at_block(index):
             header, _ = self._read_directory(entry)
@@ -301,23 +301,29 @@ class TraceReader:
             start += max(len(chunk) - overlap, 1)
         return self.size_bytes
 
-    def _at_block(self, index: int) -> AbstractContextManager[None]:
-        return self._located(f"block {index} at byte {self._blocks[index].offset}: ")
-
     @contextmanager
-    def _located(self, where: str = "") -> Iterator[None]:
-        """Put path and place before what is wrong.
-
-        A contradiction inside checked bytes is a wrong format, too.
-        """
+    def _at_block(self, index: int) -> Iterator[None]:
+        """Tell what is wrong as damage of this block."""
         try:
             yield
-        except TraceFormatError as error:
-            raise TraceFormatError(f"{self.path}: {where}{error}") from error
+        except TraceDamagedError:
+            raise
         except _NOT_BELIEVED as error:
-            raise TraceFormatError(
-                f"{self.path}: {where}its parts contradict each other"
-            ) from error
+            offset = self._blocks[index].offset
+            raise TraceDamagedError(self.path, index, offset, _why(error)) from error
+
+    @contextmanager
+    def _located(self) -> Iterator[None]:
+        """Put the path before what is wrong."""
+        try:
+            yield
+        except _NOT_BELIEVED as error:
+            raise TraceFormatError(f"{self.path}: {_why(error)}") from error
+
+
+def _why(error: Exception) -> str:
+    """What is wrong; a contradiction inside checked bytes is a wrong format, too."""
+    return str(error) if isinstance(error, TraceFormatError) else "its parts contradict each other"
 
 
 def _events_in(entries: Iterable[BlockEntry]) -> int:

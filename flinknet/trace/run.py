@@ -34,6 +34,8 @@ def open_run(path: Path) -> Run:
     path = Path(path)
     if path.is_file():
         return Run(path, (path,), None)
+    if path.exists() and not path.is_dir():
+        raise TraceFormatError(f"{path}: neither a directory nor a regular file, so no trace")
     if not path.is_dir():
         raise TraceFormatError(f"{path}: there is no such file or directory")
     if not (path / MANIFEST_NAME).is_file():

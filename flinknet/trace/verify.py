@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from flinknet.errors import TraceError, TraceFormatError
+from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError
 
 from .checks import (
     CHECKED_COLUMNS,
@@ -152,9 +152,8 @@ def _checked_blocks(
         try:
             reader.check_block(index)
             block = reader.read_block(index, CHECKED_COLUMNS)
-        except TraceFormatError as error:
-            text = str(error).removeprefix(f"{reader.path}: ")
-            found.append(Finding(reader.path.name, None, "checksum", text))
+        except TraceDamagedError as error:
+            found.append(Finding(reader.path.name, None, "checksum", error.damage))
             continue
         for check in checks:
             check.feed(block)

@@ -66,7 +66,7 @@ def test_comma_lists_of_options_and_keys_make_a_sweep(flinknet: Flinknet, run: A
     assert "buffer-timeout=5ms" in result.stdout
 
 
-def test_named_options_win_over_definitions_and_those_over_the_file(
+def test_named_options_and_definitions_win_over_the_file(
     flinknet: Flinknet, run: Any, tmp_path: Path
 ) -> None:
     conf = tmp_path / "config.yaml"
@@ -77,11 +77,52 @@ def test_named_options_win_over_definitions_and_those_over_the_file(
     )
     flinknet(
         *("bench", "--no-trace", "--flink-conf", str(conf), "--buffer-timeout", "3ms"),
-        *("-D", "execution.buffer-timeout=2ms", "-D", "taskmanager.memory.segment-size=8kb"),
+        *("-D", "taskmanager.memory.segment-size=8kb"),
     )
     network = run.scenarios[0].network
     assert network.buffer_timeout_ns == 3_000_000
     assert (network.segment_size_bytes, network.exclusive_buffers) == (8192, 7)
+
+
+@pytest.mark.parametrize(
+    ("option", "definition"),
+    [
+        (("--buffer-timeout", "10ms"), "execution.buffer-timeout.interval=5ms"),
+        (("--buffer-timeout", "10ms"), "execution.buffer-timeout=5ms"),
+        (("--buffer-timeout", "5ms,10ms"), "execution.buffer-timeout.interval=5ms"),
+        (("--buffer-timeout", "10ms"), "execution.buffer-timeout.enabled=false"),
+        (("--segment-size", "4kb"), "taskmanager.memory.segment-size=8kb"),
+        (("--floating-buffers", "4"), "taskmanager.network.memory.floating-buffers-per-gate=5"),
+        (("--exclusive-buffers", "4"), "taskmanager.network.memory.buffers-per-channel=5"),
+        (("--checkpoint-interval", "1s"), "execution.checkpointing.interval=2s"),
+    ],
+)
+def test_an_option_and_a_definition_that_contradict_each_other_are_refused(
+    flinknet: Flinknet, run: Any, option: tuple[str, str], definition: str
+) -> None:
+    result = flinknet("bench", "--no-trace", *option, "-D", definition)
+    assert (result.exit_code, run.scenarios) == (2, [])
+    assert result.stderr == (
+        f"flinknet: {' '.join(option)} and -D {definition} contradict each other;"
+        " drop one of them\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "definition"),
+    [
+        (("--buffer-timeout", "1s"), "execution.buffer-timeout.interval=1000 ms"),
+        (("--buffer-timeout", "-1"), "execution.buffer-timeout.enabled=false"),
+        (("--buffer-timeout", "5ms"), "execution.buffer-timeout.enabled=true"),
+        (("--segment-size", "4kb,8kb"), "taskmanager.memory.segment-size=8 kb,4096"),
+        (("--segment-size", "4kb"), "taskmanager.network.memory.floating-buffers-per-gate=5"),
+    ],
+)
+def test_an_option_and_a_definition_may_say_the_same(
+    flinknet: Flinknet, option: tuple[str, str], definition: str
+) -> None:
+    result = flinknet("bench", "--no-trace", *option, "-D", definition)
+    assert result.exit_code == 0, result.output
 
 
 def test_runs_are_interleaved_and_a_round_shares_its_seed(flinknet: Flinknet, run: Any) -> None:

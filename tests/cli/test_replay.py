@@ -145,6 +145,7 @@ LONG = ",".join(str(number) for number in range(1, 31))
         ([".", "--channel", "first"], 2, "--channel: 'first' is not a list"),
         ([".", "--out", "full"], 2, "--out: full exists and is not empty"),
         (["."], 4, "not a run directory"),
+        (["/dev/null"], 4, "/dev/null: neither a directory nor a regular file"),
         ([".", "--max-records", "0"], 2, "--max-records"),
         ([], 2, "TRACE"),
     ],
@@ -163,3 +164,18 @@ def test_bad_input_is_one_line_before_spark_starts(
     assert result.exit_code == exit_code
     assert complaint in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_file_is_told_as_what_it_is(tmp_path: Path) -> None:
+    text, empty = tmp_path / "README.md", tmp_path / "empty.fnt"
+    text.write_text("# Read me, for longer than the header of a file\n")
+    empty.touch()
+    alone = next(write_run(tmp_path / "run", buffers=4).glob("*.fnt"))
+    for file, told in {
+        text: "not a flinknet trace (its first bytes are others)",
+        empty: "the file is empty: its process ended before it recorded",
+        alone: "a trace file alone does not say what was measured; give the run directory with its"
+        " manifest.json",
+    }.items():
+        result = CliRunner().invoke(main, ["trace", "replay", str(file)])
+        assert (result.exit_code, result.stderr) == (4, f"flinknet: {file}: {told}\n")

@@ -48,3 +48,12 @@ def test_a_page_that_cannot_be_written_is_refused_before_anything_runs(tmp_path:
         assert result.exit_code == 2
         assert result.stderr.startswith(f"flinknet: --report: {target} cannot be written")
         assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_page_does_not_go_to_stdout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write_run(tmp_path / "run", buffers=4)
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, ["trace", "replay", str(run), "--report", "-"])
+    assert result.exit_code == 2
+    told = "--report: - does not mean stdout here; give the name of a file"
+    assert result.stderr == f"flinknet: {told}\n"

@@ -91,6 +91,8 @@ def test_places_that_cannot_be_written_to(run: Path, tmp_path: Path) -> None:
     assert (missing.exit_code, "cannot be written" in missing.stderr) == (2, True)
     folder = run_cli(run, "--format", "csv", "--out", tmp_path)
     assert (folder.exit_code, "cannot be written" in folder.stderr) == (2, True)
+    stdout = run_cli(run, "--format", "csv", "--out", "-")
+    assert (stdout.exit_code, "--out: - does not mean stdout" in stdout.stderr) == (2, True)
     packed = run_cli(run, "--format", "parquet", "--out", tmp_path / "o.gz")
     assert (packed.exit_code, "without .gz" in packed.stderr) == (2, True)
 

@@ -149,11 +149,31 @@ def test_where_all_are_alike_what_was_recorded_stays_and_there_is_no_knee() -> N
     off = ModelError(0.05, 0.05, 0.2)
     told = advice(points, [Target.parse("p99<=50ms")], off)
     assert (told["worlds"][0]["is_alike"], told["knee"]) == (True, None)
+    assert told["worlds"][0]["why_no_knee"] == "all settings are alike within the model's error"
     assert (told["choice"]["point"], told["choice"]["patch"]) == (1, "")
     differ = advice(points, [Target.parse("p99<=50ms")], EXACT)
     assert (differ["worlds"][0]["is_alike"], differ["choice"]["point"]) == (False, 2)
     cheaper = [*points, point(5 * MS, 10.5, 99.5, floating=2)]
     assert not advice(cheaper, [], off)["worlds"][0]["is_alike"]
+
+
+def test_each_world_of_several_settings_has_a_knee_or_the_reason_why_it_has_none() -> None:
+    both = [point(10 * MS, 10.0, 100.0, is_recorded=True), point(1 * MS, 1.0, 1000.0)]
+    twice = [replace(each, rate_factor=2.0, is_recorded=False) for each in both]
+    beaten = [replace(both[0], rate_factor=4.0, is_recorded=False)]
+    beaten += [replace(beaten[0], buffers_per_s=1000.0)]
+    alone = [replace(both[0], rate_factor=8.0, is_recorded=False)]
+    told = advice([*both, *twice, *beaten, *alone], [], EXACT)["worlds"]
+    two, one = "only two settings are on the frontier", "only one setting is on the frontier"
+    assert [each["knee"] for each in told] == [None] * 4
+    lies = ", and a knee lies between others"
+    assert [each["why_no_knee"] for each in told] == [two + lies, two + lies, one + lies, None]
+    half = [*both, point(500_000, 0.5, 2000.0)]
+    (world,) = advice(half, [], EXACT)["worlds"]
+    assert world["why_no_knee"] == two.replace(" are", " that Flink can be given are") + lies
+    three = [*both, point(5 * MS, 4.0, 300.0)]
+    (world,) = advice(three, [], EXACT)["worlds"]
+    assert (world["knee"] is not None, world["why_no_knee"]) == (True, None)
 
 
 def test_a_model_that_is_far_off_advises_nothing() -> None:

@@ -55,7 +55,9 @@ def test_a_damaged_block_is_named(spark: Any, run: Path, ask: Callable[..., None
     (run / "tm-1.fnt").write_bytes(data)
     with pytest.raises(FlinknetError, match=r"tm-1\.fnt: block \d+") as caught, spark_errors():
         ask(spark, run)
-    assert "\n" not in str(caught.value)
+    told = str(caught.value)
+    assert "\n" not in told
+    assert "; `flinknet trace verify RUN` tells all that is damaged" in told
 
 
 def test_of_a_file_that_was_cut_what_is_there_is_answered_and_the_file_named(

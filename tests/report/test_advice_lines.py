@@ -25,6 +25,7 @@ def world(rate: float = 1.0, **changes: Any) -> dict[str, Any]:
         "flow_control": "credit",
         "knee": 1,
         "knee_patch": "a.key: 5",
+        "why_no_knee": None,
         "is_alike": False,
         "choice": None,
         "beyond_keys": [],
@@ -103,9 +104,24 @@ def test_without_a_target_the_knee_is_told_and_what_it_is() -> None:
     assert "[bold]knee[/bold]" not in text(world(knee=None))
 
 
-def test_settings_that_are_alike_have_no_knee_and_say_why() -> None:
-    told = text(world(knee=None, is_alike=True))
-    assert "no knee[/bold]: all settings are alike within the model's error" in told
+def test_every_world_without_a_knee_says_why() -> None:
+    flat = {"knee": None, "why_no_knee": "only two settings are on the frontier"}
+    told = text(world(**flat), world(2.0, **flat), rates=(1.0, 2.0))
+    assert "no knee[/bold] at rate x1: only two settings are on the frontier\n" in told
+    assert "no knee[/bold] at rate x2: only two settings are on the frontier\n" in told
+
+
+def test_a_world_of_one_setting_has_no_mark_and_without_marks_there_is_no_legend() -> None:
+    single = answer(world(knee=None), world(2.0, knee=None), rates=(1.0, 2.0), frontier=[0, 2])
+    del single["trade_offs"][3], single["trade_offs"][1]
+    single["advice"]["frontier"] = [0, 1]
+    assert not is_on_frontier(single, 0)
+    assert not is_on_frontier(single, 1)
+    assert advice_lines(single) == []
+    mixed = answer(world(knee=None), world(2.0, knee=None), rates=(1.0, 2.0), frontier=[0, 2])
+    del mixed["trade_offs"][3]
+    assert [is_on_frontier(mixed, index) for index in range(3)] == [True, False, False]
+    assert "◆" in "\n".join(advice_lines(mixed))
 
 
 def test_nothing_is_advised_where_the_model_is_far_off() -> None:

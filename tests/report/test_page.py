@@ -47,6 +47,7 @@ def test_the_page_holds_the_answer_and_the_settings_in_words() -> None:
         "10ms",
         "-1",
     ] * 2
+    assert held["notes"] == ["assumed: something", "buffer timeout 0: just this one"]
     for name in given.keys() - {"trade_offs"}:
         assert held[name] == given[name]
 
@@ -164,6 +165,33 @@ def test_labels_of_a_plot_do_not_lie_on_each_other(
 
 
 @browser_test
+def test_names_of_marks_that_stand_close_do_not_run_together(show: Callable[..., Chromium]) -> None:
+    gaps = show(answer()).run(
+        "Array.from({length: 120}, (_, index) => {"
+        " const svg = histogram({edges: [[0, 300], [300, 600]], xFormat: String, yFormat: String,"
+        "  series: [{name: 'a', color: 'red', values: [1, 1]}], label: 'a', tip: String,"
+        "  marks: [[200, 'p50 4.41 ms'], [200 + index, 'p99 12.2 ms']]}, 560);"
+        " document.querySelector('section').append(svg);"
+        " const [p, q] = [...svg.querySelectorAll('text.strong')]"
+        "  .map((text) => text.getBoundingClientRect());"
+        " svg.remove();"
+        " return Math.abs(p.top - q.top) > 5 ? null : q.left - p.right; })"
+    )
+    assert None in gaps
+    beside = [each for each in gaps if each is not None]
+    assert min(beside) >= 6
+
+
+@browser_test
+def test_full_buffers_with_few_bytes_are_explained(show: Callable[..., Chromium]) -> None:
+    why = "may still carry few bytes"
+    assert why in text_of(show(answer()), "#fill")
+    without = answer()
+    without["details"]["fill"]["full"] = [0] * 20
+    assert why not in text_of(show(without), "#fill")
+
+
+@browser_test
 def test_a_value_below_one_is_within_its_plot(show: Callable[..., Chromium]) -> None:
     given = answer((0, 10, 100))
     given["trade_offs"][2]["buffers_per_s"] = 0.02
@@ -239,8 +267,8 @@ def test_what_cannot_be_advised_is_told_with_its_reason(show: Callable[..., Chro
     unmet = text_of(show(advised(world(choice=missed))), "#answer")
     assert "No predicted setting holds p99<=20ms." in unmet
     assert "Nearest is buffer timeout 0, off by 50 % of the limit." in unmet
-    alike = text_of(show(advised(world(is_alike=True))), "#answer")
-    assert "No knee: all settings are alike within the model's error." in alike
+    alike = text_of(show(advised(world(why_no_knee="all are alike"))), "#answer")
+    assert "No knee: all are alike." in alike
     same = text_of(show(advised(world(knee=1, knee_patch=""))), "#answer")
     assert "nothing to change" in same
     tcp = text_of(

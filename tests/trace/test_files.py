@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flinknet.errors import TraceError, TraceFormatError, TraceTruncatedError
+from flinknet.errors import TraceDamagedError, TraceError, TraceFormatError, TraceTruncatedError
 from flinknet.trace import ProcessInfo, TraceReader, TraceWriter, open_run
 from flinknet.trace.blocks import ORDER
 from flinknet.trace.describe import describe_run
@@ -151,6 +151,23 @@ def test_columns_not_wanted_are_not_read(trace: Path) -> None:
         reader.read_block(0, ("at_ns", "channel"))
         with pytest.raises(TraceFormatError, match="column order"):
             reader.read_block(0, (ORDER,))
+
+
+def test_damage_tells_where_to_cut_to_have_what_stands_before(trace: Path) -> None:
+    with TraceReader(trace) as reader:
+        entry = reader.blocks()[1]
+    damaged = bytearray(trace.read_bytes())
+    damaged[entry.offset + entry.length_bytes - 1] ^= 1
+    trace.write_bytes(damaged)
+    with TraceReader(trace) as reader:
+        with pytest.raises(TraceDamagedError, match=rf"truncate -s {entry.offset}\b") as caught:
+            reader.read_block(1, (ORDER,))
+        assert caught.value.damage.startswith(f"block 1 at byte {entry.offset}: the checksum of")
+        assert "truncate" not in caught.value.damage
+    trace.write_bytes(damaged[: entry.offset])
+    with TraceReader(trace) as reader:
+        assert len(reader.blocks()) == 1
+        reader.read_block(0)
 
 
 def test_an_unknown_column_is_named(trace: Path) -> None:

@@ -35,8 +35,7 @@ function choiceLines(answer, {choice, beyond_keys: beyond}, at) {
 }
 
 function kneeLines(answer, world, at) {
-  if (world.is_alike) return [h("p", {class: "verdict"}, h("b", {}, `No knee${at}`), ": all settings are alike within the model's error.")];
-  if (world.knee === null) return [];
+  if (world.knee === null) return world.why_no_knee ? [h("p", {class: "verdict"}, h("b", {}, `No knee${at}`), `: ${world.why_no_knee}.`)] : [];
   return [h("p", {class: "verdict"}, term("Knee", KNEE), " of the ", term("frontier", FRONTIER), ": ",
     h("b", {}, settingName(answer, answer.trade_offs[world.knee])), "."), patch(world.knee_patch, world.beyond_keys)];
 }

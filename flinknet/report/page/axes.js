@@ -1,6 +1,7 @@
 // Scales and their ticks. A scale maps a value to a place in pixels and knows where its labels go.
 
-const CHAR_PX = 7;
+// Room for a letter: somewhat more than most take in the fonts of the page, and of the bold ones.
+const CHAR_PX = 7, STRONG_CHAR_PX = 8;
 
 function linearTicks(low, high, wanted) {
   const rough = (high - low) / Math.max(1, wanted);

@@ -94,10 +94,10 @@ function curves(spec, width, height = 250) {
   svg.append(s("line", {class: "axis", x1: left, x2: right, y1: bottom, y2: bottom}));
   const taken = [];
   for (const [index, name] of spec.marks) {
-    const half = name.length * CHAR_PX / 2, x = centers[index];
+    const half = name.length * STRONG_CHAR_PX / 2, x = centers[index];
     const middle = Math.min(Math.max(x, left + half), right - half);
     const row = [0, 1, 2].find((number) => taken.every(([other, from, to]) => other !== number || middle + half < from || middle - half > to)) ?? 2;
-    taken.push([row, middle - half - 4, middle + half + 4]);
+    taken.push([row, middle - half - LABEL_GAP_PX, middle + half + LABEL_GAP_PX]);
     const kind = index === spec.recorded ? "recorded" : "mark";
     svg.append(s("line", {class: kind, x1: x, x2: x, y1: top - 4 - 14 * row, y2: bottom}),
       s("text", {class: kind === "mark" ? "strong" : null, x: middle, y: top - 7 - 14 * row, "text-anchor": "middle"}, name));
@@ -155,12 +155,12 @@ function histogram(spec, width, height = 230) {
   xAxis(svg, x, x.ticks(Math.floor((right - left) / 75)), spec.xFormat, top, bottom, width);
   let taken = -Infinity;
   (spec.marks || []).filter(([value]) => value !== null).forEach(([value, name]) => {
-    const at = x(value), half = name.length * CHAR_PX / 2;
+    const at = x(value), half = name.length * STRONG_CHAR_PX / 2;
     const middle = Math.min(Math.max(at, left + half), right - half);
     const isFree = middle - half > taken;
     svg.append(s("line", {class: "recorded", x1: at, x2: at, y1: top - (isFree ? 4 : 18), y2: bottom}),
       s("text", {class: "strong", x: middle, y: top - (isFree ? 8 : 22), "text-anchor": "middle"}, name));
-    taken = middle + half + 4;
+    taken = middle + half + LABEL_GAP_PX;
   });
   const focus = s("rect", {class: "focus", y: top, height: bottom - top, visibility: "hidden"});
   svg.append(s("rect", {class: "hit", x: left, y: top, width: right - left, height: bottom - top}), focus);

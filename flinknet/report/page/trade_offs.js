@@ -159,17 +159,4 @@ function settingsTable(answer) {
 
 const fixed = (value) => value === null || value === undefined ? MISSING : value.toFixed(2);
 
-// Each note once, with the settings it belongs to unless it belongs to all.
-function notes(answer) {
-  const of = new Map();
-  for (const point of answer.trade_offs) {
-    const label = answer.varies.map((name) => answer.varies.length > 1 ? `${name} ${point.setting[name]}` : point.setting[name]).join(" ");
-    for (const note of point.notes) of.set(note, [...of.get(note) || [], label]);
-  }
-  if (!of.size) return null;
-  return h("ul", {class: "notes"}, [...of].map(([note, labels]) => {
-    if (labels.length === answer.trade_offs.length) return h("li", {}, note);
-    const some = labels.length > 5 ? `${labels.slice(0, 4).join(", ")} and ${labels.length - 4} more` : labels.join(", ");
-    return h("li", {}, `${some}: ${note}`);
-  }));
-}
+const notes = ({notes}) => notes.length ? h("ul", {class: "notes"}, notes.map((note) => h("li", {}, note))) : null;
