@@ -105,7 +105,7 @@ def spark_errors() -> Iterator[None]:
         text = _text_of(error)
         told = re.findall(r"flinknet\.errors\.\w+: (.+)$", text, re.MULTILINE)
         if told:
-            raise FlinknetError(told[-1]) from error
+            raise FlinknetError(told[-1]) from None  # the rest is Spark's way there
         lines = text.strip().splitlines() or [type(error).__name__]
         if isinstance(error, PythonException):
             lines = text.partition("JVM stacktrace:")[0].strip().splitlines() or lines
