@@ -239,6 +239,12 @@ class TaskFailedError(RunFailedError):
     """
 
 
+class Terminated(SystemExit):
+    """A signal that ends this process, on its way up; no error of flinknet, nor of the program that
+    it may come in the middle of.
+    """
+
+
 class SimulationError(FlinknetError):
     """A simulated run went wrong; carries the seed that repeats it."""
 

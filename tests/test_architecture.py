@@ -98,7 +98,7 @@ ONLY_IN = {
     "ssl": {"runtime.tls", "capture.tap"},
     "cryptography": {"certificates"},
     "dpkt": {"capture.pcap"},
-    "socket": {"runtime", "capture.tap"},
+    "socket": {"runtime", "capture.tap", "replay.masters"},
     "selectors": {"runtime", "capture.tap"},
     "signal": {"runtime", "capture.tap", "replay.jvm"},
     "multiprocessing": {"runtime", "synth.run"},

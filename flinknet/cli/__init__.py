@@ -3,7 +3,8 @@
 A command imports what it needs inside its function, so that `flinknet --help` answers at once and
 only `trace replay` ever loads Spark. Data goes to stdout, talk to stderr. Exit codes: 0 well, 1 a
 run failed its checks, a comparison found a regression or a planned job would not start, 2 the call
-cannot be understood, 3 inconclusive, 4 any other error that flinknet knows, 130 ended by Ctrl-C.
+cannot be understood, 3 inconclusive, 4 any other error that flinknet knows, 130 ended by Ctrl-C,
+143 by SIGTERM, 129 by SIGHUP.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import Any
 import click
 
 from flinknet import __version__
-from flinknet.errors import FlinknetError
+from flinknet.errors import FlinknetError, Terminated
+from flinknet.runtime.signals import terminations_unwind
 
 _COMMANDS = {
     "bench": ("bench", "Measure an exchange between tasks over real sockets."),
@@ -87,13 +89,13 @@ class _CommandLine(click.Group):
 def _exit_code(call: Callable[[], Any]) -> int:
     """Call a command; what goes wrong in a way that flinknet knows becomes one line."""
     try:
-        code = call()
+        with terminations_unwind():
+            code = call()
     except (click.Abort, KeyboardInterrupt) as error:
         return _say(_noted("interrupted", error.__cause__ or error), EXIT_INTERRUPTED)
-    except SystemExit as end:
-        if hasattr(end, "__notes__"):
-            with suppress(OSError):  # of a terminal that is gone
-                click.echo(f"flinknet: {_noted('terminated', end)}", err=True)
+    except Terminated as end:
+        with suppress(OSError):  # of a terminal that is gone
+            click.echo(f"flinknet: {_noted('terminated', end)}", err=True)
         raise
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "flinknet"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from flinknet.errors import ConfigError, FlinknetError
+from flinknet.errors import ConfigError, FlinknetError, Terminated
 from flinknet.results import Warning
 
 from .environment import StreamExecutionEnvironment
@@ -103,6 +103,8 @@ def _guarded(path: Path, call: Callable[[], object]) -> None:
     """Call a part of the program; what goes wrong in it becomes one line."""
     try:
         call()
+    except Terminated:
+        raise
     except SystemExit as error:
         raise ConfigError(
             f"{_place(path, error)}: the program ends itself; let it return"

@@ -1,8 +1,9 @@
 """The JVM under a Spark session: started for it, silent, and gone with it, also after Ctrl-C.
 
 PySpark leaves its JVM running until Python ends, lets it write to our stderr, and answers Ctrl-C by
-calling it, often in the middle of another call. Here its stderr is a file, and Ctrl-C ends it:
-nothing that a replay has computed is lost with it, and the workers end when their JVM does.
+calling it, often in the middle of another call. Here its stderr is a file, and what ends us
+(Ctrl-C, and SIGTERM and SIGHUP that are handled) ends it first: nothing that a replay has computed
+is lost with it, and the workers end when their JVM does.
 """
 
 from __future__ import annotations
@@ -10,15 +11,22 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from flinknet.errors import FlinknetError
 
 _EXIT_WAIT_S = 10.0
+_TERMINATIONS = (signal.SIGTERM, signal.SIGHUP)
+
+_NOT_REGISTERED = "spark-application-"
+"""How the id of an application begins that no cluster has given one."""
 
 
 @contextlib.contextmanager
@@ -32,75 +40,130 @@ def spark_context(
         environment: variables that the JVM and its Python workers get beside ours.
         log: file that takes what they write to stderr.
 
-    Raises: FlinknetError if Spark does not start, with its last line that is no frame of a stack.
+    Raises: FlinknetError if Spark does not start, with what is told of it in one line.
     """
+    with contextlib.ExitStack() as stack:
+        ending = stack.enter_context(_Ending())
+        try:
+            yield _start(settings, environment, log, stack, ending)
+        except Exception as error:  # what PySpark meets in its clean-up without a JVM
+            if ending.raised is not None:
+                raise ending.raised from error
+            raise
+
+
+def _start(
+    settings: Mapping[str, str],
+    environment: Mapping[str, str],
+    log: Path,
+    stack: contextlib.ExitStack,
+    ending: _Ending,
+) -> Any:
+    """A SparkContext that goes with the stack, and its JVM with it."""
+    from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
 
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    with contextlib.ExitStack() as stack:
-        interrupt = stack.enter_context(_Interrupt())
-        try:
-            with log.open("wb") as stderr, _environment(environment):
-                gateway = launch_gateway(conf, {"stderr": stderr})  # type: ignore[no-untyped-call]
-                stack.callback(_end, gateway, SparkContext)
-                context = SparkContext(conf=conf, gateway=gateway)
-        except (PySparkException, OSError) as error:
-            said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-            told = [line for line in said if not line.lstrip().startswith(("at ", "..."))]
-            why = told[-1] if told else str(error)
-            raise FlinknetError(f"Spark does not start: {' '.join(why.split())}") from error
-        stack.callback(_stop, context, gateway.proc)
-        interrupt.ends(gateway.proc, context)
-        try:
-            yield context
-        except Exception as error:  # what PySpark meets in its clean-up without a JVM
-            if interrupt.has_ended:
-                raise KeyboardInterrupt from error
-            raise
+    try:
+        with log.open("wb") as stderr, _environment(environment):
+            gateway = launch_gateway(conf, {"stderr": stderr})  # type: ignore[no-untyped-call]
+            stack.callback(_end, gateway, SparkContext)
+            ending.takes(gateway.proc)
+            context = SparkContext(conf=conf, gateway=gateway)
+    except Py4JJavaError as error:
+        raise FlinknetError(f"Spark does not start: {cause_in(str(error))}") from error
+    except (PySparkException, Py4JError, OSError) as error:
+        said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+        told = [line for line in said if not line.lstrip().startswith(("at ", "..."))]
+        why = told[-1] if told else str(error)
+        raise FlinknetError(f"Spark does not start: {' '.join(why.split())}") from error
+    stack.callback(_stop, context, gateway.proc)
+    ending.quietens(context)
+    if context.applicationId.startswith(_NOT_REGISTERED):
+        raise FlinknetError(
+            f"Spark does not start: {context.master} answers, but takes no application; see that it"
+            f" is a Spark master of version {context.version}, and can connect to this machine"
+        )
+    return context
 
 
-class _Interrupt:
-    """What Ctrl-C does: nothing while the JVM starts, which takes seconds; then it ends the JVM
-    first."""
+def cause_in(text: str) -> str:
+    """The last cause in a stack of Java, or else its first line.
+
+    py4j puts a line before a stack, and begins the next with a colon.
+    """
+    causes: list[str] = re.findall(r"^(?:Caused by)?: (.+)$", text, re.MULTILINE)
+    return causes[-1] if causes else text.strip().partition("\n")[0]
+
+
+class _Ending:
+    """What Ctrl-C does, and SIGTERM and SIGHUP where they have a handler: nothing while the JVM is
+    launched, which takes seconds; then they end the JVM first. One that comes again does not
+    disturb the end that goes on.
+    """
 
     def __init__(self) -> None:
-        self._before: Any = None
-        self._is_pending = False
+        self._then: dict[int, Callable[[int, FrameType | None], object]] = {}
+        self._before: dict[int, Any] = {}
+        self._pending: list[int] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._context: Any = None
-        self.has_ended = False
+        self._is_ending = False
+        self.raised: BaseException | None = None
+        self._warnings = warnings.catch_warnings()
 
-    def __enter__(self) -> _Interrupt:
-        with contextlib.suppress(ValueError):  # Ctrl-C goes to the main thread alone
-            self._before = signal.signal(signal.SIGINT, self._handle)
+    def __enter__(self) -> _Ending:
+        self._warnings.__enter__()
+        self._then = {signal.SIGINT: signal.default_int_handler}
+        for each in _TERMINATIONS:
+            handler = signal.getsignal(each)
+            if callable(handler):
+                self._then[each] = handler
+        with contextlib.suppress(ValueError):  # signals go to the main thread alone
+            self._before = {each: signal.signal(each, self._handle) for each in self._then}
         return self
 
-    def ends(self, process: subprocess.Popen[bytes], context: Any) -> None:
-        """From now on Ctrl-C ends this process; at once if it came before."""
-        self._process, self._context = process, context
-        if self._before is not None:
+    def takes(self, process: subprocess.Popen[bytes]) -> None:
+        """From now on a signal ends this process; at once if one came before."""
+        self._process = process
+        for number in self._pending[:1]:
+            self._handle(number, None)
+
+    def quietens(self, context: Any) -> None:
+        """From now on this context is told that its JVM is meant to end."""
+        self._context = context
+        if self._before:
             signal.signal(signal.SIGINT, self._handle)  # PySpark has put its own in place
-        if self._is_pending:
-            self._handle()
 
     def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
         logging.disable(logging.NOTSET)
+        self._warnings.__exit__(None, None, None)
+        if self._process is None:  # it never came to be, maybe of a signal to all of us
+            for number in self._pending[:1]:
+                signal.raise_signal(number)
 
-    def _handle(self, *_: object) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         if self._process is None:
-            self._is_pending = True
+            self._pending.append(number)
+        if self._process is None or self._is_ending:
             return
-        # py4j and the server of accumulators would report every connection that ends with the JVM.
+        self._is_ending = True
+        # py4j, PySpark and the server of accumulators would report all that ends with the JVM.
         logging.disable(logging.CRITICAL)
-        self._context._accumulatorServer.handle_error = lambda *_: None
-        self.has_ended = True
+        warnings.simplefilter("ignore")
+        if self._context is not None:
+            self._context._accumulatorServer.handle_error = lambda *_: None
         self._process.kill()
         self._process.wait()
-        raise KeyboardInterrupt
+        try:
+            self._then[number](number, frame)
+        except BaseException as error:
+            self.raised = error
+            raise
 
 
 @contextlib.contextmanager

@@ -8,6 +8,12 @@
     tables.buffers.selectExpr("consumed_ns - received_ns as queued_ns").show()
     notebook.predicted(spark, "runs/run-0001", buffer_timeouts_ns=[0, 5_000_000]).show()
 
+What is computed later fails later, deep in Spark; `errors` makes that one error of one line, such
+as the file and the block that are damaged:
+
+    with notebook.errors():
+        tables.latency.show()
+
 `spark` is any session, of this machine or a cluster that sees the runs under the same paths.
 """
 
@@ -28,6 +34,7 @@ from .answer import open_runs
 from .exchange import is_max_rate, recorded_setting
 from .grid import Grid
 from .observed import ObservedTables, observe
+from .session import spark_errors
 from .units import RecordedRun
 from .what_if import Candidate, predict
 
@@ -35,6 +42,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PREDICTED_FROM_S = 5.0
+
+errors = spark_errors
+"""Around what computes tables: what goes wrong there is a FlinknetError of one line."""
 
 _DURATIONS = ("buffer_timeouts_ns", "round_trips_ns")
 

@@ -19,9 +19,11 @@ import flinknet
 from flinknet.errors import FlinknetError
 
 from .java import find_java, launcher_home
-from .jvm import spark_context
+from .jvm import cause_in, spark_context
+from .masters import check_master
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 LOCAL_MASTER = "local[*]"
@@ -61,10 +63,10 @@ def spark_session(master: str | None = None) -> Iterator[SparkSession]:
         master: Spark master; None for all cores of this machine. What spark-submit started has a
             JVM already, and takes the master and everything else from it if none is given.
 
-    Raises: FlinknetError if Spark cannot be started.
+    Raises: FlinknetError if Spark cannot be started, ConfigError for a master that cannot be.
     """
-    from pyspark.sql import SparkSession
-
+    if master is not None:
+        check_master(master)
     if is_submitted():
         with _submitted_session(master) as session:
             yield session
@@ -74,9 +76,17 @@ def spark_session(master: str | None = None) -> Iterator[SparkSession]:
     try:
         settings, environment = _settings(master, work_dir), _environment(master, work_dir)
         with spark_context(settings, environment, work_dir / "stderr") as context:
-            yield SparkSession(context)
+            yield _session_of(context)
     finally:
         shutil.rmtree(work_dir, ignore_errors=True)
+
+
+def _session_of(context: SparkContext) -> SparkSession:
+    """Raises: FlinknetError if the context has ended meanwhile, as when its master goes away."""
+    from pyspark.sql import SparkSession
+
+    with spark_errors():
+        return SparkSession(context)
 
 
 @contextmanager
@@ -95,7 +105,7 @@ def spark_errors() -> Iterator[None]:
         text = _text_of(error)
         told = re.findall(r"flinknet\.errors\.\w+: (.+)$", text, re.MULTILINE)
         if told:
-            raise FlinknetError(told[-1]) from error
+            raise FlinknetError(told[-1]) from None  # the rest is Spark's way there
         lines = text.strip().splitlines() or [type(error).__name__]
         if isinstance(error, PythonException):
             lines = text.partition("JVM stacktrace:")[0].strip().splitlines() or lines
@@ -104,9 +114,7 @@ def spark_errors() -> Iterator[None]:
             raise FlinknetError(
                 f"a bug of flinknet within Spark: {why}; please report it"
             ) from error
-        causes = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
-        why = causes[-1] if causes else lines[0]
-        raise FlinknetError(f"Spark failed: {why}") from error
+        raise FlinknetError(f"Spark failed: {cause_in(text) or lines[0]}") from error
 
 
 def _text_of(error: Exception) -> str:
@@ -134,7 +142,8 @@ def _submitted_session(master: str | None) -> Iterator[SparkSession]:
             conf.set(name, value)
     if master is not None:
         conf.setMaster(master)
-    session = SparkSession.builder.config(conf=conf).getOrCreate()
+    with spark_errors():
+        session = SparkSession.builder.config(conf=conf).getOrCreate()
     try:
         yield session
     finally:

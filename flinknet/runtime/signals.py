@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing import resource_tracker
 from types import FrameType
+
+from flinknet.errors import Terminated
 
 _TERMINATIONS = (signal.SIGTERM, signal.SIGHUP)
 _ENDS_A_RUN = (signal.SIGINT, *_TERMINATIONS)
@@ -26,6 +27,8 @@ def interrupts_held(*, and_terminations: bool = False) -> Iterator[None]:
             Others can be ended by them, one by one.
     """
     numbers = _ENDS_A_RUN if and_terminations else (signal.SIGINT,)
+    from multiprocessing import resource_tracker  # every command imports this module
+
     held: list[int] = []
     resource_tracker.ensure_running()
     before = {each: signal.signal(each, lambda number, _: held.append(number)) for each in numbers}
@@ -59,7 +62,7 @@ def terminations_unwind() -> Iterator[None]:
         nonlocal is_ending
         if not is_ending:
             is_ending = True
-            raise SystemExit(128 + number)
+            raise Terminated(128 + number)
 
     taken = [each for each in _TERMINATIONS if signal.getsignal(each) is signal.SIG_DFL]
     for each in taken:
@@ -78,7 +81,7 @@ def interrupts_noted() -> Iterator[list[int]]:
     """
     noted: list[int] = []
     taken = [signal.SIGINT]
-    taken += [each for each in _TERMINATIONS if signal.getsignal(each) is signal.SIG_DFL]
+    taken += [each for each in _TERMINATIONS if signal.getsignal(each) is not signal.SIG_IGN]
     before = {each: signal.signal(each, lambda number, _: noted.append(number)) for each in taken}
     try:
         yield noted

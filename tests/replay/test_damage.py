@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,18 @@ def test_a_damaged_block_is_named(spark: Any, run: Path, ask: Callable[..., None
     told = str(caught.value)
     assert "\n" not in told
     assert "; `flinknet trace verify RUN` tells all that is damaged" in told
+
+
+def test_in_a_notebook_a_damaged_block_is_told_without_the_stack_of_spark(
+    spark: Any, run: Path
+) -> None:
+    data = bytearray((run / "tm-1.fnt").read_bytes())
+    data[len(data) // 3] ^= 0xFF
+    (run / "tm-1.fnt").write_bytes(data)
+    with pytest.raises(FlinknetError, match=r"tm-1\.fnt: block \d+") as caught, notebook.errors():
+        notebook.events(spark, str(run)).collect()
+    shown = traceback.format_exception(caught.value)
+    assert not [line for line in shown if "java" in line or "During handling" in line]
 
 
 def test_of_a_file_that_was_cut_what_is_there_is_answered_and_the_file_named(
