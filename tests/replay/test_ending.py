@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -38,11 +39,17 @@ def is_launched(process: subprocess.Popen[str]) -> bool:
 
 def works(process: subprocess.Popen[str]) -> bool:
     """The JVM has Python workers."""
-    try:
+    with suppress(psutil.NoSuchProcess):
         below = psutil.Process(process.pid).children(recursive=True)
-        return any("pyspark.daemon" in each.cmdline() for each in below)
-    except psutil.NoSuchProcess:  # one of them has just ended
-        return False
+        return any("pyspark.daemon" in _command(each) for each in below)
+    return False
+
+
+def _command(process: psutil.Process) -> list[str]:
+    """Empty for one that has ended, or that nobody has waited for."""
+    with suppress(psutil.NoSuchProcess):
+        return process.cmdline()
+    return []
 
 
 @pytest.mark.parametrize(
