@@ -20,6 +20,7 @@ from flinknet.workload.wakes import Wakes
 
 from .costs import ASSUMED_RECEIVE_NS_PER_MESSAGE, CostFit, DataRows, fit_costs, saturated_costs
 from .delays import fit_delays
+from .machine import bystanders, may_poll, places, receivers
 from .measured_part import measured_part
 from .saturated_rows import SaturatedRows
 from .saturation import Saturation, fit_saturation
@@ -205,17 +206,14 @@ def load_exchange(
         if waited_ns > HELD_UP_SHARE * (to_ns - from_ns) * producers:
             fit = replace(fit, notes=(*fit.notes, QUEUES_START_EMPTY))
         else:
-            receivers = sorted({each.consumer_process for each in infos.values()})
-            receiver_of = {
-                index: receivers.index(each.consumer_process) for index, each in infos.items()
-            }
+            receiver_of = receivers(manifest)
             wakes = fit_wakes(
                 rows[TracePoint.SENT],
                 rows[TracePoint.RECEIVED],
                 receiver_of,
                 {index: each.producer for index, each in infos.items()},
                 min(ASSUMED_RECEIVE_NS_PER_MESSAGE, fit.costs.receive_ns_per_message),
-                may_poll=_number(manifest.host.get("cores")) >= len(manifest.processes),
+                may_poll=may_poll(manifest),
             )
             if wakes is None and remote:
                 fit = replace(fit, notes=(*fit.notes, TOO_FEW))
@@ -235,7 +233,7 @@ def load_exchange(
         seed=manifest.seed,
         costs=fit.costs,
         flow_control=manifest.scenario.get("flow_control", CREDIT),
-        task_managers=_places(manifest),
+        task_managers=places(manifest),
         flush_overhead_ns=flush_overhead_ns(rows[TracePoint.SENT], network.buffer_timeout_ns),
         buffer_size_bytes=_announced_bytes(run, from_ns) if network.debloating_enabled else None,
         outages=_outages(saturation, manifest, fitted_to_ns - from_ns, to_ns - from_ns),
@@ -370,19 +368,6 @@ def _outages(
     )
 
 
-def _places(manifest: RunManifest) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Where producers and consumers ran, if some of them shared a process."""
-    if not any(each.is_local for each in manifest.channels):
-        return (), ()
-    processes = [process.name for process in manifest.processes]
-    producers = {each.producer: each.producer_process for each in manifest.channels}
-    consumers = {each.consumer: each.consumer_process for each in manifest.channels}
-    return (
-        tuple(processes.index(producers[each]) for each in sorted(producers)),
-        tuple(processes.index(consumers[each]) for each in sorted(consumers)),
-    )
-
-
 def _add_arrivals(
     sent: EventColumns,
     from_ns: int,
@@ -442,34 +427,11 @@ def _with_delays(
         receiver_of,
         wakes,
     )
-    delays = replace(delays, **_bystanders(manifest))
+    delays = replace(delays, **bystanders(manifest))
     notes = fit.notes if delays.note is None else (*fit.notes, delays.note)
     if delays.queued_at_start_ns > BEHIND_WORTH_TELLING_NS:
         notes = (*notes, CONSUMER_STARTS_BEHIND.format(delays.queued_at_start_ns / 1e6))
     return replace(fit, delays=delays, notes=notes)
-
-
-def _bystanders(manifest: RunManifest) -> dict[str, Any]:
-    """What else ran while a run was recorded, as Delays has it.
-
-    Where there are more cores than TaskManagers, that is taken to have run on all cores alike.
-    """
-    share, slice_ns, cores = (
-        _number(manifest.host.get(name)) for name in ("beside_share", "beside_slice_ns", "cores")
-    )
-    if not share or not slice_ns or not cores:
-        return {}
-    on_their_cores = min(len(manifest.processes) / cores, 1.0)
-    return {
-        "beside_share": share * on_their_cores,
-        "beside_slice_ns": slice_ns,
-        "cores": int(cores),
-    }
-
-
-def _number(fact: object) -> float:
-    """A fact about a host that is a number above 0; else 0."""
-    return float(fact) if isinstance(fact, int | float) and fact > 0 else 0.0
 
 
 def _waited_ns(parts: list[EventColumns], from_ns: int, to_ns: int) -> int:
