@@ -182,14 +182,14 @@ def bench(executor: Executor | None, /, **values: Any) -> int | None:
                     write_json(path, document)
     finally:
         # What has been measured is told even if a later run failed.
-        if finished and values["json"] == "-":
-            click.echo(dump(document), nl=False)
-        elif finished:
-            print_bench(console_for(sys.stdout), sweep.by_plan(plans, finished))
         if finished:
+            if values["json"] == "-":
+                click.echo(dump(document), nl=False)
+            else:
+                print_bench(console_for(sys.stdout), sweep.by_plan(plans, finished))
             talk.print(f"seed {values['seed']}", style="dim")
-        if finished and out is not None:
-            _tell_places(out, is_traced=values["trace"])
+            if out is not None:
+                _tell_places(out, is_traced=values["trace"])
     incomplete = [
         warning.text
         for each in finished

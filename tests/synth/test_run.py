@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -105,20 +104,18 @@ def started(out: Path) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def wait_until(is_so: Callable[[], bool], what: str) -> None:
-    give_up_at = time.monotonic() + GIVE_UP_S
+def wait_until(is_so: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """While it runs; the suite's time-out ends what never comes."""
     while not is_so():
-        if time.monotonic() > give_up_at:
-            pytest.fail(f"in {GIVE_UP_S} s it did not come to this: {what}")
-        time.sleep(0.005)
+        assert process.poll() is None
+        os.sched_yield()
 
 
 def wait_until_it_writes(process: subprocess.Popen[str], out: Path) -> None:
     """Until both of its processes do."""
     files = [out / "tm-0.fnt", out / "tm-1.fnt"]
     wait_until(
-        lambda: all(file.exists() and file.stat().st_size > 100_000 for file in files),
-        "both files grow",
+        lambda: all(file.exists() and file.stat().st_size > 100_000 for file in files), process
     )
     assert process.poll() is None
 
@@ -144,7 +141,7 @@ def test_an_interrupt_while_processes_start_is_the_parents(
 ) -> None:
     with started(tmp_path / "run") as process:
         # Itself, multiprocessing's helper, and the first that writes a file.
-        wait_until(lambda: len(group_members(process)) >= 3, "processes start")
+        wait_until(lambda: len(group_members(process)) >= 3, process)
         assert process.poll() is None
         os.killpg(process.pid, number)
         _, err = process.communicate(timeout=GIVE_UP_S)
@@ -279,7 +276,9 @@ def writer_of(file: Path, process: subprocess.Popen[str]) -> psutil.Process:
 
 def wait_until_none_is_left(process: subprocess.Popen[str]) -> None:
     """Multiprocessing's own helper ends a moment after the others."""
-    wait_until(lambda: not group_members(process), "no process of the group is left")
+    _, alive = psutil.wait_procs(group_members(process), timeout=GIVE_UP_S)
+    assert alive == []
+    assert group_members(process) == []
 
 
 def events_written(directory: Path) -> int:
