@@ -37,6 +37,7 @@ class RecordingRun:
     fail_at: int | None = None
     error: BaseException | None = None
     warnings: tuple[Warning, ...] = ()
+    backlogs: Sequence[float] = (0.5,)  # means, of one run after the other
 
     def __call__(
         self,
@@ -56,7 +57,7 @@ class RecordingRun:
         latency = LatencySummary(
             count=3000, p50=1e6, p99=max(1, scenario.network.buffer_timeout_ns) * wobble
         )
-        backlog = BacklogSummary(0.5, 2)
+        backlog = BacklogSummary(self.backlogs[(len(self.scenarios) - 1) % len(self.backlogs)], 2)
         measured = Measured(
             records=3000,
             bytes=300_000,
