@@ -20,6 +20,7 @@ import click
 
 from flinknet import __version__
 from flinknet.errors import FlinknetError, Terminated
+from flinknet.report.plain_text import fall_back_to_plain_text
 from flinknet.runtime.signals import terminations_unwind
 
 _COMMANDS = {
@@ -88,6 +89,8 @@ class _CommandLine(click.Group):
 
 def _exit_code(call: Callable[[], Any]) -> int:
     """Call a command; what goes wrong in a way that flinknet knows becomes one line."""
+    for stream in (sys.stdout, sys.stderr):  # of every console and every line of any command
+        fall_back_to_plain_text(stream)
     try:
         with terminations_unwind():
             code = call()

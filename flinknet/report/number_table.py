@@ -98,13 +98,18 @@ def fitting_table(build: Callable[..., Table], expendable: Sequence[str], width:
         count += 1
     left_out = expendable[:count]
     table = build(left_out, is_tight=True, name_width=None)
+    note_left_out(table, left_out, tight(()))
+    return table
+
+
+def note_left_out(table: Table, left_out: Sequence[str], width: int) -> None:
+    """Say below the table which columns are left out, and the width that has room for all."""
     if left_out:
         table.caption = (
-            f"Left out to fit: {', '.join(left_out)}. Widen the terminal to {tight(())} columns,"
-            " or use --json."
+            f"Left out to fit: {', '.join(left_out)}. Widen the terminal to {width} columns, or"
+            " use --json."
         )
         table.caption_justify, table.caption_style = "left", ""
-    return table
 
 
 def _typical(values: Iterable[float | None]) -> float | None:

@@ -103,8 +103,8 @@ def flinknet(
     monkeypatch.chdir(tmp_path)
     executor = Executor(run, lambda: {"cores": 2})
 
-    def call(*arguments: str) -> Result:
-        return CliRunner().invoke(main, _strings(arguments), obj=executor)
+    def call(*arguments: str, charset: str = "utf-8") -> Result:
+        return CliRunner(charset=charset).invoke(main, _strings(arguments), obj=executor)
 
     return call
 

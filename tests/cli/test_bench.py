@@ -358,3 +358,12 @@ def test_the_channel_table_fits_a_narrow_terminal(
     assert "…" not in stdout
     assert "tm-0->tm-1: 1 channel\n" in stdout
     assert max(map(len, stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("charset", ["ascii", "latin-1", "cp1252", "utf-8"])
+def test_results_and_help_can_be_written_in_any_encoding(flinknet: Flinknet, charset: str) -> None:
+    result = flinknet("bench", "--buffer-timeout", "5ms,100ms", "--no-trace", charset=charset)
+    assert result.exit_code == 0, result.exception
+    assert "buffer-timeout=100ms" in result.stdout
+    assert ("─" in result.stdout) == (charset == "utf-8")
+    assert flinknet("bench", "--help", charset=charset).exit_code == 0
