@@ -37,6 +37,7 @@ class RecordingRun:
     fail_at: int | None = None
     error: BaseException | None = None
     warnings: tuple[Warning, ...] = ()
+    measured_records: Sequence[int] = (3000,)  # of one run after the other
     backlogs: Sequence[float] = (0.5,)  # means, of one run after the other
 
     def __call__(
@@ -59,7 +60,7 @@ class RecordingRun:
         )
         backlog = BacklogSummary(self.backlogs[(len(self.scenarios) - 1) % len(self.backlogs)], 2)
         measured = Measured(
-            records=3000,
+            records=self.measured_records[(len(self.scenarios) - 1) % len(self.measured_records)],
             bytes=300_000,
             buffers=30,
             events=2,
