@@ -21,6 +21,7 @@ from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
 from .advice_lines import advice_lines, is_on_frontier, marks_of, points_to_show
 from .console import console_for
+from .number_table import note_left_out
 from .prediction_notes import notes_of
 from .settings_in_words import BUFFER_TIMEOUT, settings_of, timeout_text, what_varies
 from .small_plots import DISTRIBUTION_MARKS, distribution_line, regime_legend, split_bar
@@ -231,6 +232,7 @@ def _channels_table(
     table = _table("by channel" + (f" ({left_out} more not shown)" if left_out else ""))
     table.add_column("channel", justify="right", no_wrap=True)
     table.add_column("from → to", no_wrap=True)
+    note_left_out(table, () if is_wide else ("data", "credit"), WIDTH_FOR_ALL)
     names = ["records/s", "p50", "p99", "backlog", "max", "starved"]
     for name in names + (["data", "credit"] if is_wide else []):
         table.add_column(name, justify="right", no_wrap=True)
@@ -290,10 +292,15 @@ _NARROWER = (
 def _trade_off_table(console: Console, answer: Answer) -> Table:
     """With as many columns as there is room for; numbers are never cut."""
     any_width = console.options.update(max_width=WIDTH_OF_ANY_TABLE)
+    widths = []
     for columns in _NARROWER:
         table = _settings_table(answer, columns)
-        if Measurement.get(console, any_width, table).maximum <= console.width:
+        widths.append(Measurement.get(console, any_width, table).maximum)
+        if widths[-1] <= console.width:
             break
+    optional = ("backlog", "memory", "p50", "bounds")
+    left_out = [name for name in optional if not getattr(columns, f"has_{name}")]
+    note_left_out(table, left_out, widths[0])
     return table
 
 

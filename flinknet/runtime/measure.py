@@ -32,8 +32,10 @@ from flinknet.results import (
     Wiring,
 )
 from flinknet.tasks.deployment import Deployment
+from flinknet.tasks.task_assembly import scheduled_records
 from flinknet.tasks.task_metrics import back_pressure_level
-from flinknet.units import human_duration
+from flinknet.units import human_count, human_duration
+from flinknet.workload.arrivals import RECORDED
 
 from .asked_rate import KEPT, AskedRate, asked_rate
 from .fill_levels import SAMPLES_MAX
@@ -169,7 +171,10 @@ def assemble(
             within_ns=within_ns,
             unread=max(report.unread_share for report in reports),
         ),
-        warnings=tuple(_warnings(scenario, measured, reports, asked, processors)),
+        warnings=(
+            *_given_up(deployment, reports, start),
+            *_warnings(scenario, measured, reports, asked, processors),
+        ),
         trace=trace,
         buffering=buffering,
         wiring=_wiring(deployment, consumers),
@@ -385,6 +390,34 @@ def _warnings(
         if report.trace_error:
             found.append(Warning("trace-incomplete", f"tm-{index}: {report.trace_error}"))
     return found
+
+
+def _given_up(deployment: Deployment, reports: Sequence[Report], start: Start) -> Sequence[Warning]:
+    """What to doubt if records of a rate were due and never sent."""
+    workload = deployment.scenario.workload
+    if start.give_up_ns is None or start.measured_to_ns is None or workload.is_max_rate:
+        return ()
+    if workload.arrivals.startswith(RECORDED):  # all of them are sent
+        return ()
+    due = scheduled_records(workload.rate_per_s, None, start.start_ns, start.end_ns)
+    due *= workload.producers * workload.copies
+    sent = sum(
+        each.sent_records
+        for report in reports
+        for each in report.producer_channels
+        if deployment.channels[each.channel].edge == 0
+    )
+    if sent >= due:
+        return ()
+    drain_ns = start.give_up_ns - start.measured_to_ns
+    return (
+        Warning(
+            "given-up",
+            f"{human_count(due - sent)} of {human_count(due)} records that were due had not been"
+            f" sent {human_duration(drain_ns)} after the end and were given up: latency and"
+            " throughput are those of the others. Lower --rate.",
+        ),
+    )
 
 
 def _disturbed(processors: ProcessorUse, p99_ns: float | None) -> Warning | None:

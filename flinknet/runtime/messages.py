@@ -56,7 +56,8 @@ class Ready:
 @dataclass(frozen=True, slots=True)
 class Start:
     """Launcher: the instants of the run. `end_ns` None: sources stop by number of records.
-    `timestamp_epoch_ns` is the instant at which timestamps of barriers are 0.
+    `timestamp_epoch_ns` is the instant at which timestamps of barriers are 0; at `give_up_ns`
+    sources drop what is due and has not been sent (None: never).
     """
 
     start_ns: int
@@ -64,6 +65,7 @@ class Start:
     measured_to_ns: int | None
     end_ns: int | None
     timestamp_epoch_ns: int = 0
+    give_up_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

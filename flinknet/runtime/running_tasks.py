@@ -111,6 +111,7 @@ class TaskStarter:
             start_ns=start.start_ns,
             measured_from_ns=start.measured_from_ns,
             end_ns=start.end_ns,
+            give_up_ns=start.give_up_ns,
             timestamp_epoch_ns=start.timestamp_epoch_ns,
         )
 

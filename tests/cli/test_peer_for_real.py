@@ -88,6 +88,7 @@ def test_a_producer_that_is_interrupted_fails_its_consumer(tmp_path: Path) -> No
         producer.send(signal.SIGINT)
         consumed, produced = consumer.end(), producer.end()
     assert (consumed.code, produced.code) == (4, 130)
+    assert any(line.startswith("flinknet: interrupted after ") for line in produced.lines)
     assert (consumed.result["end"], produced.result["end"]) == ("failed", "cancelled")
     assert "ProducerFailedException: the producing task was cancelled" in consumed.lines[-1]
 

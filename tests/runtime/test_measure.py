@@ -114,6 +114,18 @@ def test_a_run_without_records_has_no_figures() -> None:
     assert stopped.limited_by.startswith("the slow consumer (0): no record was measured")
 
 
+def test_records_that_were_due_and_never_sent_are_counted_in_a_warning() -> None:
+    start = replace(START, give_up_ns=13 * S)
+    result = result_of(UPSTREAM, DOWNSTREAM, start=start, rate_per_s=2000.0, duration_ns=S)
+    (warning,) = [each for each in result.warnings if each.code == "given-up"]
+    assert warning.text.startswith(
+        "3.00 k of 4.00 k records that were due had not been sent 10.0 s"
+    )
+    whole = result_of(UPSTREAM, DOWNSTREAM, start=start, rate_per_s=500.0, duration_ns=S)
+    endless = result_of(UPSTREAM, DOWNSTREAM, start=START, rate_per_s=2000.0, records=4000)
+    assert "given-up" not in {each.code for each in (*whole.warnings, *endless.warnings)}
+
+
 def test_starved_time_is_a_share_of_the_measured_part_without_its_drain() -> None:
     late = replace(consumed(), last_measured_ns=6 * S)
     upstream = replace(UPSTREAM, producer_channels=(produced(starved_ns=S),))
