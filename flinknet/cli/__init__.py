@@ -21,6 +21,7 @@ import click
 from flinknet import __version__
 from flinknet.errors import FlinknetError, Terminated
 from flinknet.runtime.signals import terminations_unwind
+from flinknet.starting import EXIT_INTERRUPTED, raise_at_interrupt
 
 _COMMANDS = {
     "bench": ("bench", "Measure an exchange between tasks over real sockets."),
@@ -47,7 +48,6 @@ _ADVICE_BY_ERRNO = {
     errno.EADDRINUSE: "choose another port with -D taskmanager.data.port=PORT, or 0 for any",
 }
 EXIT_KNOWN_ERROR = 4
-EXIT_INTERRUPTED = 130
 
 
 class _CommandLine(click.Group):
@@ -89,6 +89,7 @@ class _CommandLine(click.Group):
 def _exit_code(call: Callable[[], Any]) -> int:
     """Call a command; what goes wrong in a way that flinknet knows becomes one line."""
     try:
+        raise_at_interrupt()
         with terminations_unwind():
             code = call()
     except (click.Abort, KeyboardInterrupt) as error:

@@ -24,7 +24,7 @@ from flinknet.results import JobStatus
 
 from ..clock import monotonic_ns
 from ..event_loop import EventLoop
-from ..signals import terminations_unwind
+from ..signals import raise_dropped_termination, terminations_unwind
 from . import control_messages as say
 from .child import GRACE_S, JOB_MANAGER, JobManagerSpec, start_child
 from .control_connection import ControlConnection
@@ -76,6 +76,7 @@ class JobClient:
         """
         received = self._connection.received
         while not received:
+            raise_dropped_termination()
             if self._connection.loss is not None:
                 raise self._lost(f"does not answer: the connection {self._connection.loss}")
             if monotonic_ns() >= until_ns:
