@@ -2,8 +2,6 @@
 it, without the traceback of an import.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
