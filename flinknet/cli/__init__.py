@@ -22,6 +22,7 @@ from flinknet import __version__
 from flinknet.errors import FlinknetError, Terminated
 from flinknet.report.plain_text import fall_back_to_plain_text
 from flinknet.runtime.signals import terminations_unwind
+from flinknet.starting import EXIT_INTERRUPTED, raise_at_interrupt
 
 _COMMANDS = {
     "bench": ("bench", "Measure an exchange between tasks over real sockets."),
@@ -48,7 +49,6 @@ _ADVICE_BY_ERRNO = {
     errno.EADDRINUSE: "choose another port with -D taskmanager.data.port=PORT, or 0 for any",
 }
 EXIT_KNOWN_ERROR = 4
-EXIT_INTERRUPTED = 130
 
 
 class _CommandLine(click.Group):
@@ -92,6 +92,7 @@ def _exit_code(call: Callable[[], Any]) -> int:
     for stream in (sys.stdout, sys.stderr):  # of every console and every line of any command
         fall_back_to_plain_text(stream)
     try:
+        raise_at_interrupt()
         with terminations_unwind():
             code = call()
     except (click.Abort, KeyboardInterrupt) as error:

@@ -208,6 +208,83 @@ def test_a_source_that_is_late_although_it_is_idle_was_held_up_by_the_machine() 
     assert "machine" not in full
 
 
+@pytest.mark.parametrize(
+    ("busy", "others", "cores", "starved", "words"),
+    [
+        (
+            0.1,
+            0.3,
+            2,
+            0.0,
+            "other processes (or the host): they had a processor .* 30% of the time",
+        ),
+        (0.1, 0.3, 2, 0.25, "other processes (or the host)"),
+        (0.1, 0.3, 1, 0.0, "too few cores: .* 30% of the time"),
+        (0.1, 0.0, 2, 0.0, "nothing in the run"),
+        (0.1, 0.0, 2, 0.1, "credit: .* 10%"),
+        (0.1, 0.1, 2, 0.4, "credit: .* 40%"),
+        (0.6, 0.3, 2, 0.0, "the processor on both sides"),
+        (0.6, 0.0, 2, 0.1, "the processor on both sides"),
+        (0.95, 0.3, 2, 0.1, "the processor on both sides"),
+    ],
+)
+@pytest.mark.parametrize("rate_per_s", [float("inf"), 800.0])
+def test_a_processor_that_was_idle_is_not_the_limit(
+    rate_per_s: float, busy: float, others: float, cores: int, starved: float, words: str
+) -> None:
+    reports = [
+        replace(
+            UPSTREAM,
+            busy_share=busy,
+            stolen_share=others,
+            producer_channels=(produced(starved_ns=round(starved * S)),),
+        ),
+        replace(taken(400, behind_ns=0), busy_share=busy),
+    ]
+    workload = {} if rate_per_s == float("inf") else {"rate_per_s": rate_per_s}
+    result = assemble(
+        deployment_of(**workload), reports, START, None, taken=Taken(None, cores=cores)
+    )
+    head, *rest = words.split(".*")
+    assert result.limited_by.startswith(head.strip())
+    assert all(each.strip() in result.limited_by for each in rest)
+
+
+@pytest.mark.parametrize("others", [0.0, 0.02, 0.3])
+@pytest.mark.parametrize("starved", [0.0, 0.04, 0.2])
+@pytest.mark.parametrize("busy", [0.1, 0.6, 0.95])
+def test_all_that_is_said_of_one_run_names_one_cause(
+    busy: float, starved: float, others: float
+) -> None:
+    upstream = replace(
+        UPSTREAM,
+        late_ns_max=20_000_000,
+        busy_share=busy,
+        stolen_share=others,
+        producer_channels=(produced(starved_ns=round(starved * S)),),
+    )
+    reports = [upstream, replace(taken(600, behind_ns=0), busy_share=busy)]
+    run = assemble(deployment_of(rate_per_s=800.0), reports, START, None)
+    texts = {each.code: each.text for each in run.warnings}
+    is_load = "Lower --rate" in texts["schedule-missed"]
+    assert is_load is not ("it was the machine" in texts["schedule-missed"])
+    assert is_load is ("Lower --rate" in texts["rate-not-reached"])
+    assert is_load is run.limited_by.startswith(("the processor", "credit"))
+
+
+@pytest.mark.parametrize("per_s", [600, 800])
+def test_late_records_of_an_idle_run_are_the_machines_whether_the_rate_was_kept_or_not(
+    per_s: int,
+) -> None:
+    upstream = replace(UPSTREAM, late_ns_max=20_000_000, busy_share=0.1, stolen_share=0.1)
+    starved = replace(upstream, producer_channels=(produced(starved_ns=S // 12),))
+    for each in (upstream, starved):
+        downstream = replace(taken(per_s, behind_ns=0), busy_share=0.1)
+        result = result_of(each, downstream, rate_per_s=800.0)
+        assert not any("Lower --rate" in warning.text for warning in result.warnings)
+        assert any("it was the machine" in warning.text for warning in result.warnings)
+
+
 def test_doubts_are_told_with_what_to_do() -> None:
     result = result_of(
         replace(UPSTREAM, late_ns_max=20_000_000, stolen_share=0.2, trace_error="disk full"),

@@ -22,6 +22,7 @@ from flinknet.cli.job import RUNS
 from flinknet.errors import TransportError
 from flinknet.runtime.job.client import JobClient, client_of
 from flinknet.runtime.job.control_messages import SubmitJob
+from flinknet.runtime.job.control_server import UNKNOWN_MAX
 from flinknet.runtime.job.job_files import Contact
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
@@ -298,6 +299,39 @@ def test_task_managers_end_with_their_job_manager_also_stopped_ones(start: Start
     assert gone(processes.values())
     with pytest.raises(TransportError, match="has died"):
         job.client.status()
+
+
+def test_a_job_manager_that_does_not_answer_is_not_said_to_have_died(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flinknet.runtime.job.client.ANSWER_WAIT_NS", 10_000_000)
+    monkeypatch.setattr("flinknet.runtime.job.client.END_WAIT_S", 0.01)
+    job = start(PIPELINE, 2)
+    job.job_manager.suspend()
+    with pytest.raises(TransportError, match=r"has not answered within 0\.01 s; its process runs"):
+        job.client.status()
+    with pytest.raises(TransportError, match=r"has not ended the job within 0\.02 s; its process"):
+        job.client.cancel()
+
+
+def test_strangers_on_the_control_port_do_not_disturb_a_job(start: Start) -> None:
+    job = start(PIPELINE, 2)
+    address = (job.contact.host, job.contact.port)
+    silent = [socket.create_connection(address) for _ in range(2 * UNKNOWN_MAX)]
+    text = b'{"message":"Hello","body":{"version":1,"role":"client","token":"\\ud800"}}'
+    with socket.create_connection(address) as hostile, client_of(job.contact) as owner:
+        hostile.sendall(len(text).to_bytes(4, "big") + text)
+        name = "{}:{}".format(*hostile.getsockname())
+        while hostile.recv(1000):
+            pass
+        assert owner.status().name == job.contact.name
+        assert owner.cancel().state == "CANCELED"
+    for each in silent:
+        each.close()
+    log = (job.run_dir / "jobmanager.log").read_text()
+    (line,) = (each for each in log.splitlines() if name in each)
+    assert line.endswith("the hello has not the secret of this cluster")
+    assert len(log.splitlines()) == 1
 
 
 def test_a_task_manager_that_hangs_in_a_function_ends_with_its_job_manager(
