@@ -4,9 +4,10 @@ plain data.
     {"schema_version": 1, "trace": {…}, "observed": {…}, "model_error": {…}, "trade_offs": [{…}], …}
 
 The names under `observed` are those of bench. Beside what is named above stand `messages` (by
-kind), `channels`, `latency_distribution`, `regimes` (shares of the channels' time), `diagnosis`
-(verdicts), `over_time`, `remarks` (lines to know beside the numbers) and `simulated` (how much of
-the run the predictions used); with details also `details`. Several runs give
+kind), `channels`, `latency_distribution`, `regimes` (shares of the channels' time; null where
+nobody knows them), `diagnosis` (verdicts), `over_time`, `remarks` (lines to know beside the
+numbers) and `simulated` (how much of the run the predictions used); with details also `details`.
+`is_bottleneck`, of one of several exchanges, is null where that is not known. Several runs give
 `{"schema_version": 1, "replays": [{…}]}`.
 """
 
@@ -46,6 +47,7 @@ from .observed import (
     observe,
 )
 from .order import EdgeOrder, produced_edge
+from .part import WHOLE, AskedPart, part_of
 from .passing import with_settings
 from .remarks import remarks, warnings_of
 from .seen import channels_seen, messages_seen, over_time
@@ -416,6 +418,17 @@ def _describe(run: RecordedRun) -> dict[str, Any]:
         "warnings": warnings_of(run),
         "edge": None if run.edge is None else ends_of(run.manifest, run.edge).name,
         "origin": run.manifest.origin,
+        "part": _part(run),
+    }
+
+
+def _part(run: RecordedRun) -> dict[str, int]:
+    """The part that is answered from, as offsets from the start of what was recorded."""
+    from_ns, to_ns = run.whole_ns or (run.from_ns, run.to_ns)
+    return {
+        "from_ns": run.from_ns - from_ns,
+        "to_ns": run.to_ns - from_ns,
+        "whole_ns": to_ns - from_ns,
     }
 
 
@@ -433,9 +446,15 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def open_runs(paths: Sequence[Path]) -> list[RecordedRun]:
+def open_runs(paths: Sequence[Path], asked: AskedPart = WHOLE) -> list[RecordedRun]:
     """Open every run directory at the paths or directly below them, numbered in order; of a run
-    with several exchanges, each edge."""
+    with several exchanges, each edge.
+
+    Args:
+        asked: the part of each run to answer from.
+
+    Raises: TraceFormatError for what is no run, ConfigError for a part that there is not.
+    """
     runs: list[RecordedRun] = []
     found = [run for path in paths for run in find_runs(path)]
     for directory in dict.fromkeys(found):
@@ -443,5 +462,6 @@ def open_runs(paths: Sequence[Path]) -> list[RecordedRun]:
         if run.manifest.is_from_between:
             manifest, _ = with_settings(run.manifest, run.path)
             run = replace(run, manifest=manifest)
+        run = part_of(run, asked)
         runs += edges_of(run)
     return runs

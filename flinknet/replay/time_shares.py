@@ -14,13 +14,14 @@ from .units import RecordedRun
 _WRITER_WAITS = (TracePoint.WRITER_WAITS, TracePoint.WRITER_RESUMES)
 
 
-def shares_of(rows: ObservedRows, channel: int) -> dict[str, float]:
-    """Share of each regime in the time of one channel."""
+def shares_of(rows: ObservedRows, channel: int) -> dict[str, float] | None:
+    """Share of each regime in the time of one channel; None where nobody knows, as between
+    processes."""
     return _shares(_spent_ns(rows, {channel}))
 
 
-def shares_of_all(rows: ObservedRows) -> dict[str, float]:
-    """Share of each regime in the time of all channels together."""
+def shares_of_all(rows: ObservedRows) -> dict[str, float] | None:
+    """The same of all channels together."""
     return _shares(_spent_ns(rows, None))
 
 
@@ -92,6 +93,8 @@ def _spent_ns(rows: ObservedRows, channels: set[int] | None) -> dict[str, int]:
     return spent
 
 
-def _shares(spent_ns: dict[str, int]) -> dict[str, float]:
-    total = sum(spent_ns.values()) or 1
+def _shares(spent_ns: dict[str, int]) -> dict[str, float] | None:
+    total = sum(spent_ns.values())
+    if not total:
+        return None
     return {name: ns / total for name, ns in spent_ns.items()}
