@@ -155,8 +155,8 @@ def _simulated_part(answer: Answer) -> str:
     part, window_ns = answer["trace"].get("part"), answer["simulated"]["window_ns"]
     if not part or _is_ordinary(answer):
         return f"the first {human_duration(window_ns)} of the measured part"
-    to_ns = part["from_ns"] + window_ns
-    return f"{human_duration(part['from_ns'])} to {human_duration(to_ns)} of the trace"
+    what = "measured part" if _is_of_run(answer) else "trace"
+    return f"{_span(part['from_ns'], part['from_ns'] + window_ns)} of the {what}"
 
 
 def _observed_part(answer: Answer) -> str:
@@ -164,10 +164,17 @@ def _observed_part(answer: Answer) -> str:
     part = answer["trace"].get("part")
     if not part or _is_ordinary(answer):
         return "in the measured part"
-    first, last = human_duration(part["from_ns"]), human_duration(part["to_ns"])
     whole = human_duration(part["whole_ns"])
+    if part["to_ns"] - part["from_ns"] == part["whole_ns"]:
+        return f"in the whole trace of {whole}"
     what = "measured part" if _is_of_run(answer) else "trace"
-    return f"from {first} to {last} of the {what} of {whole}"
+    return f"in {_span(part['from_ns'], part['to_ns'])} of the {what} of {whole}"
+
+
+def _span(from_ns: int, to_ns: int) -> str:
+    if not from_ns:
+        return f"the first {human_duration(to_ns)}"
+    return f"{human_duration(from_ns)} to {human_duration(to_ns)}"
 
 
 def _is_ordinary(answer: Answer) -> bool:

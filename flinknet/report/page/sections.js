@@ -10,7 +10,8 @@ const isPart = ({origin, part}) => part && ((origin ?? "run") !== "run" || part.
 
 function simulatedPart({trace, simulated}) {
   if (!isPart(trace)) return `the first ${duration(simulated.window_ns)} of the measured part`;
-  return `${duration(trace.part.from_ns)} to ${duration(trace.part.from_ns + simulated.window_ns)} of the ${(trace.origin ?? "run") === "run" ? "measured part" : "trace"}`;
+  const from = trace.part.from_ns, to = duration(from + simulated.window_ns);
+  return `${from ? `${duration(from)} to ${to}` : `the first ${to}`} of the ${(trace.origin ?? "run") === "run" ? "measured part" : "trace"}`;
 }
 
 function modelError(answer) {
