@@ -49,7 +49,10 @@ MAY_IMPORT = {
     "synth": {
         *("trace", "workload", "tasks", "core.probe", "core.buffers.data_type", "runtime.signals"),
     },
-    "replay": {"trace", "workload", "simulator", "core.probe", "core.buffers.data_type"},
+    "replay": {
+        *("trace", "workload", "simulator", "core.probe", "core.buffers.data_type"),
+        *("core.wire.ids", "graph.lineage"),  # who feeds whom shows in ids of the wire alone
+    },
     "export": {"trace", "replay", "core.probe"},
     "report": set(),
     "cli": {
