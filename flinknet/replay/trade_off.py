@@ -101,6 +101,7 @@ def _point(candidate: Candidate, outcome: dict[str, Any], recorded: Setting) -> 
         method=outcome["method"],
         latency_low_ns=low,
         latency_high_ns=high,
+        why_no_latency=outcome["why_no_latency"],
     )
 
 
