@@ -132,3 +132,4 @@ def test_an_answer_without_latency_says_why_once_and_advises_nothing(
     printed = capsys.readouterr().out
     assert printed.count("latency unknown: ") == 1
     assert printed.count("a consumer is saturated") == 1
+    assert "shorter than recorded" not in printed
