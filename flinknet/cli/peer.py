@@ -113,7 +113,9 @@ def run_peer(values: Mapping[str, Any]) -> None:
     """
     from flinknet.runtime.signals import interrupts_noted
 
-    from . import EXIT_INTERRUPTED, sweep
+    from flinknet.starting import EXIT_INTERRUPTED
+
+    from . import sweep
 
     json_file = sweep.json_file(values["json"])
     with interrupts_noted() as interrupts:

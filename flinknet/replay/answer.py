@@ -233,7 +233,7 @@ def _advised(
         targets,
         error,
         asked=[place for place, each in enumerate(candidates) if each.setting in asked],
-        why_not=withheld(errors.values()),
+        why_not=withheld(errors.values(), recorded),
     )
     return _Advised(points, errors, found)
 
@@ -460,7 +460,7 @@ def open_runs(paths: Sequence[Path], asked: AskedPart = WHOLE) -> list[RecordedR
     for directory in dict.fromkeys(found):
         run = open_recorded_run(directory, len(runs))
         if run.manifest.is_from_between:
-            manifest, _ = with_settings(run.manifest, run.path)
+            manifest, *_ = with_settings(run.manifest, run.path)
             run = replace(run, manifest=manifest)
         run = part_of(run, asked)
         runs += edges_of(run)

@@ -21,6 +21,7 @@ import psutil
 
 from flinknet.errors import RunFailedError, TransportError
 from flinknet.results import JobStatus
+from flinknet.starting import EXIT_INTERRUPTED
 
 from ..clock import monotonic_ns
 from ..event_loop import EventLoop
@@ -33,7 +34,6 @@ from .job_files import CONTACT_NAME, Contact, spill_directory
 START_WAIT_S = 30.0
 ANSWER_WAIT_NS = 10_000_000_000
 STATUS_INTERVAL_NS = 250_000_000
-EXIT_INTERRUPTED = 130
 POLL_S = 0.02
 END_WAIT_S = 10.0
 """How long a JobManager may take to end its job before everything of it is killed."""
