@@ -120,6 +120,7 @@ class TaskManager:
         """A turn of the loop while connections may be in the making."""
         self._loop.run_once(until_ns=self._connections.next_deadline_ns())
         self._connections.handle_deadline(now_ns=monotonic_ns())
+        self._connections.check_accepting()
         self._check_errors()
 
     def _receive_control(self) -> None:
@@ -328,6 +329,7 @@ class TaskManager:
             trace_error=trace_error,
             fill_bounds=self._fill_meter.bounds(),
             debloated_gates=self._debloated_gates,
+            strangers=self._connections.strangers(),
         )
 
 
