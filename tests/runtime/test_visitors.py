@@ -17,15 +17,15 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.core.producer.connection import STRANGE_REQUESTS_MAX
-from flinknet.core.wire.ids import InputChannelID, ResultSubpartitionIndexSet
-from flinknet.core.wire.messages import AddCredit, PartitionRequest
+from flinknet.core.wire.ids import InputChannelID
+from flinknet.core.wire.messages import AddCredit
 from flinknet.errors import LocalTransportError
 from flinknet.results import Strangers
 from flinknet.runtime import visitors
 from flinknet.runtime.transport import RECEIVE_BYTES
 from flinknet.runtime.visitors import SILENCE_NS
 from tests.node import HOST, Node, drive, settle
-from tests.pair import partition_id
+from tests.strangers import strange_request
 
 pytestmark = pytest.mark.socket
 
@@ -61,15 +61,6 @@ def visit(sockets: contextlib.ExitStack, node: Node) -> socket.socket:
     sock = sockets.enter_context(socket.create_connection((HOST, node.port)))
     drive([node], lambda: len(node.loop.transports) >= expected)
     return sock
-
-
-def strange_request(number: int) -> bytes:
-    return PartitionRequest(
-        partition_id(7),
-        ResultSubpartitionIndexSet(0, 0),
-        InputChannelID(struct.pack(">QQ", 0, number)),
-        2,
-    ).encode()
 
 
 def test_nothing_is_kept_of_strangers_that_are_gone_but_their_number(
