@@ -86,6 +86,7 @@ class TaskManager:
         self._open_channels(self._await(say.Connect))
         while not self._is_ready():
             self._turn()
+            self._connections.check_accepting()
         self._pipe.send(say.Ready())
         start = self._await(say.Start)
         self._start_tasks(start)
@@ -120,7 +121,6 @@ class TaskManager:
         """A turn of the loop while connections may be in the making."""
         self._loop.run_once(until_ns=self._connections.next_deadline_ns())
         self._connections.handle_deadline(now_ns=monotonic_ns())
-        self._connections.check_accepting()
         self._check_errors()
 
     def _receive_control(self) -> None:

@@ -9,7 +9,7 @@ from flinknet.results import Strangers
 
 from .transport import TcpTransport
 
-VISITORS_MAX = 256
+VISITORS_MAX = 128
 """Connections at once that have requested nothing of the run; one more ends the oldest."""
 
 SILENCE_NS = 10_000_000_000

@@ -61,7 +61,7 @@ def test_a_stranger_of_a_producer_is_named_in_its_result(tmp_path: Path) -> None
     assert (consumed.code, produced.code) == (0, 0), (consumed.lines, produced.lines)
     assert consumed.result["warnings"] == []
     (warning,) = produced.result["warnings"]
-    assert "1 connection, 257 requests" in warning["text"]
+    assert "1 connection, 129 requests" in warning["text"]
 
 
 def test_a_blocking_partition_comes_compressed(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from flinknet.certificates.generate import generate, settings_for
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.errors import ConfigError, RunFailedError
 from flinknet.options import network_config
-from flinknet.results import DISTURBED_BY_STRANGERS, Progress, RunResult
+from flinknet.results import STRANGERS, Progress, RunResult
 from flinknet.runtime.launcher import run_scenario
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
@@ -90,8 +90,8 @@ def test_strangers_are_named_in_the_result_of_a_run_that_they_visited() -> None:
     visited: list[int] = []
     result = run(scenario_of(rate_per_s=2000.0, duration_ns=500 * MS), watch)
     assert len(visited) == 2
-    (doubt,) = (each for each in result.warnings if each.code == DISTURBED_BY_STRANGERS)
-    assert "2 connections, 514 requests" in doubt.text
+    (doubt,) = (each for each in result.warnings if each.code == STRANGERS)
+    assert "2 connections, 258 requests" in doubt.text
 
 
 @pytest.mark.row("S068")

@@ -58,7 +58,7 @@ FIRST_FRAME_BYTES_MAX = 4096
 """Longest frame before a connection has requested something of the run: a PartitionRequest has 97
 bytes."""
 
-STRANGE_REQUESTS_MAX = 256
+STRANGE_REQUESTS_MAX = 128
 """Requests for receivers that are not of the run; a connection that makes more of them is closed.
 """
 
