@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "trace": {"core.probe", "core.buffers.data_type"},
     "capture": {
         *("core.wire", "core.probe", "core.buffers.data_type", "trace"),
-        *("runtime.clock", "runtime.host", "runtime.tls"),
+        *("runtime.clock", "runtime.host", "runtime.listener", "runtime.tls"),
     },
     "runtime": {"core", "trace", "workload", "graph", "tasks", "jobs", "certificates"},
     "simulator": {"core", "trace", "workload", "graph", "tasks", "jobs"},
@@ -67,7 +67,8 @@ MAY_IMPORT = {
 both what a plan of `graph` says and what `tasks` has, which know nothing of each other. A trace's
 column names values of core.probe and of the data types, so whoever reads traces may read those
 two tables. The tap in `capture` is a driver with sockets of its own: it reads the one clock,
-tells the same facts of the host and the same reasons of TLS as `runtime`, and nothing else of it.
+tells the same facts of the host and the same reasons of TLS as `runtime`, its listeners rest as
+those of `runtime` do, and it has nothing else of it.
 `synth` starts processes, and signals reach it as they do `runtime`.
 `export` is a room of its own because what it writes needs both: tables come from `trace`, slices
 and latencies from the pairing in `replay`.

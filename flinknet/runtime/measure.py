@@ -27,6 +27,7 @@ from flinknet.results import (
     ProcessorUse,
     RunMetrics,
     RunResult,
+    Strangers,
     Taken,
     Warning,
     Wiring,
@@ -449,6 +450,9 @@ def _warnings(
         )
     if (disturbed := _disturbed(processors, measured.latency_ns.p99)) is not None:
         found.append(disturbed)
+    strangers = sum((report.strangers for report in reports), Strangers())
+    if (visited := strangers.warning()) is not None:
+        found.append(visited)
     if measured.records < FEW_SAMPLES:
         found.append(
             Warning(

@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flinknet.results import DebloatingSample, FillLevels, FillSample
+from flinknet.results import DebloatingSample, FillLevels, FillSample, Strangers
 from flinknet.tasks.deployment import Deployment
 
-_EMPTY = FillLevels()
+_EMPTY, _NOBODY = FillLevels(), Strangers()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +157,7 @@ class Report:
     a processor and had none. `unread_share` is the part of the measured time in which a socket was
     not read, without credit and for want of a buffer. `tasks` and `memory` are metrics at the end
     of the measured part, `debloating` the evaluations of each gate, at instants of the clock.
+    `strangers` came to the data port and did not belong to the run.
     """
 
     consumer_channels: tuple[ConsumerChannelReport, ...] = ()
@@ -175,6 +176,7 @@ class Report:
     tasks: dict[str, dict[str, float]] = field(default_factory=dict)
     memory: dict[str, float] = field(default_factory=dict)
     debloating: tuple[tuple[str, tuple[DebloatingSample, ...]], ...] = ()
+    strangers: Strangers = _NOBODY
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from flinknet.core.producer import BufferWritingResultPartition
 from flinknet.errors import FlinknetError
-from flinknet.results import PeerChannel
+from flinknet.results import PeerChannel, PeerResult
 from flinknet.tasks import SourceTask
 from flinknet.tasks.assembly import create_partition
 from flinknet.tasks.checkpoints import barrier_of
@@ -200,6 +201,11 @@ class ProducerPeer(Peer):
         """Tell whoever reads."""
         for partition in self._written:
             partition.fail(cause)
+
+    def result(self) -> PeerResult:
+        """What passed, and who came to the data port beside the consumers."""
+        visited = self._server.visitors.strangers().warning()
+        return replace(super().result(), warnings=() if visited is None else (visited,))
 
     def channel_result(self, index: int) -> PeerChannel:
         """What was written to one channel."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flinknet.histogram import LogLinearHistogram
-from flinknet.results import FillLevels
+from flinknet.results import FillLevels, Strangers
 from flinknet.tasks import RelayTask, SourceTask
 from flinknet.tasks.debloating import GateDebloating
 from flinknet.tasks.deployment import Deployment
@@ -110,6 +110,7 @@ def report_of(
     trace_error: str | None,
     fill_bounds: FillLevels,
     debloated_gates: Sequence[GateDebloating],
+    strangers: Strangers,
 ) -> Report:
     """The report of a TaskManager whose tasks are finished; the shares are as in Report."""
     return Report(
@@ -128,6 +129,7 @@ def report_of(
         measured.unread_share,
         *measured.metrics,
         tuple((gate.name, tuple(gate.samples)) for gate in debloated_gates),
+        strangers,
     )
 
 

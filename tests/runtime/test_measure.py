@@ -10,7 +10,13 @@ import pytest
 from flinknet.config import NetworkConfig, Scenario, SlowConsumer, WorkloadConfig
 from flinknet.errors import RunFailedError
 from flinknet.histogram import LogLinearHistogram
-from flinknet.results import RunResult, Taken
+from flinknet.results import (
+    DISTURBED_BY_STRANGERS,
+    STRANGERS,
+    RunResult,
+    Strangers,
+    Taken,
+)
 from flinknet.runtime.measure import assemble, check_records
 from flinknet.runtime.messages import (
     ChannelSample,
@@ -318,6 +324,32 @@ def test_what_others_took_is_doubted_from_where_it_reaches_p99(
     assert result.processors.lacked_share == {"tm-0": 0.0, "tm-1": stolen}
     assert result.processors.others_share == {"kdamond": 0.02}
     assert (result.processors.beside_share, result.processors.beside_slice_ns) == (0.03, 1e6)
+
+
+@pytest.mark.parametrize(
+    ("visits", "code", "text"),
+    [
+        ([Strangers(), Strangers()], None, ""),
+        (
+            [Strangers(1, 0, 97), Strangers(1, 1, 97)],
+            STRANGERS,
+            "2 connections, 1 request, 194 B received; find out",
+        ),
+        ([Strangers(), Strangers(1, 0, 1 << 20)], DISTURBED_BY_STRANGERS, "throughput may be too"),
+        ([Strangers(1, 300), Strangers(1, 300)], DISTURBED_BY_STRANGERS, "600 requests"),
+        ([Strangers(99), Strangers()], DISTURBED_BY_STRANGERS, "99 connections"),
+    ],
+)
+def test_strangers_at_the_data_ports_are_named_and_doubted_if_they_sent_much(
+    visits: list[Strangers], code: str | None, text: str
+) -> None:
+    upstream, downstream = (
+        replace(report, strangers=each)
+        for report, each in zip((UPSTREAM, DOWNSTREAM), visits, strict=True)
+    )
+    warnings = result_of(upstream, downstream).warnings
+    assert [each.code for each in warnings] == ([code] if code else [])
+    assert all(text in each.text for each in warnings)
 
 
 def test_task_managers_that_share_cores_are_not_blamed_on_others() -> None:

@@ -24,7 +24,7 @@ from flinknet.errors import FlinknetError
 from flinknet.graph import execution_graph_of, job_graph_of, load_program
 from flinknet.graph.execution import ExecutionState
 from flinknet.graph.job_config import job_config
-from flinknet.results import JobStatus, Warning
+from flinknet.results import JobStatus, Strangers, Warning
 
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
 from ..event_loop import EventLoop
@@ -366,6 +366,8 @@ class JobManager:
         faults = [each.error for each in self._closed if each.error is not None]
         if self._metrics_log is not None and self._metrics_log.error is not None:
             faults.append(self._metrics_log.error)
+        strangers = sum((each.strangers for each in self._closed), Strangers())
+        visited = [each for each in (strangers.warning(),) if each is not None]
         result = result_of(
             job.submission,
             job.run,
@@ -375,7 +377,7 @@ class JobManager:
             self._spec.slots,
             None if job.checkpoints is None else job.checkpoints.summary(),
             self._instants(job),
-            [*job.warnings, *(Warning("trace-incomplete", each) for each in faults)],
+            [*job.warnings, *visited, *(Warning("trace-incomplete", each) for each in faults)],
             str(self._run_dir) if self._spec.records_trace else None,
         )
         save_result(self._run_dir, result)

@@ -8,6 +8,7 @@ from flinknet.core.buffers import NetworkBufferPool
 from flinknet.histogram import LogLinearHistogram
 from flinknet.jobs.operators import plain
 from flinknet.jobs.sinks import LatencyOperator
+from flinknet.results import Strangers
 from flinknet.tasks.metrics import memory_metrics
 from flinknet.trace.statistics import EventStatistics
 
@@ -46,7 +47,9 @@ def statistics_of(
     )
 
 
-def trace_closed(statistics: EventStatistics, error: str | None) -> say.TraceClosed:
+def trace_closed(
+    statistics: EventStatistics, strangers: Strangers, error: str | None
+) -> say.TraceClosed:
     """What was recorded in all, when everything is."""
     sent = (
         say.SentChannel(
@@ -65,6 +68,7 @@ def trace_closed(statistics: EventStatistics, error: str | None) -> say.TraceClo
         tuple(statistics.reasons.tolist()),
         statistics.credit_announced,
         statistics.credit_messages,
+        strangers,
     )
 
 

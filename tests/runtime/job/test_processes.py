@@ -20,6 +20,7 @@ import pytest
 
 from flinknet.cli.job import RUNS
 from flinknet.errors import TransportError
+from flinknet.results import STRANGERS
 from flinknet.runtime.job.client import JobClient, client_of
 from flinknet.runtime.job.control_messages import SubmitJob
 from flinknet.runtime.job.control_server import UNKNOWN_MAX
@@ -35,6 +36,7 @@ from tests.runtime.job.programs import (
     TWO_REGIONS,
     WORD_COUNT,
 )
+from tests.strangers import intrude
 
 pytestmark = pytest.mark.socket
 
@@ -174,6 +176,16 @@ def test_the_consumer_opens_the_connection(start: Start) -> None:
     assert producer != consumer
     assert ports[producer] in remote[consumer]
     assert ports[consumer] not in remote[producer]
+
+
+def test_strangers_are_named_in_the_result_of_a_job_that_they_visited(start: Start) -> None:
+    job = start(ACROSS)
+    job.until_running()
+    for process in job.task_managers().values():
+        intrude(listening_port(process))
+    assert job.client.cancel().state == "CANCELED"
+    (doubt,) = (each for each in job.result()["warnings"] if each["code"] == STRANGERS)
+    assert "2 connections, 258 requests" in doubt["text"]
 
 
 @pytest.mark.row("S153")
