@@ -67,11 +67,6 @@ class DataServer:
         self._socket: socket.socket | None = None
         self.accepted: list[AcceptedConnection] = []
 
-    @property
-    def is_listening(self) -> bool:
-        """Whether it has been started and not closed."""
-        return self._socket is not None
-
     def start(self) -> int:
         """Listen. Returns: the port. Raises: as `sockets.listen`."""
         self._socket = listen(self._network)

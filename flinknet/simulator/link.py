@@ -344,11 +344,6 @@ class SimulatedLink:
     producer_end: LinkEnd
     consumer_end: LinkEnd
 
-    @property
-    def is_quiet(self) -> bool:
-        """Whether nothing is under way in either direction."""
-        return not self.producer_end.in_flight_bytes and not self.consumer_end.in_flight_bytes
-
     def reset(self, *, now_ns: int) -> None:
         """Break the connection for both sides at once."""
         self.producer_end.close(now_ns=now_ns)

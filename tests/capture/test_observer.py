@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from flinknet.capture.observer import layout_of_release
 from flinknet.config import NetworkConfig
-from flinknet.core.buffers.data_type import IS_BUFFER, DataType
+from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER, DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.core.wire.events import (
     AlignmentType,
@@ -243,7 +243,7 @@ def test_events_barriers_and_blocking() -> None:
         at_ns = 2_000 * (number + 1)
         frame = buffer(number, encode_pipelined(event), data_type).encode()
         seen.show([(SERVER, frame)], at_ns)
-        assert channel.is_blocked == data_type.is_blocking_upstream
+        assert channel.is_blocked == (data_type in IS_BLOCKING_UPSTREAM)
         if channel.is_blocked:
             seen.show([(CLIENT, ResumeConsumption(RECEIVER).encode())], at_ns + 500)
     assert channel.events_by_kind == {type(event).__name__: 1 for event, _ in events}

@@ -245,7 +245,7 @@ def test_a_reset_loses_what_is_under_way_and_tells_both_sides() -> None:
     near, far, _ = link_of(left, right, LinkSettings(latency_ns=50))
     near.pump(now_ns=0)
     link = SimulatedLink(near, far)
-    assert not link.is_quiet
+    assert near.in_flight_bytes
     link.reset(now_ns=20)
     link.reset(now_ns=30)
     read_all(far)

@@ -75,16 +75,6 @@ class BufferBuilder:
         """Publish what was written."""
         self.committed_bytes = self.written_bytes
 
-    def append_and_commit(self, data: memoryview | bytes) -> int:
-        """Copy as much of `data` as fits and publish it. Returns: bytes copied."""
-        count = self.append(data)
-        self.committed_bytes = self.written_bytes
-        return count
-
-    def mark_records(self, records: int, first_record_ns: int, last_record_ns: int) -> None:
-        """Note that `records` records were completed by the bytes committed last."""
-        self.marks.append((records, first_record_ns, last_record_ns))
-
     def finish(self, reason: int) -> int:
         """Publish everything and end the buffer. Returns: bytes in it."""
         self.committed_bytes = self.written_bytes
@@ -96,11 +86,6 @@ class BufferBuilder:
     def is_full(self) -> bool:
         """Whether no byte fits any more."""
         return self.written_bytes == self.capacity_bytes
-
-    @property
-    def writable_bytes(self) -> int:
-        """Bytes that still fit."""
-        return self.capacity_bytes - self.written_bytes
 
     def trim(self, size_bytes: int) -> None:
         """Set the capacity: not below what is written, not above the segment; it may grow back."""

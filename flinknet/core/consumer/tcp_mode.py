@@ -56,11 +56,6 @@ class TcpConsumerConnection(ConsumerConnection):
         return self._unread_ns + (0 if self.wants_data else now_ns - self._unread_since_ns)
 
     @property
-    def staged_messages(self) -> int:
-        """Messages that have left the socket and reached no channel."""
-        return len(self._staged)
-
-    @property
     def staged_bytes(self) -> int:
         """Payload bytes of them."""
         return sum(each.size_bytes for each in self._staged if isinstance(each, StagedBuffer))

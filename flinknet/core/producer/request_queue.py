@@ -28,11 +28,6 @@ class PartitionRequestQueue:
         self.readers: dict[bytes, CreditBasedSequenceNumberingViewReader] = {}
         self.available: deque[CreditBasedSequenceNumberingViewReader] = deque()
 
-    @property
-    def available_readers(self) -> int:
-        """Readers that stand in the FIFO."""
-        return len(self.available)
-
     def add(self, reader: CreditBasedSequenceNumberingViewReader) -> None:
         """Make a reader known."""
         self.readers[reader.receiver_id] = reader

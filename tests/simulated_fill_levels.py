@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from flinknet.results import FillLevels, FillSample
+from flinknet.simulator.cluster import START_NS, Cluster
+from flinknet.simulator.link import RECEIVE_BYTES
 from flinknet.tasks import fill_levels
-
-from .cluster import START_NS, Cluster
-from .link import RECEIVE_BYTES
 
 
 def fill_sample(cluster: Cluster) -> FillSample:
