@@ -263,11 +263,6 @@ class ExecutionGraph:
         for partition in partitions:
             partition.is_released = True
 
-    def __str__(self) -> str:
-        from .tree import execution_tree
-
-        return execution_tree(self)
-
 
 def execution_graph_of(
     job: JobGraph,

@@ -33,7 +33,7 @@ from flinknet.tasks.scheduling import SchedulingType, StartCondition, scheduling
 from flinknet.workload.recorded import CostModel, Outages
 
 from .checkpoints import SimulatedCheckpoints
-from .disturbances import schedule_faults
+from .disturbances import Disturbances
 from .faults import NO_FAULTS, FaultPlan, LinkFaults
 from .link import LinkEnd, LinkSettings, SimulatedLink, socket_costs
 from .scheduler import Scheduler
@@ -136,15 +136,32 @@ class Cluster:
         scheduling = scheduling_of(deployment.scenario)
         is_asked_for = deployment.scenario.workload.scheduling is not None
         if is_asked_for or scheduling is not SchedulingType.ALL_AT_ONCE:
-            self.stages = Stages(self, scheduling, start_condition)
+            self.stages = Stages(
+                deployment,
+                self.task_managers,
+                self.partition_of,
+                self.gate_of,
+                scheduling,
+                start_condition,
+            )
         interval_ns = network.checkpoint_interval_ns
         self.checkpoints: SimulatedCheckpoints | None = None
         if interval_ns is not None:
             self.checkpoints = SimulatedCheckpoints(
-                self, interval_ns=interval_ns, start_ns=start_ns
+                deployment,
+                self.scheduler,
+                self.task_managers,
+                self.sources,
+                self.relays,
+                lambda: self.is_finished or self.error is not None,
+                interval_ns=interval_ns,
+                start_ns=start_ns,
             )
         self._tasks = SimulatedTasks(
-            self,
+            deployment,
+            self.task_managers,
+            self.partition_of,
+            self.gate_of,
             plans,
             costs,
             self._probes,
@@ -207,7 +224,7 @@ class Cluster:
         try:
             has_stepped = self.scheduler.step()
             if self.stages is not None:
-                self.stages.advance()
+                self.stages.advance(now_ns=self.now_ns)
             return has_stepped
         except SimulationError:
             raise
@@ -370,7 +387,14 @@ class Cluster:
                 free = partial(self.set_delay, slow.index, 0)
                 self.scheduler.at(self._start_ns + slow.slow_ns, free)
         self._start_debloating()
-        schedule_faults(self, self.faults, start_ns=self._start_ns)
+        Disturbances(
+            deployment,
+            self.scheduler,
+            self.task_managers,
+            list(self.links.values()),
+            self.gate_of,
+            self.sinks,
+        ).schedule(self.faults, start_ns=self._start_ns)
         if self.checkpoints is not None:
             self.checkpoints.advance()
 

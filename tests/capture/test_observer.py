@@ -112,8 +112,9 @@ def test_credit_is_what_was_given_less_what_was_used(release: str, vector: Vecto
                 credit[receiver] = 0
             elif isinstance(message, BufferResponse) and message.data_type.is_buffer:
                 credit[receiver] -= 1
+        channels = {each.receiver_id: each for each in seen.table.channels}
         for receiver, left in credit.items():
-            assert seen.observer.channels[receiver].credits_available == left
+            assert channels[receiver].credits_available == left
 
 
 @golden("records")

@@ -21,7 +21,8 @@ from typing import Protocol
 
 from flinknet.errors import BufferPoolDestroyedError, BufferPoolError, InsufficientBuffersError
 
-from .buffer import BufferSlice, MemorySegment, NetworkBuffer
+from .buffer import MemorySegment, NetworkBuffer
+from .builder import BufferSlice
 
 UNLIMITED_BUFFERS = 2**31 - 1
 """Maximum of a pool that has none."""

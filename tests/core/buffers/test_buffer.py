@@ -12,7 +12,7 @@ from flinknet.core.buffers import (
     NetworkBufferPool,
     free_memory,
 )
-from flinknet.core.buffers.buffer import BufferSlice
+from flinknet.core.buffers.builder import BufferSlice
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 
 
