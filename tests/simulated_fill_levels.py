@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from flinknet.core.connection import RECEIVE_BYTES
 from flinknet.results import FillLevels, FillSample
 from flinknet.simulator.cluster import START_NS, Cluster
-from flinknet.simulator.link import RECEIVE_BYTES
 from flinknet.tasks import fill_levels
 
 

@@ -20,26 +20,29 @@ PACKAGE = ROOT / "flinknet"
 FIRST = "compiled_core"
 """What the package itself imports before anything else; nobody else does."""
 
-LEAVES = (FIRST, "errors", "units", "config", "results", "histogram", "comparison", "options")
+LEAVES = (
+    *(FIRST, "errors", "units", "arrays", "whole_files"),
+    *("config", "results", "histogram", "comparison", "options"),
+)
 """Modules of the package itself, each of which may import those before it; no room imports less.
 `options` and `results` are packages for their size; their modules import each other relatively.
 """
 
 LEAVES_OF = {
     "core": {"errors", "units"},
-    "workload": {"config", "histogram", "results"},
+    "workload": {"arrays", "config", "histogram", "results"},
     "certificates": {"errors"},
     "graph": {"errors", "units", "config", "options", "results"},
     "tasks": {"errors", "units", "config", "histogram", "results"},
     "jobs": {"errors", "config", "histogram"},
-    "trace": {"errors"},
+    "trace": {"arrays", "errors"},
     "capture": {"errors", "units", "histogram", "results"},
-    "runtime": {"errors", "units", "config", "histogram", "options", "results"},
-    "simulator": {"errors", "config", "histogram", "results"},
-    "synth": {"errors", "config", "options"},
-    "replay": {"errors", "units", "config", "histogram", "options", "results"},
-    "export": {"errors", "units"},
-    "report": {"units", "config", "comparison", "options", "results"},
+    "runtime": {"whole_files", "errors", "units", "config", "histogram", "options", "results"},
+    "simulator": {"arrays", "errors", "config", "histogram", "results"},
+    "synth": {"arrays", "errors", "config", "options"},
+    "replay": {"arrays", "errors", "units", "config", "histogram", "options", "results"},
+    "export": {"whole_files", "errors", "units"},
+    "report": {"whole_files", "units", "config", "comparison", "options", "results"},
     "cli": {"errors", "units", "config", "comparison", "options", "results"},
 }
 """Folder -> leaves that its modules may import."""
@@ -51,7 +54,7 @@ MAY_IMPORT = {
     "core.producer": {"core.buffers", "core.wire", "core.probe", "core.connection"},
     "core.consumer": {"core.buffers", "core.wire", "core.probe", "core.connection"},
     "core": set(),
-    "workload": set(),
+    "workload": {"core.wire.records"},
     "certificates": set(),
     "graph": {
         *("core.wire.ids", "core.buffers.pool_sizes"),
@@ -112,7 +115,17 @@ ONLY_IN = {
         *("core.wire.records", "core.wire.record_counter", "core.consumer.record_reader"),
         *("core.producer.record_writer", "core.producer.channel_selector"),
         *("core.producer.key_groups", "graph.operators"),
-        *("histogram", "tasks", "jobs", "workload", "trace", "replay", "export", "simulator"),
+        *(
+            "arrays",
+            "histogram",
+            "tasks",
+            "jobs",
+            "workload",
+            "trace",
+            "replay",
+            "export",
+            "simulator",
+        ),
         *("synth", "capture.tap", "capture.trace_files"),
     },
     "numba": {"simulator.fast_kernel.compiling", "replay.compiled"},
@@ -129,13 +142,20 @@ ONLY_IN = {
     "cryptography": {"certificates"},
     "dpkt": {"capture.pcap"},
     "os": {
-        *("runtime", "capture.tap", "certificates", "trace.manifest", "export.files", "replay"),
-        *("report.export", "report.console", "graph.program", "cli", "compiled_core"),
+        *("runtime", "capture.tap", "certificates", "trace.manifest", "whole_files", "replay"),
+        *("report.console", "graph.program", "cli", "compiled_core"),
     },
     "pathlib": {
         *("runtime", "capture", "certificates", "trace", "export", "replay", "synth.run", "cli"),
         *("report.export", "graph.program", "jobs.chain_runner", "workload.arrivals"),
-        *("simulator.fast_kernel", "options.files", "errors", "compiled_core", "__main__"),
+        *(
+            "simulator.fast_kernel",
+            "options.files",
+            "errors",
+            "whole_files",
+            "compiled_core",
+            "__main__",
+        ),
     },
     "subprocess": {"runtime.job", "replay.java", "replay.jvm"},
     "importlib": {

@@ -11,9 +11,6 @@ from flinknet.errors import RemoteProtocolError, TransportError
 
 from .sockets import loss_of
 
-RECEIVE_BYTES = 128 * 1024
-"""Read at most this much in one go: four segments, and what was read is still in the cache."""
-
 PIECES_MAX = 512
 """Pieces in one gathered write; the kernel takes 1024."""
 

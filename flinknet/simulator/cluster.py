@@ -30,30 +30,17 @@ from flinknet.tasks.deployment import DeployedChannel, Deployment, deploy
 from flinknet.tasks.flow_control import create_consumer_connection, create_producer_connection
 from flinknet.tasks.memory import most_buffers, segments_of
 from flinknet.tasks.scheduling import SchedulingType, StartCondition, scheduling_of
-from flinknet.workload.recorded import CostModel, Outages
+from flinknet.workload.recorded import TYPICAL_COSTS, CostModel, Outages
 
 from .checkpoints import SimulatedCheckpoints
 from .disturbances import Disturbances
 from .faults import NO_FAULTS, FaultPlan, LinkFaults
 from .link import LinkEnd, LinkSettings, SimulatedLink, socket_costs
-from .scheduler import Scheduler
+from .scheduler import START_NS, Scheduler
 from .source_plan import SourcePlan, plan_sources
 from .stages import Stages
 from .task_manager import SimulatedTaskManager
 from .tasks import SimulatedTasks
-
-TYPICAL_COSTS = CostModel(
-    send_ns_per_message=12_000.0,
-    send_ns_per_byte=0.15,
-    transit_ns=50_000.0,
-    receive_ns_per_message=12_000.0,
-    emit_ns_per_record=100.0,
-    consume_ns_per_record=(),
-)
-"""What flinknet's own stack was measured to need on one core; for runs without a record."""
-
-START_NS = 1_000_000_000
-"""When the tasks of a scenario start; the channels were opened before."""
 
 NO_OUTAGES: Mapping[int, Outages] = {}
 

@@ -11,12 +11,9 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Protocol
 
-from flinknet.core.connection import Connection, ScatteringConnection
+from flinknet.core.connection import RECEIVE_BYTES, Connection, ScatteringConnection
 from flinknet.workload.recorded import CostModel
 from flinknet.workload.turn_costs import TCP_BYTES
-
-RECEIVE_BYTES = 128 * 1024
-"""Read at most about this much in one turn, as the runtime does."""
 
 BUFFER_RESPONSE_PIECES = 2
 """Pieces of a message with a payload: header and buffer."""

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .payload import LENGTH_PREFIX_BYTES, OVERHEAD_BYTES
+from flinknet.core.wire.records import LENGTH_PREFIX_BYTES
+
+from .payload import OVERHEAD_BYTES
 from .sink import LatencySink, Run
 
 _RECORD_TAGS = (0, 1)

@@ -14,14 +14,13 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
+from flinknet.arrays import IntArray
 from flinknet.config import CREDIT, NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import BacklogSummary
 
 from .turn_costs import NO_JITTER, Jitter, TurnCosts
 from .wakes import POLLED_TRANSIT_NS, SHALLOW_WAKE_NS, Wakes
-
-IntArray = npt.NDArray[np.int64]
 
 LOAD_MAX = 0.9
 """Beyond that nobody knows how long work piles up."""
@@ -87,6 +86,17 @@ class CostModel:
             transit_ns=transit_ns,
             receive_ns_per_message=self.receive_ns_per_message + longer * asleep_ns,
         )
+
+
+TYPICAL_COSTS = CostModel(
+    send_ns_per_message=12_000.0,
+    send_ns_per_byte=0.15,
+    transit_ns=50_000.0,
+    receive_ns_per_message=12_000.0,
+    emit_ns_per_record=100.0,
+    consume_ns_per_record=(),
+)
+"""What flinknet's own stack was measured to need on one core; for runs without a record."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from flinknet.arrays import IntArray
 from flinknet.histogram import LogLinearHistogram
 
 from .payload import (
@@ -25,8 +26,6 @@ from .payload import (
     STAMP_OFFSET,
     WORD_MASK,
 )
-
-IntArray = NDArray[np.int64]
 
 Run = tuple[memoryview | bytearray, int, int, int]
 """Memory, offset, count and length of records of equal length (core.consumer.RecordRun)."""
