@@ -1,3 +1,4 @@
+# mypyc
 """EventLoop: sockets, deadlines and tasks of one TaskManager, in turns, on one thread."""
 
 from __future__ import annotations

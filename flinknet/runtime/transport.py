@@ -1,3 +1,4 @@
+# mypyc
 """TcpTransport: a non-blocking socket on one side, the five verbs of a Connection on the other."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypyc
 """CountingSink: takes records whose content is not ours, and counts them."""
 
 from __future__ import annotations

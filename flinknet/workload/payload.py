@@ -1,3 +1,4 @@
+# mypyc
 """Record bytes: what a producer writes and a consumer can check.
 
 On the wire, as Flink's record writer lays a StreamElement without timestamp:

@@ -1,3 +1,4 @@
+# mypyc
 """LatencySink: takes the records of one channel, checks that each comes once and in order, and
 measures latency.
 

@@ -1,3 +1,4 @@
+# mypyc
 """NetworkBuffer: a memory segment, its owner count, and who gets it back.
 
 Invariant: a segment goes to its recycler exactly once, when the last reference is given up.

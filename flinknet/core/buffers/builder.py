@@ -1,3 +1,4 @@
+# mypyc
 """BufferBuilder and BufferConsumer: one writes a segment, the other may read it while it is still
 being filled.
 

@@ -1,3 +1,4 @@
+# mypyc
 """NetworkBufferPool, the global memory of a TaskManager, and LocalBufferPool, the share of one
 partition or gate.
 

@@ -1,3 +1,4 @@
+# mypyc
 """RecordReader: buffers of one channel in, records out, in runs that a batch can take at once.
 
 Records of equal length that lie whole in a buffer form one run, found with one comparison over all

@@ -1,3 +1,4 @@
+# mypyc
 """The consumer's end of a connection before Flink 1.5: no credit; without a free buffer the socket
 is not read.
 

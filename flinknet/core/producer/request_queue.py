@@ -1,3 +1,4 @@
+# mypyc
 """PartitionRequestQueue: which reader of one TCP connection may send next.
 
 Readers with data and credit stand in one FIFO and send one buffer each, so that no channel starves

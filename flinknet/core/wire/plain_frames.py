@@ -1,3 +1,4 @@
+# mypyc
 """The two messages that fly while data flows, as bytes: headers of BufferResponse and whole frames
 of AddCredit. One call into struct each, no objects; `buffer_response` and `messages` have those.
 """
