@@ -112,7 +112,6 @@ def run_peer(values: Mapping[str, Any]) -> None:
         RunFailedError when records were lost, repeated or out of order.
     """
     from flinknet.runtime.signals import interrupts_noted
-
     from flinknet.starting import EXIT_INTERRUPTED
 
     from . import sweep

@@ -1,3 +1,4 @@
+# mypyc
 """NetworkInput: what comes through the gates of a task, as records for its operators."""
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from flinknet.arrays import IntArray as IntArray
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import TraceFormatError
@@ -31,7 +32,6 @@ from .spared import spare_what_is_loaded
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-IntArray = npt.NDArray[np.int64]
 EventColumns = dict[str, npt.NDArray[Any]]
 Answer = dict[str, Any]
 """Columns of some rows of an answer, by name."""

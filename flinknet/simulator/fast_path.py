@@ -19,7 +19,9 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from flinknet.arrays import IntArray
 from flinknet.config import CREDIT, NetworkConfig
+from flinknet.core.connection import RECEIVE_BYTES
 from flinknet.core.producer.connection import SEND_BATCH_BYTES
 from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.events import EndOfData, EndOfOutputChannelStateEvent, encode_pipelined
@@ -33,11 +35,11 @@ from flinknet.tasks.memory import (
 )
 from flinknet.tasks.source import STEPS_PER_TURN
 from flinknet.workload.payload import OVERHEAD_BYTES
-from flinknet.workload.recorded import IntArray, RecordedExchange
+from flinknet.workload.recorded import RecordedExchange
 
 from .cluster import OPENING_NS
 from .fast_kernel import words as k
-from .link import RECEIVE_BYTES, LinkSettings
+from .link import LinkSettings
 from .source_plan import beat_phase_ns
 from .task_manager import BUSY_NS_MAX
 

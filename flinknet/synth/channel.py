@@ -14,10 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from flinknet.arrays import IntArray
 from flinknet.core.probe import FlushReason
 from flinknet.errors import ConfigError
-
-IntArray = npt.NDArray[np.int64]
 
 LATE_NS, LATE_SPREAD_NS = 15_000, 30_000
 """From when a buffer is due until it is handed to the socket."""

@@ -1,3 +1,4 @@
+# mypyc
 """ReadingTask: what tasks with an input have in common, from its gate to the records and events.
 
 A base class and not a part, so that a buffer costs no call for it.

@@ -1,3 +1,4 @@
+# mypyc
 """RelayTask: a task between source and sink; what it reads from a gate it writes to a partition.
 
 Reader, operator and writer are one thread of control, as in Flink: while the output has no buffer

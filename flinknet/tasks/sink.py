@@ -1,3 +1,4 @@
+# mypyc
 """SinkTask: reads its gate buffer by buffer, hands records to sinks, answers events, recycles."""
 
 from __future__ import annotations

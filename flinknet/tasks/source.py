@@ -1,3 +1,4 @@
+# mypyc
 """SourceTask: emits records when they are due, or as fast as the network stack takes them."""
 
 from __future__ import annotations

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 
-from .statistics import IS_DATA, CountingWriter, EventWriter, IntArray
+from .statistics import IS_DATA, CountingWriter, EventWriter
 
 
 class MessageCounts(CountingWriter):

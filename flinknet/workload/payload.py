@@ -1,3 +1,4 @@
+# mypyc
 """Record bytes: what a producer writes and a consumer can check.
 
 On the wire, as Flink's record writer lays a StreamElement without timestamp:
@@ -23,9 +24,10 @@ import sys
 import numpy as np
 from numpy.typing import NDArray
 
+from flinknet.arrays import IntArray
 from flinknet.config import RecordSize
+from flinknet.core.wire.records import LENGTH_PREFIX_BYTES
 
-LENGTH_PREFIX_BYTES = 4
 TAG_BYTES = 1
 OVERHEAD_BYTES = LENGTH_PREFIX_BYTES + TAG_BYTES
 """What the stream adds to each value."""
@@ -39,8 +41,6 @@ INSTANT_BITS = 44
 NUMBER_BITS = 64 - INSTANT_BITS
 INSTANT_MASK = (1 << INSTANT_BITS) - 1
 WORD_MASK = (1 << 64) - 1
-
-IntArray = NDArray[np.int64]
 
 _TAG_RECORD_WITHOUT_TIMESTAMP = 1
 

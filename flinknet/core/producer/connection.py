@@ -1,3 +1,4 @@
+# mypyc
 """ProducerConnection: the producer's end of one TCP connection.
 
 Flink: PartitionRequestServerHandler (what a message does) together with PartitionRequestQueue (who

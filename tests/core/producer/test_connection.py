@@ -222,9 +222,9 @@ def test_a_reader_stands_in_the_queue_once_and_leaves_it_when_removed() -> None:
     queue = connection.queue
     for reader in (*queue.readers.values(), *queue.readers.values()):
         queue.enqueue(reader)
-    assert (len(queue.readers), queue.available_readers) == (3, 2)
+    assert (len(queue.readers), len(queue.available)) == (3, 2)
     receive(connection, CancelPartitionRequest(ids[0]))
-    assert (len(queue.readers), queue.available_readers) == (2, 1)
+    assert (len(queue.readers), len(queue.available)) == (2, 1)
     assert queue.remove(ids[0]) is None
     assert [m.receiver_id for m in sent(connection)] == [ids[2]]  # type: ignore[union-attr]
 
@@ -285,7 +285,7 @@ def test_a_message_for_an_unknown_receiver_is_a_fatal_error_that_names_it(
     receive(connection, message)
     (error,) = sent(connection)
     assert isinstance(error, ErrorResponse)
-    assert error.is_fatal_error
+    assert error.receiver_id is None
     assert RECEIVER.hex() in (error.cause.message or "")
 
 
@@ -613,7 +613,7 @@ def test_garbage_is_answered_with_a_fatal_error_and_the_end(garbage: bytes) -> N
     assert connection.is_closing
     (error,) = sent(connection)
     assert isinstance(error, ErrorResponse)
-    assert error.is_fatal_error
+    assert error.receiver_id is None
 
 
 def test_messages_in_front_of_garbage_have_their_effect() -> None:
