@@ -18,7 +18,7 @@ from tests.interop.exchange import (
     trace_columns,
 )
 
-pytestmark = pytest.mark.socket
+pytestmark = [pytest.mark.socket, pytest.mark.usefixtures("usual_signals")]
 
 
 def read(directory: Path, port: int, *options: str, partitions: int = 1) -> Flinknet:

@@ -12,6 +12,8 @@ from flinknet.errors import Terminated
 from flinknet.graph.program import load_program
 from flinknet.runtime.signals import interrupts_noted, terminations_unwind
 
+pytestmark = pytest.mark.usefixtures("usual_signals")
+
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_termination_that_comes_again_does_not_disturb_the_end(number: signal.Signals) -> None:
