@@ -702,3 +702,19 @@ def test_an_event_needs_no_pool_to_be_sent() -> None:
     receive(connection, request(credit=0))
     partition.subpartitions[0].add(BufferConsumer.of_event(b"\0\0\0\0", EVENT_TYPE))
     assert types(sent(connection)) == "e"
+
+
+def test_a_request_that_is_refused_is_noted_without_credit() -> None:
+    probe = ListProbe()
+    partition, _ = partition_of(2)
+    connection, _ = producer_of(partition, probe=probe)
+    receive(
+        connection,
+        request(RECEIVER, -(2**31)),
+        request(RECEIVER, 2**31 - 1, subpartition=999),
+        request(RECEIVER, 2),
+        request(RECEIVER, 2**31 - 1, subpartition=1),
+    )
+    assert types(sent(connection)) == "EEE"
+    received = [each for each in probe.events if each[2] == TracePoint.RECEIVED]
+    assert [(each[12], each[13]) for each in received] == [(-1, -1), (-1, -1), (0, 2), (-1, -1)]
