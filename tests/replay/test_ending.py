@@ -64,16 +64,16 @@ def _command(process: psutil.Process) -> list[str]:
 def test_no_process_and_no_temporary_file_is_left(
     run: Path,
     tmp_path: Path,
+    start_process: Callable[..., subprocess.Popen[str]],
     number: signal.Signals,
     exit_code: int,
     is_time: Callable[[subprocess.Popen[str]], bool],
     told: str,
 ) -> None:
-    process = subprocess.Popen(
+    process = start_process(
         [*REPLAY, str(run)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        text=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     while not is_time(process):

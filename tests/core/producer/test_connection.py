@@ -799,3 +799,19 @@ def test_a_peer_that_does_not_read_its_answers_is_not_read_until_it_does() -> No
     connection.handle_deadline(now_ns=0)
     assert connection.wants_data
     assert connection.next_deadline_ns() is None
+
+
+def test_a_request_that_is_refused_is_noted_without_credit() -> None:
+    probe = ListProbe()
+    partition, _ = partition_of(2)
+    connection, _ = producer_of(partition, probe=probe)
+    receive(
+        connection,
+        request(RECEIVER, -(2**31)),
+        request(RECEIVER, 2**31 - 1, subpartition=999),
+        request(RECEIVER, 2),
+        request(RECEIVER, 2**31 - 1, subpartition=1),
+    )
+    assert types(sent(connection)) == "EEE"
+    received = [each for each in probe.events if each[2] == TracePoint.RECEIVED]
+    assert [(each[12], each[13]) for each in received] == [(-1, -1), (-1, -1), (0, 2), (-1, -1)]
