@@ -95,14 +95,14 @@ def verify(paths: tuple[Path, ...], as_json: bool) -> None:
     checked all the same.
     """
     from flinknet.report.trace_console import print_verification
-    from flinknet.trace.run import open_run
+    from flinknet.trace.run import open_with_faults
     from flinknet.trace.verify import verify_run
 
     exit_code, runs = 0, []
     for given in paths:
         try:
             for path in _run_paths([existing_path(given)]):
-                result = verify_run(open_run(path))
+                result = verify_run(*open_with_faults(path))
                 runs.append({"path": str(path), "is_ok": result.is_ok, **result.to_dict()})
                 exit_code = max(exit_code, int(not result.is_ok))
                 if not as_json:

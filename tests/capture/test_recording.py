@@ -172,7 +172,7 @@ def test_a_full_disk_stops_nothing_and_is_told_at_the_end(
 
 def test_a_directory_with_something_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("mine")
-    with pytest.raises(TraceError, match="not empty"):
+    with pytest.raises(ConfigError, match="not empty"):
         CaptureRecording(tmp_path, ABOUT, ChannelTable())
     assert names(tmp_path) == ["note.txt"]
 

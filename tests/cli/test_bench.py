@@ -187,7 +187,7 @@ def test_a_directory_with_runs_is_not_written_over(flinknet: Flinknet, run: Any)
     flinknet("bench", "--out", "out")
     result = flinknet("bench", "--out", "out")
     assert result.exit_code == 2
-    assert "holds runs already" in result.stderr
+    assert "holds a run already" in result.stderr
     assert len(run.scenarios) == 1
 
 

@@ -6,11 +6,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from flinknet.cli import main
+from tests.edited_manifest import edit_manifest
 from tests.synthetic_trace import write_run
 
 
@@ -43,18 +45,18 @@ def test_info_shows_what_is_in_a_run(run: Path) -> None:
 
 
 def test_info_names_the_edges_of_a_job(run: Path) -> None:
-    path = run / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["channels"][1]["edge"] = 1
-    manifest["scenario"]["job"] = {
-        "vertices": [{"index": at, "name": name} for at, name in enumerate("ABC")],
-        "edges": [
-            {"partitioner": "hash", "partition_type": "pipelined"}
-            | {"index": at, "source": at, "target": at + 1}
-            for at in range(2)
-        ],
-    }
-    path.write_text(json.dumps(manifest))
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["channels"][1]["edge"] = 1
+        manifest["scenario"]["job"] = {
+            "vertices": [{"index": at, "name": name} for at, name in enumerate("ABC")],
+            "edges": [
+                {"partitioner": "hash", "partition_type": "pipelined"}
+                | {"index": at, "source": at, "target": at + 1}
+                for at in range(2)
+            ],
+        }
+
+    edit_manifest(run, change)
     lines = [" ".join(line.split()) for line in run_cli("info", run).output.splitlines()]
     assert {"0 A B hash pipelined", "1 B C hash pipelined"} <= set(lines)
     assert {"0 0 tm-0->tm-1 0 0 44 0.000 s", "1 1 tm-0->tm-1 1 1 44 0.000 s"} <= set(lines)
@@ -157,14 +159,14 @@ def test_verify_shows_every_run_and_exits_with_the_worst_code(tmp_path: Path) ->
 
 
 def test_info_lists_what_differs_from_the_defaults(run: Path) -> None:
-    path = run / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["flink_keys"]["taskmanager.memory.segment-size"] = "8 kb"
-    manifest["flink_keys"]["taskmanager.network.retries"] = "0"
-    manifest["scenario"]["workload"]["slow_consumers"] = [
-        {"index": 2, "delay_ns_per_record": 1_000_000, "slow_ns": None}
-    ]
-    path.write_text(json.dumps(manifest))
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["flink_keys"]["taskmanager.memory.segment-size"] = "8 kb"
+        manifest["flink_keys"]["taskmanager.network.retries"] = "0"
+        manifest["scenario"]["workload"]["slow_consumers"] = [
+            {"index": 2, "delay_ns_per_record": 1_000_000, "slow_ns": None}
+        ]
+
+    edit_manifest(run, change)
     told = run_cli("info", run).stdout
     assert " ".join(["taskmanager.memory.segment-size", "8", "kb"]) in " ".join(told.split())
     assert "workload.slow_consumers 2:1ms" in " ".join(told.split())

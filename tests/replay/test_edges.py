@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -31,10 +30,12 @@ JOB = {
 def with_two_edges(recorded: Path, directory: Path, **scenario: Any) -> Path:
     """The run with its last channel on a second edge."""
     shutil.copytree(recorded, directory)
-    manifest = json.loads((directory / "manifest.json").read_text())
-    manifest["channels"][-1] |= {"edge": 1, "consumer": 0}
-    manifest["scenario"] |= scenario
-    (directory / "manifest.json").write_text(json.dumps(manifest))
+
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["channels"][-1] |= {"edge": 1, "consumer": 0}
+        manifest["scenario"] |= scenario
+
+    edit_manifest(directory, change)
     return directory
 
 
