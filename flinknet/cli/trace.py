@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from flinknet.errors import FlinknetError
+from flinknet.report.printable import printable
 
 from .paths import existing_path
 from .run_settings import told_settings
@@ -110,7 +111,7 @@ def verify(paths: tuple[Path, ...], as_json: bool) -> None:
         except FlinknetError as error:
             exit_code = max(exit_code, error.exit_code)
             runs.append({"path": str(given), "is_ok": False, "error": str(error)})
-            click.echo(f"flinknet: {error}", err=True)
+            click.echo(f"flinknet: {printable(str(error))}", err=True)
     if as_json and (exit_code <= 1 or len(runs) > 1):
         _print_json({"schema_version": 1, "runs": runs})
     if exit_code:

@@ -13,6 +13,7 @@ from flinknet.replay.answer import open_runs, replay_runs
 from flinknet.replay.edges import EdgeEnds, bottlenecks, ends_of, is_from_sources
 from flinknet.replay.grid import Grid
 from flinknet.trace import RunManifest
+from tests.edited_manifest import edit_manifest
 
 JOB = {
     "vertices": [
