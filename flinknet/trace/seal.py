@@ -2,13 +2,14 @@
 
 A manifest carries one of itself, its seal. That of a run that ended also carries one of each file
 that answers rest on. Blocks of a trace file have their own (see `format`), so its checksum here is
-of its two ends only: it takes no time, and the file of another run is noticed.
+of its two ends only: it takes no time, and the file of another run is noticed. Checksums are
+SHA-256, for the CRC-32 of bytes that end with their own CRC-32 is always the same.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,6 @@ from .format import (
     file_header_bytes,
 )
 
-_CHUNK_BYTES = 1 << 20
-
 WHAT_TO_DO = 'copy it back; if you edited it, set "seal" in manifest.json to null'
 
 
@@ -34,16 +33,13 @@ def checksum_of_document(document: dict[str, Any]) -> str:
     """Checksum of JSON-ready plain data; white space and the order of keys do not count."""
     plain = json.loads(json.dumps(document))  # keys are strings from here on, as they are in a file
     text = json.dumps(plain, separators=(",", ":"), sort_keys=True)
-    return _hex(zlib.crc32(text.encode()))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def checksum_of_file(path: Path) -> str:
     """Checksum of all bytes of a file. Raises: OSError."""
-    crc = 0
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            crc = zlib.crc32(chunk, crc)
-    return _hex(crc)
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_ends(path: Path) -> tuple[dict[str, Any], str | None]:
@@ -72,8 +68,4 @@ def read_ends(path: Path) -> tuple[dict[str, Any], str | None]:
     found = decode_block_header(trailer)
     if found is None or found.type is not BlockType.TRAILER:
         return description, None
-    return description, _hex(zlib.crc32(header + trailer + footer))
-
-
-def _hex(crc: int) -> str:
-    return f"{crc:08x}"
+    return description, hashlib.sha256(header + trailer + footer).hexdigest()
