@@ -20,8 +20,8 @@ from .seal import WHAT_TO_DO, checksum_of_document
 
 # History of the manifest:
 # 1  first version
-# 2  `seal`, a checksum of the manifest (null: edited, not to be checked), and `files`, checksums of
-#    the files of a run that ended
+# 2  `seal`, the checksum of the manifest (null: edited, not to be checked), and `files`, checksums
+#    of the files of a run that ended (see `seal`)
 SCHEMA_VERSION = 2
 
 MANIFEST_NAME = "manifest.json"

@@ -200,3 +200,39 @@ def test_help_loads_neither_spark_nor_numpy() -> None:
     assert done.returncode == 0, done.stderr
     assert "replay" in done.stdout
     assert "Check that a trace is whole" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["info", "verify"])
+def test_names_in_files_do_not_reach_the_terminal_as_escapes(run: Path, command: str) -> None:
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["processes"][0]["name"] = "\x1b[31m\x9b1mtm-0\u202e"
+        manifest["channels"][0]["connection"] = "\x1b]0;title\x07a->b"
+        manifest["flink_keys"]["\x1b[2Jkey"] = "\x1b[1A"
+
+    edit_manifest(run, change)
+    told = run_cli(command, run).output
+    assert set(told) & set("\x1b\x07\x9b\u202e") == set()
+    assert "[31m1mtm-0" in told
+
+
+def test_names_in_a_manifest_are_shown_without_their_escapes(run: Path) -> None:
+    edit_manifest(run, lambda found: found["flink_keys"].update({"\x1b[2Jkey": "\x1b[1A"}))
+    told = run_cli("info", "--all", run).output
+    assert "\x1b" not in told
+    assert "[2Jkey" in told
+
+
+def test_verify_of_an_edited_manifest_exits_with_1_and_says_what_to_do(run: Path) -> None:
+    path = run / "manifest.json"
+    path.write_text(path.read_text().replace('"seed": 7', '"seed": 8'))
+    result = run_cli("verify", run)
+    assert result.exit_code == 1
+    assert 'set "seal" in manifest.json to null' in result.stdout.splitlines()[1]
+    refused = run_cli("info", run)
+    assert (refused.exit_code, refused.stderr.count("\n")) == (4, 1)
+
+
+def test_a_path_that_is_too_long_is_one_line() -> None:
+    result = run_cli("info", "x" * 5000)
+    assert result.exit_code == 4
+    assert result.stderr.endswith("File name too long; choose a shorter name\n")
