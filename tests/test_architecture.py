@@ -158,7 +158,7 @@ ONLY_IN = {
     "cryptography": {"certificates"},
     "dpkt": {"capture.pcap"},
     "os": {
-        *("runtime", "capture.tap", "certificates", "trace.manifest", "whole_files", "replay"),
+        *("runtime", "capture.tap", "certificates", "trace", "whole_files", "replay"),
         *("report.console", "graph.program", "cli", "compiled_core", "starting"),
     },
     "pathlib": {

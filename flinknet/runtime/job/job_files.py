@@ -16,7 +16,7 @@ from flinknet.errors import ConfigError, FlinknetError
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.options import effective_flink_keys
 from flinknet.results import CheckpointSummary, JobResult, TaskManagerMeasured, Warning
-from flinknet.trace.manifest import ClockInfo, ProcessInfo, RunManifest
+from flinknet.trace.manifest import RESULT_NAME, ClockInfo, ProcessInfo, RunManifest
 from flinknet.whole_files import whole_file
 
 from ..host import environment, host_id, versions_of
@@ -28,7 +28,6 @@ from .measurements import Measurements, limited_by
 from .plain_values import from_plain, to_plain
 
 CONTACT_NAME = "jobmanager.json"
-RESULT_NAME = "result.json"
 
 
 def spill_directory(run_dir: Path) -> Path:
