@@ -12,6 +12,7 @@ from flinknet.config import TCP, Scenario
 from flinknet.core.probe import FlushReason
 from flinknet.errors import RunFailedError
 from flinknet.histogram import LogLinearHistogram
+from flinknet.jobs.task_metrics import back_pressure_level
 from flinknet.options import effective_flink_keys
 from flinknet.results import (
     CORES_SHARED,
@@ -32,7 +33,6 @@ from flinknet.results import (
     Wiring,
 )
 from flinknet.tasks.deployment import Deployment
-from flinknet.tasks.task_metrics import back_pressure_level
 from flinknet.units import human_duration
 
 from .asked_rate import KEPT, AskedRate, asked_rate

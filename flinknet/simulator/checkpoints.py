@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flinknet.results import CheckpointSummary
-from flinknet.tasks import RelayTask, SourceTask
 from flinknet.tasks.checkpoint_coordinator import (
     AbortCheckpoint,
     Answer,
     CheckpointCoordinator,
     Command,
 )
-from flinknet.tasks.checkpoints import barrier_of, task_names
+from flinknet.tasks.checkpoints import task_names
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -63,19 +62,13 @@ class SimulatedCheckpoints:
 
     def _tell(self, command: Command) -> None:
         cluster = self._cluster
-        if isinstance(command, AbortCheckpoint):
-            tasks: list[SourceTask | RelayTask] = [*cluster.sources, *cluster.relays]
-            for task in tasks:
+        for task in (*cluster.sources, *cluster.relays, *cluster.sinks):
+            if isinstance(command, AbortCheckpoint):
                 task.abort_checkpoint(command.checkpoint_id)
-        else:
-            barrier = barrier_of(
-                self._network,
-                cluster.deployment.edges[0].partitioner,
-                command.checkpoint_id,
-                command.timestamp_ms,
-            )
-            for source in cluster.sources:
-                source.trigger_checkpoint(barrier, now_ns=cluster.now_ns)
+            else:
+                task.trigger_checkpoint(
+                    command.checkpoint_id, command.timestamp_ms, now_ns=cluster.now_ns
+                )
         for task_manager in cluster.task_managers:
             task_manager.wake(cluster.now_ns)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from flinknet.jobs.load.assembly import run_input_of
+
 from .faults import FaultPlan, Interval
 from .link import SimulatedLink
 
@@ -31,11 +33,11 @@ def _reset(cluster: Cluster, link: SimulatedLink) -> None:
 
 
 def _pause(cluster: Cluster, consumer: int) -> None:
-    cluster.sinks[consumer].is_paused = True
+    run_input_of(cluster.sinks[consumer]).is_paused = True
 
 
 def _unpause(cluster: Cluster, consumer: int) -> None:
-    cluster.sinks[consumer].unpause()
+    run_input_of(cluster.sinks[consumer]).unpause()
     task_manager = cluster.deployment.consumer_task_managers[consumer]
     cluster.task_managers[task_manager].wake(cluster.now_ns)
 

@@ -24,6 +24,7 @@ from flinknet.core.producer.connection import SEND_BATCH_BYTES
 from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.events import EndOfData, EndOfOutputChannelStateEvent, encode_pipelined
 from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_bounds_ns, bucket_index
+from flinknet.jobs.stream_task import STEPS_PER_TURN
 from flinknet.tasks.deployment import Deployment
 from flinknet.tasks.memory import (
     buffers_of_gate,
@@ -31,7 +32,6 @@ from flinknet.tasks.memory import (
     partition_pool_size,
     segments_of,
 )
-from flinknet.tasks.source import STEPS_PER_TURN
 from flinknet.workload.payload import OVERHEAD_BYTES
 from flinknet.workload.recorded import IntArray, RecordedExchange
 

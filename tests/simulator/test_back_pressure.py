@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from flinknet.tasks.source import SourceState
 
 from flinknet.config import Scenario, SlowConsumer
 from flinknet.errors import RemoteTransportError
 from flinknet.simulator.checkers import check_memory, check_records
 from flinknet.simulator.cluster import START_NS, Cluster
-from flinknet.tasks.source import SourceState
 from flinknet.workload.recorded import CostModel
 from tests.simulation import MS, US, S, finished, scenario
 
@@ -46,7 +46,7 @@ class Watch:
             self.at_ns += 10 * MS
             self.cluster.run_until(self.at_ns)
             self.emitted.append(self.cluster.sources[0].emitted_records)
-            self.consumed.append(sum(s.records for s in self.cluster.sinks[0].sinks))
+            self.consumed.append(sum(s.records for s in self.cluster.sinks[0].receivers))
             self.used_buffers.append(
                 sum(m.total_buffers - m.available_buffers for m in self._memories())
             )

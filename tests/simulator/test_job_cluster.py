@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flinknet.tasks.source import SourceState
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,6 @@ from flinknet.graph.operators import Output
 from flinknet.simulator.faults import FaultPlan
 from flinknet.simulator.job_cluster import START_NS
 from flinknet.tasks.checkpoint_coordinator import AcknowledgeCheckpoint
-from flinknet.tasks.source import SourceState
 from tests.simulated_job import MS, US, S, WatchedJob, printed, run_job, task_named
 
 JOBS = Path(__file__).parents[2] / "bench" / "jobs"

@@ -9,8 +9,8 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.producer import RecordWriter
 from flinknet.core.producer.channel_selector import ForwardSelector
 from flinknet.core.wire.messages import NewBufferSize
+from flinknet.jobs.debloating import BufferDebloating, GateDebloating, debloated_gates
 from flinknet.tasks import SinkTask
-from flinknet.tasks.debloating import BufferDebloating, GateDebloating, debloated_gates
 from flinknet.workload.sink import LatencySink
 from tests.pair import Pair, records_of
 from tests.simulation import MS, Rows, S

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from flinknet.tasks.sink import PAUSED_NS, delay_of
+from flinknet.tasks.source import SourceState
 
 from flinknet.config import NetworkConfig, RecordSize, SlowConsumer, WorkloadConfig
 from flinknet.core.buffers import DataType
@@ -30,8 +32,6 @@ from flinknet.core.wire.events import (
 from flinknet.core.wire.messages import BufferResponse
 from flinknet.errors import FrameCorruptedError, ProducerFailedError
 from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
-from flinknet.tasks.sink import PAUSED_NS, delay_of
-from flinknet.tasks.source import SourceState
 from flinknet.workload.arrivals import RecordedArrivals, ScheduledArrivals
 from flinknet.workload.sink import Disorder, LatencySink
 from tests.pair import Pair

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from flinknet.config import NetworkConfig, RecordSize, WorkloadConfig
 from flinknet.core.producer import OutputFlusher, RecordWriter
 from flinknet.core.producer.channel_selector import ForwardSelector
+from flinknet.jobs.debloating import debloated_gates
+from flinknet.jobs.task_metrics import TaskManagerMetrics, TaskMetrics, back_pressure_level
 from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
-from flinknet.tasks.debloating import debloated_gates
-from flinknet.tasks.task_metrics import TaskManagerMetrics, TaskMetrics, back_pressure_level
 from flinknet.tasks.times import Meter
 from flinknet.workload.payload import OVERHEAD_BYTES
 from flinknet.workload.sink import LatencySink
