@@ -76,7 +76,13 @@ ONLY_IN = {
     "struct": {"core.wire", "trace.format", "jobs.serializers", "jobs.elements"},
     "random": {"workload", "simulator.faults", "comparison"},
     "numpy.random": {
-        *("workload", "tasks.source", "tasks.partitioners", "jobs.sources", "simulator.faults"),
+        *(
+            "workload",
+            "tasks.partitioners",
+            "jobs.sources",
+            "jobs.load.outputs",
+            "simulator.faults",
+        ),
     },
     "numpy": {
         *("core.wire.records", "core.wire.record_counter", "core.consumer.record_reader"),

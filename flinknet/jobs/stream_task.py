@@ -234,6 +234,10 @@ class StreamTask:
             network_input.note_taken(now_ns)
         if self.is_blocked or now_ns < self._busy_until_ns or self._batches:
             return
+        for output in self.outputs:
+            if self.state is TaskState.RUNNING and not output.writer.is_available:
+                self.times.wait_for_output(output.writer.is_inside_record, now_ns=now_ns)
+                return
         if network_input is None or not (network_input.is_paused or network_input.is_available):
             self.times.wait(self.times.idle, now_ns=now_ns)
 

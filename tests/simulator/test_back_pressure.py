@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from flinknet.tasks.source import SourceState
 
 from flinknet.config import Scenario, SlowConsumer
 from flinknet.errors import RemoteTransportError
+from flinknet.jobs.stream_task import TaskState
 from flinknet.simulator.checkers import check_memory, check_records
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.workload.recorded import CostModel
@@ -139,8 +139,8 @@ def test_a_task_ends_when_all_that_it_has_written_was_read() -> None:
     (relay,) = cluster.relays
     cluster.run_until(START_NS + 5 * S)
     assert relay.emitted_records == 10
-    assert relay.state is SourceState.AWAITING_ACKNOWLEDGEMENT
-    assert not cluster.partition_of[relay.output_edge, 0].is_finished
+    assert relay.state is TaskState.AWAITING_ACKNOWLEDGEMENT
+    assert not cluster.partition_of[relay.outputs[0].edge, 0].is_finished
     finished(cluster)
     assert relay.is_finished
 

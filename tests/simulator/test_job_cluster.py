@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flinknet.tasks.source import SourceState
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from flinknet.graph import (
     transformations,
 )
 from flinknet.graph.operators import Output
+from flinknet.jobs.stream_task import TaskState
 from flinknet.simulator.faults import FaultPlan
 from flinknet.simulator.job_cluster import START_NS
 from flinknet.tasks.checkpoint_coordinator import AcknowledgeCheckpoint
@@ -235,7 +235,7 @@ def test_a_task_ends_only_when_its_readers_have_taken_everything() -> None:
     cluster = watched.cluster
     for until_ns in itertools.count(0, 20 * MS):
         cluster.run(until_ns=until_ns)
-        ended = [each for each in cluster.tasks.values() if each.state is SourceState.FINISHED]
+        ended = [each for each in cluster.tasks.values() if each.state is TaskState.FINISHED]
         for channel in (at for each in ended for output in each.outputs for at in output.channels):
             assert watched.read[channel] == watched.written[channel]
         if cluster.is_finished:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from flinknet.tasks.sink import PAUSED_NS
 
 from flinknet.config import SlowConsumer
+from flinknet.jobs.load.run_input import PAUSED_NS
 from flinknet.jobs.task_metrics import TaskManagerMetrics, back_pressure_level
 from flinknet.simulator.checkers import check_records
 from flinknet.simulator.cluster import START_NS, Cluster

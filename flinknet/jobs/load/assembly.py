@@ -15,14 +15,6 @@ from flinknet.core.producer import (
     OutputFlusher,
     RecordWriter,
 )
-from flinknet.jobs.checkpoints import (
-    INPUT,
-    BranchingCheckpoints,
-    TaskAcknowledgements,
-    output_name,
-)
-from flinknet.jobs.context import ProcessingContext
-from flinknet.jobs.stream_task import StreamTask
 from flinknet.tasks.checkpoints import (
     CheckpointResponder,
     OutputCheckpoints,
@@ -40,6 +32,14 @@ from flinknet.workload.arrivals import (
 from flinknet.workload.forward import RecordForwarder
 from flinknet.workload.sink import LatencySink
 
+from ..checkpoints import (
+    INPUT,
+    BranchingCheckpoints,
+    TaskAcknowledgements,
+    output_name,
+)
+from ..context import ProcessingContext
+from ..stream_task import StreamTask
 from .generator import LoadGenerator, RecordBatcher
 from .operators import Forward, Generate, Measure
 from .outputs import ForwardedOutput, GeneratedOutput

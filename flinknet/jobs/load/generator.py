@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from flinknet.config import WorkloadConfig
 from flinknet.core.producer import SerializedRecords
-from flinknet.jobs.io import TextInput
 from flinknet.workload.arrivals import Arrivals
 from flinknet.workload.payload import OVERHEAD_BYTES, MixedRecordFactory, RecordFactory
+
+from ..io import TextInput
 
 BATCH_BYTES = 128 * 1024
 """Bytes that one step serialises at most of what is offered at a rate: a source that falls behind

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flinknet.jobs.context import ProcessingContext
-from flinknet.jobs.task_chain import TaskChain
-
+from ..context import ProcessingContext
+from ..task_chain import TaskChain
 from .outputs import ForwardedOutput, GeneratedOutput
 
 PORTION_NS = 1_000_000

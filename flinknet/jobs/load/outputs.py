@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from flinknet.core.consumer import RecordRun
 from flinknet.core.producer import BROADCAST, OutputFlusher, RecordWriter, SerializedRecords
-from flinknet.jobs.context import ProcessingContext
-from flinknet.jobs.task_output import TaskOutput
 from flinknet.workload.forward import RecordForwarder
 
+from ..context import ProcessingContext
+from ..task_output import TaskOutput
 from .generator import Instants, RecordBatcher
 
 KEYS = 1 << 20

@@ -15,10 +15,10 @@ from flinknet.core.consumer import (
 )
 from flinknet.core.probe import MessageKind, Probe, TracePoint
 from flinknet.core.wire.events import Event
-from flinknet.jobs.checkpoints import BranchingCheckpoints
-from flinknet.jobs.network_input import NetworkInput, Polled
 from flinknet.workload.sink import LatencySink
 
+from ..checkpoints import BranchingCheckpoints
+from ..network_input import NetworkInput, Polled
 from .operators import Measure
 
 _CONSUMED = int(TracePoint.CONSUMED)
