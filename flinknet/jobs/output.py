@@ -11,6 +11,7 @@ from flinknet.core.producer import (
     BROADCAST,
     OutputFlusher,
     RecordWriter,
+    SerializedRecords,
 )
 from flinknet.core.producer.channel_selector import Indices, Split
 from flinknet.errors import FlinknetError, TaskFailedError
@@ -29,6 +30,9 @@ KEPT_KEYS = 1 << 16
 
 class RecordOutput(TaskOutput):
     """Collects what the operators of a task put out and, when the task says so, writes it.
+
+    Attributes:
+        emit: takes the records of a channel: the writer's.
 
     Args:
         operator_name: of the operator that puts records out here, for errors.
@@ -53,6 +57,7 @@ class RecordOutput(TaskOutput):
         hashes_keys: bool = False,
     ) -> None:
         super().__init__(edge, writer, flusher, channels)
+        self.emit: Callable[[int, SerializedRecords], None] = writer.emit
         self._operator_name = operator_name
         self._elements = elements
         self._context = context
@@ -128,7 +133,7 @@ class RecordOutput(TaskOutput):
                 self._sent = [sent + len(share) for sent in self._sent]
             else:
                 self._sent[channel] += len(share)
-            self.writer.emit(channel, records)
+            self.emit(channel, records)
         self.emitted_records += count
 
     def _split(self, values: Values, count: int) -> Split:
