@@ -3,8 +3,9 @@
 Runs come in rounds; in each round every configuration runs once, in an order that differs from
 round to round, so that a drift of the machine falls on all of them. A difference is taken within
 each round and the rounds are its sample: the mean of log(candidate / base) with a Student-t
-interval, told as a ratio. Logarithms make "twice" and "half" equally far. A metric with a zero
-in it has no ratio; its plain differences are taken instead, told relative to the base's mean.
+interval, given as a ratio. Logarithms make "twice" and "half" equally far. The geometric means of
+both sides go with it: their ratio is that change. A metric with a zero in it has no ratio; its
+plain differences and arithmetic means are taken instead, in its own unit.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import fmean, median, stdev
+from statistics import fmean, geometric_mean, median, stdev
 
 from flinknet.errors import ConfigError
 from flinknet.units import format_percent, parse_percent
@@ -46,15 +47,26 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A metric of a candidate against the base, as relative change; None where not measured."""
+    """A metric of a candidate against the base; None where not measured.
+
+    Attributes:
+        base_mean, candidate_mean: over the rounds in which both were measured; geometric where
+            `is_ratio`, so that they differ by exactly `change`.
+        change: relative where `is_ratio` (+0.1: ten percent more), else in the metric's own unit.
+        low, high: the interval of `change`; None with fewer than two rounds.
+        is_ratio: false where a value is zero, which no ratio can be formed with.
+    """
 
     base_median: float | None
     candidate_median: float | None
-    change: float | None  # +0.1: ten percent more
-    low: float | None  # the interval of `change`; None with fewer than two rounds
+    base_mean: float | None
+    candidate_mean: float | None
+    change: float | None
+    low: float | None
     high: float | None
     rounds: int
     verdict: Verdict
+    is_ratio: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +79,11 @@ class Limit:
     text: str
 
     def outcome(self, difference: Difference) -> Outcome:
-        """Regression: the whole interval lies beyond the limit; pass: the whole lies within."""
-        if difference.low is None or difference.high is None:
+        """Regression: the whole interval lies beyond the limit; pass: the whole lies within.
+
+        A percentage says nothing of a difference that is no ratio.
+        """
+        if not difference.is_ratio or difference.low is None or difference.high is None:
             return Outcome.INCONCLUSIVE
         low, high, limit = difference.low, difference.high, self.ratio
         if not self.is_upper:
@@ -127,23 +142,22 @@ def difference(
         (a, b) for a, b in zip(base, candidate, strict=True) if a is not None and b is not None
     ]
     medians = _median(base), _median(candidate)
-    rounds = len(pairs)
     if not pairs:
-        return Difference(*medians, None, None, None, 0, Verdict.UNKNOWN)
-    if all(a > 0 and b > 0 for a, b in pairs):
+        return Difference(*medians, None, None, None, None, None, 0, Verdict.UNKNOWN)
+    first, second = [a for a, _ in pairs], [b for _, b in pairs]
+    if min(*first, *second) > 0:
+        means = geometric_mean(first), geometric_mean(second)
         centre, reach = _mean_and_reach([math.log(b / a) for a, b in pairs], confidence)
         change, ends = math.expm1(centre), _ends(centre, reach)
         low, high = (math.expm1(end) for end in ends) if ends else (None, None)
-    else:
-        scale = fmean(a for a, _ in pairs)
-        if not scale:
-            equal = all(a == b for a, b in pairs)
-            verdict = Verdict.NONE if equal else Verdict.UNKNOWN
-            return Difference(*medians, 0.0 if equal else None, None, None, rounds, verdict)
-        centre, reach = _mean_and_reach([(b - a) / scale for a, b in pairs], confidence)
-        change, ends = centre, _ends(centre, reach)
-        low, high = ends or (None, None)
-    return Difference(*medians, change, low, high, rounds, _verdict(change, low, high, direction))
+        verdict = _verdict(change, low, high, direction, NEGLIGIBLE)
+        return Difference(*medians, *means, change, low, high, len(pairs), verdict)
+    means = fmean(first), fmean(second)
+    change, reach = _mean_and_reach([b - a for a, b in pairs], confidence)
+    low, high = _ends(change, reach) or (None, None)
+    verdict = _verdict(change, low, high, direction, NEGLIGIBLE * max(means))
+    is_same = first == second  # which is 0 % of anything
+    return Difference(*medians, *means, change, low, high, len(pairs), verdict, is_ratio=is_same)
 
 
 def student_t_quantile(probability: float, degrees: int) -> float:
@@ -182,12 +196,18 @@ def student_t_cdf(t: float, degrees: int) -> float:
     return (1 + inside) / 2
 
 
-def summary(name: str, base_name: str, differences: dict[str, Difference]) -> str:
-    """One sentence on a candidate against the base."""
+def summary(
+    name: str, base_name: str, differences: dict[str, Difference], unlike: Sequence[str] = ()
+) -> str:
+    """One sentence on a candidate against the base.
+
+    Args:
+        unlike: options by which the workload of the candidate differs from that of the base.
+    """
     told = []
-    for verdict in (Verdict.BETTER, Verdict.WORSE):
+    for verdict in (Verdict.BETTER, Verdict.WORSE, Verdict.HIGHER, Verdict.LOWER):
         found = [
-            f"{metric} ({format_percent(each.change)})"
+            f"{metric} ({format_percent(each.change)})" if each.is_ratio else metric
             for metric, each in differences.items()
             if each.verdict is verdict and each.change is not None
         ]
@@ -198,9 +218,10 @@ def summary(name: str, base_name: str, differences: dict[str, Difference]) -> st
     ]
     if undecided:
         told.append(f"undecided in {', '.join(undecided)} (more --runs)")
-    if not told:
-        return f"{name} against {base_name}: no difference."
-    return f"{name} against {base_name}: {'; '.join(told)}."
+    against = f"{name} against {base_name}"
+    if unlike:
+        against += f" (another workload: {', '.join(unlike)})"
+    return f"{against}: {'; '.join(told) or 'no difference'}."
 
 
 def _mean_and_reach(sample: Sequence[float], confidence: float) -> tuple[float, float | None]:
@@ -221,12 +242,14 @@ def _median(values: Sequence[float | None]) -> float | None:
     return median(present) if present else None
 
 
-def _verdict(change: float, low: float | None, high: float | None, direction: int) -> Verdict:
+def _verdict(
+    change: float, low: float | None, high: float | None, direction: int, negligible: float
+) -> Verdict:
     if low is None or high is None:
         return Verdict.UNDECIDED
-    if low >= -NEGLIGIBLE and high <= NEGLIGIBLE:
+    if low >= -negligible and high <= negligible:
         return Verdict.NONE
-    if low <= 0 <= high or abs(change) < NEGLIGIBLE:
+    if low <= 0 <= high or abs(change) < negligible:
         return Verdict.UNDECIDED
     if not direction:
         return Verdict.HIGHER if change > 0 else Verdict.LOWER

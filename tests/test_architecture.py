@@ -16,10 +16,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "flinknet"
 
-FIRST = "compiled_core"
-"""What the package itself imports before anything else; nobody else does."""
+FIRST = ("starting", "compiled_core")
+"""What the package itself imports before anything else."""
 
-LEAVES = (FIRST, "errors", "units", "config", "results", "histogram", "comparison", "options")
+LEAVES = (*FIRST, "errors", "units", "config", "results", "histogram", "comparison", "options")
 """Modules of the package itself, each of which may import those before it; no room imports less.
 `options` and `results` are packages for their size; their modules import each other relatively.
 """
@@ -42,14 +42,17 @@ MAY_IMPORT = {
     "trace": {"core.probe", "core.buffers.data_type"},
     "capture": {
         *("core.wire", "core.probe", "core.buffers.data_type", "trace"),
-        *("runtime.clock", "runtime.host", "runtime.tls"),
+        *("runtime.clock", "runtime.host", "runtime.listener", "runtime.tls"),
     },
     "runtime": {"core", "trace", "workload", "graph", "tasks", "jobs", "certificates"},
     "simulator": {"core", "trace", "workload", "graph", "tasks", "jobs"},
     "synth": {
         *("trace", "workload", "tasks", "core.probe", "core.buffers.data_type", "runtime.signals"),
     },
-    "replay": {"trace", "workload", "simulator", "core.probe", "core.buffers.data_type"},
+    "replay": {
+        *("trace", "workload", "simulator", "core.probe", "core.buffers.data_type"),
+        *("core.wire.ids", "graph.lineage"),  # who feeds whom shows in ids of the wire alone
+    },
     "export": {"trace", "replay", "core.probe"},
     "report": set(),
     "cli": {
@@ -64,7 +67,8 @@ MAY_IMPORT = {
 both what a plan of `graph` says and what `tasks` has, which know nothing of each other. A trace's
 column names values of core.probe and of the data types, so whoever reads traces may read those
 two tables. The tap in `capture` is a driver with sockets of its own: it reads the one clock,
-tells the same facts of the host and the same reasons of TLS as `runtime`, and nothing else of it.
+tells the same facts of the host and the same reasons of TLS as `runtime`, its listeners rest as
+those of `runtime` do, and it has nothing else of it.
 `synth` starts processes, and signals reach it as they do `runtime`.
 `export` is a room of its own because what it writes needs both: tables come from `trace`, slices
 and latencies from the pairing in `replay`.
@@ -106,7 +110,7 @@ ONLY_IN = {
     "dpkt": {"capture.pcap"},
     "socket": {"runtime", "capture.tap", "replay.masters"},
     "selectors": {"runtime", "capture.tap"},
-    "signal": {"runtime", "capture.tap", "replay.jvm"},
+    "signal": {"starting", "runtime", "capture.tap", "replay.jvm"},
     "multiprocessing": {"runtime", "synth.run"},
     "threading": set(),
     "asyncio": set(),
@@ -218,7 +222,7 @@ def _faults_inside(found: Import, target: str) -> Iterator[str]:
     if not target or leaf == "__version__":
         return
     room = room_of(importer)
-    if leaf == FIRST and not importer:
+    if leaf in FIRST and not importer:
         return
     if leaf in LEAVES:
         if room == leaf and found.is_relative:

@@ -93,16 +93,43 @@ def test_rounds_without_a_value_are_left_out() -> None:
     assert difference([None], [1.0], direction=1).verdict is Verdict.UNKNOWN
 
 
-def test_zeros_are_compared_by_difference() -> None:
+def test_zeros_are_compared_by_difference_in_their_own_unit() -> None:
     found = difference([0, 2, 4], [0, 4, 8], direction=-1)
-    # differences 0, 2, 4 relative to the base's mean 2: mean 1, deviation 1
-    assert found.change == pytest.approx(1.0)
-    assert found.high == pytest.approx(1 + 4.302653 / math.sqrt(3), rel=1e-4)
+    # differences 0, 2, 4: mean 2, deviation 2
+    assert not found.is_ratio
+    assert found.change == pytest.approx(2.0)
+    assert found.high == pytest.approx(2 + 2 * 4.302653 / math.sqrt(3), rel=1e-4)
+    assert (found.base_mean, found.candidate_mean) == (2, 4)
+
+
+def test_nothing_is_said_to_fall_by_more_than_all_of_it() -> None:
+    rng = random.Random(23)
+    for _ in range(200):
+        base, candidate = ([rng.choice([0, 0, 0.02, 0.3]) for _ in range(4)] for _ in range(2))
+        found = difference(base, candidate, direction=-1)
+        assert not found.is_ratio or found.low is None or found.low >= -1
+
+
+def test_a_percentage_between_zeros_is_neither_held_nor_broken() -> None:
+    limit = parse_limit("p99>+10%", METRICS)
+    assert limit.outcome(difference([0, 0, 0], [1, 1, 1], direction=-1)) is Outcome.INCONCLUSIVE
+    assert limit.outcome(difference([0, 0, 0], [0, 0, 0], direction=-1)) is Outcome.PASS
 
 
 def test_a_metric_that_is_always_zero_does_not_differ() -> None:
-    assert difference([0, 0], [0, 0], direction=1).verdict is Verdict.NONE
-    assert difference([0, 0], [1, 0], direction=1).verdict is Verdict.UNKNOWN
+    found = difference([0, 0], [0, 0], direction=1)
+    assert (found.verdict, found.change, found.is_ratio) == (Verdict.NONE, 0, True)
+    found = difference([0, 0], [1, 0], direction=1)
+    assert (found.verdict, found.change, found.is_ratio) == (Verdict.UNDECIDED, 0.5, False)
+
+
+def test_the_change_is_the_ratio_of_the_means_beside_it() -> None:
+    base, candidate = [17.0, 17.4, 90.0, None], [17.6, 17.5, 20.0, 1.0]
+    found = difference(base, candidate, direction=0)
+    assert found.base_mean is not None
+    assert found.candidate_mean is not None
+    assert found.change is not None
+    assert found.candidate_mean / found.base_mean == pytest.approx(1 + found.change)
 
 
 def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
@@ -197,6 +224,10 @@ def test_the_summary_names_what_is_better_and_what_is_worse() -> None:
     )
     assert comparison.summary("B", "A", {"mean": differences["mean"]}) == (
         "B against A: no difference."
+    )
+    more = {"buffers": difference([10, 10], [20, 20], direction=0)}
+    assert comparison.summary("B", "A", more, ["rate"]) == (
+        "B against A (another workload: rate): higher in buffers (+100.0 %)."
     )
     wide = {"p50": difference([10, 10], [9, 12], direction=-1), **differences}
     assert comparison.summary("B", "A", wide).endswith("; undecided in p50 (more --runs).")

@@ -4,7 +4,7 @@ A command imports what it needs inside its function, so that `flinknet --help` a
 only `trace replay` ever loads Spark. Data goes to stdout, talk to stderr. Exit codes: 0 well, 1 a
 run failed its checks, a comparison found a regression or a planned job would not start, 2 the call
 cannot be understood, 3 inconclusive, 4 any other error that flinknet knows, 130 ended by Ctrl-C,
-143 by SIGTERM, 129 by SIGHUP.
+143 by SIGTERM, 129 by SIGHUP; a tap, which such a signal ends as it should, ends with 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ import click
 
 from flinknet import __version__
 from flinknet.errors import FlinknetError, Terminated
+from flinknet.report.plain_text import fall_back_to_plain_text
 from flinknet.runtime.signals import terminations_unwind
+from flinknet.starting import EXIT_INTERRUPTED, raise_at_interrupt
 
 _COMMANDS = {
     "bench": ("bench", "Measure an exchange between tasks over real sockets."),
@@ -47,7 +49,6 @@ _ADVICE_BY_ERRNO = {
     errno.EADDRINUSE: "choose another port with -D taskmanager.data.port=PORT, or 0 for any",
 }
 EXIT_KNOWN_ERROR = 4
-EXIT_INTERRUPTED = 130
 
 
 class _CommandLine(click.Group):
@@ -88,7 +89,10 @@ class _CommandLine(click.Group):
 
 def _exit_code(call: Callable[[], Any]) -> int:
     """Call a command; what goes wrong in a way that flinknet knows becomes one line."""
+    for stream in (sys.stdout, sys.stderr):  # of every console and every line of any command
+        fall_back_to_plain_text(stream)
     try:
+        raise_at_interrupt()
         with terminations_unwind():
             code = call()
     except (click.Abort, KeyboardInterrupt) as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flinknet.errors import ConfigError, TraceError
+from flinknet.errors import ConfigError, RunFailedError, TraceError
 
 from .job_run import check_without_job
 from .options import collect, load_options, output_options
@@ -27,7 +27,7 @@ Examples:
       how fast one producer and one consumer go over one connection
   flinknet bench --rate 2k/s --buffer-timeout 0,5ms,100ms,-1
       what waiting for fuller buffers costs in latency
-  flinknet bench --producers 2 --consumers 4 --slow-consumer 3:1ms
+  flinknet bench --producers 2 --consumers 4 --slow-consumer 3:1ms --rate 4k/s --record-size 1kb
       how far one slow consumer holds back the others
   flinknet bench --flink-conf conf/config.yaml -D taskmanager.memory.segment-size=8kb,32kb
       the settings of a cluster, with two sizes of buffers
@@ -190,6 +190,7 @@ def bench(executor: Executor | None, /, **values: Any) -> int | None:
             talk.print(f"seed {values['seed']}", style="dim")
             if out is not None:
                 _tell_places(out, is_traced=values["trace"])
+    _check_measured(finished)
     incomplete = [
         warning.text
         for each in finished
@@ -210,6 +211,17 @@ def _document(
 
     settings = by_plan(plans, finished)
     return bench_document(environment, [r for setting in settings for r in setting.results])
+
+
+def _check_measured(finished: Sequence[Finished]) -> None:
+    """Raises: RunFailedError if nothing was measured in some run."""
+    empty = sum(not each.result.measured.records for each in finished)
+    if empty:
+        where = f" in {empty} of {len(finished)} runs" if len(finished) > 1 else ""
+        raise RunFailedError(
+            f"no record was measured{where}; run for longer (--duration), or give a --rate that the"
+            " slowest consumer can take"
+        )
 
 
 def _tell_places(out: Path, *, is_traced: bool) -> None:

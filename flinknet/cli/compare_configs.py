@@ -15,7 +15,7 @@ from flinknet.errors import ConfigError
 from flinknet.results import Measured
 from flinknet.units import parse_percent
 
-from .configs import plan_configs
+from .configs import plan_configs, unlike_options
 from .options import collect, load_options, output_options
 from .sections import SectionedCommand
 
@@ -32,7 +32,7 @@ CONFIG is one of
   NAME:KEY=VALUE[,...]        the same under a name
   FILE.toml                   [network] with Flink keys, [workload] with bench options
   FILE.yaml                   a Flink config.yaml
-The first one is the base that the others are held against.
+The first one is the base, which the others are compared with.
 
 \b
 Examples:
@@ -42,9 +42,16 @@ Examples:
 
 In each round every configuration runs once, in an order that rotates, with the same seed. A
 difference is the mean change within rounds, with a confidence interval (Student's t of the
-logarithms). "No difference" is said where the whole interval lies within 1 %, "undecided" where it
-reaches farther and holds no change, too: more --runs narrow it. With 95 % confidence one metric in
-twenty differs by chance.
+logarithms); columns are geometric means, whose ratio is that change. A metric that was zero in a
+round has no ratio: its means are arithmetic and its change is in its own unit. "No difference" is
+said where the whole interval lies within 1 %, "undecided" where it reaches farther and holds no
+change, too: more --runs narrow it. With 95 % confidence one metric in twenty differs by chance.
+
+\b
+Configurations that set bench options for other work (a rate, a record size, a number of tasks) are
+compared with a warning, their changes are "higher" or "lower" instead of better or worse, and
+--fail-if is refused: a limit holds between equal workloads only. --flow-control, --placement,
+--task-managers, --partition-type, --scheduling and --partitioner (other than broadcast) may differ.
 
 \b
 --fail-if METRIC>CHANGE, with the metrics
@@ -116,6 +123,7 @@ def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **va
 
     plans = plan_configs(configs, collect(values), values["seed"])
     limits = [comparison.parse_limit(text, list(METRICS)) for text in values["fail_if"]]
+    _check_limits(plans, limits)
     confidence = _confidence(values["confidence"])
     json_file = sweep.json_file(values["json"])
     out = sweep.out_directory(values["out"], trace=values["trace"])
@@ -153,6 +161,7 @@ class Verdicts:
 
     base: str
     differences: Mapping[str, Mapping[str, Difference]]  # candidate -> metric -> difference
+    unlike: Mapping[str, Sequence[str]]  # candidate -> options that give it another workload
     outcomes: Sequence[tuple[str, str, Outcome]]  # candidate, limit, outcome
     confidence: float
 
@@ -170,12 +179,13 @@ class Verdicts:
             for i in range(len(plans))
         )
         rounds = sorted(base)
+        unlike = {plan.name: unlike_options(plans[0], plan) for plan in plans[1:]}
         differences = {
             plan.name: {
                 name: comparison.difference(
                     [metric.read(base[r]) for r in rounds],
                     [metric.read(candidate[r]) for r in rounds],
-                    direction=metric.direction,
+                    direction=0 if unlike[plan.name] else metric.direction,
                     confidence=confidence,
                 )
                 for name, metric in METRICS.items()
@@ -187,7 +197,7 @@ class Verdicts:
             for name, found in differences.items()
             for limit in limits
         ]
-        return cls(plans[0].name, differences, outcomes, confidence)
+        return cls(plans[0].name, differences, unlike, outcomes, confidence)
 
     @property
     def outcome(self) -> Outcome:
@@ -200,7 +210,7 @@ class Verdicts:
     def sentences(self) -> list[str]:
         """One sentence for each candidate."""
         return [
-            comparison.summary(name, self.base, dict(found))
+            comparison.summary(name, self.base, dict(found), self.unlike[name])
             for name, found in self.differences.items()
         ]
 
@@ -220,6 +230,7 @@ class Verdicts:
             "comparisons": [
                 {
                     "config": name,
+                    "unlike_workload": list(self.unlike[name]),
                     "metrics": {m: difference_document(each) for m, each in found.items()},
                     "sentence": sentence,
                 }
@@ -265,6 +276,17 @@ class Verdicts:
             )
         print_outcomes(console, self.outcomes)
         print_warnings(console, by_plan(plans, finished))
+
+
+def _check_limits(plans: Sequence[Plan], limits: Sequence[Limit]) -> None:
+    """Raises: ConfigError for a limit between workloads that are not the same."""
+    for plan in plans[1:]:
+        if limits and (unlike := unlike_options(plans[0], plan)):
+            raise ConfigError(
+                f"--fail-if: {plan.name} and {plans[0].name} differ in their workload"
+                f" ({', '.join(unlike)}), so a limit between them would mean nothing; give both"
+                " the same, or leave --fail-if out"
+            )
 
 
 def _confidence(text: str) -> float:

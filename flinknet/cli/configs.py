@@ -5,13 +5,22 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 
 from flinknet import options as flink
+from flinknet.config import WorkloadConfig
 from flinknet.errors import ConfigError
+from flinknet.results import Warning
 
+from .option_tables import WORKLOAD_OPTIONS
 from .options import Settings, scenario_of, settings_from
 from .sweep import Plan
+
+_HOW = frozenset(("partition-type", "scheduling", "partitioner"))
+"""Bench options that say how the work is done, not what work."""
+
+_WORKLOAD_FIELDS = frozenset(field.name for field in fields(WorkloadConfig))
 
 
 def plan_configs(configs: Sequence[str], base: Settings, seed: int) -> list[Plan]:
@@ -27,10 +36,39 @@ def plan_configs(configs: Sequence[str], base: Settings, seed: int) -> list[Plan
         if swept := flink.swept_keys(merged.network):
             raise ConfigError(f"{text}: {swept[0]} has several values; a config has one of each")
         scenario, warnings = scenario_of(merged, seed)
-        if name in {plan.name for plan in plans}:
-            name = f"{name} ({len(plans) + 1})"
-        plans.append(Plan(name, scenario, warnings))
+        names = {plan.name for plan in plans}
+        if name in names:  # files of one stem are told apart by their paths
+            name = f"{name} ({len(plans) + 1})" if text in names else text
+        plan = Plan(name, scenario, warnings)
+        if plans and (unlike := unlike_options(plans[0], plan)):
+            plan = replace(plan, warnings=(*warnings, _unlike_warning(plans[0], plan, unlike)))
+        plans.append(plan)
     return plans
+
+
+def unlike_options(base: Plan, plan: Plan) -> list[str]:
+    """The bench options that give a plan other work than the base has: rates, sizes, numbers of
+    tasks, delays, and how long they run. A comparison then shows what the work does, too.
+    """
+    own, other = plan.scenario.workload, base.scenario.workload
+    unlike = [
+        name
+        for name, option in WORKLOAD_OPTIONS.items()
+        if name not in _HOW
+        and option.field in _WORKLOAD_FIELDS
+        and getattr(own, option.field) != getattr(other, option.field)
+    ]
+    if own.is_broadcast != other.is_broadcast:  # each record goes to all consumers, or to one
+        unlike.append("partitioner")
+    return unlike
+
+
+def _unlike_warning(base: Plan, plan: Plan, unlike: Sequence[str]) -> Warning:
+    return Warning(
+        "unlike-workload",
+        f"{plan.name} has another workload than {base.name} ({', '.join(unlike)}), so the"
+        " differences may come from the workload; give every configuration the same one.",
+    )
 
 
 def read_config(text: str) -> tuple[str, Settings]:

@@ -14,6 +14,7 @@ import click
 
 from flinknet import options as flink
 from flinknet.errors import ConfigError, RunFailedError
+from flinknet.starting import EXIT_INTERRUPTED
 
 from .option_tables import DEFAULT_DURATION_NS, WORKLOAD_OPTIONS
 from .options import Settings, collect
@@ -28,7 +29,6 @@ JOB_OPTIONS = frozenset(("duration", "warmup", "task-managers"))
 
 NOT_FOR_JOBS = ("demo", "from_trace", "print_config", "print_channels")
 DEFAULT_WARMUP_NS = 500_000_000
-EXIT_INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,9 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "duration_ns",
         value_parsers.measured_part,
         "TIME",
-        f"Length of the measured part. [default: {format_duration_ns(DEFAULT_DURATION_NS)}]",
+        "Length of the measured part. Records of a --rate that fell due in it are sent for 10s"
+        " behind its end at most; the others are given up, with a warning."
+        f" [default: {format_duration_ns(DEFAULT_DURATION_NS)}]",
     ),
     "warmup": WorkloadOption(
         "warmup_ns",

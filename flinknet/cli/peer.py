@@ -112,6 +112,7 @@ def run_peer(values: Mapping[str, Any]) -> None:
         RunFailedError when records were lost, repeated or out of order.
     """
     from flinknet.runtime.signals import interrupts_noted
+    from flinknet.starting import EXIT_INTERRUPTED
 
     from . import sweep
 
@@ -127,7 +128,10 @@ def run_peer(values: Mapping[str, Any]) -> None:
         finally:
             peer.close()
     if interrupts:
-        raise SystemExit(128 + interrupts[0])
+        exit_code = 128 + interrupts[0]
+        what = "interrupted" if exit_code == EXIT_INTERRUPTED else "terminated"
+        click.echo(f"flinknet: {what} after {result.records} records", err=True)
+        raise SystemExit(exit_code)
     wrong = [each for each in result.channels if each.lost or each.repeated or each.reordered]
     if wrong:
         raise RunFailedError(
@@ -173,6 +177,7 @@ def _create(values: Mapping[str, Any], interrupts: list[int]) -> ConsumerPeer | 
         interrupts=interrupts,
         on_listening=tell_address,
         on_writing=lambda: click.echo("writing", err=True),
+        on_waiting=lambda what: click.echo(f"waiting for {what}; Ctrl-C ends it", err=True),
     )
 
 

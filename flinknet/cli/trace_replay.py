@@ -96,9 +96,19 @@ def _grid_options(command: Any) -> Any:
 @click.option(
     "--max-records",
     metavar="N|all",
-    help="Records of each run to simulate for each setting, from the start of the measured part."
-    " [default: 500000; 6000000 at the highest rate]",
+    help="Records of each run to simulate for each setting, from the start of the part used."
+    " [default: 500000; 150000 of a tap or a capture; 6000000 at the highest rate]",
 )
+@click.option(
+    "--from",
+    "from_offset",
+    metavar="OFFSET",
+    help="Start of the part of each trace to use, such as 30s, counted from its first data buffer"
+    " (from its measured part, if the run recorded itself). [default: the whole; of a tap or a"
+    " capture without the start-up, which lasts until every channel has carried data and a window"
+    " (1/40) of the first 2min differs from the median by less than 1.5 times; a quarter at most]",
+)
+@click.option("--to", "to_offset", metavar="OFFSET", help="End of that part, such as 2min.")
 @click.option(
     "--split",
     metavar="N|auto",
@@ -121,6 +131,8 @@ def replay(
     master: str | None,
     channel: str | None,
     max_records: str | None,
+    from_offset: str | None,
+    to_offset: str | None,
     split: str,
     json_path: str | None,
     report: str | None,
@@ -140,6 +152,7 @@ def replay(
     """
     from flinknet.replay.advice import are_met
     from flinknet.replay.answer import open_runs, replay_runs
+    from flinknet.replay.part import AskedPart
     from flinknet.replay.session import WORK_UNITS_MAX, spark_errors, spark_session
     from flinknet.replay.targets import Target
     from flinknet.report.page import page_of
@@ -153,6 +166,7 @@ def replay(
     parts = _number("--split", split, "auto")
     if parts is not None and parts > WORK_UNITS_MAX:
         raise ConfigError(f"--split: {split} are too many; at most {WORK_UNITS_MAX}")
+    asked = AskedPart(_offset("--from", from_offset), _offset("--to", to_offset))
     is_fine = bool(targets) and lists["buffer_timeout"] is None
     grid = _grid(lists, is_fine=is_fine)
     channels = parse_channels(channel) if channel else None
@@ -161,7 +175,7 @@ def replay(
     if page is not None:
         check_writable_file(page, "--report")
     out_dir = _new_directory(out) if out else None
-    runs = open_runs(list(traces))
+    runs = open_runs(list(traces), asked)
     known = {each.index for run in runs for each in run.manifest.channels}
     if channels and not known.issuperset(channels):
         raise ConfigError(
@@ -260,6 +274,10 @@ def _number(option: str, text: str, word: str) -> int | None:
     if not digits.isdecimal() or not int(digits):
         raise ConfigError(f"{option}: {text!r} is not a number of 1 or more, and not {word}")
     return int(digits)
+
+
+def _offset(option: str, text: str | None) -> int | None:
+    return None if text is None else parse_duration_ns(text, option, bare_unit=None)
 
 
 def _new_directory(text: str) -> Path:

@@ -34,10 +34,10 @@ is:
   taskmanager.data.port: 7001        what consumers are told: the tap's port
   taskmanager.data.bind-port: 7101   where the TaskManager listens
 
-Start the tap before the job. Stopping it closes the connections through it, and Flink restarts the
-jobs on them. Metrics for --trigger, once a second: credit_starved and blocked (share of the
-second, of the worst channel), backlog_buffers, throughput (bytes/s), records (per s), connections,
-added_delay (p99).
+Start the tap before the job. Ctrl-C and SIGTERM are how a tap ends: it saves and prints its result,
+and exits with 0. That closes the connections through it, and Flink restarts the jobs on them.
+Metrics for --trigger, once a second: credit_starved and blocked (share of the second, of the worst
+channel), backlog_buffers, throughput (bytes/s), records (per s), connections, added_delay (p99).
 """
 
 
@@ -137,13 +137,16 @@ def tap(
         flink_keys=_flink_keys(flink_conf),
     )
     talk = console_for(sys.stderr)
-    view = TapView(talk)
-    session = Tap(config, view.update)
-    upstreams = [each for _, each in config.pairs]
-    for line in setting_lines(list(zip(session.addresses, upstreams, strict=True))):
-        talk.print(line, soft_wrap=True, highlight=False)
+    session = Tap(config, lambda seen: view.update(seen))
+    view = TapView(talk, [f"{host}:{port}" for host, port in session.addresses])
+
+    def tell_settings() -> None:
+        upstreams = [each for _, each in config.pairs]
+        for line in setting_lines(list(zip(session.addresses, upstreams, strict=True))):
+            talk.print(line, soft_wrap=True, highlight=False)
+
     with view:
-        result = session.run()
+        result = session.run(tell_settings)
     write_json(config.out / "result.json", result)
     if as_json:
         click.echo(dump(result), nl=False)

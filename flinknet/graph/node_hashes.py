@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import cache
 
 from flinknet.errors import ConfigError
 
@@ -79,13 +80,26 @@ def _hash_of(
                 " each one of its own"
             )
         return chosen
-    rank = len(hashes).to_bytes(4, "little")
-    chained = sum(is_chainable(edge) for edge in node.out_edges)
-    hashed = bytearray(murmur3_128(rank * (1 + chained)))
+    hashed = local_hash(len(hashes), sum(is_chainable(edge) for edge in node.out_edges))
     for edge in node.in_edges:
-        for at, other in enumerate(hashes[edge.source_id]):
-            hashed[at] = (hashed[at] * 37 & 0xFF) ^ other
-    return bytes(hashed)
+        hashed = mixed(hashed, hashes[edge.source_id])
+    return hashed
+
+
+@cache
+def local_hash(rank: int, chained: int) -> bytes:
+    """The hash of an operator before its inputs are mixed in.
+
+    Args:
+        rank: operators that were hashed before it.
+        chained: operators chained behind it.
+    """
+    return murmur3_128(rank.to_bytes(4, "little") * (1 + chained))
+
+
+def mixed(hashed: bytes, other: bytes) -> bytes:
+    """A hash with that of one more input mixed in."""
+    return bytes((a * 37 & 0xFF) ^ b for a, b in zip(hashed, other, strict=True))
 
 
 def _mix(k: int, first: int, turn: int, second: int) -> int:

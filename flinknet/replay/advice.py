@@ -22,6 +22,7 @@ from flinknet.results import ERROR_TO_BET_ON, ModelError, TradeOffPoint
 from flinknet.units import NS_PER_MS, parse_duration_ns
 
 from .frontier import EQUAL, World, are_alike, frontier_of, knee_of, world_of
+from .queued import CONTRADICTED
 from .targets import Target
 
 _INTERVAL = "execution.buffer-timeout.interval"
@@ -108,8 +109,12 @@ def patch_of(point: TradeOffPoint, recorded: TradeOffPoint) -> str:
     return "\n".join(lines)
 
 
-def withheld(errors: Collection[float | None]) -> str | None:
-    """Why nothing can be advised, by the model's errors on the recorded setting; None if it can."""
+def withheld(errors: Collection[float | None], recorded: TradeOffPoint) -> str | None:
+    """Why nothing can be advised, by the prediction of the recorded setting and its errors; None if
+    it can.
+    """
+    if recorded.why_no_latency is not None:
+        return CONTRADICTED
     if any(abs(each) > ERROR_TO_BET_ON for each in errors if each is not None):
         return f"the model is off by more than {ERROR_TO_BET_ON:.0%} on the recorded setting"
     return None

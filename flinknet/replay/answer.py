@@ -4,9 +4,10 @@ plain data.
     {"schema_version": 1, "trace": {…}, "observed": {…}, "model_error": {…}, "trade_offs": [{…}], …}
 
 The names under `observed` are those of bench. Beside what is named above stand `messages` (by
-kind), `channels`, `latency_distribution`, `regimes` (shares of the channels' time), `diagnosis`
-(verdicts), `over_time`, `remarks` (lines to know beside the numbers) and `simulated` (how much of
-the run the predictions used); with details also `details`. Several runs give
+kind), `channels`, `latency_distribution`, `regimes` (shares of the channels' time; null where
+nobody knows them), `diagnosis` (verdicts), `over_time`, `remarks` (lines to know beside the
+numbers) and `simulated` (how much of the run the predictions used); with details also `details`.
+`is_bottleneck`, of one of several exchanges, is null where that is not known. Several runs give
 `{"schema_version": 1, "replays": [{…}]}`.
 """
 
@@ -24,9 +25,16 @@ from flinknet.workload.recorded import Setting
 
 from .advice import advice, withheld
 from .details import run_details
-from .diagnose import Verdict, diagnose, verdict_in_passing, verdict_of_blocking
+from .diagnose import Verdict, diagnose, diagnose_in_passing, verdict_of_blocking
 from .distribution import distribution
-from .edges import PRESSED, bottlenecks, ends_of, pressed_from_behind
+from .edges import (
+    PRESSED,
+    Pressure,
+    bottlenecks,
+    ends_of,
+    pressed_from_behind,
+    pressure_in_passing,
+)
 from .exchange import is_blocking, is_max_rate, recorded_setting
 from .finer import finer_settings
 from .grid import Grid, ascending
@@ -38,12 +46,14 @@ from .observed import (
     measured_of,
     observe,
 )
+from .order import EdgeOrder, produced_edge
+from .part import WHOLE, AskedPart, part_of
 from .passing import with_settings
 from .remarks import remarks, warnings_of
 from .seen import channels_seen, messages_seen, over_time
 from .slices import Slicing, slice_edges, slicing_of
 from .targets import Target
-from .time_shares import channel_times, shares_of_all
+from .time_shares import channel_times, shares_of_all, times_between
 from .trade_off import candidates_of, default_max_records, model_error, trade_off_points, window_for
 from .units import (
     ALL_CHANNELS,
@@ -188,7 +198,7 @@ def replay_runs(
                 "remarks": remarks(run, own, each),
             }
         )
-    _tell_bottlenecks(runs, answers)
+    _tell_bottlenecks(runs, rows, answers)
     if details:
         on_progress("looking closer")
         for answer, more in zip(answers, run_details(frame, tables, runs), strict=True):
@@ -223,7 +233,7 @@ def _advised(
         targets,
         error,
         asked=[place for place, each in enumerate(candidates) if each.setting in asked],
-        why_not=withheld(errors.values()),
+        why_not=withheld(errors.values(), recorded),
     )
     return _Advised(points, errors, found)
 
@@ -313,10 +323,7 @@ def _passed_within(seen: Measured, rows: ObservedRows, duration_ns: int) -> Meas
 
 def _diagnosis(run: RecordedRun, rows: ObservedRows, measured: Measured) -> list[Verdict]:
     if run.manifest.is_from_between:
-        starved_ns = measured.credits.starved_ns or 0
-        total_ns = measured.duration_ns * len(run.manifest.channels)
-        share = starved_ns / total_ns if total_ns else 0.0
-        return [verdict_in_passing(ends_of(run.manifest, run.edge).name, share)]
+        return diagnose_in_passing(ends_of(run.manifest, run.edge).name, times_between(run, rows))
     if is_blocking(run.manifest):
         return [verdict_of_blocking(ends_of(run.manifest, run.edge).name, _written(rows, measured))]
     return diagnose(channel_times(run, rows))
@@ -340,24 +347,55 @@ def _error_in_passing(
     return {"buffers_per_s": predicted * measured.duration_ns / (measured.buffers * 1e9) - 1}
 
 
-def _tell_bottlenecks(runs: Sequence[RecordedRun], answers: Sequence[dict[str, Any]]) -> None:
+def _tell_bottlenecks(
+    runs: Sequence[RecordedRun], rows: Sequence[ObservedRows], answers: Sequence[dict[str, Any]]
+) -> None:
     """Say of each edge of a run with several whether it holds the job up."""
     of_path: dict[Path, list[int]] = {}
     for place, run in enumerate(runs):
         if run.edge is not None:
             of_path.setdefault(run.path, []).append(place)
     for places in of_path.values():
-        edges = []
-        for place in places:
-            verdicts = {each["kind"]: each["share"] for each in answers[place]["diagnosis"]}
-            edges.append((ends_of(runs[place].manifest, runs[place].edge), verdicts))
-        found = bottlenecks(edges)
-        for number, place in enumerate(places):
-            answers[place]["is_bottleneck"] = number in found
-            if number not in found:
-                for each in answers[place]["diagnosis"]:
+        own = [answers[place] for place in places]
+        names = [ends_of(runs[place].manifest, runs[place].edge).name for place in places]
+        if runs[places[0]].manifest.is_from_between:
+            order = EdgeOrder(
+                [produced_edge(runs[place].manifest, rows[place].milestones) for place in places]
+            )
+            found = pressure_in_passing(
+                order, [number for number, each in enumerate(own) if PRESSED & _kinds(each).keys()]
+            )
+            _tell_pressure(own, names, found)
+            continue
+        edges = [
+            (ends_of(runs[place].manifest, runs[place].edge), _kinds(answers[place]))
+            for place in places
+        ]
+        last = bottlenecks(edges)
+        for number, answer in enumerate(own):
+            answer["is_bottleneck"] = number in last
+            if number not in last:
+                for each in answer["diagnosis"]:
                     if each["kind"] in PRESSED:
                         each |= pressed_from_behind(each["share"])
+
+
+def _kinds(answer: Mapping[str, Any]) -> dict[str, float]:
+    return {each["kind"]: each["share"] for each in answer["diagnosis"]}
+
+
+def _tell_pressure(
+    answers: Sequence[dict[str, Any]], names: Sequence[str], found: Mapping[int, Pressure]
+) -> None:
+    """Say of the edges of a run that was recorded between processes where their pressure comes
+    from."""
+    for number, answer in enumerate(answers):
+        pressure = found.get(number, Pressure(False))
+        answer["is_bottleneck"] = pressure.is_bottleneck
+        for each in answer["diagnosis"]:
+            if pressure.behind and each["kind"] in PRESSED:
+                behind = [names[other].split(" → ")[0] for other in pressure.behind]
+                each |= pressure.told(each["share"], behind)
 
 
 def _describe(run: RecordedRun) -> dict[str, Any]:
@@ -380,6 +418,17 @@ def _describe(run: RecordedRun) -> dict[str, Any]:
         "warnings": warnings_of(run),
         "edge": None if run.edge is None else ends_of(run.manifest, run.edge).name,
         "origin": run.manifest.origin,
+        "part": _part(run),
+    }
+
+
+def _part(run: RecordedRun) -> dict[str, int]:
+    """The part that is answered from, as offsets from the start of what was recorded."""
+    from_ns, to_ns = run.whole_ns or (run.from_ns, run.to_ns)
+    return {
+        "from_ns": run.from_ns - from_ns,
+        "to_ns": run.to_ns - from_ns,
+        "whole_ns": to_ns - from_ns,
     }
 
 
@@ -397,15 +446,22 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def open_runs(paths: Sequence[Path]) -> list[RecordedRun]:
+def open_runs(paths: Sequence[Path], asked: AskedPart = WHOLE) -> list[RecordedRun]:
     """Open every run directory at the paths or directly below them, numbered in order; of a run
-    with several exchanges, each edge."""
+    with several exchanges, each edge.
+
+    Args:
+        asked: the part of each run to answer from.
+
+    Raises: TraceFormatError for what is no run, ConfigError for a part that there is not.
+    """
     runs: list[RecordedRun] = []
     found = [run for path in paths for run in find_runs(path)]
     for directory in dict.fromkeys(found):
         run = open_recorded_run(directory, len(runs))
         if run.manifest.is_from_between:
-            manifest, _ = with_settings(run.manifest, run.path)
+            manifest, *_ = with_settings(run.manifest, run.path)
             run = replace(run, manifest=manifest)
+        run = part_of(run, asked)
         runs += edges_of(run)
     return runs

@@ -18,6 +18,7 @@ from flinknet.trace import RunManifest
 from flinknet.workload.recorded import CostModel
 
 from .delays import NO_DELAYS, Delays
+from .queued import NOT_QUEUED, Queued
 from .saturation import Saturation
 from .turns import Turns
 from .units import EventColumns, IntArray, same_message
@@ -55,12 +56,17 @@ SHARE_WORTH_TELLING = 0.02
 
 @dataclass(frozen=True, slots=True)
 class CostFit:
-    """The costs, and what had to be assumed."""
+    """The costs, and what had to be assumed.
+
+    Attributes:
+        queued: by the recorded backlog; found only where latency was not recorded.
+    """
 
     costs: CostModel
     notes: tuple[str, ...]
     delays: Delays = NO_DELAYS
     is_message_share_assumed: bool = False  # of the consumers' time
+    queued: Queued = NOT_QUEUED
 
 
 @dataclass(frozen=True, slots=True)

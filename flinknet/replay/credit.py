@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from flinknet.core.probe import MessageKind, TracePoint
@@ -25,9 +26,9 @@ _COLUMNS = (
     "credit_after",
     "order",
 )
-_SCHEMA = (
+SWITCHED_SCHEMA = (
     "run bigint, channel bigint, window_to_ns bigint, begun_ns bigint,"
-    " starved_ns bigint, first_ns bigint, last_ns bigint, ends_starved boolean"
+    " on_ns bigint, first_ns bigint, last_ns bigint, ends_on boolean"
 )
 _LACKS_ORDER = -1
 STARVED_SCHEMA = "run bigint, channel bigint, starved_ns bigint"
@@ -47,7 +48,17 @@ def credit_starved(units: DataFrame) -> DataFrame:
 
 
 def merge_starved(parts: pa.Table) -> pa.Table:
-    """`credit_starved` from the answers to STARVED: the gaps between blocks are closed."""
+    """`credit_starved` from the answers to STARVED."""
+    return merge_switched(parts, "starved_ns")
+
+
+def merge_switched(parts: pa.Table, name: str) -> pa.Table:
+    """How long each channel was in a state; the gaps between blocks are closed.
+
+    Args:
+        parts: by SWITCHED_SCHEMA: of each block the time within itself, and how it starts and ends.
+        name: of the column of that time.
+    """
     keys = ("run", "channel", "begun_ns")
     rows = parts.sort_by([(name, "ascending") for name in keys])
     run, channel, first_ns, last_ns, to_ns = (
@@ -55,13 +66,13 @@ def merge_starved(parts: pa.Table) -> pa.Table:
     )
     starts = np.flatnonzero(np.r_[True, (np.diff(run) != 0) | (np.diff(channel) != 0)])
     if not len(run):
-        return rows.select(["run", "channel", "starved_ns"])
+        return rows.select(["run", "channel", "on_ns"]).rename_columns(["run", "channel", name])
     next_ns = np.r_[first_ns[1:], 0]
     ends = np.r_[starts[1:], len(run)] - 1
     next_ns[ends] = to_ns[ends]
-    gap_ns = np.where(rows["ends_starved"].to_numpy(), next_ns - last_ns, 0)
-    starved_ns = np.add.reduceat(rows["starved_ns"].to_numpy() + gap_ns, starts)
-    return pa.table({"run": run[starts], "channel": channel[starts], "starved_ns": starved_ns})
+    gap_ns = np.where(rows["ends_on"].to_numpy(), next_ns - last_ns, 0)
+    on_ns = np.add.reduceat(rows["on_ns"].to_numpy() + gap_ns, starts)
+    return pa.table({"run": run[starts], "channel": channel[starts], name: on_ns})
 
 
 def _starved_within(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
@@ -90,10 +101,10 @@ def _starved_within(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[An
             "channel": channel,
             "window_to_ns": np.full(len(channel), unit.to_ns),
             "begun_ns": found[:, 1],
-            "starved_ns": found[:, 2],
+            "on_ns": found[:, 2],
             "first_ns": found[:, 3],
             "last_ns": found[:, 4],
-            "ends_starved": found[:, 5] != 0,
+            "ends_on": found[:, 5] != 0,
         }
 
 
@@ -115,25 +126,38 @@ def _starved_in_disorder(unit: WorkUnit, block: EventBlock) -> Iterator[Answer]:
     kept = np.flatnonzero(keep)
     if not len(kept):
         return
-    is_starved = is_sent & (block["credit_after"] == 0) & (block["backlog_buffers"] > 0)
+    yield switched_within(
+        unit, block, kept, is_sent & (block["credit_after"] == 0) & (block["backlog_buffers"] > 0)
+    )
+
+
+def switched_within(
+    unit: WorkUnit, block: EventBlock, kept: IntArray, is_on: npt.NDArray[np.bool_]
+) -> Answer:
+    """How long each channel was in a state within a block, and how it starts and ends.
+
+    Args:
+        kept: rows that switch the state, at least one.
+        is_on: of all rows, whether they switch it on.
+    """
     rows = _by_instant(block, kept)
     channel = block["channel"].take(rows).astype(np.int64)
     begun_ns = block["at_ns"].take(rows)
     at_ns = np.clip(begun_ns, unit.from_ns, unit.to_ns)
-    is_starved = is_starved.take(rows)
+    is_on = is_on.take(rows)
     starts = np.flatnonzero(np.r_[True, channel[1:] != channel[:-1]])
     ends = np.r_[starts[1:], len(channel)] - 1
     until_next_ns = np.r_[np.diff(at_ns), 0]
     until_next_ns[ends] = 0
-    yield {
+    return {
         "run": np.full(len(starts), unit.run),
         "channel": channel[starts],
         "window_to_ns": np.full(len(starts), unit.to_ns),
         "begun_ns": begun_ns[starts],
-        "starved_ns": np.add.reduceat(np.where(is_starved, until_next_ns, 0), starts),
+        "on_ns": np.add.reduceat(np.where(is_on, until_next_ns, 0), starts),
         "first_ns": at_ns[starts],
         "last_ns": at_ns[ends],
-        "ends_starved": is_starved[ends],
+        "ends_on": is_on[ends],
     }
 
 
@@ -143,4 +167,4 @@ def _by_instant(block: EventBlock, rows: IntArray) -> IntArray:
     return rows.take(np.lexsort(tuple(keys)))
 
 
-STARVED = Asked(_starved_within, _COLUMNS, _SCHEMA)
+STARVED = Asked(_starved_within, _COLUMNS, SWITCHED_SCHEMA)

@@ -13,6 +13,12 @@ MAIN_SHARE = 0.4
 """A regime that takes this share of the time of an edge's channels, or of one consumer's, is what
 holds it up."""
 
+BLOCKED_SHARE = 0.1
+"""Barriers that block a channel for this share of the time between processes are a verdict."""
+
+LITTLE_SHARE = 0.1
+"""Below that Flink's own page calls the back pressure of a task none."""
+
 SKEWED_FROM = 1.5
 """With this many times the mean of its edge's records a consumer, producer or channel is skewed."""
 
@@ -59,18 +65,54 @@ def diagnose(channels: Sequence[ChannelTime]) -> list[Verdict]:
     return [verdict for edge, own in edges.items() for verdict in _verdicts(edge, own)]
 
 
-def verdict_in_passing(edge: str, starved_share: float) -> Verdict:
-    """What the messages of an edge alone tell: whether its producers had to wait for credit."""
-    if starved_share >= MAIN_SHARE:
-        text = _CREDIT_STARVED.format(share=starved_share)
-        return Verdict(edge, "credit-starved", starved_share, text)
-    return Verdict(
-        edge,
-        "balanced",
-        starved_share,
-        f"not pressed: {starved_share:.0%} of the time data waited for credit; what goes on within"
-        " the TaskManagers does not show between them",
+def diagnose_in_passing(edge: str, channels: Sequence[ChannelTime]) -> list[Verdict]:
+    """What the messages of an edge alone show: where its producers had to wait for credit, and
+    where barriers kept channels blocked.
+
+    A consumer is judged by the channel to it that waits most: the others may have had nothing to
+    send.
+
+    Args:
+        channels: their time by the two regimes that show, and `unknown`, the rest.
+    """
+    of = _grouped(channels, lambda each: each.consumer)
+    found, most = [], {}
+    for regime, kind, least, text in _IN_PASSING:
+        shares = {
+            consumer: max(_shares([each])[regime] for each in own) for consumer, own in of.items()
+        }
+        held = sorted(
+            (consumer for consumer, share in shares.items() if share >= least),
+            key=lambda consumer: (-shares[consumer], consumer),
+        )
+        most[regime] = max(shares.values(), default=0.0)
+        if not held:
+            continue
+        is_all = len(held) == len(shares)
+        told = text.format(
+            who="the consumers" if is_all else _consumers(held, len(shares)),
+            do="does" if len(held) == 1 and not is_all else "do",
+            share=f"{shares[held[0]]:.0%}"
+            if is_all
+            else _named([f"{shares[each]:.0%}" for each in held]),
+        )
+        named = () if is_all else tuple(each for each in held if each >= 0)
+        found.append(Verdict(edge, kind, shares[held[0]], told, named))
+    found.sort(key=lambda each: -each.share)
+    if found:
+        return found
+    starved, blocked = most["waiting_for_credit"], most["blocked_by_alignment"]
+    text = _NOT_PRESSED.format(
+        what="pressed at times" if starved >= LITTLE_SHARE else "not pressed",
+        starved=starved,
+        blocked=blocked,
     )
+    return [Verdict(edge, "balanced", starved, text)]
+
+
+def _consumers(indexes: Sequence[int], count: int) -> str:
+    names = [f"consumer {each}" if each >= 0 else "an unknown consumer" for each in indexes]
+    return f"{_named(names)} of {count}"
 
 
 def verdict_of_blocking(edge: str, written_share: float | None) -> Verdict:
@@ -163,6 +205,31 @@ def _named(names: Sequence[str]) -> str:
         shown.append(f"{len(names) - CONSUMERS_NAMED} more")
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
+
+_IN_PASSING = (
+    (
+        "waiting_for_credit",
+        "credit-starved",
+        MAIN_SHARE,
+        "{who} {do} not keep up: {share} of the time data waited at a producer and the receiver had"
+        " no free buffer; more buffers help only if the task is idle meanwhile"
+        " (busyTimeMsPerSecond), which a tap cannot see",
+    ),
+    (
+        "blocked_by_alignment",
+        "alignment",
+        BLOCKED_SHARE,
+        "alignment: {share} of the time checkpoint barriers kept a channel to {who} blocked;"
+        " unaligned checkpoints (execution.checkpointing.unaligned.enabled) would not",
+    ),
+)
+"""Regime, verdict, the share that it takes, and the text, of what shows between TaskManagers."""
+
+_NOT_PRESSED = (
+    "{what}: on the channel that waited most, data waited for credit {starved:.0%} of the time, and"
+    " barriers blocked a channel for at most {blocked:.0%}; what goes on within the TaskManagers"
+    " does not show between them"
+)
 
 _CREDIT_STARVED = (
     "credit-starved: {share:.0%} of the time records were ready to leave and the receiver"

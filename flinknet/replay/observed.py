@@ -22,6 +22,14 @@ from flinknet.results import (
 from flinknet.workload.payload import OVERHEAD_BYTES
 
 from .backlog import BACKLOG, MERGE_BACKLOG
+from .blocking import (
+    BLOCKED,
+    BLOCKED_SCHEMA,
+    MILESTONES,
+    MILESTONES_SCHEMA,
+    merge_blocked,
+    merge_milestones,
+)
 from .credit import STARVED, STARVED_SCHEMA, merge_starved
 from .latency import LATENCY, LATENCY_SCHEMA, merge_latency
 from .messages import MERGE_MESSAGES, MESSAGES
@@ -75,6 +83,8 @@ class ObservedRows:
     regimes: list[Row]  # over all windows
     arrivals: list[Row]
     histograms: list[Row]  # of the latency over all channels
+    blocked: list[Row]  # by barriers, between processes
+    milestones: list[Row]  # barriers and ends that passed between processes
 
 
 def observe(
@@ -96,9 +106,13 @@ def observe(
         "credit_starved": InPass(STARVED, merge_starved, STARVED_SCHEMA, adds_up=False),
         "arrivals": InPass(arrivals, MERGE_ARRIVALS, arrivals.schema),
     }
+    in_passing = {
+        "blocked": InPass(BLOCKED, merge_blocked, BLOCKED_SCHEMA, adds_up=False),
+        "milestones": InPass(MILESTONES, merge_milestones, MILESTONES_SCHEMA),
+    }
     regimes = InStretches(split_stretch, REGIME_COLUMNS, merge_regimes, REGIMES_SCHEMA)
     units = pass_units(runs, spark.sparkContext.defaultParallelism, split)
-    whole = tables_of(spark, units, questions, {"regimes": regimes}, _TOLD)
+    whole = tables_of(spark, units, questions | in_passing, {"regimes": regimes}, _TOLD)
     return ObservedTables(
         **{name: table_of(whole, name, each.schema) for name, each in questions.items()},
         regimes=table_of(whole, "regimes", regimes.schema),
@@ -130,6 +144,8 @@ _TOLD: Mapping[str, tuple[str, Merge]] = {
     "told.histograms": ("latency", _all_channels),
     "told.credit_starved": ("credit_starved", _as_it_is),
     "told.arrivals": ("arrivals", _as_it_is),
+    "told.blocked": ("blocked", _as_it_is),
+    "told.milestones": ("milestones", _as_it_is),
     "told.regimes": ("regimes", Sums(("run", "channel", "regime"), ("ns",))),
 }
 """What the summary of a run needs, and the table that it is made from."""

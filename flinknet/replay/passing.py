@@ -4,6 +4,9 @@ A tap or a packet capture has no instants of records and does not see buffers co
 instants of buffers with how many records each holds, and of the credit that comes back when a
 buffer was read. From these follow, with assumptions that are named: when records came, how long
 a buffer took to its reader and through it, and the beat of the flusher.
+
+No record waits longer than a beat for its flush. So where the timeout is known and nothing held a
+buffer back, its records came within one beat before it left, however long the channel was silent.
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from flinknet.config import NetworkConfig
+from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, NetworkConfig
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.options import effective_flink_keys
 from flinknet.trace import RunManifest, TraceReader, open_run
@@ -33,11 +37,21 @@ from .costs import (
 )
 from .delays import NO_DELAYS, Delays, spread_of
 from .exchange import flush_overhead_ns, recorded_channels, recorded_network
+from .queued import queued
 from .units import EventColumns, IntArray, is_data
 
 EVEN_ARRIVALS = "assumed: the records of a buffer came evenly spaced since the buffer before it"
 """The assumption behind the middle of every interval. Its ends: all of them came just before their
 buffer left, or just after the one before it had left."""
+
+EVEN_WITHIN_TIMEOUT = f"{EVEN_ARRIVALS}, or within the buffer timeout if that is shorter"
+"""The same where the timeout is known: the flusher takes what has waited for so long."""
+
+FLUSHER_LATE_NS = 100_000
+"""How much later than its usual beat the flusher may come."""
+
+RELEASED_NS = 1_000_000
+"""A buffer that leaves this soon after its channel may send again had waited for that."""
 
 WAY_SHARE = 0.4
 """Of the time from a buffer to its credit without that of its records, what the way to the reader
@@ -85,11 +99,13 @@ class PassingRows:
         sent: data buffers, `at_ns` when they passed.
         credit: AddCredits, the same.
         initial_credit: of each PartitionRequest.
+        resumed: ResumeConsumptions, which end that a barrier blocks a channel.
     """
 
     sent: EventColumns
     credit: EventColumns
     initial_credit: IntArray
+    resumed: EventColumns
 
 
 def load_in_passing(
@@ -98,7 +114,7 @@ def load_in_passing(
     """An exchange from messages seen in passing; see `exchange.load_exchange`."""
     manifest = open_run(path).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
-    manifest, assumed = with_settings(manifest, path)
+    manifest, assumed, is_timeout_known = with_settings(manifest, path)
     own = None
     if edge is not None:
         manifest = manifest.of_edge(edge)
@@ -109,7 +125,12 @@ def load_in_passing(
     consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
     fit = fit_in_passing(rows, {each.index: each.consumer for each in manifest.channels}, consumers)
     share = starved_share(rows, to_ns - from_ns)
-    notes = [EVEN_ARRIVALS, *assumed, *fit.notes]
+    overhead_ns = flush_overhead_ns(rows.sent, network.buffer_timeout_ns)
+    wait_max_ns = None
+    if is_timeout_known and network.buffer_timeout_ns != BUFFER_TIMEOUT_NEVER_NS:
+        wait_max_ns = network.buffer_timeout_ns + overhead_ns + FLUSHER_LATE_NS
+    even = EVEN_ARRIVALS if wait_max_ns is None else EVEN_WITHIN_TIMEOUT
+    notes = [even, *assumed, *fit.notes]
     if share >= STARVED_WORTH_TELLING:
         notes.append(
             f"for {share:.0%} of the channels' time data waited for credit: there no timeout acts,"
@@ -118,7 +139,7 @@ def load_in_passing(
     uncounted = int((rows.sent["records"] < 0).sum())
     if uncounted:
         notes.append(f"{uncounted} buffers hold records that could not be counted")
-    arrivals = arrivals_between(rows.sent, from_ns)
+    arrivals = arrivals_between(rows, from_ns, wait_max_ns)
     exchange = RecordedExchange(
         producers=producers,
         consumers=consumers,
@@ -133,21 +154,23 @@ def load_in_passing(
         measured_to_ns=to_ns,
         seed=manifest.seed,
         costs=fit.costs,
-        flush_overhead_ns=flush_overhead_ns(rows.sent, network.buffer_timeout_ns),
+        flush_overhead_ns=overhead_ns,
         has_instants=False,
     )
-    return exchange, replace(fit, notes=tuple(notes))
+    return exchange, replace(fit, notes=tuple(notes), queued=queued(rows.sent, to_ns))
 
 
-def with_settings(manifest: RunManifest, path: Path) -> tuple[RunManifest, tuple[str, ...]]:
-    """The manifest with the settings that the messages show, where nobody stated them, and what
-    was assumed.
+def with_settings(manifest: RunManifest, path: Path) -> tuple[RunManifest, tuple[str, ...], bool]:
+    """The manifest with the settings that the messages show, where nobody stated them; what was
+    assumed; and whether the buffer timeout is known, by a statement or by the beat of the messages.
     """
     rows = _read(path, None, None, rows_max=SETTINGS_ROWS)
     keys: dict[str, Any] = dict(manifest.flink_keys)
     notes = []
+    is_timeout_known = True
     if _TIMEOUT_KEY not in keys:
         found_ns = beat_ns(rows.sent)
+        is_timeout_known = found_ns is not None
         timeout_ns = NetworkConfig().buffer_timeout_ns if found_ns is None else _round(found_ns)
         keys[_TIMEOUT_KEY] = format_duration_ns(timeout_ns, separator=" ")
         why = "Flink's default" if found_ns is None else "by the beat of the messages"
@@ -159,25 +182,65 @@ def with_settings(manifest: RunManifest, path: Path) -> tuple[RunManifest, tuple
         if largest_bytes > NetworkConfig().segment_size_bytes:
             keys[_SEGMENT_KEY] = f"{largest_bytes} bytes"
     network = recorded_network(replace(manifest, flink_keys=keys))
-    return replace(manifest, flink_keys=dict(effective_flink_keys(network))), tuple(notes)
+    manifest = replace(manifest, flink_keys=dict(effective_flink_keys(network)))
+    return manifest, tuple(notes), is_timeout_known
 
 
-def arrivals_between(sent: EventColumns, from_ns: int) -> dict[int, Ramps]:
+def arrivals_between(
+    rows: PassingRows, from_ns: int, wait_max_ns: int | None = None
+) -> dict[int, Ramps]:
     """When the records of each channel came, spread evenly over the time since the buffer before.
 
     Buffers in which no record ends belong to the next one that has an end. What came before
     `from_ns` counts from there.
+
+    Args:
+        wait_max_ns: how long a record may have waited for its flush; those of a buffer that was
+            held back may be older. None where that is unknown, or has no end.
     """
     found: dict[int, Ramps] = {}
-    for channel in np.unique(sent["channel"]).tolist():
-        own = np.flatnonzero((sent["channel"] == channel) & (sent["records"] > 0))
-        own = own[np.lexsort((sent["sequence_number"][own], sent["at_ns"][own]))]
-        if len(own):
-            at_ns = sent["at_ns"][own].astype(np.int64)
-            records = sent["records"][own].astype(np.int64)
-            gaps_ns = np.diff(at_ns, prepend=min(from_ns, int(at_ns[0])))
-            half_ns = gaps_ns // (2 * records)
-            found[channel] = Ramps(records, at_ns - gaps_ns + half_ns, at_ns - half_ns)
+    for channel in np.unique(rows.sent["channel"]).tolist():
+        own = np.flatnonzero(rows.sent["channel"] == channel)
+        own = own[np.lexsort((rows.sent["sequence_number"][own], rows.sent["at_ns"][own]))]
+        last = np.flatnonzero(rows.sent["records"][own] > 0)
+        if len(last):
+            sent_ns = rows.sent["at_ns"][own].astype(np.int64)
+            at_ns, records = sent_ns[last], rows.sent["records"][own[last]].astype(np.int64)
+            since_ns = np.r_[min(from_ns, int(at_ns[0])), at_ns[:-1]]
+            if wait_max_ns is not None:
+                first = np.r_[0, last[:-1] + 1]
+                earliest_ns = np.maximum(since_ns, sent_ns[first] - wait_max_ns)
+                since_ns = np.where(_is_held(rows, own)[first], since_ns, earliest_ns)
+            half_ns = (at_ns - since_ns) // (2 * records)
+            found[channel] = Ramps(records, since_ns + half_ns, at_ns - half_ns)
+    return found
+
+
+def _is_held(rows: PassingRows, own: IntArray) -> npt.NDArray[np.bool_]:
+    """Whether each buffer of a channel may have been ready to leave for longer than it took: the
+    one before it left others behind, or it left as soon as credit came where there was none, or as
+    soon as the channel was resumed.
+
+    Args:
+        own: rows of the channel's buffers, in their order.
+    """
+    at_ns = rows.sent["at_ns"][own]
+    channel = rows.sent["channel"][own[0]]
+    is_behind = np.r_[False, rows.sent["backlog_buffers"][own[:-1]] > 0]
+    had_credit = np.r_[True, rows.sent["credit_after"][own[:-1]] > 0]
+    is_fed = _follows(at_ns, rows.credit["at_ns"][rows.credit["channel"] == channel])
+    is_resumed = _follows(at_ns, rows.resumed["at_ns"][rows.resumed["channel"] == channel])
+    is_held: npt.NDArray[np.bool_] = is_behind | ~had_credit & is_fed | is_resumed
+    return is_held
+
+
+def _follows(at_ns: IntArray, causes_ns: IntArray) -> npt.NDArray[np.bool_]:
+    """Whether each instant comes right after one of the others."""
+    causes_ns = np.sort(causes_ns)
+    before, long_before = (
+        np.searchsorted(causes_ns, each, side="right") for each in (at_ns, at_ns - RELEASED_NS)
+    )
+    found: npt.NDArray[np.bool_] = before > long_before
     return found
 
 
@@ -299,6 +362,7 @@ def _read(
 ) -> PassingRows:
     sent: list[EventColumns] = []
     credit: list[EventColumns] = []
+    resumed: list[EventColumns] = []
     initial_credit: list[IntArray] = []
     seen = 0
     for file in open_run(path).files:
@@ -307,9 +371,11 @@ def _read(
                 is_known = block["channel"] >= 0
                 data = is_data(block, TracePoint.SENT) & is_known
                 added = (block["kind"] == MessageKind.ADD_CREDIT) & is_known
+                resumes = (block["kind"] == MessageKind.RESUME_CONSUMPTION) & is_known
                 asked = (block["kind"] == MessageKind.PARTITION_REQUEST) & is_known
                 sent.append({name: values[data] for name, values in block.items()})
                 credit.append({name: values[added] for name, values in block.items()})
+                resumed.append({name: values[resumes] for name, values in block.items()})
                 initial_credit.append(block["value"][asked])
                 seen += len(block["at_ns"])
                 if rows_max is not None and seen >= rows_max:
@@ -317,7 +383,10 @@ def _read(
         if rows_max is not None and seen >= rows_max:
             break
     return PassingRows(
-        _joined(sent), _joined(credit), np.concatenate([*initial_credit, np.zeros(0, np.int64)])
+        _joined(sent),
+        _joined(credit),
+        np.concatenate([*initial_credit, np.zeros(0, np.int64)]),
+        _joined(resumed),
     )
 
 

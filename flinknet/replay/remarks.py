@@ -45,11 +45,37 @@ def remarks(run: RecordedRun, rows: ObservedRows, measured: Measured) -> list[st
     """Lines for a person, the weightiest first."""
     found = [
         *run.notes,
+        _of_local_channels(run),
         _of_barriers(rows),
         _of_count(run, measured),
         _of_credit(run, rows, measured),
     ]
     return [each for each in found if each]
+
+
+def _of_local_channels(run: RecordedRun) -> str | None:
+    """How many channels did not pass where the messages were recorded, as far as numbers of
+    producers and consumers show it."""
+    if not run.manifest.is_from_between:
+        return None
+    pairs = {
+        (info.producer, info.consumer)
+        for info in run.manifest.channels
+        if info.producer >= 0 and info.consumer >= 0
+    }
+    producers = 1 + max((producer for producer, _ in pairs), default=-1)
+    consumers = 1 + max((consumer for _, consumer in pairs), default=-1)
+    every = producers * consumers
+    if len(pairs) == every:
+        return (
+            "local channels are not visible between TaskManagers; none shows by its absence, and if"
+            " there are any, no figure here includes them"
+        )
+    return (
+        f"at least {every - len(pairs)} of {every} channels ({1 - len(pairs) / every:.0%}) did not"
+        f" pass here, most likely local ones, and no figure here includes them: inferred from"
+        f" {producers} producers and {consumers} consumers, if each sends to each"
+    )
 
 
 def _of_barriers(rows: ObservedRows) -> str | None:

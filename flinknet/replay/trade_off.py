@@ -73,7 +73,8 @@ def _point(candidate: Candidate, outcome: dict[str, Any], recorded: Setting) -> 
     is_longer = recorded_ns < 0 or recorded_ns > timeout_ns
     bounds = json.loads(outcome["bounds"]) if outcome["bounds"] else (None, None)
     low, high = (each and LatencySummary(**each) for each in bounds)
-    if timeout_ns >= 0 and is_longer and low is None:
+    is_timed = low is None and outcome["why_no_latency"] is None  # records have instants
+    if timeout_ns >= 0 and is_longer and is_timed:
         notes.append(
             "shorter than recorded: instants between the first and last record of a recorded"
             " buffer are taken as evenly spread"
@@ -101,6 +102,7 @@ def _point(candidate: Candidate, outcome: dict[str, Any], recorded: Setting) -> 
         method=outcome["method"],
         latency_low_ns=low,
         latency_high_ns=high,
+        why_no_latency=outcome["why_no_latency"],
     )
 
 

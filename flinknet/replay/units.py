@@ -82,6 +82,8 @@ class RecordedRun:
         edge: None where there is one exchange.
         until_ns: end of what is told of it; behind the measured window comes the drain.
         notes: why the measured window is not the whole one.
+        whole_ns: from when to when it was recorded, of which the measured window may be a part;
+            None for as much as the window.
     """
 
     run: int
@@ -93,6 +95,7 @@ class RecordedRun:
     edge: int | None = None
     until_ns: int = FOREVER_NS
     notes: tuple[str, ...] = ()
+    whole_ns: tuple[int, int] | None = None
 
     @property
     def duration_ns(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError, SimulationError
-from flinknet.results import BacklogSummary
+from flinknet.results import BacklogSummary, LatencySummary
 from flinknet.trace import open_run
 from flinknet.units import human_bytes
 from flinknet.workload.recorded import RecordedExchange, Setting, SimulatedOutcome
@@ -24,6 +24,7 @@ from .delays import Delays
 from .edges import NOT_FROM_SOURCES, is_from_sources
 from .exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate, load_exchange
 from .passing import load_in_passing
+from .queued import contradiction
 from .slices import SliceUnit, Slicing
 from .spared import spare_what_is_loaded
 from .units import RecordedRun, arrow_schema, in_order
@@ -87,6 +88,8 @@ _NETWORK_COLUMNS = (
     "floating_buffers",
     "segment_size_bytes",
 )
+_LATENCY_COLUMNS = tuple(each.name for each in fields(LatencySummary))
+_BACKLOG_COLUMNS = ("backlog_buffers_mean", "backlog_buffers_max")
 _OUTCOME_SCHEMA = (
     "run bigint, candidate bigint, buffer_timeout_ns bigint, exclusive_buffers bigint,"
     " floating_buffers bigint, segment_size_bytes bigint, flow_control string,"
@@ -96,7 +99,8 @@ _OUTCOME_SCHEMA = (
     " memory_bytes bigint, method string, window_to_ns bigint,"
     " backlog_buffers_mean double, backlog_buffers_max bigint,"
     " count bigint, min bigint, mean double, p50 double, p75 double, p90 double, p95 double,"
-    " p99 double, p99_9 double, max bigint, bounds string, notes array<string>, error string"
+    " p99 double, p99_9 double, max bigint, bounds string, notes array<string>, error string,"
+    " why_no_latency string"
 )
 
 
@@ -130,8 +134,9 @@ def predict(
     throughput_records_per_s, buffers_per_s, credits_per_s, memory_bytes, method (what computed it),
         window_to_ns (end of the part whose arrivals were used), backlog_buffers_mean and _max, the
         fields of `results.LatencySummary`, bounds (such fields as JSON: of the least latency and of
-        the greatest, where arrivals were assumed), notes, and error: what the simulator said if it
-        failed, with nulls in place of numbers.
+        the greatest, where arrivals were assumed), notes, error: what the simulator said if it
+        failed, with nulls in place of numbers; and why_no_latency: what contradicts the predicted
+        latency and backlog, with nulls in place of those.
     """
     if slicings:
         sliced = [each for each in candidates if each.run.run in slicings]
@@ -309,12 +314,14 @@ def _simulate_unit(
         error = BLOCKING_IS_NO_MODEL
     elif exchange.records == 0:
         error = "the trace holds no records to drive a simulation with"
+    why_no_latency = None if error else _contradiction(exchange, fit, simulate)
     for candidate, text in zip(unit["candidates"], unit["settings"], strict=True):
         setting = slices.setting_of(text)
         row = _setting_row(unit["run"], candidate, text, fit, unit["to_ns"]) | {"error": error}
         if error is None:
             try:
                 row |= _simulate_setting(exchange, fit, setting, simulate)
+                row |= _without_latency(row, why_no_latency) if why_no_latency else {}
             except (SimulationError, ConfigError) as failure:
                 row["error"] = str(failure)
         yield row
@@ -327,10 +334,30 @@ def _simulate_setting(
     return _numbers(outcome, exchange, fit, setting)
 
 
+def _contradiction(exchange: RecordedExchange, fit: CostFit, simulate: Simulate) -> str | None:
+    """Why no latency can be predicted of an exchange, by what its backlog says about the recorded
+    setting; None if it can."""
+    if not fit.queued.is_worth_a_look:
+        return None
+    recorded = Setting(exchange.network, exchange.flow_control)
+    try:
+        row = _simulate_setting(exchange, fit, recorded, simulate)
+    except (SimulationError, ConfigError):
+        return None
+    return contradiction(fit.queued, row, *json.loads(row["bounds"])) if row["bounds"] else None
+
+
+def _without_latency(row: Mapping[str, Any], why: str) -> dict[str, Any]:
+    """What a row says where its latency and backlog are known to be wrong."""
+    unknown = dict.fromkeys((*_LATENCY_COLUMNS, *_BACKLOG_COLUMNS, "bounds"))
+    return {**unknown, "why_no_latency": why, "notes": [*row["notes"], f"latency unknown: {why}"]}
+
+
 def _setting_row(run: int, candidate: int, text: str, fit: CostFit, to_ns: int) -> dict[str, Any]:
     """What a row says of its setting."""
     plain = json.loads(text)
     row = {"run": run, "candidate": candidate, "notes": list(fit.notes), "window_to_ns": to_ns}
+    row["why_no_latency"] = None
     row |= {name: plain["network"][name] for name in _NETWORK_COLUMNS}
     return row | {name: value for name, value in plain.items() if name != "network"}
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
-from typing import IO, Generic, TypeVar
+from typing import IO
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -37,21 +35,21 @@ from flinknet.units import (
 from .channel_name import channel_name
 from .checkpoint_table import checkpoint_table
 from .debloating_lines import debloating_lines
+from .number_table import NumberColumn, empty_table, fitting_table, number_table
 
 WIDTH_OFF_TERMINAL = 140
-WIDTH_FOR_ALL = 125
-"""Of a terminal that has room for every column."""
 
 CHANNELS_SHOWN = 16
 
 OTHERS_SHOWN = 3
 
-MEDIAN_WIDTH = 8
+MEAN_WIDTH = 8
 """Of a number with its unit; the names of configurations above are folded."""
 
-_T = TypeVar("_T")
-
-_NUMBER = re.compile(r"\d+(\.\d+)?( [kMG])?")
+_NUMBER = re.compile(
+    r"(?<![\w./:=#])(?<![\w.]-)\d++(?:\.\d++)?+(?: [kMG]\b)?+(?![\w-]*(?:/(?!s\b)|\.\w))"
+)
+"""A number in a sentence with its multiple; not one in a name, a path or an address."""
 
 _VERDICT_STYLES = {Verdict.BETTER: "green", Verdict.WORSE: "red"}
 _OUTCOME_STYLES = {Outcome.PASS: "green", Outcome.REGRESSION: "red", Outcome.INCONCLUSIVE: "yellow"}
@@ -148,38 +146,22 @@ def _told(name: str, exchange: BlockingExchange) -> str:
 
 
 def bench_table(settings: Sequence[Setting], width: int = WIDTH_OFF_TERMINAL) -> Table:
-    """One row for each setting; with several runs each cell is their median.
-
-    A narrow terminal gets the columns that answer most; numbers are never cut.
-    """
+    """One row for each setting; with several runs each cell is their median."""
     runs = max(len(setting.results) for setting in settings)
-    columns = [column for column in _COLUMNS if column.is_essential or width >= WIDTH_FOR_ALL]
-    table = Table(box=box.SIMPLE, title=_title(runs), title_justify="left")
-    table.add_column("\nsetting", overflow="fold")
-    for column in columns:
-        table.add_column(column.name, justify="right", no_wrap=True)
-    for setting in settings:
-        measured = [result.measured for result in setting.results]
-        cells = [column.show(_typical(map(column.read, measured))) for column in columns]
-        table.add_row(setting.name or "as asked", *cells)
-    return table
+    rows = [
+        (setting.name or "as asked", [result.measured for result in setting.results])
+        for setting in settings
+    ]
+    title = f"medians of {runs} runs" if runs > 1 else None
+    return number_table("setting", _COLUMNS, rows, width, title=title)
 
 
 def channel_table(channels: Iterable[ChannelMeasured], width: int = WIDTH_OFF_TERMINAL) -> Table:
-    """One row for each channel: who is slow stands out. A narrow terminal gets rates alone, no
-    totals.
-    """
-    columns = [each for each in _CHANNEL_COLUMNS if each.is_essential or width >= WIDTH_FOR_ALL]
-    table = Table(box=box.SIMPLE)
-    table.add_column("\nchannel", no_wrap=True)
-    for column in columns:
-        table.add_column(column.name, justify="right", no_wrap=True)
+    """One row for each channel: who is slow stands out."""
     shown = list(channels)
     has_edges = any(each.edge for each in shown)
-    for each in shown:
-        cells = [column.show(column.read(each)) for column in columns]
-        table.add_row(channel_name(each, has_edges=has_edges), *cells)
-    return table
+    rows = [(channel_name(each, has_edges=has_edges), [each]) for each in shown]
+    return number_table("channel", _CHANNEL_COLUMNS, rows, width)
 
 
 def _told_wiring(result: RunResult) -> str | None:
@@ -257,31 +239,43 @@ def print_comparison(
     units: Mapping[str, str],
     confidence: float,
 ) -> None:
-    """One row for each metric: both medians, the change with its interval, the verdict.
-
-    On a narrow terminal intervals and columns are closer; numbers are never cut.
+    """One row for each metric: both means, the change with its interval, the verdict; below them
+    what the means are. Numbers are never cut, and the names of the two are folded.
     """
-    is_narrow = console.width < WIDTH_FOR_ALL
-    title = f"{candidate} against {base}"
-    table = Table(box=box.SIMPLE, title=title, title_justify="left", pad_edge=not is_narrow)
-    if is_narrow:
-        table.padding = (0, 1, 0, 0)
-    table.add_column("metric", no_wrap=True)
-    for name in (base, candidate):
-        table.add_column(name, justify="right", overflow="fold", min_width=MEDIAN_WIDTH)
-    for name in ("change", f"{confidence * 100:g} % interval"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    for metric, each in differences.items():
-        table.add_row(
-            metric,
-            _amount(each.base_median, units[metric]),
-            _amount(each.candidate_median, units[metric]),
-            MISSING if each.change is None else format_percent(each.change),
-            _interval(each, is_narrow=is_narrow),
-            Text(each.verdict.value, style=_VERDICT_STYLES.get(each.verdict, "")),
+    interval = f"{confidence * 100:g} % interval"
+
+    def build(left_out: Sequence[str], *, is_tight: bool, name_width: int | None) -> Table:
+        table = empty_table(f"{candidate} against {base}", is_tight=is_tight)
+        table.add_column("metric", no_wrap=True)
+        most = name_width and MEAN_WIDTH
+        for name in (base, candidate):
+            if name not in left_out:
+                table.add_column(
+                    name, justify="right", overflow="fold", min_width=MEAN_WIDTH, max_width=most
+                )
+        for name in ("change", interval):
+            table.add_column(name, justify="right", no_wrap=True)
+        table.add_column("verdict", no_wrap=True)
+        for metric, each in differences.items():
+            unit = units[metric]
+            means = {base: each.base_mean, candidate: each.candidate_mean}
+            table.add_row(
+                metric,
+                *(_amount(mean, unit) for name, mean in means.items() if name not in left_out),
+                _change(each.change, each, unit),
+                _interval(each, unit, is_narrow=is_tight),
+                Text(each.verdict.value, style=_VERDICT_STYLES.get(each.verdict, "")),
+            )
+        return table
+
+    console.print(fitting_table(build, [base, candidate], console.width))
+    note = "Columns are geometric means over the rounds; change is their ratio."
+    zeros = [metric for metric, each in differences.items() if not each.is_ratio]
+    if zeros:
+        note += (
+            f" Zeros have no ratio: {', '.join(zeros)} in arithmetic means and their difference."
         )
-    console.print(table)
+    console.print(Text(note), soft_wrap=True)
 
 
 def print_outcomes(console: Console, outcomes: Iterable[tuple[str, str, Outcome]]) -> None:
@@ -291,58 +285,47 @@ def print_outcomes(console: Console, outcomes: Iterable[tuple[str, str, Outcome]
         console.print(Text.assemble((outcome.value, style), f": {name}, fail if {limit}"))
 
 
-def _title(runs: int) -> str | None:
-    return f"medians of {runs} runs" if runs > 1 else None
-
-
-def _typical(values: Iterable[float | None]) -> float | None:
-    present = [value for value in values if value is not None]
-    return median(present) if present else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Column(Generic[_T]):
-    """A number of a run or a channel, and how it is told."""
-
-    name: str
-    read: Callable[[_T], float | None]
-    show: Callable[[float | None], str]
-    is_essential: bool = True
-
-
-_COLUMNS: Sequence[_Column[Measured]] = (
-    _Column("\nrecords/s", lambda m: m.throughput_records_per_s, human_count),
-    _Column("\nbytes/s", lambda m: m.throughput_bytes_per_s, human_bytes, is_essential=False),
-    _Column(
-        "buffers/s", lambda m: m.buffers / m.duration_ns * 1e9, human_count, is_essential=False
-    ),
-    _Column("latency\np50", lambda m: m.latency_ns.p50, human_duration),
-    _Column("\np99", lambda m: m.latency_ns.p99, human_duration),
-    _Column("\nmax", lambda m: m.latency_ns.max, human_duration, is_essential=False),
-    _Column("uncorrected\np50", lambda m: m.latency_uncorrected_ns.p50, human_duration),
-    _Column("\np99", lambda m: m.latency_uncorrected_ns.p99, human_duration),
-    _Column("backlog\nmean", lambda m: m.backlog_buffers.mean, human_count, is_essential=False),
-    _Column("\nmax", lambda m: m.backlog_buffers.max, human_count, is_essential=False),
+_COLUMNS: Sequence[NumberColumn[Measured]] = (
+    NumberColumn("", "records/s", lambda m: m.throughput_records_per_s, human_count, 1),
+    NumberColumn("", "bytes/s", lambda m: m.throughput_bytes_per_s, human_bytes, 9),
+    NumberColumn("", "buffers/s", lambda m: m.buffers / m.duration_ns * 1e9, human_count, 2),
+    NumberColumn("latency", "p50", lambda m: m.latency_ns.p50, human_duration, 3),
+    NumberColumn("latency", "p99", lambda m: m.latency_ns.p99, human_duration, 0),
+    NumberColumn("latency", "max", lambda m: m.latency_ns.max, human_duration, 5),
+    NumberColumn("uncorrected", "p50", lambda m: m.latency_uncorrected_ns.p50, human_duration, 8),
+    NumberColumn("uncorrected", "p99", lambda m: m.latency_uncorrected_ns.p99, human_duration, 6),
+    NumberColumn("backlog", "mean", lambda m: m.backlog_buffers.mean, human_count, 4),
+    NumberColumn("backlog", "max", lambda m: m.backlog_buffers.max, human_count, 7),
 )
 
 
-_CHANNEL_COLUMNS: Sequence[_Column[ChannelMeasured]] = (
-    _Column("\nrecords", lambda c: c.records, human_count, is_essential=False),
-    _Column("\nrecords/s", lambda c: c.throughput_records_per_s, human_count),
-    _Column("latency\np50", lambda c: c.latency_ns.p50, human_duration),
-    _Column("\np99", lambda c: c.latency_ns.p99, human_duration),
-    _Column("backlog\nmean", lambda c: c.backlog_buffers.mean, human_count),
-    _Column("\nmax", lambda c: c.backlog_buffers.max, human_count),
+_CHANNEL_COLUMNS: Sequence[NumberColumn[ChannelMeasured]] = (
+    NumberColumn("", "records", lambda c: c.records, human_count, 5),
+    NumberColumn("", "records/s", lambda c: c.throughput_records_per_s, human_count, 0),
+    NumberColumn("latency", "p50", lambda c: c.latency_ns.p50, human_duration, 3),
+    NumberColumn("latency", "p99", lambda c: c.latency_ns.p99, human_duration, 1),
+    NumberColumn("backlog", "mean", lambda c: c.backlog_buffers.mean, human_count, 2),
+    NumberColumn("backlog", "max", lambda c: c.backlog_buffers.max, human_count, 4),
 )
 
 
-def _interval(difference: Difference, *, is_narrow: bool) -> str:
+def _change(value: float | None, difference: Difference, unit: str) -> str:
+    """A change, or an end of its interval, in percent or in the metric's unit."""
+    if value is None:
+        return MISSING
+    if difference.is_ratio:
+        return format_percent(value)
+    return f"{'+' if value >= 0 else ''}{_amount(value, unit)}"
+
+
+def _interval(difference: Difference, unit: str, *, is_narrow: bool) -> str:
     low, high = difference.low, difference.high
     if low is None or high is None:
         return MISSING
-    if is_narrow:
+    if is_narrow and difference.is_ratio:
         return f"{low * 100:+.1f}…{high * 100:+.1f}"
-    return f"{format_percent(low)} … {format_percent(high)}"
+    ends = [_change(end, difference, unit) for end in (low, high)]
+    return ("…" if is_narrow else " … ").join(ends)
 
 
 def _amount(value: float | None, unit: str) -> str:

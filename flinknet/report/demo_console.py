@@ -10,7 +10,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from flinknet.results import CORES_SHARED, DISTURBED, FillSample, RunResult
+from flinknet.results import (
+    CORES_SHARED,
+    DISTURBED,
+    DISTURBED_BY_STRANGERS,
+    FillSample,
+    RunResult,
+)
 from flinknet.units import MISSING, format_percent, human_bytes, human_count, human_duration
 
 from .sparkline import resampled, sparkline
@@ -239,6 +245,6 @@ def _doubts(modes: Sequence[HeadOfLine]) -> list[str]:
         for mode in modes
         for run in (mode.solo, mode.beside)
         for warning in run.warnings
-        if warning.code in (DISTURBED, CORES_SHARED)
+        if warning.code in (DISTURBED, CORES_SHARED, DISTURBED_BY_STRANGERS)
     ]
     return [found[0].text] if found else []

@@ -31,14 +31,21 @@ def bench_document(environment: Mapping[str, Any], results: Sequence[RunResult])
 
 
 def difference_document(difference: Difference) -> dict[str, Any]:
-    """One metric of a comparison; `change` and its interval are relative to the base."""
+    """One metric of a comparison.
+
+    `change` and its `interval` are relative to the base. Where a value is zero there are none, but
+    a `difference` in the metric's own unit.
+    """
+    interval = None if difference.low is None else {"low": difference.low, "high": difference.high}
+    is_ratio = difference.is_ratio
     return {
         "base_median": difference.base_median,
         "median": difference.candidate_median,
-        "change": difference.change,
-        "interval": (
-            None if difference.low is None else {"low": difference.low, "high": difference.high}
-        ),
+        "base_mean": difference.base_mean,
+        "mean": difference.candidate_mean,
+        "change": difference.change if is_ratio else None,
+        "interval": interval if is_ratio else None,
+        "difference": None if is_ratio else {"change": difference.change, "interval": interval},
         "rounds": difference.rounds,
         "verdict": difference.verdict.value,
     }

@@ -13,11 +13,13 @@ from rich.text import Text
 from flinknet.results import JobStatus
 from flinknet.units import human_bytes, human_count, human_duration
 
+from .number_table import note_left_out
+
 LINE_EVERY_NS = 5_000_000_000
 WIDTH_FOR_ALL = 115
 """Of a terminal that has room for every column."""
 
-ON_WIDE_ONLY = frozenset(("channels", "records", "bytes/s", "buffers", "max"))
+ON_WIDE_ONLY = ("channels", "records", "bytes/s", "buffers", "max")
 
 
 def print_job(console: Console, result: Mapping[str, Any]) -> None:
@@ -89,6 +91,7 @@ def edge_table(edges: Sequence[Mapping[str, Any]], width: int) -> Table:
     if width < WIDTH_FOR_ALL:
         columns = {name: cells for name, cells in columns.items() if name not in ON_WIDE_ONLY}
     table = _table(*columns)
+    note_left_out(table, ON_WIDE_ONLY if width < WIDTH_FOR_ALL else (), WIDTH_FOR_ALL)
     for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
     return table

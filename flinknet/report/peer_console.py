@@ -12,6 +12,8 @@ from rich.text import Text
 from flinknet.results import PeerChannel, PeerResult
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
+from .console import warning_lines
+
 
 def print_peer(console: Console, result: PeerResult) -> None:
     """Print one line on the whole, a row for each channel, and what is wrong with their records."""
@@ -19,6 +21,8 @@ def print_peer(console: Console, result: PeerResult) -> None:
     console.print(_channel_table(result))
     for line in _lines(result):
         console.print(Text(line), soft_wrap=True)
+    for warning in warning_lines([("", result.warnings)]):
+        console.print(warning, soft_wrap=True)
 
 
 def _headline(result: PeerResult) -> str:

@@ -21,6 +21,7 @@ from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
 from .advice_lines import advice_lines, is_on_frontier, marks_of, points_to_show
 from .console import console_for
+from .number_table import note_left_out
 from .prediction_notes import notes_of
 from .settings_in_words import BUFFER_TIMEOUT, settings_of, timeout_text, what_varies
 from .small_plots import DISTRIBUTION_MARKS, distribution_line, regime_legend, split_bar
@@ -140,7 +141,7 @@ def _model_error_line(answer: Answer) -> str:
     parts = [f"{name.replace('_per_', '/')} {_percent(error[name])}" for name in told]
     used = f"{human_count(simulated['records'])} records"
     if not simulated["is_whole"]:
-        used += f", the first {human_duration(simulated['window_ns'])} of the measured part"
+        used += f", {_simulated_part(answer)}"
     line = f"[bold]model error[/bold]: {', '.join(parts)}  [dim]({used})[/dim]"
     if any(abs(value) > ERROR_TO_BET_ON for value in error.values() if value is not None):
         return line + (
@@ -151,15 +152,51 @@ def _model_error_line(answer: Answer) -> str:
     return line + (f"\n  [dim]on the recorded setting only; others may be further off{check}[/dim]")
 
 
+def _simulated_part(answer: Answer) -> str:
+    part, window_ns = answer["trace"].get("part"), answer["simulated"]["window_ns"]
+    if not part or _is_ordinary(answer):
+        return f"the first {human_duration(window_ns)} of the measured part"
+    what = "measured part" if _is_of_run(answer) else "trace"
+    return f"{_span(part['from_ns'], part['from_ns'] + window_ns)} of the {what}"
+
+
+def _observed_part(answer: Answer) -> str:
+    """Of what the observed figures are."""
+    part = answer["trace"].get("part")
+    if not part or _is_ordinary(answer):
+        return "in the measured part"
+    whole = human_duration(part["whole_ns"])
+    if part["to_ns"] - part["from_ns"] == part["whole_ns"]:
+        return f"in the whole trace of {whole}"
+    what = "measured part" if _is_of_run(answer) else "trace"
+    return f"in {_span(part['from_ns'], part['to_ns'])} of the {what} of {whole}"
+
+
+def _span(from_ns: int, to_ns: int) -> str:
+    if not from_ns:
+        return f"the first {human_duration(to_ns)}"
+    return f"{human_duration(from_ns)} to {human_duration(to_ns)}"
+
+
+def _is_ordinary(answer: Answer) -> bool:
+    """Whether the whole measured part of a run counts."""
+    part = answer["trace"]["part"]
+    return _is_of_run(answer) and part["to_ns"] - part["from_ns"] == part["whole_ns"]
+
+
+def _is_of_run(answer: Answer) -> bool:
+    """Whether the run recorded itself."""
+    return bool(answer["trace"].get("origin", "run") == "run")
+
+
 def _can_be_measured(answer: Answer) -> bool:
     """Whether bench can send the recorded arrivals once more."""
-    trace = answer["trace"]
-    return trace.get("origin", "run") == "run" and not trace.get("edge")
+    return _is_of_run(answer) and not answer["trace"].get("edge")
 
 
 def _observed_table(answer: Answer) -> Table:
     seen = answer["observed"]
-    table = _table("observed in the measured part")
+    table = _table(f"observed {_observed_part(answer)}")
     table.add_column("what")
     table.add_column("value")
     latency = seen["latency_ns"]
@@ -177,13 +214,13 @@ def _observed_table(answer: Answer) -> Table:
         "credit": f"{seen['credits']['announced']:,} in {seen['credits']['messages']:,} messages;"
         f" starved for {human_duration(seen['credits']['starved_ns'])} over all channels",
     }
-    if answer["trace"].get("origin", "run") != "run":
+    if not _is_of_run(answer):
         rows["latency"] = "not seen: nothing between processes knows when records came"
     for name, value in rows.items():
         table.add_row(name, value)
         if name == "latency" and answer.get("latency_distribution", {}).get("records"):
             table.add_row("", _distribution_line(answer["latency_distribution"]))
-    if any(answer.get("regimes", {}).values()):
+    if any((answer.get("regimes") or {}).values()):
         table.add_row("time", split_bar(answer["regimes"]))
         table.add_row("", regime_legend(answer["regimes"]))
     return table
@@ -231,10 +268,14 @@ def _channels_table(
     table = _table("by channel" + (f" ({left_out} more not shown)" if left_out else ""))
     table.add_column("channel", justify="right", no_wrap=True)
     table.add_column("from → to", no_wrap=True)
+    note_left_out(table, () if is_wide else ("data", "credit"), WIDTH_FOR_ALL)
     names = ["records/s", "p50", "p99", "backlog", "max", "starved"]
     for name in names + (["data", "credit"] if is_wide else []):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("time", no_wrap=True)
+    has_regimes = any(row.get("regimes", {}) is not None for row in shown)
+    if has_regimes:
+        table.add_column("time", no_wrap=True)
+    bar_marks = BAR_MARKS if is_wide else NARROW_BAR_MARKS
     for row in shown:
         messages = row["messages"]
         table.add_row(
@@ -247,7 +288,7 @@ def _channels_table(
             _number(row["backlog_buffers"]["max"]),
             human_duration(row["starved_ns"]),
             *(f"{messages.get(kind, 0):,}" for kind in _COUNTED_KINDS if is_wide),
-            split_bar(row.get("regimes", {}), BAR_MARKS if is_wide else NARROW_BAR_MARKS),
+            *([split_bar(row.get("regimes") or {}, bar_marks)] if has_regimes else []),
         )
     return table
 
@@ -290,10 +331,15 @@ _NARROWER = (
 def _trade_off_table(console: Console, answer: Answer) -> Table:
     """With as many columns as there is room for; numbers are never cut."""
     any_width = console.options.update(max_width=WIDTH_OF_ANY_TABLE)
+    widths = []
     for columns in _NARROWER:
         table = _settings_table(answer, columns)
-        if Measurement.get(console, any_width, table).maximum <= console.width:
+        widths.append(Measurement.get(console, any_width, table).maximum)
+        if widths[-1] <= console.width:
             break
+    optional = ("backlog", "memory", "p50", "bounds")
+    left_out = [name for name in optional if not getattr(columns, f"has_{name}")]
+    note_left_out(table, left_out, widths[0])
     return table
 
 

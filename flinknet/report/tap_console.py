@@ -18,6 +18,7 @@ Plain = Mapping[str, Any]
 
 CHANNELS_SHOWN = 16
 INCIDENTS_SHOWN = 5
+LINE_EVERY_NS = 10_000_000_000
 
 
 def setting_lines(pairs: Sequence[tuple[tuple[str, int], tuple[str, int]]]) -> list[str]:
@@ -33,9 +34,16 @@ def setting_lines(pairs: Sequence[tuple[tuple[str, int], tuple[str, int]]]) -> l
 
 
 class TapView:
-    """A live panel where there is a terminal; else nothing, for a tap runs long."""
+    """A live panel where there is a terminal, else a line now and then.
 
-    def __init__(self, console: Console) -> None:
+    Args:
+        listening: the addresses that consumers connect to.
+    """
+
+    def __init__(self, console: Console, listening: Sequence[str]) -> None:
+        self._console = console
+        self._listening = listening
+        self._next_line_ns = LINE_EVERY_NS
         self._live = (
             Live(console=console, transient=True, refresh_per_second=4)
             if console.is_terminal
@@ -60,6 +68,24 @@ class TapView:
         """Show where the tap stands."""
         if self._live is not None:
             self._live.update(panel(seen))
+        elif seen["elapsed_ns"] >= self._next_line_ns:
+            self._next_line_ns = seen["elapsed_ns"] + LINE_EVERY_NS
+            self._console.print(Text(progress_line(seen, self._listening)), soft_wrap=True)
+
+
+def progress_line(seen: Plain, listening: Sequence[str]) -> str:
+    """Where the tap stands, in one line."""
+    begin = f"tap, {seen['elapsed_ns'] / 1e9:,.0f} s: "
+    if not seen["accepted"]:
+        return f"{begin}no consumer has connected to {', '.join(listening)}"
+    line = (
+        f"{begin}{seen['connections']} connections open ({seen['accepted']} in all),"
+        f" {seen['channels_open']} channels, {human_bytes(seen['bytes_per_s'])}/s, added delay"
+        f" p99 {human_duration(seen['delay_ns_p99'])}, {human_bytes(seen['trace_bytes'])} of trace"
+    )
+    if seen["incidents"]:
+        line += f", {seen['incidents']} incidents, last: {seen['last_incident']}"
+    return line
 
 
 def panel(seen: Plain) -> RenderableType:
@@ -100,7 +126,9 @@ def panel(seen: Plain) -> RenderableType:
 
 
 def print_tap(result: Plain, out: str, console: Console) -> None:
-    """Print what was seen and what it cost; what is doubtful after it, and the next command."""
+    """Print what was seen and what it cost; what is doubtful after it, and the next command. Where
+    no message passed, what to check.
+    """
     delay = result["added_delay_ns"]
     console.print(
         f"[bold]{escape(out)}[/bold]: {result['duration_ns'] / 1e9:,.1f} s,"
@@ -108,13 +136,18 @@ def print_tap(result: Plain, out: str, console: Console) -> None:
         f" ({', '.join(result['layouts']) or 'no layout seen'})",
         soft_wrap=True,
     )
+    messages = sum(result["messages"].values())
+    if not messages:
+        for line in doubts(result):
+            console.print(f"[yellow]![/yellow] {escape(line)}", soft_wrap=True)
+        console.print(Text(what_to_check(result)), soft_wrap=True)
+        return
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="dim")
     table.add_column()
     records = f"{result['records']:,}"
     if result["uncounted_buffers"]:
         records += f", and those in {result['uncounted_buffers']:,} buffers that were not counted"
-    messages = sum(result["messages"].values())
     table.add_row("messages", f"{messages:,}: {_kinds(result['messages'])}")
     table.add_row("buffers", f"{result['buffers']:,} with {human_bytes(result['data_bytes'])}")
     table.add_row("records", records)
@@ -132,6 +165,22 @@ def print_tap(result: Plain, out: str, console: Console) -> None:
     for trigger in result["triggers"][:INCIDENTS_SHOWN]:
         console.print(f"kept: {escape(trigger['why'])}", soft_wrap=True)
     console.print(f"next: flinknet trace verify {out}; flinknet trace replay {out}", soft_wrap=True)
+
+
+def what_to_check(result: Plain) -> str:
+    """Of a tap that no message went through: why that may be."""
+    listening = ", ".join(result["listening"])
+    if result["connections"]:
+        return (
+            f"No message of Flink passed. Check that --upstream is where the TaskManager listens"
+            " (its taskmanager.data.bind-port), and that what connected to"
+            f" {listening} was a TaskManager."
+        )
+    return (
+        f"No consumer connected to {listening}. Check that taskmanager.data.port of the"
+        " TaskManager behind the tap is that port, that consumers can reach the address, that the"
+        " job has consumers in another TaskManager, and that it started after the tap."
+    )
 
 
 def doubts(result: Plain) -> list[str]:

@@ -8,6 +8,7 @@ JSON.
     prediction  what a replay predicts, and how far it is off
     job         one run of a job; `job_status` while it goes on
     peer        an exchange with a TaskManager that is not flinknet's
+    strangers   who came to the data ports of a run and did not belong to it
 """
 
 from .buffering import Buffering, DebloatedGate, DebloatingSample, FillLevels, FillSample
@@ -26,12 +27,15 @@ from .prediction import ERROR_TO_BET_ON, ModelError, TradeOffPoint
 from .processors import CORES_SHARED, DISTURBED, P99_DISTURBED, ProcessorUse, Taken
 from .progress import ChannelProgress, Progress, TaskProgress
 from .run import BlockingExchange, ChannelMeasured, Measured, RunMetrics, RunResult, Wiring
+from .strangers import DISTURBED_BY_STRANGERS, STRANGERS, Strangers
 
 __all__ = [
     "CORES_SHARED",
     "DISTURBED",
+    "DISTURBED_BY_STRANGERS",
     "ERROR_TO_BET_ON",
     "P99_DISTURBED",
+    "STRANGERS",
     "BacklogSummary",
     "BlockingExchange",
     "Buffering",
@@ -56,6 +60,7 @@ __all__ = [
     "Progress",
     "RunMetrics",
     "RunResult",
+    "Strangers",
     "Taken",
     "TaskManagerMeasured",
     "TaskManagerStatus",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from .measures import Warning
+
 
 @dataclass(frozen=True, slots=True)
 class PeerChannel:
@@ -49,6 +51,7 @@ class PeerResult:
         end: "end of partition", "cancelled", or "failed".
         layout: of the messages, "2.x" or "1.20"; None when no buffer came.
         trace: directory of the recorded run.
+        warnings: what makes the figures doubtful.
     """
 
     role: str
@@ -58,6 +61,7 @@ class PeerResult:
     layout: str | None
     channels: tuple[PeerChannel, ...]
     trace: str | None
+    warnings: tuple[Warning, ...] = ()
 
     @property
     def records(self) -> int:

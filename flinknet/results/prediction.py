@@ -29,6 +29,8 @@ class TradeOffPoint:
     Attributes:
         latency_low_ns, latency_high_ns: what it is at least and at most, where the trace does not
             tell when records came and `latency_ns` is what an assumption makes of it.
+        why_no_latency: what in the trace contradicts the predicted latency and backlog, which are
+            then unknown.
     """
 
     config: dict[str, Any]
@@ -47,3 +49,4 @@ class TradeOffPoint:
     method: str | None = None  # what computed it
     latency_low_ns: LatencySummary | None = None
     latency_high_ns: LatencySummary | None = None
+    why_no_latency: str | None = None

@@ -44,8 +44,8 @@ class AskedRate:
         """Whether no queue was seen to grow."""
         return self.queued_records <= (1 - KEPT) * self.due_records
 
-    def warning(self) -> Warning | None:
-        """What to doubt if the rate was not kept."""
+    def warning(self, advice: str) -> Warning | None:
+        """What to doubt if the rate was not kept, and what to do about it."""
         if self.is_kept:
             return None
         return Warning(
@@ -53,7 +53,7 @@ class AskedRate:
             f"{human_count(self.offered_per_s)} records/s were asked for,"
             f" {human_count(self.taken_per_s)} went through; the queue grew by"
             f" {human_count(round(self.queued_records))} records in the measured part, and latency"
-            " tells only how long that was. Lower --rate, or remove the limit.",
+            f" tells only how long that was. {advice}",
         )
 
 

@@ -31,7 +31,7 @@ from .checkpoints import CheckpointLead
 from .clock import monotonic_ns, wall_clock_iso
 from .host import available_cores, environment, host_id, versions_of
 from .metrics_log import MetricsLog
-from .signals import interrupts_held
+from .signals import interrupts_held, raise_dropped_termination
 from .spill_file import create_spill_directory
 from .task_manager import main as task_manager_main
 
@@ -109,6 +109,7 @@ class Cluster:
         context = multiprocessing.get_context("spawn")
         has_own_core = available_cores() >= self.deployment.scenario.task_managers
         for index in range(self.deployment.scenario.task_managers):
+            raise_dropped_termination()
             ours, theirs = context.Pipe()
             path = _trace_of(self.trace_dir, index) if self.trace_dir is not None else None
             spec = say.TaskManagerSpec(
@@ -148,6 +149,7 @@ class Cluster:
         answers: dict[int, _T] = {}
         heard_ns = [monotonic_ns()] * len(self._pipes)
         while len(answers) < len(self._pipes):
+            raise_dropped_termination()
             waiting = [index for index in range(len(self._pipes)) if index not in answers]
             self._check_silence(waiting, heard_ns)
             for index in self._ready(range(len(self._pipes)), self._patience_ns()):

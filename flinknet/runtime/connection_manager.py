@@ -23,15 +23,26 @@ from flinknet.errors import (
     TransportError,
     failed_channels,
 )
+from flinknet.results import Strangers
 from flinknet.tasks.deployment import Deployment
 
 from .client_factory import ConnectionID, PartitionRequestClientFactory
+from .clock import monotonic_ns
 from .event_loop import EventLoop
+from .listener import Listener
 from .protocol import DataProtocol
 from .sockets import accept, listed_ports, listen
+from .transport import TcpTransport
+from .visitors import Visitors
 
 LOCAL_ONLY_PORT = -1
 """Port of a TaskManager that has no data port (as in Flink)."""
+
+LOOK_EVERY_NS = 1_000_000_000
+"""How late the data server notices that a visitor is silent."""
+
+REST_NS = 250_000_000
+"""How long the data server accepts nothing after the process had no descriptor left."""
 
 _THREAD_NAME = Path("/proc/thread-self/comm")
 """Where Linux takes the name of a thread: 15 characters."""
@@ -58,42 +69,93 @@ class AcceptedConnection:
 
 
 class DataServer:
-    """Listens, and hands what it accepts to the event loop (Flink: NettyServer)."""
+    """Listens, and hands what it accepts to the event loop (Flink: NettyServer).
+
+    Attributes:
+        accepted: connections that are open, and closed ones that had opened channels.
+        visitors: those that have requested nothing of the run yet.
+    """
 
     def __init__(self, network: NetworkConfig, loop: EventLoop, protocol: DataProtocol) -> None:
         self._network = network
         self._loop = loop
         self._protocol = protocol
-        self._socket: socket.socket | None = None
+        self._listener: Listener | None = None
+        self._is_looking = False
         self.accepted: list[AcceptedConnection] = []
+        self.visitors = Visitors()
 
     @property
     def is_listening(self) -> bool:
         """Whether it has been started and not closed."""
-        return self._socket is not None
+        return self._listener is not None
 
     def start(self) -> int:
         """Listen. Returns: the port. Raises: as `sockets.listen`."""
-        self._socket = listen(self._network)
-        self._loop.add_reader(self._socket, self._accept)
-        port: int = self._socket.getsockname()[1]
+        sock = listen(self._network)
+        self._listener = Listener(
+            sock,
+            watch=lambda: self._loop.add_reader(sock, self._accept),
+            unwatch=lambda: self._loop.remove_reader(sock),
+        )
+        port: int = sock.getsockname()[1]
         return port
+
+    def check_accepting(self) -> None:
+        """Raises: LocalTransportError while nothing can be accepted."""
+        if self._listener is not None and self._listener.refusal is not None:
+            raise LocalTransportError(f"the data port {self._listener.refusal}")
 
     def close(self) -> None:
         """Stop listening; accepted connections live on."""
-        if self._socket is not None:
-            self._loop.remove_reader(self._socket)
-            self._socket.close()
-            self._socket = None
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
 
     def _accept(self) -> None:
-        assert self._socket is not None
-        with suppress(BlockingIOError, ConnectionError):  # it may have gone away in the meantime
-            sock, peer = accept(self._socket)
-            connection = self._protocol.server_connection()
-            self.accepted.append(AcceptedConnection(peer, connection))
-            outermost = self._protocol.outermost(connection, is_server=True)
-            self._loop.add_transport(sock, outermost, self._protocol.server_water_marks())
+        assert self._listener is not None
+        taken = self._listener.accept(accept)
+        if taken is not None:
+            self._add(*taken)
+        elif self._listener.is_resting:
+            if self.visitors.send_one_away():
+                self._wake()
+            else:
+                self._loop.call_at(monotonic_ns() + REST_NS, self._wake)
+
+    def _wake(self) -> None:
+        if self._listener is not None:
+            self._listener.wake()
+
+    def _add(self, sock: socket.socket, peer: str) -> None:
+        connection = self._protocol.server_connection()
+        accepted = AcceptedConnection(peer, connection)
+        self.accepted.append(accepted)
+
+        def closed(transport: TcpTransport) -> None:
+            self.visitors.handle_closed(transport, connection)
+            if not connection.opened_readers:
+                self.accepted.remove(accepted)
+
+        transport = self._loop.add_transport(
+            sock,
+            self._protocol.outermost(connection, is_server=True),
+            self._protocol.server_water_marks(),
+            closed,
+        )
+        self.visitors.add(transport, connection, now_ns=monotonic_ns())
+        self._look_later()
+
+    def _look_later(self) -> None:
+        if not self._is_looking:
+            self._is_looking = True
+            self._loop.call_at(monotonic_ns() + LOOK_EVERY_NS, self._look)
+
+    def _look(self) -> None:
+        self._is_looking = False
+        self.visitors.send_silent_away(now_ns=monotonic_ns())
+        if self.visitors:
+            self._look_later()
 
 
 class ConnectionManager:
@@ -143,8 +205,16 @@ class ConnectionManager:
 
     @property
     def accepted(self) -> Sequence[AcceptedConnection]:
-        """Every connection that was accepted, in order."""
+        """Connections that were accepted, in order; see DataServer."""
         return self.server.accepted
+
+    def strangers(self) -> Strangers:
+        """Who came to the data port and did not belong to the run."""
+        return self.server.visitors.strangers()
+
+    def check_accepting(self) -> None:
+        """Raises: LocalTransportError while nothing can be accepted."""
+        self.server.check_accepting()
 
     def next_deadline_ns(self) -> int | None:
         """When a connection in the making times out."""
@@ -178,6 +248,13 @@ class LocalConnectionManager:
             f"a channel asks for a connection to {connection_id}, but there is one task manager"
             " only, and no network; all channels must be local"
         )
+
+    def strangers(self) -> Strangers:
+        """Nobody."""
+        return Strangers()
+
+    def check_accepting(self) -> None:
+        """Nothing is accepted."""
 
     def next_deadline_ns(self) -> int | None:
         """Never."""

@@ -73,6 +73,7 @@ class EventLoop:
         self.waited_ns = 0
         self.slept_ns = 0
         self._has_closed = False
+        self._calls: list[tuple[int, Callable[[], None]]] = []
 
     @property
     def transports(self) -> Sequence[TcpTransport]:
@@ -102,8 +103,9 @@ class EventLoop:
         sock: socket.socket,
         connection: Connection,
         water_marks: WriteWaterMarks | None = None,
+        closed: Callable[[TcpTransport], None] | None = None,
     ) -> TcpTransport:
-        """Drive a connection over a socket that is connected."""
+        """Drive a connection over a socket that is connected; `closed` as in TcpTransport."""
         transport = TcpTransport(
             sock,
             connection,
@@ -112,10 +114,15 @@ class EventLoop:
             self._watch,
             self._forget,
             water_marks,
+            closed,
         )
         self._watch(transport)
         self._transports.append(transport)
         return transport
+
+    def call_at(self, at_ns: int, callback: Callable[[], None]) -> None:
+        """Call back once at an instant of the clock, or somewhat later."""
+        self._calls.append((at_ns, callback))
 
     def run_once(self, *, until_ns: int | None = None) -> None:
         """One turn; sleeps until something can be done, but not beyond `until_ns`."""
@@ -126,6 +133,8 @@ class EventLoop:
                 wake_ns = next_ns
         if self.has_local_channels and any(task.is_ready for task in self.tasks):
             wake_ns = 0  # what a later task did lets an earlier one go on
+        if self._calls:
+            wake_ns = self._call(wake_ns)
         ready = self._selector.select(0)
         if ready:  # what has come meanwhile is taken first, and answered with what is to be sent
             self._take(ready)
@@ -135,6 +144,18 @@ class EventLoop:
         if self._has_closed:
             self._has_closed = False
             self._transports = [each for each in self._transports if not each.is_closed]
+
+    def _call(self, wake_ns: int | None) -> int | None:
+        """Make the calls that are due. Returns: when to wake up."""
+        calls, self._calls, now_ns = self._calls, [], monotonic_ns()
+        for at_ns, callback in calls:
+            if at_ns <= now_ns:
+                callback()
+            else:
+                self._calls.append((at_ns, callback))
+        for at_ns, _ in self._calls:
+            wake_ns = at_ns if wake_ns is None else min(wake_ns, at_ns)
+        return wake_ns
 
     def _serve(self, wake_ns: int | None) -> int | None:
         """Do what is due on the connections, and send what they have. Returns: when to wake up."""
@@ -164,7 +185,7 @@ class EventLoop:
         for key, events in ready:
             target = key.data
             if isinstance(target, TcpTransport):
-                if events & selectors.EVENT_WRITE:
+                if events & selectors.EVENT_WRITE and not target.is_closed:
                     target.handle_writable()
                 if events & selectors.EVENT_READ and not target.is_closed:
                     target.handle_readable()
@@ -174,6 +195,7 @@ class EventLoop:
 
     def close(self) -> None:
         """Close all connections and the selector."""
+        self._calls.clear()
         for transport in self._transports:
             transport.close()
         self._selector.close()

@@ -32,6 +32,10 @@ second; starting takes seconds at most."""
 
 SAMPLE_INTERVAL_NS = 200_000_000
 
+DRAIN_MAX_NS = 10_000_000_000
+"""Records that fell due in a run of a given length are sent for so long behind its end. A rate far
+beyond what the stack takes would go on for days."""
+
 
 def run_scenario(
     scenario: Scenario,
@@ -41,6 +45,7 @@ def run_scenario(
     on_progress: Callable[[Progress], None] | None = None,
     silence_max_s: float = SILENCE_MAX_S,
     sample_interval_ns: int = SAMPLE_INTERVAL_NS,
+    drain_max_ns: int = DRAIN_MAX_NS,
 ) -> RunResult:
     """Run a scenario over real sockets.
 
@@ -52,6 +57,7 @@ def run_scenario(
         silence_max_s: how long a process may say nothing before it counts as lost.
         sample_interval_ns: how often each process tells where it stands; progress and fill levels
             are no finer.
+        drain_max_ns: how long behind the measured part records are sent that fell due in it.
 
     Raises:
         ConfigError, TransportError, TraceError: it could not start.
@@ -71,7 +77,7 @@ def run_scenario(
             terminations_unwind(),
             Cluster(deployment, trace_dir, silence_max_s, sample_interval_ns) as cluster,
         ):
-            result = _lead(cluster, on_progress or (lambda _: None))
+            result = _lead(cluster, on_progress or (lambda _: None), drain_max_ns)
             return with_checkpoints(result, cluster.checkpoints, scenario)
     except (KeyboardInterrupt, SystemExit) as end:
         if trace_dir is not None and (trace_dir / MANIFEST_NAME).is_file():
@@ -79,7 +85,9 @@ def run_scenario(
         raise
 
 
-def _lead(cluster: Cluster, on_progress: Callable[[Progress], None]) -> RunResult:
+def _lead(
+    cluster: Cluster, on_progress: Callable[[Progress], None], drain_max_ns: int
+) -> RunResult:
     deployment = cluster.deployment
     meter = ProgressMeter(deployment)
     timeline = FillTimeline(cluster.sample_interval_ns)
@@ -89,7 +97,7 @@ def _lead(cluster: Cluster, on_progress: Callable[[Progress], None]) -> RunResul
     cluster.tell(say.Connect({index: (host, bound.port) for index, bound in enumerate(ports)}))
     cluster.collect(say.Ready)
     bystanders = Bystanders(deployment.scenario.task_managers)
-    start = _instants(deployment.scenario)
+    start = _instants(deployment.scenario, drain_max_ns)
     cluster.save_manifest(None)
     cluster.tell(start)
     meter.start = start
@@ -133,7 +141,7 @@ def _lead(cluster: Cluster, on_progress: Callable[[Progress], None]) -> RunResul
     return with_stages(result, deployment, stages, reports, start)
 
 
-def _instants(scenario: Scenario) -> say.Start:
+def _instants(scenario: Scenario, drain_max_ns: int) -> say.Start:
     """When the run starts, when its measured part begins and ends, when sources stop."""
     workload = scenario.workload
     start_ns = monotonic_ns() + START_DELAY_NS
@@ -146,4 +154,5 @@ def _instants(scenario: Scenario) -> say.Start:
         to_ns = measured_from_ns + round(workload.records / workload.rate_per_s * 1e9)
     elif workload.duration_ns is not None:
         to_ns = measured_from_ns + workload.duration_ns
-    return say.Start(start_ns, measured_from_ns, to_ns, to_ns, timestamp_epoch_ns())
+    give_up_ns = to_ns + drain_max_ns if to_ns is not None and workload.records is None else None
+    return say.Start(start_ns, measured_from_ns, to_ns, to_ns, timestamp_epoch_ns(), give_up_ns)

@@ -5,13 +5,14 @@ what to doubt.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from flinknet.config import TCP, Scenario
 from flinknet.core.probe import FlushReason
 from flinknet.errors import RunFailedError
 from flinknet.histogram import LogLinearHistogram
+from flinknet.jobs.load.assembly import scheduled_records
 from flinknet.jobs.task_metrics import back_pressure_level
 from flinknet.options import effective_flink_keys
 from flinknet.results import (
@@ -28,12 +29,14 @@ from flinknet.results import (
     ProcessorUse,
     RunMetrics,
     RunResult,
+    Strangers,
     Taken,
     Warning,
     Wiring,
 )
 from flinknet.tasks.deployment import Deployment
-from flinknet.units import human_duration
+from flinknet.units import human_count, human_duration
+from flinknet.workload.arrivals import RECORDED
 
 from .asked_rate import KEPT, AskedRate, asked_rate
 from .fill_levels import SAMPLES_MAX
@@ -54,6 +57,9 @@ and does not make such a p99."""
 
 SATURATED_SHARE = 0.9
 """An event loop that is busy for more of its time has no room for more load."""
+
+IDLE_SHARE = 0.5
+"""An event loop that is busy for less of its time does not hold up a run."""
 
 STARVED_SHARE = 0.05
 """Producers that lacked credit for more of the time were held up by their consumers."""
@@ -153,6 +159,7 @@ def assemble(
         lacked_share={f"tm-{index}": report.stolen_share for index, report in enumerate(reports)},
         **(asdict(taken) if taken is not None else {}),
     )
+    pace = _pace(scenario, measured, reports, deployment, asked, processors, within_ns=within_ns)
     return RunResult(
         config=dict(effective_flink_keys(scenario.network)),
         workload=describe_workload(scenario),
@@ -161,15 +168,12 @@ def assemble(
             _channel(deployment, each, producers[each.channel], duration_ns) for each in consumers
         ),
         limited_by=_limited_by(
-            scenario,
-            measured,
-            reports,
-            deployment,
-            asked,
-            within_ns=within_ns,
-            unread=max(report.unread_share for report in reports),
+            scenario, measured, deployment, asked, processors, pace, within_ns=within_ns
         ),
-        warnings=tuple(_warnings(scenario, measured, reports, asked, processors)),
+        warnings=(
+            *_given_up(deployment, reports, start),
+            *_warnings(scenario, measured, reports, asked, processors, pace),
+        ),
         trace=trace,
         buffering=buffering,
         wiring=_wiring(deployment, consumers),
@@ -275,32 +279,95 @@ def _within_ns(measured: Measured, start: Start) -> int:
     return max(start.measured_to_ns - start.measured_from_ns, 1)
 
 
-def _limited_by(
+@dataclass(frozen=True, slots=True)
+class _Pace:
+    """What can set the pace of a run, as shares of the time.
+
+    Attributes:
+        upstream, downstream: in which the busiest event loop of each side was busy.
+        starved: in which a channel had data but no credit, on average.
+        unread: without credit, the most in which a socket was not read.
+        is_overloaded: the run itself held its sources up, so that a lower rate helps; if not, what
+            was late was so because of the machine. One answer for all that is said of the run.
+    """
+
+    upstream: float
+    downstream: float
+    starved: float
+    unread: float
+    is_overloaded: bool
+
+    @property
+    def busy(self) -> str:
+        """How busy both sides were, in words."""
+        return (
+            f"producers' event loops were busy {self.upstream:.0%} of the time,"
+            f" consumers' {self.downstream:.0%}"
+        )
+
+    @property
+    def advice(self) -> str:
+        """What to do about records that were late."""
+        if self.is_overloaded:
+            return "Lower --rate if the load should not saturate the stack."
+        return (
+            "The run was not at its limit (event loops poll while they wait), so it was the"
+            " machine: run again on a quiet one."
+        )
+
+
+def _pace(
     scenario: Scenario,
     measured: Measured,
     reports: Sequence[Report],
     deployment: Deployment,
     asked: AskedRate | None,
+    processors: ProcessorUse,
     *,
     within_ns: int,
-    unread: float,
+) -> _Pace:
+    """What set the pace.
+
+    Args:
+        asked: the rate asked for, and what came of it.
+        within_ns: how long credit-starved time was counted on each channel.
+    """
+    upstream = max(reports[index].busy_share for index in set(deployment.producer_task_managers))
+    downstream = max(reports[index].busy_share for index in set(deployment.consumer_task_managers))
+    busiest = max(report.busy_share for report in reports)
+    remote = sum(not deployment.is_local(each) for each in deployment.channels)
+    starved = (measured.credits.starved_ns or 0) / (within_ns * max(1, remote))
+    unread = max(report.unread_share for report in reports)
+    is_kept = asked is not None and asked.is_kept
+    return _Pace(
+        upstream,
+        downstream,
+        starved,
+        unread,
+        is_overloaded=busiest >= SATURATED_SHARE
+        # a consumer without a processor gives no credit either
+        or max(starved, unread) > max(STARVED_SHARE, processors.taken_share)
+        or (not is_kept and (busiest >= IDLE_SHARE or bool(scenario.workload.slow_consumers))),
+    )
+
+
+def _limited_by(
+    scenario: Scenario,
+    measured: Measured,
+    deployment: Deployment,
+    asked: AskedRate | None,
+    processors: ProcessorUse,
+    pace: _Pace,
+    *,
+    within_ns: int,
 ) -> str:
     """One sentence on what held the run back.
 
     Args:
         asked: the rate asked for, and what came of it.
-        within_ns: how long credit-starved time was counted on each channel.
-        unread: without credit, the largest share of the time in which a socket was not read.
+        within_ns: the measured part by the clock.
     """
-    workload = scenario.workload
-    upstream = [reports[index].busy_share for index in set(deployment.producer_task_managers)]
-    downstream = [reports[index].busy_share for index in set(deployment.consumer_task_managers)]
-    busy = (
-        f"producers' event loops were busy {max(upstream):.0%} of the time,"
-        f" consumers' {max(downstream):.0%}"
-    )
-    remote = sum(not deployment.is_local(each) for each in deployment.channels)
-    starved = (measured.credits.starved_ns or 0) / (within_ns * max(1, remote))
+    workload, busy = scenario.workload, pace.busy
     slow = ", ".join(str(each.index) for each in workload.slow_consumers)
     if measured.throughput_records_per_s is None:
         if slow:
@@ -313,32 +380,51 @@ def _limited_by(
             late = f" (its last records came {human_duration(behind_ns)} behind the measured part)"
         return f"the rate asked for, which was kept{late}; {busy}."
     if slow:
-        if not remote:
+        if all(deployment.is_local(each) for each in deployment.channels):
             return f"the slow consumer ({slow}): producers waited for buffers; {busy}."
         if scenario.flow_control == TCP:
             return (
                 f"the slow consumer ({slow}): for want of a buffer a connection was not read for"
-                f" {unread:.0%} of the time, and none of its channels went on."
+                f" {pace.unread:.0%} of the time, and none of its channels went on."
             )
         return (
-            f"the slow consumer ({slow}): channels had data but no credit for {starved:.0%} of"
+            f"the slow consumer ({slow}): channels had data but no credit for {pace.starved:.0%} of"
             " the time."
         )
-    if starved > 0.2:
+    if not pace.is_overloaded:
+        return _held_up_from_outside(processors, busy)
+    held_up = STARVED_SHARE if max(pace.upstream, pace.downstream) < IDLE_SHARE else 0.2
+    if pace.starved > held_up:
         return (
-            f"credit: channels had data but no credit for {starved:.0%} of the time, so the"
+            f"credit: channels had data but no credit for {pace.starved:.0%} of the time, so the"
             f" consumers' side set the pace; {busy}."
         )
-    if unread > 0.2:
+    if pace.unread > held_up:
         return (
-            f"buffers: a connection was not read for {unread:.0%} of the time, so the consumers'"
-            f" side set the pace; {busy}."
+            f"buffers: a connection was not read for {pace.unread:.0%} of the time, so the"
+            f" consumers' side set the pace; {busy}."
         )
-    if max(upstream) > max(downstream) + 0.05:
+    if pace.upstream > pace.downstream + 0.05:
         return f"the producers' processor: {busy}."
-    if max(downstream) > max(upstream) + 0.05:
+    if pace.downstream > pace.upstream + 0.05:
         return f"the consumers' processor: {busy}."
     return f"the processor on both sides: {busy}."
+
+
+def _held_up_from_outside(processors: ProcessorUse, busy: str) -> str:
+    """The sentence on a run that had time, credit and buffers to spare, and still fell behind."""
+    taken = processors.taken_share
+    if taken <= DISTURBED_SHARE:
+        return f"nothing in the run: it had time and credit to spare; {busy}."
+    if _shares_cores(processors):
+        return (
+            f"too few cores: a task manager wanted one that others of the run had for {taken:.0%}"
+            f" of the time; {busy}."
+        )
+    return (
+        "other processes (or the host): they had a processor that a task manager wanted for"
+        f" {taken:.0%} of the time; {busy}."
+    )
 
 
 def _warnings(
@@ -347,32 +433,26 @@ def _warnings(
     reports: Sequence[Report],
     asked: AskedRate | None,
     processors: ProcessorUse,
+    pace: _Pace,
 ) -> list[Warning]:
     found = []
-    if asked is not None and (growing := asked.warning()) is not None:
+    if asked is not None and (growing := asked.warning(pace.advice)) is not None:
         found.append(growing)
-    latest = max(reports, key=lambda report: report.late_ns_max)
-    if not scenario.workload.is_max_rate and latest.late_ns_max > SCHEDULE_MISSED_NS:
-        is_saturated = (
-            latest.busy_share >= SATURATED_SHARE
-            or (measured.credits.starved_ns or 0) > STARVED_SHARE * measured.duration_ns
-            or (asked is not None and not asked.is_kept)
-        )
-        advice = (
-            "Lower --rate if the load should not saturate the stack."
-            if is_saturated
-            else "The producers were not at their limit (they poll while they wait), so it was the"
-            " machine: run again on a quiet one."
-        )
+    late_ns = max(report.late_ns_max for report in reports)
+    if not scenario.workload.is_max_rate and late_ns > SCHEDULE_MISSED_NS:
         found.append(
             Warning(
                 "schedule-missed",
-                f"a source emitted a record {latest.late_ns_max / 1e6:.1f} ms after its intended"
-                f" instant; latency counts that wait, the uncorrected figure does not. {advice}",
+                f"a source emitted a record {late_ns / 1e6:.1f} ms after its intended instant;"
+                " latency counts that wait, the uncorrected figure does not."
+                f" {pace.advice}",
             )
         )
     if (disturbed := _disturbed(processors, measured.latency_ns.p99)) is not None:
         found.append(disturbed)
+    strangers = sum((report.strangers for report in reports), Strangers())
+    if (visited := strangers.warning()) is not None:
+        found.append(visited)
     if measured.records < FEW_SAMPLES:
         found.append(
             Warning(
@@ -387,13 +467,41 @@ def _warnings(
     return found
 
 
+def _given_up(deployment: Deployment, reports: Sequence[Report], start: Start) -> Sequence[Warning]:
+    """What to doubt if records of a rate were due and never sent."""
+    workload = deployment.scenario.workload
+    if start.give_up_ns is None or start.measured_to_ns is None or workload.is_max_rate:
+        return ()
+    if workload.arrivals.startswith(RECORDED):  # all of them are sent
+        return ()
+    due = scheduled_records(workload.rate_per_s, None, start.start_ns, start.end_ns)
+    due *= workload.producers * workload.copies
+    sent = sum(
+        each.sent_records
+        for report in reports
+        for each in report.producer_channels
+        if deployment.channels[each.channel].edge == 0
+    )
+    if sent >= due:
+        return ()
+    drain_ns = start.give_up_ns - start.measured_to_ns
+    return (
+        Warning(
+            "given-up",
+            f"{human_count(due - sent)} of {human_count(due)} records that were due had not been"
+            f" sent {human_duration(drain_ns)} after the end and were given up: latency and"
+            " throughput are those of the others. Lower --rate.",
+        ),
+    )
+
+
 def _disturbed(processors: ProcessorUse, p99_ns: float | None) -> Warning | None:
     """How much of the time a TaskManager wanted a processor in vain, if it matters."""
     taken = processors.taken_share
     if taken <= P99_DISTURBED_SHARE:
         return None
-    task_managers, cores = len(processors.lacked_share), processors.cores
-    if cores is not None and task_managers > cores and taken > (processors.host_share or 0.0):
+    task_managers, cores = len(processors.lacked_share), processors.cores or 0
+    if _shares_cores(processors):
         return Warning(
             CORES_SHARED,
             f"{task_managers} task managers share {cores} core{'s' if cores > 1 else ''}, and one"
@@ -415,4 +523,14 @@ def _disturbed(processors: ProcessorUse, p99_ns: float | None) -> Warning | None
         f"other processes (or the host) took the processor from a task manager for {taken:.1%} of"
         " the time, and p99 speaks of 1 %: it may be the machine's; run again, or on a quiet"
         " machine.",
+    )
+
+
+def _shares_cores(processors: ProcessorUse) -> bool:
+    """Whether TaskManagers took the cores from each other, and the host took less."""
+    cores = processors.cores
+    return (
+        cores is not None
+        and len(processors.lacked_share) > cores
+        and processors.taken_share > (processors.host_share or 0.0)
     )

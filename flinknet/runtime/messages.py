@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flinknet.results import DebloatingSample, FillLevels, FillSample
+from flinknet.results import DebloatingSample, FillLevels, FillSample, Strangers
 from flinknet.tasks.deployment import Deployment
 
-_EMPTY = FillLevels()
+_EMPTY, _NOBODY = FillLevels(), Strangers()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,8 @@ class Ready:
 @dataclass(frozen=True, slots=True)
 class Start:
     """Launcher: the instants of the run. `end_ns` None: sources stop by number of records.
-    `timestamp_epoch_ns` is the instant at which timestamps of barriers are 0.
+    `timestamp_epoch_ns` is the instant at which timestamps of barriers are 0; at `give_up_ns`
+    sources drop what is due and has not been sent (None: never).
     """
 
     start_ns: int
@@ -64,6 +65,7 @@ class Start:
     measured_to_ns: int | None
     end_ns: int | None
     timestamp_epoch_ns: int = 0
+    give_up_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,7 @@ class Report:
     a processor and had none. `unread_share` is the part of the measured time in which a socket was
     not read, without credit and for want of a buffer. `tasks` and `memory` are metrics at the end
     of the measured part, `debloating` the evaluations of each gate, at instants of the clock.
+    `strangers` came to the data port and did not belong to the run.
     """
 
     consumer_channels: tuple[ConsumerChannelReport, ...] = ()
@@ -173,6 +176,7 @@ class Report:
     tasks: dict[str, dict[str, float]] = field(default_factory=dict)
     memory: dict[str, float] = field(default_factory=dict)
     debloating: tuple[tuple[str, tuple[DebloatingSample, ...]], ...] = ()
+    strangers: Strangers = _NOBODY
 
 
 @dataclass(frozen=True, slots=True)

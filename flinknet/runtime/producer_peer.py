@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from flinknet.core.producer import BufferWritingResultPartition
 from flinknet.errors import FlinknetError
 from flinknet.jobs.load.assembly import LoadTasks, create_source
 from flinknet.jobs.stream_task import StreamTask
-from flinknet.results import PeerChannel
+from flinknet.results import PeerChannel, PeerResult
 from flinknet.tasks.assembly import create_partition
 from flinknet.tasks.peer import PeerDeployment
 from flinknet.units import NS_PER_MS
@@ -19,6 +20,9 @@ from .clock import monotonic_ns, timestamp_epoch_ns
 from .connection_manager import DataServer
 from .peer import CANCELLED, END_OF_PARTITION, LOOK_EVERY_NS, Peer
 from .spill_file import create_spill_directory, create_spill_file
+
+WAITING_NOTE_NS = 10_000_000_000
+"""How often to say what is waited for."""
 
 
 class ProducerPeer(Peer):
@@ -29,7 +33,8 @@ class ProducerPeer(Peer):
 
     Args:
         on_listening: told the address when partitions can be requested.
-        on_writing: told when the partitions begin to be written.
+        on_writing: called when the partitions begin to be written.
+        on_waiting: called every `note_every_ns` with what it waits for.
     """
 
     role = "producer"
@@ -42,10 +47,14 @@ class ProducerPeer(Peer):
         interrupts: Sequence[int],
         on_listening: Callable[[str], None],
         on_writing: Callable[[], None],
+        on_waiting: Callable[[str], None],
+        note_every_ns: int = WAITING_NOTE_NS,
     ) -> None:
         super().__init__(deployment, directory, interrupts)
         self._on_listening = on_listening
         self._on_writing = on_writing
+        self._on_waiting = on_waiting
+        self._note_every_ns = note_every_ns
         self._server = DataServer(self.network, self.loop, self.protocol)
         self._port = 0
         self._sources: tuple[StreamTask, ...] = ()
@@ -109,11 +118,15 @@ class ProducerPeer(Peer):
 
     def _turn_until(self, is_done: Callable[[], bool]) -> None:
         """Go on until then, or until an interrupt."""
+        next_note_ns = monotonic_ns() + self._note_every_ns
         while not is_done():
             if self.interrupts:
                 self.end = CANCELLED
                 return
             now_ns = monotonic_ns()
+            if self._port and now_ns >= next_note_ns:
+                next_note_ns = now_ns + self._note_every_ns
+                self._on_waiting(self.waiting_for())
             until_ns = now_ns + LOOK_EVERY_NS
             if self._next_checkpoint_ns is not None:
                 until_ns = min(until_ns, self._next_checkpoint_ns)
@@ -122,6 +135,15 @@ class ProducerPeer(Peer):
             for accepted in self._server.accepted:
                 if accepted.connection.loss is not None:
                     raise accepted.loss_error(self.deployment)
+
+    def waiting_for(self) -> str:
+        """What consumers have not done yet."""
+        found = [each for partition in self._written for each in partition.subpartitions]
+        unread = [each for each in found if not each.is_consumed]
+        unrequested = sum(not each.has_view for each in unread)
+        if unrequested:
+            return f"{unrequested} of {len(found)} subpartitions to be requested from {self.peer}"
+        return f"{len(unread)} of {len(found)} subpartitions to be read to their end"
 
     def _is_requested(self) -> bool:
         return all(each.has_view for partition in self._written for each in partition.subpartitions)
@@ -174,6 +196,11 @@ class ProducerPeer(Peer):
         """Tell whoever reads."""
         for partition in self._written:
             partition.fail(cause)
+
+    def result(self) -> PeerResult:
+        """What passed, and who came to the data port beside the consumers."""
+        visited = self._server.visitors.strangers().warning()
+        return replace(super().result(), warnings=() if visited is None else (visited,))
 
     def channel_result(self, index: int) -> PeerChannel:
         """What was written to one channel."""

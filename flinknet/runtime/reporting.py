@@ -10,7 +10,7 @@ from flinknet.jobs.debloating import GateDebloating
 from flinknet.jobs.load.assembly import generator_of, run_input_of
 from flinknet.jobs.stream_task import StreamTask
 from flinknet.jobs.task_metrics import Metrics, TaskManagerMetrics
-from flinknet.results import FillLevels
+from flinknet.results import FillLevels, Strangers
 from flinknet.trace.statistics import EventStatistics
 from flinknet.workload.sink import LatencySink
 
@@ -111,6 +111,7 @@ def report_of(
     trace_error: str | None,
     fill_bounds: FillLevels,
     debloated_gates: Sequence[GateDebloating],
+    strangers: Strangers,
 ) -> Report:
     """The report of a TaskManager whose tasks are finished; the shares are as in Report."""
     return Report(
@@ -129,6 +130,7 @@ def report_of(
         measured.unread_share,
         *measured.metrics,
         tuple((gate.name, tuple(gate.samples)) for gate in debloated_gates),
+        strangers,
     )
 
 

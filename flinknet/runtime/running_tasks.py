@@ -116,6 +116,7 @@ class TaskStarter:
             start_ns=start.start_ns,
             measured_from_ns=start.measured_from_ns,
             end_ns=start.end_ns,
+            give_up_ns=start.give_up_ns,
         )
 
     def _create_relay(self, vertex: int, subtask: int) -> StreamTask:

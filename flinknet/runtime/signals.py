@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from weakref import ref
 
 from flinknet.errors import Terminated
 
@@ -53,25 +54,63 @@ def ignore_what_ends_a_run() -> None:
 def terminations_unwind() -> Iterator[None]:
     """Let SIGTERM, and SIGHUP of a closed terminal, end the block as an exception does, so that
     processes and temporary files go with it. The process exits with 128 + the signal, as shells
-    tell it. A signal that is ignored (nohup) or has a handler keeps that. One that comes again, as
-    `timeout` sends it to a process and to its group, does not disturb the end that goes on.
+    report it. A signal that is ignored (nohup) or has a handler keeps that. One that comes again,
+    as `timeout` sends it to a process and to its group, does not disturb the end that goes on.
+
+    The exception may come up in the middle of anything, also of code that drops or replaces
+    whatever is raised in it (C extensions, destructors, `__set_name__`). So the request is kept: it
+    is raised again by the next signal, by `raise_dropped_termination`, and when the block ends.
     """
-    is_ending = False
-
-    def end(number: int, _: FrameType | None) -> None:
-        nonlocal is_ending
-        if not is_ending:
-            is_ending = True
-            raise Terminated(128 + number)
-
+    raise_dropped_termination()  # of a block around this one
     taken = [each for each in _TERMINATIONS if signal.getsignal(each) is signal.SIG_DFL]
+    if not taken:
+        yield
+        return
+    _termination.clear()
     for each in taken:
-        signal.signal(each, end)
+        signal.signal(each, _terminate)
     try:
         yield
+        raise_dropped_termination()
+    except Terminated:
+        raise
+    except Exception as error:
+        if _termination:
+            raise Terminated(128 + _termination[0][0]) from error
+        raise
     finally:
         for each in taken:
             signal.signal(each, signal.SIG_DFL)
+        _termination.clear()
+
+
+def raise_dropped_termination() -> None:
+    """End what runs if a signal of `terminations_unwind` has come, and the exception that was
+    raised then was dropped on its way up. To be called between two steps of anything long.
+
+    Raises: Terminated.
+    """
+    if _termination:
+        number, raised = _termination[0]
+        if raised() is None:
+            _terminate(number, None)
+
+
+_termination: list[tuple[int, ref[Terminated]]] = []
+"""The signal that came last within `terminations_unwind`, and the exception that was raised for it,
+which lives as long as it is on its way up.
+"""
+
+
+def _terminate(number: int, _: FrameType | None) -> None:
+    if _termination and _termination[0][1]() is not None:
+        return  # the end goes on
+    error = Terminated(128 + number)
+    _termination[:] = [(number, ref(error))]
+    try:
+        raise error
+    finally:
+        del error  # or the traceback would keep it alive through this frame
 
 
 @contextmanager

@@ -85,6 +85,7 @@ class TaskManager:
         self._open_channels(self._await(say.Connect))
         while not self._is_ready():
             self._turn()
+            self._connections.check_accepting()
         self._pipe.send(say.Ready())
         start = self._await(say.Start)
         self._start_tasks(start)
@@ -320,6 +321,7 @@ class TaskManager:
             trace_error=trace_error,
             fill_bounds=self._fill_meter.bounds(),
             debloated_gates=self._debloated_gates,
+            strangers=self._connections.strangers(),
         )
 
 

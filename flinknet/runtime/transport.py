@@ -31,8 +31,10 @@ class TcpTransport:
         watch: told when `wants_to_read` or `wants_to_write` have changed.
         forget: told just before the socket is closed.
         water_marks: of what waits for the socket; Netty's defaults if not given.
+        closed: called when the transport is closed and the connection knows.
 
     Attributes:
+        sent_bytes, received_bytes: what the socket took and gave so far.
         unsent_bytes: what the connection has handed over and the socket has not taken (Netty's
             outbound buffer).
     """
@@ -46,17 +48,20 @@ class TcpTransport:
         watch: Callable[[TcpTransport], None],
         forget: Callable[[TcpTransport], None],
         water_marks: WriteWaterMarks | None = None,
+        closed: Callable[[TcpTransport], None] | None = None,
     ) -> None:
         sock.setblocking(False)
         self.sock = sock
         self.connection = connection
         self.is_closed = False
         self.sent_bytes = 0
+        self.received_bytes = 0
         self._scattering = connection if isinstance(connection, ScatteringConnection) else None
         self._receive_buffer = receive_buffer
         self._clock = clock
         self._watch = watch
         self._forget = forget
+        self._closed = closed
         self.unsent_bytes = 0
         self._unsent: Sequence[bytes | memoryview] = ()
         self._water_marks = water_marks or WriteWaterMarks()
@@ -106,6 +111,7 @@ class TcpTransport:
         if count == 0:
             self.close()
             return
+        self.received_bytes += count
         try:
             if memory and scattering is not None:
                 scattering.memory_filled(count, now_ns=self._clock())
@@ -146,6 +152,9 @@ class TcpTransport:
         self._forget(self)
         self.sock.close()
         self.connection.receive_eof(now_ns=self._clock(), error=error)
+        self._unsent = ()
+        if self._closed is not None:
+            self._closed(self)
 
     def _send(self) -> None:
         """Send once, and keep what the socket did not take."""

@@ -37,6 +37,8 @@ class ScheduledArrivals:
         start_ns: the first instant is one mean gap (constant: a seeded share of it) after this.
         records: how many there are from `counted_from_ns` on; None for no end.
         counted_from_ns: earlier instants come beside the number; None to count all.
+        give_up_ns: who takes instants at this one or later gets none, and all that are left are
+            dropped; None to keep them for as long as it takes.
         seed: of this source.
     """
 
@@ -51,8 +53,10 @@ class ScheduledArrivals:
         records: int | None,
         seed: int,
         counted_from_ns: int | None = None,
+        give_up_ns: int | None = None,
     ) -> None:
         self._law = law
+        self._give_up_ns = give_up_ns
         self._gap_ns = 1e9 / rate_per_s
         self._left = records
         self._counted_from_ns = start_ns if counted_from_ns is None else counted_from_ns
@@ -72,6 +76,8 @@ class ScheduledArrivals:
 
     def take(self, until_ns: int, limit: int) -> IntArray:
         """Remove and return the instants up to and including `until_ns`, at most `limit`."""
+        if self._give_up_ns is not None and until_ns >= self._give_up_ns:
+            self._left, self._position = 0, len(self._chunk)
         if self._position == len(self._chunk):
             self._refill()
         start = self._position

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .payload import LENGTH_PREFIX_BYTES, OVERHEAD_BYTES
+from flinknet.errors import FrameCorruptedError
+
+from .payload import LENGTH_PREFIX_BYTES, OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
 from .sink import LatencySink, Run
 
 _RECORD_TAGS = (0, 1)
 """Records with and without timestamp; other elements of a stream are no records."""
+
+STAMPED_MIN_BYTES = OVERHEAD_BYTES + SMALLEST_VALUE_BYTES
 
 
 class CountingSink(LatencySink):
@@ -65,8 +69,16 @@ class StampedSink(LatencySink):
         self.value_bytes = 0
 
     def receive(self, runs: Sequence[Run], *, now_ns: int) -> int:
-        """Take the records of a buffer; see LatencySink.receive."""
+        """Take the records of a buffer; see LatencySink.receive.
+
+        Raises: FrameCorruptedError for a record that is too short for a stamp.
+        """
         for _, _, count, record_bytes in runs:
+            if record_bytes < STAMPED_MIN_BYTES:
+                raise FrameCorruptedError(
+                    f"a record of {record_bytes} bytes is too short to be one of flinknet's, which"
+                    f" have {STAMPED_MIN_BYTES} or more: leave out --stamped"
+                )
             self.value_bytes += count * (record_bytes - OVERHEAD_BYTES)
         done_ns = super().receive(runs, now_ns=now_ns)
         self.first_record_ns = self.last_record_ns = -1

@@ -37,6 +37,8 @@ class RecordingRun:
     fail_at: int | None = None
     error: BaseException | None = None
     warnings: tuple[Warning, ...] = ()
+    measured_records: Sequence[int] = (3000,)  # of one run after the other
+    backlogs: Sequence[float] = (0.5,)  # means, of one run after the other
 
     def __call__(
         self,
@@ -56,9 +58,9 @@ class RecordingRun:
         latency = LatencySummary(
             count=3000, p50=1e6, p99=max(1, scenario.network.buffer_timeout_ns) * wobble
         )
-        backlog = BacklogSummary(0.5, 2)
+        backlog = BacklogSummary(self.backlogs[(len(self.scenarios) - 1) % len(self.backlogs)], 2)
         measured = Measured(
-            records=3000,
+            records=self.measured_records[(len(self.scenarios) - 1) % len(self.measured_records)],
             bytes=300_000,
             buffers=30,
             events=2,
@@ -102,8 +104,8 @@ def flinknet(
     monkeypatch.chdir(tmp_path)
     executor = Executor(run, lambda: {"cores": 2})
 
-    def call(*arguments: str) -> Result:
-        return CliRunner().invoke(main, _strings(arguments), obj=executor)
+    def call(*arguments: str, charset: str = "utf-8") -> Result:
+        return CliRunner(charset=charset).invoke(main, _strings(arguments), obj=executor)
 
     return call
 

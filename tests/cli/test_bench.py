@@ -307,6 +307,19 @@ def test_runs_that_came_to_nothing_leave_no_empty_directory(
     assert list(tmp_path.glob("flinknet-runs/*")) == []
 
 
+@pytest.mark.parametrize(("records", "where"), [([0], " in 2 of 2 runs"), ([5, 0], " in 1 of 2")])
+def test_a_run_that_measured_nothing_fails_in_one_line_when_its_results_are_saved(
+    flinknet: Flinknet, run: Any, tmp_path: Path, records: list[int], where: str
+) -> None:
+    run.measured_records = records
+    result = flinknet("bench", "--no-trace", "--runs", "2", "--json", "result.json")
+    assert result.exit_code == 1
+    assert f"flinknet: no record was measured{where}" in result.stderr
+    assert "give a --rate" in result.stderr.splitlines()[-1]
+    assert "setting" in result.stdout
+    assert len(json.loads((tmp_path / "result.json").read_text())["runs"]) == 2
+
+
 def test_a_bug_keeps_its_traceback(flinknet: Flinknet, run: Any) -> None:
     run.error, run.fail_at = RuntimeError("a bug"), 1
     assert isinstance(flinknet("bench", "--no-trace").exception, RuntimeError)
@@ -358,3 +371,12 @@ def test_the_channel_table_fits_a_narrow_terminal(
     assert "…" not in stdout
     assert "tm-0->tm-1: 1 channel\n" in stdout
     assert max(map(len, stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("charset", ["ascii", "latin-1", "cp1252", "utf-8"])
+def test_results_and_help_can_be_written_in_any_encoding(flinknet: Flinknet, charset: str) -> None:
+    result = flinknet("bench", "--buffer-timeout", "5ms,100ms", "--no-trace", charset=charset)
+    assert result.exit_code == 0, result.exception
+    assert "buffer-timeout=100ms" in result.stdout
+    assert ("─" in result.stdout) == (charset == "utf-8")
+    assert flinknet("bench", "--help", charset=charset).exit_code == 0

@@ -59,6 +59,76 @@ def test_limits_decide_the_exit_code(
     assert result.exit_code == exit_code, result.output
 
 
+def test_unlike_workloads_are_compared_with_a_warning_and_called_neither_better_nor_worse(
+    flinknet: Flinknet,
+) -> None:
+    arguments = ["base", "x: rate=10k/s,buffer-timeout=5ms", "--rate", "5k/s", "--runs", "3"]
+    result = flinknet("compare-configs", *arguments)
+    assert result.exit_code == 0
+    assert "x against base (another workload: rate): lower in p99 (-95.0 %)." in result.stdout
+    assert "x has another workload than base (rate), so the differences may" in result.stdout
+    document = json.loads(flinknet("compare-configs", *arguments, "--json", "-").stdout)
+    (comparison,) = document["comparisons"]
+    assert comparison["unlike_workload"] == ["rate"]
+    codes = [[w["code"] for w in config["runs"][0]["warnings"]] for config in document["configs"]]
+    assert ["unlike-workload" in each for each in codes] == [False, True]
+
+
+@pytest.mark.parametrize("limit", ["throughput<-5%", "p99>+10%"])
+def test_a_limit_between_unlike_workloads_is_refused(
+    flinknet: Flinknet, run: Any, limit: str
+) -> None:
+    arguments = ["base", "x: rate=10k/s", "--rate", "5k/s", "--fail-if", limit]
+    result = flinknet("compare-configs", *arguments)
+    assert result.exit_code == 2
+    assert "x and base differ in their workload (rate), so a limit" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert run.scenarios == []
+
+
+@pytest.mark.parametrize(
+    ("config", "exit_code"),
+    [
+        ("flow-control=tcp", 0),
+        ("task-managers=3", 0),
+        ("partitioner=hash", 0),
+        ("partitioner=broadcast", 2),
+        ("record-size=1kb", 2),
+        ("warmup=1s", 2),
+        ("slow-consumer=0:1ms", 2),
+    ],
+)
+def test_what_work_is_asked_for_makes_workloads_unlike_and_how_it_is_done_does_not(
+    flinknet: Flinknet, config: str, exit_code: int
+) -> None:
+    limit = ("--fail-if", "throughput<-5%")
+    result = flinknet("compare-configs", "base", config, "--consumers", "2", *limit)
+    assert result.exit_code == exit_code, result.output
+
+
+def test_a_zero_is_compared_in_its_own_unit(flinknet: Flinknet, run: Any) -> None:
+    run.backlogs = [0.0, 0.5, 0.02, 0.0]
+    arguments = ["base", "q:buffer-timeout=5ms", "--runs", "2"]
+    document = json.loads(flinknet("compare-configs", *arguments, "--json", "-").stdout)
+    backlog = document["comparisons"][0]["metrics"]["backlog"]
+    assert (backlog["change"], backlog["interval"]) == (None, None)
+    assert set(backlog["difference"]["interval"]) == {"low", "high"}
+    run.scenarios.clear()
+    stdout = flinknet("compare-configs", *arguments).stdout
+    assert "Zeros have no ratio: backlog in arithmetic means" in stdout
+    (row,) = [line for line in stdout.splitlines() if line.strip().startswith("backlog")]
+    assert "%" not in row
+
+
+def test_files_of_one_stem_are_named_by_their_paths(flinknet: Flinknet, tmp_path: Path) -> None:
+    for name in ("d1", "d2"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").write_text(f"{TIMEOUT}: 5 ms\n")
+    arguments = ["d1/config.yaml", "d2/config.yaml", "--runs", "2", "--json", "-"]
+    document = json.loads(flinknet("compare-configs", *arguments).stdout)
+    assert [each["name"] for each in document["configs"]] == ["config", "d2/config.yaml"]
+
+
 def test_the_json_holds_runs_differences_and_limits(flinknet: Flinknet, tmp_path: Path) -> None:
     arguments = ["base", "q:buffer-timeout=5ms", "--runs", "3", "--fail-if", "p99>+10%"]
     result = flinknet("compare-configs", *arguments, "--json", "-", "--out", "out")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -60,3 +61,50 @@ def test_every_option_of_a_long_help_stands_in_a_section(command: str) -> None:
     assert "What flows" in headings
     others = text.partition("Other options:\n")[2].partition("\n\n")[0]
     assert [line.split()[0] for line in others.splitlines()] == ["-h,"]
+
+
+INTERRUPTED = """\
+import os, signal, sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+from flinknet.cli import main
+{between}
+main(["doctor"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "between"),
+    [
+        ("flinknet.compiled_core", ""),
+        ("click", ""),
+        ("flinknet.cli.doctor", ""),
+        ("", "os.kill(os.getpid(), signal.SIGINT)"),
+    ],
+)
+def test_a_ctrl_c_during_the_imports_ends_without_a_traceback(
+    tmp_path: Path, module: str, between: str
+) -> None:
+    command = tmp_path / "flinknet"
+    command.write_text(INTERRUPTED.format(module=module, between=between))
+    ended = subprocess.run([sys.executable, command], capture_output=True, text=True, check=False)
+    assert ended.returncode == 130
+    assert ended.stderr.strip() in ("", "flinknet: interrupted")
+
+
+def test_who_uses_flinknet_takes_a_ctrl_c_as_before(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "import flinknet.cli\n"
+        "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
+    )
+    subprocess.run([sys.executable, program], check=True)

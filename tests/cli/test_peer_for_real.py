@@ -17,6 +17,7 @@ from tests.interop.exchange import (
     produce,
     trace_columns,
 )
+from tests.strangers import intrude
 
 pytestmark = pytest.mark.socket
 
@@ -49,6 +50,18 @@ def test_both_ends_count_the_same(tmp_path: Path) -> None:
         assert (channel["lost"], channel["value_bytes"]) == (0, 1_000_000)
     assert_sound(consumer.run)
     assert_sound(producer.run)
+
+
+def test_a_stranger_of_a_producer_is_named_in_its_result(tmp_path: Path) -> None:
+    with produce(tmp_path, "--records", "5000") as producer:
+        port = producer.port
+        intrude(port)
+        with read(tmp_path / "c", port, "--stamped") as consumer:
+            consumed, produced = consumer.end(), producer.end()
+    assert (consumed.code, produced.code) == (0, 0), (consumed.lines, produced.lines)
+    assert consumed.result["warnings"] == []
+    (warning,) = produced.result["warnings"]
+    assert "1 connection, 129 requests" in warning["text"]
 
 
 def test_a_blocking_partition_comes_compressed(tmp_path: Path) -> None:
@@ -88,6 +101,7 @@ def test_a_producer_that_is_interrupted_fails_its_consumer(tmp_path: Path) -> No
         producer.send(signal.SIGINT)
         consumed, produced = consumer.end(), producer.end()
     assert (consumed.code, produced.code) == (4, 130)
+    assert any(line.startswith("flinknet: interrupted after ") for line in produced.lines)
     assert (consumed.result["end"], produced.result["end"]) == ("failed", "cancelled")
     assert "ProducerFailedException: the producing task was cancelled" in consumed.lines[-1]
 

@@ -14,6 +14,11 @@ from click.testing import CliRunner
 
 from flinknet.cli import main
 from flinknet.replay.grid import FACTOR_MAX, FACTOR_MIN
+from flinknet.replay.what_if import (
+    DEFAULT_MAX_RECORDS,
+    DEFAULT_MAX_RECORDS_AT_MAX_RATE,
+    DEFAULT_MAX_RECORDS_IN_PASSING,
+)
 from tests.recorded_run import write_run
 
 TOOLS = ("bash", "sh", "cat", "dirname", "ps", "env", "head", "basename", "uname", "chmod")
@@ -73,6 +78,14 @@ def test_help_tells_the_bounds_of_factors() -> None:
 
 
 @pytest.mark.spark
+def test_help_states_how_many_records_are_simulated_by_default() -> None:
+    shown = " ".join(CliRunner().invoke(main, ["trace", "replay", "--help"]).output.split())
+    assert (
+        f"[default: {DEFAULT_MAX_RECORDS}; {DEFAULT_MAX_RECORDS_IN_PASSING} of a tap or a capture;"
+        f" {DEFAULT_MAX_RECORDS_AT_MAX_RATE} at the highest rate]"
+    ) in shown
+
+
 def test_without_java_and_without_a_directory_to_write_to_there_is_an_answer_and_no_noise(
     tmp_path: Path, environment_without_java: dict[str, str]
 ) -> None:
@@ -147,6 +160,8 @@ LONG = ",".join(str(number) for number in range(1, 31))
         (["."], 4, "not a run directory"),
         (["/dev/null"], 4, "/dev/null: neither a directory nor a regular file"),
         ([".", "--max-records", "0"], 2, "--max-records"),
+        ([".", "--from", "soon"], 2, "--from: 'soon' is not a duration"),
+        ([".", "--to", "30"], 2, "--to: '30' has no unit"),
         ([], 2, "TRACE"),
     ],
 )

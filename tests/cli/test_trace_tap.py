@@ -171,6 +171,15 @@ def test_tls_a_ring_and_sigterm(tmp_path: Path) -> None:
     assert "connections is 1 (connections>0)" in [each["why"] for each in result["triggers"]]
 
 
+@pytest.mark.socket
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_the_normal_end_of_a_tap(tmp_path: Path, number: signal.Signals) -> None:
+    with tap(tmp_path / "tapped", free_ports(4)) as process:
+        assert "No consumer connected" in stop(process, number)  # and exits with 0
+    result = json.loads((tmp_path / "tapped" / "result.json").read_text())
+    assert result["stopped_by"] == number.name
+
+
 def test_a_tap_ends_by_itself_and_says_what_it_saw(tmp_path: Path) -> None:
     first_port = free_ports(1)
     out = tmp_path / "tapped"
@@ -178,6 +187,7 @@ def test_a_tap_ends_by_itself_and_says_what_it_saw(tmp_path: Path) -> None:
     ended = CliRunner().invoke(main, ["trace", "tap", *arguments, "--duration", "100ms"])
     assert ended.exit_code == 0
     assert "0 connections, 0 channels (no layout seen)" in ended.output
+    assert f"No consumer connected to {HOST}:{first_port}. Check" in ended.output
     shown = CliRunner().invoke(main, ["trace", "info", str(out)])
     assert shown.exit_code == 0
     assert "recorded by a tap" in shown.output

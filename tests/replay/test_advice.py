@@ -177,12 +177,24 @@ def test_each_world_of_several_settings_has_a_knee_or_the_reason_why_it_has_none
 
 
 def test_a_model_that_is_far_off_advises_nothing() -> None:
-    assert withheld([0.1, None, -0.5]) is None
-    why_not = withheld([0.1, None, -0.51])
+    assert withheld([0.1, None, -0.5], POINTS[0]) is None
+    why_not = withheld([0.1, None, -0.51], POINTS[0])
     assert why_not == "the model is off by more than 50% on the recorded setting"
     told = advice(POINTS, [Target.parse("p99<=20ms")], EXACT, why_not=why_not)
     assert (told["frontier"], told["knee"], told["choice"]) == ([], None, None)
     assert (told["worlds"], told["withheld"]) == ([], why_not)
+
+
+def test_where_the_backlog_contradicts_the_predictions_nothing_is_advised() -> None:
+    unknown = LatencySummary(count=0)
+    why = "the recorded backlog implies more"
+    points = [replace(each, latency_ns=unknown, why_no_latency=why) for each in POINTS]
+    why_not = withheld([0.0], points[0])
+    assert why_not == "the recorded backlog contradicts the predicted latency"
+    for text in ("p99<=20s", "throughput>=1/s"):
+        found = advice(points, [Target.parse(text)], EXACT, why_not=why_not)
+        assert (found["frontier"], found["choice"], found["withheld"]) == ([], None, why_not)
+        assert not are_met([{"advice": found}])
 
 
 def test_targets_are_met_when_each_world_of_each_run_has_a_setting() -> None:

@@ -16,7 +16,7 @@ OUTCOME = dict.fromkeys(
     (
         *("count", "min", "mean", "p50", "p75", "p90", "p95", "p99", "p99_9", "max"),
         *("throughput_records_per_s", "buffers_per_s", "credits_per_s", "memory_bytes", "method"),
-        *("backlog_buffers_mean", "backlog_buffers_max", "bounds", "error"),
+        *("backlog_buffers_mean", "backlog_buffers_max", "bounds", "error", "why_no_latency"),
     )
 )
 

@@ -96,9 +96,39 @@ def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers() -> None:
     narrow = Console(file=stream, width=80)
     name = "buffer-timeout=100ms"
     narrow.print(tables.bench_table([tables.Setting(name, [result()])], narrow.width))
-    _, header, _, row = lines(stream)
-    assert header.split() == ["setting", "records/s", "p50", "p99", "p50", "p99"]
-    assert row.split()[:5] == [name, "2.00", "k", "5.00", "ms"]
+    _, header, _, row, note, more = lines(stream)
+    names = ["setting", "records/s", "buffers/s", "p50", "p99", "max", "mean"]
+    assert header.split() == names
+    assert row.split()[:6] == [name, "2.00", "k", "100", "5.00", "ms"]
+    assert note == "Left out to fit: bytes/s, uncorrected p50, backlog max, uncorrected p99. Widen"
+    assert more.endswith("columns, or use --json.")
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 160])
+def test_whatever_the_width_settings_keep_their_names_and_what_is_left_out_is_named(
+    width: int,
+) -> None:
+    stream = io.StringIO()
+    names = ["buffer-timeout=100ms segment-size=8kb", "buffer-timeout=5ms segment-size=32kb"]
+    settings = [tables.Setting(name, [result()]) for name in names]
+    Console(file=stream, width=width).print(tables.bench_table(settings, width))
+    told = stream.getvalue()
+    assert max(map(len, told.splitlines())) <= width
+    assert "".join(told.split()).count("segment-size") == 2
+    header = next(line for line in lines(stream) if line.startswith("setting"))
+    note = " ".join(told.split()).partition("Left out to fit: ")[2].partition(". Widen")[0]
+    left_out = [name for name in note.split(", ") if name]
+    assert len(header.split()) - 1 + len(left_out) == 10
+    assert (width >= 120) == (not left_out)
+    assert "latency p99" not in left_out
+
+
+def test_the_width_that_is_asked_for_has_room_for_all() -> None:
+    wide = tables.bench_table([tables.Setting("a" * 30, [result()])], 60)
+    assert isinstance(wide.caption, str)
+    enough = int(wide.caption.rpartition("terminal to ")[2].partition(" ")[0])
+    assert tables.bench_table([tables.Setting("a" * 30, [result()])], enough).caption is None
+    assert tables.bench_table([tables.Setting("a" * 30, [result()])], enough - 1).caption
 
 
 def test_channels_fit_a_narrow_terminal_whole() -> None:
@@ -109,7 +139,7 @@ def test_channels_fit_a_narrow_terminal_whole() -> None:
     shown = [replace(each, backlog_buffers=wide) for each in shown]
     narrow.print(tables.channel_table(shown, narrow.width))
     _, header, _, first, second = lines(stream)
-    assert header.split() == ["channel", "records/s", "p50", "p99", "mean", "max"]
+    assert header.split() == ["channel", "records", "records/s", "p50", "p99", "mean", "max"]
     assert first.startswith("edge 0: 0 → 0 local")
     assert second.split()[-6:] == ["9.50", "ms", "59.0", "k", "118", "k"]
 
@@ -175,12 +205,24 @@ def test_who_ran_beside_a_disturbed_run_is_told_with_the_most_it_took() -> None:
         (["9 ms", "21.6 ms", "10.0 ms"], "9 … 21.6 ms"),
         (["1.91 k of 2 k", "950 of 2 k"], "950 … 1.91 k of 2 k"),
         (["none", "none"], "none"),
+        (["limit of 5ms", "limit of 100ms"], "limit of 5 … 100ms"),
+        (["1.00 KiB", "3.50 KiB"], "1.00 … 3.50 KiB"),
     ],
 )
 def test_texts_that_differ_in_numbers_are_told_with_their_range(
     texts: list[str], told: str
 ) -> None:
     assert tables.merged_text(texts) == told
+
+
+def test_digits_of_a_name_are_no_range() -> None:
+    out, stream = console()
+    files = ("d1/config.yaml", "d2/config.yaml", "1/b.yaml", "2/b.yaml", "3.yaml", "tm-1", "tm-2")
+    runs = [result(1.0, Warning("conf", f"{name}: 4 keys were left out")) for name in files]
+    tables.print_warnings(out, [tables.Setting("", runs)])
+    assert [line.partition(": ")[2] for line in lines(stream)] == [
+        f"{name}: 4 keys were left out" for name in files
+    ]
 
 
 def test_a_limit_that_is_the_same_for_all_settings_is_told_once() -> None:
@@ -339,7 +381,8 @@ def test_a_document_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_a_comparison_on_a_narrow_terminal_has_nothing_cut() -> None:
-    large = Difference(0.5e6, 9.99 * 1024, 10.96, -9.778, 12.274, 4, Verdict.NONE)
+    means = 0.5e6, 9.99 * 1024
+    large = Difference(*means, *means, 10.96, -0.978, 102.274, 4, Verdict.NONE)
     stream = io.StringIO()
     tables.print_comparison(
         Console(file=stream, width=80),
@@ -351,6 +394,18 @@ def test_a_comparison_on_a_narrow_terminal_has_nothing_cut() -> None:
     )
     text = stream.getvalue()
     assert max(map(len, text.splitlines())) <= 80
-    for whole in ("9.99 KiB", "+1096.0 %", "-977.8…+1227.4", "no difference", "95 % interval"):
+    for whole in ("9.99 KiB", "+1096.0 %", "-97.8…+10227.4", "no difference", "95 % interval"):
         assert whole in text
     assert text.count("…") == 2
+    assert "Left out" not in text
+
+
+def test_a_comparison_that_is_too_wide_leaves_out_the_means_and_says_so() -> None:
+    large = Difference(*[0.5e6] * 4, 10.96, -0.978, 102.274, 4, Verdict.NONE)
+    stream = io.StringIO()
+    units = {"throughput_bytes": "bytes"}
+    tables.print_comparison(
+        Console(file=stream, width=60), "base", "new", {"throughput_bytes": large}, units, 0.95
+    )
+    assert "+1096.0 %  -97.8…+10227.4  no difference" in stream.getvalue()
+    assert "Left out to fit: base, new. Widen the terminal to" in stream.getvalue()

@@ -43,8 +43,10 @@ def test_several_runs_show_as_their_median_and_a_setting_without_checkpoints_not
 
 def test_a_narrow_terminal_gets_fewer_columns_and_nothing_cut() -> None:
     lines = text_of(("unaligned.enabled=false", [summary(6, 20)]), width=80)
-    groups, header, _, *rows = (line.split() for line in lines if line.strip())
+    groups, header, _, *rows, note, more = (line.split() for line in lines if line.strip())
     assert groups == ["alignment", "barrier", "travel", "overtaken"]
     assert header == ["checkpoints", "completed", "max", "p50", "max", "mean"]
     assert rows[0][1:] == ["6", MISSING, "20.0", "ms", "60.0", "ms", "4.00", "KiB"]
     assert "".join(row[0] for row in rows) == "unaligned.enabled=false"
+    assert " ".join(note).startswith("Left out to fit: triggered, alignment p99, aborted,")
+    assert more[-1] == "--json."

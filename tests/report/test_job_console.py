@@ -102,6 +102,9 @@ def test_a_narrow_terminal_gets_the_columns_that_answer_most() -> None:
         "edge               local  records/s  backlog  no credit",
         "0 A: in -hash-> B      1     2.00 k      1.5     1.00 s",
     ]
+    assert " ".join(" ".join(lines[7:10]).split()).startswith(
+        "Left out to fit: channels, records, bytes/s, buffers, max. Widen the terminal to 115"
+    )
 
 
 def test_a_job_that_never_began_has_its_reason() -> None:

@@ -355,7 +355,7 @@ def test_a_table_that_scrolls_says_so(show: Callable[..., Chromium]) -> None:
 def test_what_passed_between_processes_is_drawn_without_what_nobody_saw(
     show: Callable[..., Chromium],
 ) -> None:
-    given = answer(channels=1, regimes={})
+    given = answer(channels=1, regimes=None)
     given["trace"] |= {"origin": "tap"}
     given["model_error"] = {"throughput": 0.0, "p50": None, "p99": None, "buffers_per_s": 0.01}
     seen = given["details"]["channels"][0]

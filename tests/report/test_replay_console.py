@@ -225,6 +225,9 @@ def test_a_narrow_terminal_cuts_nothing() -> None:
     assert heads[1] == ["timeout", "records/s", "p50", "p99", "buffers/s", "memory", "p99"]
     assert not any("…" in line for line in lines)
     assert any(line.endswith("← recorded") for line in lines)
+    told = " ".join(" ".join(lines).split())
+    assert "Left out to fit: data, credit. Widen the terminal to 110 columns" in told
+    assert told.count("Left out to fit: backlog") == 1
 
 
 def varied_in_all(count: int = 1, **changes: Any) -> dict[str, Any]:
@@ -329,3 +332,26 @@ def test_what_to_doubt_stands_under_the_error() -> None:
         "! a.fnt is cut off: what is told is the first half",
         "! so [1] it is",
     ]
+
+
+def test_of_a_tap_the_part_used_is_stated_and_no_empty_column_is_shown() -> None:
+    given = answer(regimes=None)
+    given["trace"] |= {
+        "origin": "tap",
+        "part": {"from_ns": 4_000_000_000, "to_ns": 30_000_000_000, "whole_ns": 60_000_000_000},
+    }
+    given["simulated"] = {"records": 100, "window_ns": 6_000_000_000, "is_whole": False}
+    for each in given["channels"]:
+        each["regimes"] = None
+    lines = printed(given)
+    assert any("(100 records, 4.00 s to 10.0 s of the trace)" in line for line in lines)
+    assert any("observed in 4.00 s to 30.0 s of the trace of" in line for line in lines)
+    (heading,) = [line for line in lines if "from → to" in line]
+    assert heading.split()[-1] == "credit"
+
+
+def test_of_a_run_a_part_is_one_of_its_measured_part() -> None:
+    given = answer()
+    given["trace"]["part"] = {"from_ns": 0, "to_ns": 1_000_000_000, "whole_ns": 4_000_000_000}
+    lines = printed(given)
+    assert any("observed in the first 1.00 s of the measured part of" in line for line in lines)

@@ -58,6 +58,7 @@ def result(**changes: Any) -> dict[str, Any]:
     return {
         "duration_ns": 61_000_000_000,
         "connections": 1,
+        "listening": ["127.0.0.1:7001"],
         "connections_cut": 0,
         "layouts": ["2.x"],
         "messages": {"BUFFER_RESPONSE": 13, "ADD_CREDIT": 9},
@@ -106,11 +107,40 @@ def test_the_panel_has_rates_delay_and_the_pressed_channels() -> None:
     assert "fired 1 times" in shown(panel(seen(triggers=1)))
 
 
-def test_off_a_terminal_there_is_no_panel() -> None:
+def test_off_a_terminal_there_is_a_line_now_and_then() -> None:
     file = io.StringIO()
-    with TapView(Console(file=file)) as view:
-        view.update(seen())
-    assert not file.getvalue()
+    with TapView(Console(file=file), ["127.0.0.1:7001"]) as view:
+        for second in range(35):
+            count = 0 if second < 15 else 2
+            view.update(seen(elapsed_ns=second * 1_000_000_000, accepted=count, connections=count))
+        view.update(seen(elapsed_ns=50_000_000_000, incidents=1, last_incident="refused"))
+    assert file.getvalue().splitlines() == [
+        "tap, 10 s: no consumer has connected to 127.0.0.1:7001",
+        "tap, 20 s: 2 connections open (2 in all), 20 channels, 3.81 MiB/s, added delay p99 900 us,"
+        " 1.00 MiB of trace",
+        "tap, 30 s: 2 connections open (2 in all), 20 channels, 3.81 MiB/s, added delay p99 900 us,"
+        " 1.00 MiB of trace",
+        "tap, 50 s: 2 connections open (5 in all), 20 channels, 3.81 MiB/s, added delay p99 900 us,"
+        " 1.00 MiB of trace, 1 incidents, last: refused",
+    ]
+
+
+def test_a_tap_that_nobody_came_to_says_what_to_check() -> None:
+    console = Console(file=io.StringIO(), width=120)
+    nothing = {"messages": {}, "channels": [], "buffers": 0}
+    print_tap(result(connections=0, **nothing), "tapped", console)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "No consumer connected to 127.0.0.1:7001. Check that taskmanager.data.port" in text
+    assert "started after the tap" in text
+    assert "p50" not in text
+    assert "next:" not in text
+    incident = {"connection": "7001", "text": "upstream refused"}
+    print_tap(result(**nothing, incidents=[incident], incident_count=1), "tapped", console)
+    text = console.file.getvalue()
+    assert "upstream refused" in text
+    assert "Check that --upstream is where the TaskManager listens" in text
+    assert "next:" not in text
 
 
 def test_the_summary_ends_with_the_next_command() -> None:

@@ -10,7 +10,13 @@ import pytest
 from flinknet.config import NetworkConfig, Scenario, SlowConsumer, WorkloadConfig
 from flinknet.errors import RunFailedError
 from flinknet.histogram import LogLinearHistogram
-from flinknet.results import RunResult, Taken
+from flinknet.results import (
+    DISTURBED_BY_STRANGERS,
+    STRANGERS,
+    RunResult,
+    Strangers,
+    Taken,
+)
 from flinknet.runtime.measure import assemble, check_records
 from flinknet.runtime.messages import (
     ChannelSample,
@@ -114,6 +120,18 @@ def test_a_run_without_records_has_no_figures() -> None:
     assert stopped.limited_by.startswith("the slow consumer (0): no record was measured")
 
 
+def test_records_that_were_due_and_never_sent_are_counted_in_a_warning() -> None:
+    start = replace(START, give_up_ns=13 * S)
+    result = result_of(UPSTREAM, DOWNSTREAM, start=start, rate_per_s=2000.0, duration_ns=S)
+    (warning,) = [each for each in result.warnings if each.code == "given-up"]
+    assert warning.text.startswith(
+        "3.00 k of 4.00 k records that were due had not been sent 10.0 s"
+    )
+    whole = result_of(UPSTREAM, DOWNSTREAM, start=start, rate_per_s=500.0, duration_ns=S)
+    endless = result_of(UPSTREAM, DOWNSTREAM, start=START, rate_per_s=2000.0, records=4000)
+    assert "given-up" not in {each.code for each in (*whole.warnings, *endless.warnings)}
+
+
 def test_starved_time_is_a_share_of_the_measured_part_without_its_drain() -> None:
     late = replace(consumed(), last_measured_ns=6 * S)
     upstream = replace(UPSTREAM, producer_channels=(produced(starved_ns=S),))
@@ -196,6 +214,83 @@ def test_a_source_that_is_late_although_it_is_idle_was_held_up_by_the_machine() 
     assert "machine" not in full
 
 
+@pytest.mark.parametrize(
+    ("busy", "others", "cores", "starved", "words"),
+    [
+        (
+            0.1,
+            0.3,
+            2,
+            0.0,
+            "other processes (or the host): they had a processor .* 30% of the time",
+        ),
+        (0.1, 0.3, 2, 0.25, "other processes (or the host)"),
+        (0.1, 0.3, 1, 0.0, "too few cores: .* 30% of the time"),
+        (0.1, 0.0, 2, 0.0, "nothing in the run"),
+        (0.1, 0.0, 2, 0.1, "credit: .* 10%"),
+        (0.1, 0.1, 2, 0.4, "credit: .* 40%"),
+        (0.6, 0.3, 2, 0.0, "the processor on both sides"),
+        (0.6, 0.0, 2, 0.1, "the processor on both sides"),
+        (0.95, 0.3, 2, 0.1, "the processor on both sides"),
+    ],
+)
+@pytest.mark.parametrize("rate_per_s", [float("inf"), 800.0])
+def test_a_processor_that_was_idle_is_not_the_limit(
+    rate_per_s: float, busy: float, others: float, cores: int, starved: float, words: str
+) -> None:
+    reports = [
+        replace(
+            UPSTREAM,
+            busy_share=busy,
+            stolen_share=others,
+            producer_channels=(produced(starved_ns=round(starved * S)),),
+        ),
+        replace(taken(400, behind_ns=0), busy_share=busy),
+    ]
+    workload = {} if rate_per_s == float("inf") else {"rate_per_s": rate_per_s}
+    result = assemble(
+        deployment_of(**workload), reports, START, None, taken=Taken(None, cores=cores)
+    )
+    head, *rest = words.split(".*")
+    assert result.limited_by.startswith(head.strip())
+    assert all(each.strip() in result.limited_by for each in rest)
+
+
+@pytest.mark.parametrize("others", [0.0, 0.02, 0.3])
+@pytest.mark.parametrize("starved", [0.0, 0.04, 0.2])
+@pytest.mark.parametrize("busy", [0.1, 0.6, 0.95])
+def test_all_that_is_said_of_one_run_names_one_cause(
+    busy: float, starved: float, others: float
+) -> None:
+    upstream = replace(
+        UPSTREAM,
+        late_ns_max=20_000_000,
+        busy_share=busy,
+        stolen_share=others,
+        producer_channels=(produced(starved_ns=round(starved * S)),),
+    )
+    reports = [upstream, replace(taken(600, behind_ns=0), busy_share=busy)]
+    run = assemble(deployment_of(rate_per_s=800.0), reports, START, None)
+    texts = {each.code: each.text for each in run.warnings}
+    is_load = "Lower --rate" in texts["schedule-missed"]
+    assert is_load is not ("it was the machine" in texts["schedule-missed"])
+    assert is_load is ("Lower --rate" in texts["rate-not-reached"])
+    assert is_load is run.limited_by.startswith(("the processor", "credit"))
+
+
+@pytest.mark.parametrize("per_s", [600, 800])
+def test_late_records_of_an_idle_run_are_the_machines_whether_the_rate_was_kept_or_not(
+    per_s: int,
+) -> None:
+    upstream = replace(UPSTREAM, late_ns_max=20_000_000, busy_share=0.1, stolen_share=0.1)
+    starved = replace(upstream, producer_channels=(produced(starved_ns=S // 12),))
+    for each in (upstream, starved):
+        downstream = replace(taken(per_s, behind_ns=0), busy_share=0.1)
+        result = result_of(each, downstream, rate_per_s=800.0)
+        assert not any("Lower --rate" in warning.text for warning in result.warnings)
+        assert any("it was the machine" in warning.text for warning in result.warnings)
+
+
 def test_doubts_are_told_with_what_to_do() -> None:
     result = result_of(
         replace(UPSTREAM, late_ns_max=20_000_000, stolen_share=0.2, trace_error="disk full"),
@@ -229,6 +324,32 @@ def test_what_others_took_is_doubted_from_where_it_reaches_p99(
     assert result.processors.lacked_share == {"tm-0": 0.0, "tm-1": stolen}
     assert result.processors.others_share == {"kdamond": 0.02}
     assert (result.processors.beside_share, result.processors.beside_slice_ns) == (0.03, 1e6)
+
+
+@pytest.mark.parametrize(
+    ("visits", "code", "text"),
+    [
+        ([Strangers(), Strangers()], None, ""),
+        (
+            [Strangers(1, 0, 97), Strangers(1, 1, 97)],
+            STRANGERS,
+            "2 connections, 1 request, 194 B received; find out",
+        ),
+        ([Strangers(), Strangers(1, 0, 1 << 20)], DISTURBED_BY_STRANGERS, "throughput may be too"),
+        ([Strangers(1, 300), Strangers(1, 300)], DISTURBED_BY_STRANGERS, "600 requests"),
+        ([Strangers(99), Strangers()], DISTURBED_BY_STRANGERS, "99 connections"),
+    ],
+)
+def test_strangers_at_the_data_ports_are_named_and_doubted_if_they_sent_much(
+    visits: list[Strangers], code: str | None, text: str
+) -> None:
+    upstream, downstream = (
+        replace(report, strangers=each)
+        for report, each in zip((UPSTREAM, DOWNSTREAM), visits, strict=True)
+    )
+    warnings = result_of(upstream, downstream).warnings
+    assert [each.code for each in warnings] == ([code] if code else [])
+    assert all(text in each.text for each in warnings)
 
 
 def test_task_managers_that_share_cores_are_not_blamed_on_others() -> None:

@@ -17,10 +17,12 @@ from flinknet.certificates.generate import generate, settings_for
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.errors import ConfigError, RunFailedError
 from flinknet.options import network_config
-from flinknet.results import Progress, RunResult
+from flinknet.results import STRANGERS, Progress, RunResult
 from flinknet.runtime.launcher import run_scenario
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
+from tests.runtime.job.cluster import listening_port
+from tests.strangers import intrude
 
 pytestmark = pytest.mark.socket
 
@@ -76,6 +78,20 @@ def test_each_task_manager_listens_once_and_channels_share_one_connection() -> N
         assert len(sockets["tm-0"]) == 2
 
     while_measuring(look)
+
+
+def test_strangers_are_named_in_the_result_of_a_run_that_they_visited() -> None:
+    def watch(progress: Progress) -> None:
+        if progress.phase == "measuring" and not visited:
+            for child in multiprocessing.active_children():
+                visited.append(listening_port(psutil.Process(child.pid)))
+                intrude(visited[-1])
+
+    visited: list[int] = []
+    result = run(scenario_of(rate_per_s=2000.0, duration_ns=500 * MS), watch)
+    assert len(visited) == 2
+    (doubt,) = (each for each in result.warnings if each.code == STRANGERS)
+    assert "2 connections, 258 requests" in doubt.text
 
 
 @pytest.mark.row("S068")

@@ -149,6 +149,13 @@ def test_a_duration_ends_the_run_and_progress_tells_of_it() -> None:
     assert fractions == sorted(fractions)
 
 
+def test_a_rate_beyond_all_means_ends_with_the_drain_and_says_what_was_given_up() -> None:
+    scenario = scenario_of(1, 1, rate_per_s=1e12, duration_ns=10 * MS)
+    result = run_scenario(scenario, out_dir=None, trace=False, drain_max_ns=100 * MS)
+    (warning,) = [each for each in result.warnings if each.code == "given-up"]
+    assert "of 30.0 G records that were due" in warning.text
+
+
 def test_a_trace_of_a_real_run_keeps_every_rule(tmp_path: Path) -> None:
     scenario = scenario_of(2, 2, records=3000, size=RecordSize(8, 900))
     result = run_scenario(scenario, out_dir=tmp_path / "run", trace=True)

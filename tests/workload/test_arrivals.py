@@ -104,6 +104,17 @@ def test_a_limit_of_what_is_due_leaves_the_rest() -> None:
     assert len(arrivals.take(10**9, 1)) == 0
 
 
+def test_what_was_not_taken_in_time_is_given_up() -> None:
+    for taken_before in (0, 7):
+        arrivals = ScheduledArrivals(
+            "constant", 1e12, start_ns=0, records=10**15, seed=1, give_up_ns=500
+        )
+        assert len(arrivals.take(499, taken_before)) == taken_before
+        assert arrivals.next_ns() is not None
+        assert len(arrivals.take(500, 100)) == 0
+        assert arrivals.next_ns() is None
+
+
 @given(st.lists(st.integers(0, 1000)).map(sorted), st.lists(st.integers(0, 1100)))
 def test_recorded_instants_are_taken_when_they_are_due(
     instants: list[int], until: list[int]

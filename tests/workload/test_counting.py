@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from flinknet.core.wire.records import (
     LatencyMarker,
     Record,
@@ -10,6 +12,7 @@ from flinknet.core.wire.records import (
     WatermarkStatus,
     encode_record,
 )
+from flinknet.errors import FrameCorruptedError
 from flinknet.workload.counting import CountingSink, StampedSink
 from flinknet.workload.payload import RecordFactory
 from flinknet.workload.sink import Run
@@ -57,3 +60,11 @@ def test_stamped_records_are_checked_whatever_their_epoch() -> None:
     assert (sink.disorder.lost, sink.disorder.repeated) == (10, 0)
     assert sink.disorder.reordered == 1
     assert sink.measured_records == 0  # their instants are of another epoch
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_records_too_short_for_a_stamp_are_refused(count: int) -> None:
+    data = encode_record(Record(b"123456")) * count
+    record_bytes = len(data) // count
+    with pytest.raises(FrameCorruptedError, match="leave out --stamped"):
+        StampedSink().receive([(memoryview(data), 0, count, record_bytes)], now_ns=1)

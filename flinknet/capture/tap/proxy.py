@@ -14,6 +14,7 @@ from typing import Final
 
 from flinknet.errors import LocalTransportError, TlsError
 from flinknet.runtime.clock import monotonic_ns
+from flinknet.runtime.listener import Listener
 
 from ..channels import Ends
 from ..observer import ConnectionObserver
@@ -61,8 +62,7 @@ class Proxy:
         self._ended = ended
         self._tls = tls
         self._turn = Turn(memoryview(bytearray(CHUNK_BYTES)), AddedDelay(), monotonic_ns())
-        self._listeners: list[tuple[socket.socket, Address]] = []
-        self._resting: list[tuple[socket.socket, Address]] = []
+        self._listeners: list[Listener] = []
         self.relays: list[Relay] = []
         self.accepted = 0
         self.refused = 0
@@ -112,16 +112,15 @@ class Proxy:
                 self._break(
                     relay, f"no answer of the {what} within {CONNECT_TIMEOUT_NS // 10**9} s"
                 )
-        resting, self._resting = self._resting, []
-        for sock, upstream in resting:
-            self._watch_listener(sock, upstream)
+        for listener in self._listeners:
+            listener.wake()
 
     def close(self) -> None:
         """Close all connections and stop listening."""
         for relay in list(self.relays):
             self._close(relay)
-        for sock, _ in self._listeners:
-            sock.close()
+        for listener in self._listeners:
+            listener.close()
         self._selector.close()
 
     def _listen(self, address: Address, upstream: Address) -> None:
@@ -138,25 +137,25 @@ class Proxy:
                 f"--listen {_text(address)}: cannot listen there ({error.strerror}); stop what"
                 " uses the port, or choose another and set it as taskmanager.data.port"
             ) from error
-        self._listeners.append((sock, upstream))
+        listener = Listener(
+            sock,
+            watch=lambda: self._selector.register(
+                sock, selectors.EVENT_READ, lambda: self._accept(listener, upstream)
+            ),
+            unwatch=lambda: self._selector.unregister(sock),
+        )
+        self._listeners.append(listener)
         self.addresses.append(sock.getsockname()[:2])
-        self._watch_listener(sock, upstream)
 
-    def _watch_listener(self, sock: socket.socket, upstream: Address) -> None:
-        self._selector.register(sock, selectors.EVENT_READ, lambda: self._accept(sock, upstream))
-
-    def _accept(self, listener: socket.socket, upstream: Address) -> None:
-        try:
-            sock, peer = listener.accept()
-        except (BlockingIOError, ConnectionError):  # it may have gone away in the meantime
+    def _accept(self, listener: Listener, upstream: Address) -> None:
+        taken = listener.accept(socket.socket.accept)
+        if taken is None:
+            if listener.refusal is not None:  # it rests until the next tick
+                self._note("", listener.refusal)
             return
-        except OSError as error:
-            self._note("", f"cannot accept: {error.strerror}; raise the limit (ulimit -n)")
-            self._selector.unregister(listener)  # until the next tick
-            self._resting.append((listener, upstream))
-            return
+        sock, peer = taken
         self.accepted += 1
-        name = f"{_text(peer)} through {_text(listener.getsockname())}"
+        name = f"{_text(peer)} through {_text(listener.sock.getsockname())}"
         try:
             self._open(sock, peer, upstream, name)
         except OSError as error:

@@ -101,8 +101,11 @@ class Tap:
         """Where it listens; a port of 0 has become one."""
         return self._proxy.addresses
 
-    def run(self) -> dict[str, Any]:
+    def run(self, on_start: Callable[[], None] = lambda: None) -> dict[str, Any]:
         """Relay until the time is over or a signal comes; then close everything and tell.
+
+        Args:
+            on_start: called once a signal ends the tap as it should.
 
         Raises: TraceError if events were lost; `result.json` lies there nevertheless.
         """
@@ -112,6 +115,7 @@ class Tap:
         until_ns = None if config.duration_ns is None else begun_ns + config.duration_ns
         meter, next_tick_ns, next_look_ns = Meter(begun_ns), begun_ns, begun_ns + LOOK_NS
         with self._signals_stop():
+            on_start()
             while self._stopped_by is None:
                 now_ns = monotonic_ns()
                 if until_ns is not None and now_ns >= until_ns:
@@ -209,6 +213,7 @@ class Tap:
             "ended_at": wall_clock_iso(),
             "duration_ns": ended_ns - self._begun_ns,
             "stopped_by": self._stopped_by,
+            "listening": [f"{host}:{port}" for host, port in self.addresses],
             "tap": self._plan(),
             "connections": proxy.accepted,
             "connections_cut": cut,

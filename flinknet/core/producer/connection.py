@@ -6,13 +6,14 @@ Flink: PartitionRequestServerHandler (what a message does) together with Partiti
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from flinknet.core.buffers import BufferSlice, LocalBufferPool
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
-from flinknet.core.wire.frames import FrameDecoder
+from flinknet.core.wire.frames import FRAME_BYTES_MAX, FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.core.wire.java_errors import (
     ILLEGAL_ARGUMENT_EXCEPTION,
@@ -53,6 +54,17 @@ SEND_BATCH_BYTES = 256 * 1024
 mark of 64 KiB; larger gathers cost nothing in truth, for credit bounds what may leave, and save
 system calls."""
 
+FIRST_FRAME_BYTES_MAX = 4096
+"""Longest frame before a connection has requested something of the run: a PartitionRequest has 97
+bytes."""
+
+STRANGE_REQUESTS_MAX = 128
+"""Requests for receivers that are not of the run; a connection that makes more of them is closed.
+"""
+
+UNSENT_ERRORS_BYTES_MAX = 64 * 1024
+"""A peer that leaves more than this unread is not read any more (Netty's high water mark)."""
+
 _CREDIT_MAX = 0x7FFFFFFF
 _SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
 _BUFFER_RESPONSE, _ADD_CREDIT = int(MessageKind.BUFFER_RESPONSE), int(MessageKind.ADD_CREDIT)
@@ -69,9 +81,14 @@ class ProducerConnection:
             checks in steps of the time-out, so that the wait there is between one and two of them;
             here it is one).
 
+    Differs from Flink in what a peer may do that does not belong to the run: its frames are short,
+    its requests are counted and limited, and it is not read while it does not read its answers.
+
     Attributes:
         batch_bytes: no further buffer is handed over once so many bytes were.
         loss: what became of the connection, if channels were still open; `lost_channels` are those.
+        is_of_run: it has requested something that belongs to the run.
+        strange_requests: messages for receivers that are not of the run.
     """
 
     _reader_class = CreditBasedSequenceNumberingViewReader
@@ -89,7 +106,9 @@ class ProducerConnection:
         self._record = probe.record
         self._channel_of = channel_of
         self._timeout_ns = partition_request_timeout_ns
-        self._decoder = FrameDecoder(Direction.CONSUMER_TO_PRODUCER)
+        self._decoder = FrameDecoder(
+            Direction.CONSUMER_TO_PRODUCER, frame_bytes_max=FIRST_FRAME_BYTES_MAX
+        )
         self.queue = PartitionRequestQueue()
         self.opened_readers: list[CreditBasedSequenceNumberingViewReader] = []
         self.batch_bytes = SEND_BATCH_BYTES
@@ -97,11 +116,14 @@ class ProducerConnection:
         self.lost_channels: list[int] = []
         self.is_closing = False
         self.wants_data = True
+        self.is_of_run = False
+        self.strange_requests = 0
         self._now_ns = 0
         self._control: list[bytes] = []
+        self._unsent_errors_bytes = 0
         self._in_flight: list[tuple[LocalBufferPool, int, Sequence[BufferSlice]]] = []
         self._notified: list[CreditBasedSequenceNumberingViewReader] = []
-        self._waiting: dict[bytes, tuple[int, ResultPartitionID]] = {}
+        self._waiting: OrderedDict[bytes, tuple[int, ResultPartitionID]] = OrderedDict()
         self._failed: set[bytes] = set()
         self._handlers: Mapping[type[Message], Callable[..., None]] = {
             AddCredit: self._add_credit,
@@ -122,15 +144,14 @@ class ProducerConnection:
             send.
         """
         self._now_ns = now_ns
-        if not self._decoder.pending_bytes:
-            credits = decode_add_credits(data)
+        try:
+            credits = None if self._decoder.pending_bytes else decode_add_credits(data)
             if credits is not None:
                 for credit, receiver_id in credits:
                     self._apply_credit(credit, receiver_id)
-                return
-        try:
-            for message in self._decoder.messages(data):
-                self._handlers[type(message)](message)
+            else:
+                for message in self._decoder.messages(data):
+                    self._handlers[type(message)](message)
         except RemoteProtocolError as error:
             self._send_error(ILLEGAL_STATE_EXCEPTION, str(error), None)
             self._lose(TransportError(f"was closed for what came over it: {error}"))
@@ -147,6 +168,8 @@ class ProducerConnection:
             self._partitions.stop_waiting(partition_id, receiver_id)
         self._waiting.clear()
         self._recycle_in_flight()
+        self._control.clear()
+        self._decoder = FrameDecoder(Direction.CONSUMER_TO_PRODUCER)
 
     def data_to_send(self, *, now_ns: int) -> Sequence[bytes | memoryview]:
         """Control messages, then buffers in turns, up to SEND_BATCH_BYTES. The last ones are
@@ -160,25 +183,40 @@ class ProducerConnection:
         if self._control:
             out.extend(self._control)
             self._control.clear()
+            self._unsent_errors_bytes = 0
         left_bytes = self.batch_bytes
         available = self.queue.available
         while available and left_bytes > 0 and (polled := self.queue.poll(left_bytes)) is not None:
             left_bytes -= self._frame(*polled, out, now_ns)
         return out
 
+    @property
+    def waiting_requests(self) -> int:
+        """Requests that wait for their partition."""
+        return len(self._waiting)
+
     def next_deadline_ns(self) -> int | None:
-        """When the oldest request for an unknown partition times out."""
-        if not self._waiting:
-            return None
-        return min(due_ns for due_ns, _ in self._waiting.values())
+        """When the oldest request for an unknown partition times out; at once if the peer has read
+        its answers and is to be read again.
+        """
+        if not self.wants_data and not self._unsent_errors_bytes:
+            return 0
+        for due_ns, _ in self._waiting.values():  # the oldest comes first
+            return due_ns
+        return None
 
     def handle_deadline(self, *, now_ns: int) -> None:
-        """Refuse requests that waited too long for their partition."""
+        """Refuse requests that waited too long for their partition; read on."""
         self._now_ns = now_ns
-        for receiver_id, (due_ns, partition_id) in list(self._waiting.items()):
-            if now_ns >= due_ns:
-                self._partitions.stop_waiting(partition_id, receiver_id)
-                self._refuse(receiver_id)
+        while self._waiting:
+            receiver_id = next(iter(self._waiting))
+            due_ns, partition_id = self._waiting[receiver_id]
+            if now_ns < due_ns:
+                break
+            self._partitions.stop_waiting(partition_id, receiver_id)
+            self._refuse(receiver_id)
+        if not self._unsent_errors_bytes:
+            self.wants_data = True
 
     def _frame(
         self,
@@ -275,12 +313,30 @@ class ProducerConnection:
         """
         reader = self.queue.readers.get(receiver_id)
         if reader is None and receiver_id not in self._failed:
+            self._note_receiver(receiver_id)
             self._send_error(
                 ILLEGAL_STATE_EXCEPTION,
                 f"No reader for receiverId = {receiver_id.hex()} exists.",
                 None,
             )
         return reader
+
+    def _note_receiver(self, receiver_id: bytes) -> None:
+        """Count a message whose receiver is not of the run.
+
+        Raises: RemoteProtocolError when there were too many of them.
+        """
+        if receiver_id in self._channel_of:
+            return
+        self.strange_requests += 1
+        if self.strange_requests > STRANGE_REQUESTS_MAX:
+            raise RemoteProtocolError(
+                f"more than {STRANGE_REQUESTS_MAX} requests for receivers that are not of this run"
+            )
+
+    def _note_of_run(self) -> None:
+        self.is_of_run = True
+        self._decoder.frame_bytes_max = FRAME_BYTES_MAX
 
     def _add_credit(self, message: AddCredit) -> None:
         self._apply_credit(message.credit, message.receiver_id)
@@ -331,6 +387,7 @@ class ProducerConnection:
             value=message.credit,
             credit=(0, message.credit),
         )
+        self._note_receiver(message.receiver_id)
         indices = message.queue_index_set
         if indices.start_index != indices.end_index:
             # Flink serves several with a union of views; streaming exchanges ask for one each.
@@ -359,7 +416,10 @@ class ProducerConnection:
             else:
                 self.queue.add(reader)
                 self.opened_readers.append(reader)
+                self._note_of_run()
 
+        if channel >= 0:
+            self._note_of_run()
         partition = self._partitions.find(message.partition_id)
         if partition is not None:
             attach(partition)
@@ -432,6 +492,7 @@ class ProducerConnection:
         """Hybrid shuffle only; a pipelined producer ignores it for receivers it does not know."""
 
     def _refuse_task_event(self, message: TaskEventRequest) -> None:
+        self._note_receiver(message.receiver_id)
         self._send_error(
             ILLEGAL_ARGUMENT_EXCEPTION, "Task event receiver not found.", message.receiver_id
         )
@@ -442,7 +503,11 @@ class ProducerConnection:
 
     def _send_error(self, class_name: str, text: str, receiver_id: bytes | None) -> None:
         receiver = InputChannelID(receiver_id) if receiver_id is not None else None
-        self._control.append(ErrorResponse(JavaThrowable(class_name, text), receiver).encode())
+        answer = ErrorResponse(JavaThrowable(class_name, text), receiver).encode()
+        self._control.append(answer)
+        self._unsent_errors_bytes += len(answer)
+        if self._unsent_errors_bytes > UNSENT_ERRORS_BYTES_MAX:
+            self.wants_data = False
         channel = -1 if receiver_id is None else self._channel_of.get(receiver_id, -1)
         self._note(_SENT, MessageKind.ERROR_RESPONSE, channel)
 

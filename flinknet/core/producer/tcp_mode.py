@@ -73,6 +73,7 @@ class TcpProducerConnection(ProducerConnection):
     _credit_per_buffer = 0
 
     def _apply_credit(self, credit: int, receiver_id: bytes) -> None:
+        self._note_receiver(receiver_id)
         self._send_error(
             _ILLEGAL_STATE,
             f"an AddCredit of {credit} for {receiver_id.hex()}, but this task manager sends"

@@ -250,11 +250,13 @@ def create_source(
     start_ns: int,
     measured_from_ns: int,
     end_ns: int | None,
+    give_up_ns: int | None = None,
 ) -> StreamTask:
     """The task of the first vertex that makes records as the workload has it.
 
     Args:
         end_ns: when it stops; None for a workload that has a number of records.
+        give_up_ns: when records of a rate that are due and have not been sent are given up.
     """
     scenario = deployment.scenario
     workload, network, seed = scenario.workload, scenario.network, scenario.seed
@@ -272,9 +274,10 @@ def create_source(
             workload.arrivals,
             workload.rate_per_s,
             start_ns=start_ns,
-            records=_scheduled_records(workload.rate_per_s, workload.records, start_ns, end_ns),
+            records=scheduled_records(workload.rate_per_s, workload.records, start_ns, end_ns),
             seed=seed * 1_000_003 + producer,
             counted_from_ns=None if workload.records is None else measured_from_ns,
+            give_up_ns=give_up_ns,
         )
     batcher = RecordBatcher(
         workload,
@@ -343,7 +346,7 @@ def delay_of(consumer: int, slow_consumers: Sequence[SlowConsumer]) -> int:
     return 0
 
 
-def _scheduled_records(
+def scheduled_records(
     rate_per_s: float, records: int | None, start_ns: int, end_ns: int | None
 ) -> int:
     """Records of one source: those asked for behind the warm-up, or all from start to end."""

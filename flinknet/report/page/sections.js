@@ -5,13 +5,22 @@ const DOUBTFUL_FROM = 0.5;
 const knownErrors = (answer) => Object.values(answer.model_error).filter((value) => value !== null);
 const isDoubtful = (answer) => !knownErrors(answer).length || knownErrors(answer).some((value) => Math.abs(value) > DOUBTFUL_FROM);
 
+// Of a tap or a capture, and where a part was asked for, the offsets say which part it is.
+const isPart = ({origin, part}) => part && ((origin ?? "run") !== "run" || part.to_ns - part.from_ns !== part.whole_ns);
+
+function simulatedPart({trace, simulated}) {
+  if (!isPart(trace)) return `the first ${duration(simulated.window_ns)} of the measured part`;
+  const from = trace.part.from_ns, to = duration(from + simulated.window_ns);
+  return `${from ? `${duration(from)} to ${to}` : `the first ${to}`} of the ${(trace.origin ?? "run") === "run" ? "measured part" : "trace"}`;
+}
+
 function modelError(answer) {
   const {model_error: error, simulated, trace} = answer;
   const known = knownErrors(answer), isDoubted = isDoubtful(answer);
   const told = [["throughput", "throughput"], ["p50", "p50"], ["p99", "p99"], ["buffers_per_s", "buffers/s"]]
     .filter(([name]) => name in error && !("buffers_per_s" in error && error[name] === null));
   const check = (trace.origin ?? "run") === "run" && !trace.edge ? " (check: flinknet bench --from-trace RUN)" : "";
-  const used = `${count(simulated.records)} records${simulated.is_whole ? "" : `, the first ${duration(simulated.window_ns)} of the measured part`}`;
+  const used = `${count(simulated.records)} records${simulated.is_whole ? "" : `, ${simulatedPart(answer)}`}`;
   return h("div", {class: `banner${isDoubted ? " doubt" : ""}`, id: "model-error"},
     h("strong", {}, term("Model error", "(predicted − observed) / observed, for the setting that was recorded: the one prediction that can be checked."),
       known.length ? ` on the recorded setting: ${told.map(([name, text]) => `${text} ${change(error[name])}`).join(", ")}`
@@ -125,7 +134,8 @@ function overTime(answer) {
 }
 
 function regimesSection(answer) {
-  if (!answer.regimes) return null;
+  const isKnown = Object.values(answer.regimes || {}).some(Boolean);
+  if (!isKnown && !(answer.diagnosis || []).length) return null;
   const MOST = 24;
   const slowest = [...answer.channels].filter((each) => each.regimes).sort((a, b) => (b.latency_ns.p99 || 0) - (a.latency_ns.p99 || 0));
   const shown = slowest.slice(0, MOST).sort((a, b) => a.channel - b.channel);
@@ -133,7 +143,7 @@ function regimesSection(answer) {
     ({name: channelName(each), shares: each.regimes}))];
   const onIt = {in_receiver_queue: "var(--on-gold)", idle: "var(--on-grey)"};
   const parts = REGIMES.map(([key, text, color]) => [key, text, color, onIt[key] || "var(--card)"]);
-  const left = slowest.length - shown.length, isKnown = Object.values(answer.regimes).some(Boolean);
+  const left = slowest.length - shown.length;
   return h("section", {id: "regimes"}, h("h2", {}, "Where the time went"),
     isKnown && h("p", {class: "lead"}, "At any instant the oldest record that its consumer is not done with is somewhere on its way: that is where the channel's time goes.",
       left ? ` The ${MOST} channels with the highest p99 are here, ${left} more are not.` : ""),

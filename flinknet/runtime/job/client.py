@@ -21,10 +21,11 @@ import psutil
 
 from flinknet.errors import RunFailedError, TransportError
 from flinknet.results import JobStatus
+from flinknet.starting import EXIT_INTERRUPTED
 
 from ..clock import monotonic_ns
 from ..event_loop import EventLoop
-from ..signals import terminations_unwind
+from ..signals import raise_dropped_termination, terminations_unwind
 from . import control_messages as say
 from .child import GRACE_S, JOB_MANAGER, JobManagerSpec, start_child
 from .control_connection import ControlConnection
@@ -33,12 +34,12 @@ from .job_files import CONTACT_NAME, Contact, spill_directory
 START_WAIT_S = 30.0
 ANSWER_WAIT_NS = 10_000_000_000
 STATUS_INTERVAL_NS = 250_000_000
-EXIT_INTERRUPTED = 130
 POLL_S = 0.02
 END_WAIT_S = 10.0
 """How long a JobManager may take to end its job before everything of it is killed."""
 
-_DEATH = "the JobManager (pid {}) has died; its TaskManagers end with it. See jobmanager.log"
+DEATH_WAIT_S = 1.0
+"""A broken connection comes a little before the end of the process."""
 
 
 class JobClient:
@@ -48,17 +49,14 @@ class JobClient:
         import socket
 
         self.pid = pid
+        self._name = f"the JobManager at {host}:{port} (pid {pid})"
         self._loop = EventLoop(may_spin=False)
         self._connection = ControlConnection(token, role="client")
         try:
             sock = socket.create_connection((host, port), timeout=5)
         except OSError as error:
             self._loop.close()
-            if isinstance(error, ConnectionRefusedError):
-                raise TransportError(_DEATH.format(pid)) from error
-            raise TransportError(
-                f"the JobManager at {host}:{port} (pid {pid}) cannot be reached ({error.strerror})"
-            ) from error
+            raise self._lost(f"cannot be reached ({error.strerror or error})") from error
         self._loop.add_transport(sock, self._connection)
 
     def __enter__(self) -> Self:
@@ -74,12 +72,13 @@ class JobClient:
     def receive(self, *, until_ns: int) -> Any:
         """The next message; None if none came in time.
 
-        Raises: TransportError when the JobManager is gone.
+        Raises: TransportError when the JobManager is gone, or has closed the connection.
         """
         received = self._connection.received
         while not received:
+            raise_dropped_termination()
             if self._connection.loss is not None:
-                raise TransportError(_DEATH.format(self.pid))
+                raise self._lost(f"does not answer: the connection {self._connection.loss}")
             if monotonic_ns() >= until_ns:
                 return None
             self._loop.run_once(until_ns=until_ns)
@@ -95,7 +94,7 @@ class JobClient:
         while (message := self.receive(until_ns=until_ns)) is not None:
             if isinstance(message, JobStatus):
                 return message
-        raise TransportError(f"the JobManager (pid {self.pid}) does not answer")
+        raise self._lost(f"has not answered within {ANSWER_WAIT_NS / 1e9:g} s")
 
     def cancel(self) -> say.JobEnded:
         """End the job, and wait for its end. Raises: TransportError."""
@@ -104,7 +103,19 @@ class JobClient:
         while (message := self.receive(until_ns=until_ns)) is not None:
             if isinstance(message, say.JobEnded):
                 return message
-        raise TransportError(f"the JobManager (pid {self.pid}) does not end the job")
+        raise self._lost(f"has not ended the job within {END_WAIT_S * 2:g} s")
+
+    def _lost(self, what: str) -> TransportError:
+        """Why there is no answer: the process has died, or it runs and `what` happened."""
+        _wait(lambda: not _is_job_manager(self.pid), DEATH_WAIT_S)
+        if _is_job_manager(self.pid):
+            return TransportError(
+                f"{self._name} {what}; its process runs: try again, and see jobmanager.log"
+            )
+        return TransportError(
+            f"the JobManager (pid {self.pid}) has died; its TaskManagers end with it. See"
+            " jobmanager.log"
+        )
 
 
 def client_of(contact: Contact) -> JobClient:
@@ -269,6 +280,13 @@ def _is_alive(pid: int) -> bool:
     """Whether a child runs; one that has ended keeps its number, for nobody has waited for it."""
     with suppress(psutil.NoSuchProcess):
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
+def _is_job_manager(pid: int) -> bool:
+    """Whether a JobManager runs under that number, which may have gone to another process."""
+    with suppress(psutil.Error):
+        return _is_alive(pid) and JOB_MANAGER in psutil.Process(pid).cmdline()
     return False
 
 

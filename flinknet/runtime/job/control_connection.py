@@ -34,7 +34,10 @@ def encode_message(message: Any) -> bytes:
 
 
 def decode_message(data: bytes) -> Any:
-    """A message from its JSON text. Raises: RemoteProtocolError for what is none."""
+    """A message from its JSON text.
+
+    Raises: RemoteProtocolError for anything else, whatever the bytes are.
+    """
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -55,19 +58,23 @@ class ControlConnection:
         token: the secret of the cluster.
         role: of this side, told in its hello; None for the side that is connected to, which takes
             no message before a hello with the secret.
+        peer: where the other end is, for logs.
 
     Attributes:
         peer_role: what the peer said it is; None until then.
         received: messages that nobody has taken yet, oldest first.
         loss: why the connection is over, None while it is not.
+        fault: what the peer sent that broke the protocol; None if nothing did.
     """
 
-    def __init__(self, token: str, *, role: str | None = None) -> None:
+    def __init__(self, token: str, *, role: str | None = None, peer: str = "") -> None:
         self._token = token
+        self.peer = peer
         self._is_server = role is None
         self.peer_role: str | None = None
         self.received: deque[Any] = deque()
         self.loss: TransportError | None = None
+        self.fault: str | None = None
         self.is_closing = False
         self.wants_data = True
         self._unread = bytearray()
@@ -106,8 +113,9 @@ class ControlConnection:
             while (message := self._next_message()) is not None:
                 self._take(message)
         except RemoteProtocolError as error:
+            self.fault = str(error)
             self.loss = TransportError(f"was closed for what came over it: {error}")
-            self._refuse(str(error))
+            self._refuse(self.fault)
             raise
 
     def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
@@ -147,7 +155,8 @@ class ControlConnection:
             return
         if not isinstance(message, Hello):
             raise RemoteProtocolError("the first message is no hello")
-        if not hmac.compare_digest(message.token.encode(), self._token.encode()):
+        token = message.token.encode(errors="surrogatepass")  # JSON can hold half a character
+        if not hmac.compare_digest(token, self._token.encode()):
             raise RemoteProtocolError("the hello has not the secret of this cluster")
         if message.version != PROTOCOL_VERSION:
             raise RemoteProtocolError(

@@ -11,7 +11,7 @@ from typing import Any
 
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.graph.execution import ExecutionState
-from flinknet.results import JobStatus
+from flinknet.results import JobStatus, Strangers
 
 PROTOCOL_VERSION = 1
 
@@ -291,9 +291,14 @@ class SentChannel:
     backlog_max: int
 
 
+_NOBODY = Strangers()
+
+
 @dataclass(frozen=True, slots=True)
 class TraceClosed:
-    """TaskManager: the trace is whole, or `error` says why not."""
+    """TaskManager: the trace is whole, or `error` says why not. `strangers` came to the data port
+    and did not belong to the job.
+    """
 
     error: str | None
     sent: tuple[SentChannel, ...] = ()
@@ -302,6 +307,7 @@ class TraceClosed:
     reasons: tuple[int, ...] = ()
     credit_announced: int = 0
     credit_messages: int = 0
+    strangers: Strangers = _NOBODY
 
 
 @dataclass(frozen=True, slots=True)

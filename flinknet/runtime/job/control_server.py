@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from contextlib import suppress
 
 from ..clock import monotonic_ns
 from ..event_loop import EventLoop
@@ -11,9 +10,13 @@ from .control_connection import ControlConnection
 
 LOOPBACK = "127.0.0.1"
 UNKNOWN_MAX = 64
-"""Connections that have not said who they are; there are no more of them at once."""
+"""Connections that have not shown the secret; there are no more of them at once. The oldest makes
+room for a new one: whoever has the secret sends it at once, and is never among the oldest.
+"""
 
 HELLO_WAIT_NS = 10_000_000_000
+REST_NS = 100_000_000
+"""How long nobody is accepted when there are no file descriptors left."""
 
 
 class ControlServer:
@@ -35,9 +38,13 @@ class ControlServer:
         self.port: int = self._socket.getsockname()[1]
         self.connections: list[ControlConnection] = []
         self._unknown_since_ns: dict[ControlConnection, int] = {}
+        self._resting_until_ns: int | None = None
 
     def forget_unknown(self, *, now_ns: int) -> None:
-        """Who has connected and does not say who it is, is sent away."""
+        """Close connections that have not shown the secret in time; to be called in every turn."""
+        if self._resting_until_ns is not None and now_ns >= self._resting_until_ns:
+            self._resting_until_ns = None
+            self._loop.add_reader(self._socket, self._accept)
         for connection, since_ns in list(self._unknown_since_ns.items()):
             if connection.peer_role is not None or connection.loss is not None:
                 del self._unknown_since_ns[connection]
@@ -46,17 +53,34 @@ class ControlServer:
 
     def close(self) -> None:
         """Stop listening."""
-        self._loop.remove_reader(self._socket)
+        if self._resting_until_ns is None:
+            self._loop.remove_reader(self._socket)
         self._socket.close()
 
     def _accept(self) -> None:
-        with suppress(BlockingIOError, ConnectionError):
-            sock, _ = self._socket.accept()
-            if len(self._unknown_since_ns) >= UNKNOWN_MAX:
-                sock.close()
-                return
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = ControlConnection(self._token)
-            self.connections.append(connection)
-            self._unknown_since_ns[connection] = monotonic_ns()
-            self._loop.add_transport(sock, connection)
+        try:
+            sock, (host, port) = self._socket.accept()
+        except (BlockingIOError, ConnectionError):  # it may have gone away in the meantime
+            return
+        except OSError:  # no file descriptors are left: those without the secret give theirs back
+            if not self._drop_oldest_unknown():
+                self._loop.remove_reader(self._socket)
+                self._resting_until_ns = monotonic_ns() + REST_NS
+            return
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = ControlConnection(self._token, peer=f"{host}:{port}")
+        while len(self._unknown_since_ns) >= UNKNOWN_MAX:
+            self._drop_oldest_unknown()
+        self.connections.append(connection)
+        self._unknown_since_ns[connection] = monotonic_ns()
+        self._loop.add_transport(sock, connection)
+
+    def _drop_oldest_unknown(self) -> bool:
+        """Close the connection that has gone longest without the secret. Returns: if any had."""
+        while self._unknown_since_ns:
+            connection = next(iter(self._unknown_since_ns))
+            del self._unknown_since_ns[connection]
+            if connection.peer_role is None and connection.loss is None:
+                connection.close()
+                return True
+        return False

@@ -24,7 +24,7 @@ from flinknet.errors import FlinknetError
 from flinknet.graph import execution_graph_of, job_graph_of, load_program
 from flinknet.graph.execution import ExecutionState
 from flinknet.graph.job_config import job_config
-from flinknet.results import JobStatus, Warning
+from flinknet.results import JobStatus, Strangers, Warning
 
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
 from ..event_loop import EventLoop
@@ -59,6 +59,9 @@ CLIENT_WAIT_NS = 60_000_000_000
 
 CLOSE_WAIT_NS = 10_000_000_000
 """How long TaskManagers may take to end their traces."""
+
+FAULTS_LOGGED = 100
+"""Connections that broke the protocol; anybody on this machine can make more of them."""
 
 TURN_NS = 200_000_000
 """A process that ends without a word is noticed this late at most."""
@@ -101,6 +104,7 @@ class JobManager:
         self._started_at = wall_clock_iso()
         self._is_terminated = False
         self._closed: list[say.TraceClosed] = []
+        self._faults = 0
         self._metrics_log = MetricsLog(self._run_dir) if spec.records_trace else None
 
     def run(self) -> None:
@@ -157,6 +161,8 @@ class JobManager:
                 self._receive_from_task_manager(connection, message, now_ns)
         if connection.loss is not None:
             self._server.connections.remove(connection)
+            if connection.fault is not None:
+                self._log_fault(connection.peer, connection.fault)
             job = self._job
             if connection is self._submitter and job is not None and job.submission.is_attached:
                 self._cancel("its client has gone", now_ns)
@@ -360,6 +366,8 @@ class JobManager:
         faults = [each.error for each in self._closed if each.error is not None]
         if self._metrics_log is not None and self._metrics_log.error is not None:
             faults.append(self._metrics_log.error)
+        strangers = sum((each.strangers for each in self._closed), Strangers())
+        visited = [each for each in (strangers.warning(),) if each is not None]
         result = result_of(
             job.submission,
             job.run,
@@ -369,7 +377,7 @@ class JobManager:
             self._spec.slots,
             None if job.checkpoints is None else job.checkpoints.summary(),
             self._instants(job),
-            [*job.warnings, *(Warning("trace-incomplete", each) for each in faults)],
+            [*job.warnings, *visited, *(Warning("trace-incomplete", each) for each in faults)],
             str(self._run_dir) if self._spec.records_trace else None,
         )
         save_result(self._run_dir, result)
@@ -427,6 +435,13 @@ class JobManager:
         """Send what waits to be sent, as far as sockets take it now."""
         for transport in list(self._loop.transports):
             transport.pump()
+
+    def _log_fault(self, peer: str, fault: str) -> None:
+        """Note what was refused, as long as the log does not grow by it without end."""
+        self._faults += 1
+        if self._faults <= FAULTS_LOGGED:
+            last = "; further ones are not logged" if self._faults == FAULTS_LOGGED else ""
+            self._log(f"closed the control connection from {peer}: {fault}{last}")
 
     def _log(self, text: str) -> None:
         print(f"{wall_clock_iso()} {text}", file=sys.stderr, flush=True)

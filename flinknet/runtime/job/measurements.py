@@ -27,6 +27,12 @@ SHARES_NOW = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMs
 Shares = tuple[float | None, float | None, float | None]
 """Busy, idle, back-pressured."""
 
+PRESSED_SHARE = 0.1
+"""A vertex that waits for its output for so much of its time is held back by what is behind it."""
+
+TOLD_SHARE = 0.01
+"""A vertex that waits for less does not say anything of what it waits for."""
+
 UNKNOWN_SHARES: Shares = (None, None, None)
 
 
@@ -286,36 +292,41 @@ class Measurements:
 
 
 def limited_by(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]) -> str:
-    """What held the job back, by the times of its tasks: the busiest vertex whose producers wait
-    for it. Empty if nothing is known.
+    """What held the job back, by the times of its tasks: of the vertices that waited for their
+    output and of all behind them, the busiest, less the time that it waited itself. Empty if
+    nothing is known.
     """
-    pressed = [each for each in vertices if (each.back_pressured or 0) >= 0.1]
+    pressed = {each.name for each in vertices if (each.back_pressured or 0) >= PRESSED_SHARE}
     if not pressed:
         if all(each.busy is None for each in vertices):
             return ""
         return "its sources: no task waited for its output for a tenth of its time or more."
-    names = {each.name for each in pressed}
-    behind = [
-        (vertex, edge)
-        for edge in edges
-        for vertex in vertices
-        if edge.source in names and vertex.name == edge.target and vertex.name not in names
-    ]
-    if not behind:
-        behind = [
-            (vertex, edge)
-            for edge in edges
-            for vertex in vertices
-            if edge.source in names and vertex.name == edge.target
-        ]
-    if not behind:
-        return "tasks waited for their output."
-    slowest, edge = max(behind, key=lambda each: each[0].busy or 0)
-    waiting = max((each.back_pressured or 0) for each in pressed if each.name == edge.source)
+    behind = _downstream(pressed, edges)
+    slowest = max(
+        (each for each in reversed(vertices) if each.name in behind),
+        key=lambda each: (each.busy or 0) - (each.back_pressured or 0),
+    )
+    waits = {each.name: each.back_pressured or 0 for each in vertices}
+    inputs = [each for each in edges if each.target == slowest.name]
+    edge = max(inputs, key=lambda each: waits[each.source], default=None)
+    if edge is None or waits[edge.source] < TOLD_SHARE:
+        return f"{slowest.name}: it is busy {slowest.busy or 0:.0%} of the time."
     return (
         f"{slowest.name}: it is busy {slowest.busy or 0:.0%} of the time, and {edge.source} waits"
-        f" {waiting:.0%} of the time for its output (edge {edge.index})."
+        f" {waits[edge.source]:.0%} of the time for its output (edge {edge.index})."
     )
+
+
+def _downstream(names: Iterable[str], edges: Sequence[EdgeMeasured]) -> set[str]:
+    """These vertices, and all that read from them."""
+    found: set[str] = set()
+    to_visit = list(names)
+    while to_visit:
+        name = to_visit.pop()
+        if name not in found:
+            found.add(name)
+            to_visit += [each.target for each in edges if each.source == name]
+    return found
 
 
 def _times(metrics: Mapping[str, float]) -> tuple[float, ...]:

@@ -58,7 +58,7 @@ def from_plain(kind: Any, plain: Any) -> Any:
     """
     try:
         return _read(kind, plain)
-    except (ValueError, FlinknetError) as error:
+    except (ValueError, OverflowError, RecursionError, FlinknetError) as error:
         raise RemoteProtocolError(f"a control message is wrong: {error}") from None
 
 
@@ -146,5 +146,5 @@ def _read_fields(kind: type, plain: Any) -> Any:
     hints, names = _hints(kind), _names(kind)
     if set(names) != plain.keys():
         odd = sorted(set(names) ^ plain.keys())
-        raise ValueError(f"{kind.__name__}: {', '.join(odd)} missing or not known")
+        raise ValueError(f"{kind.__name__}: {', '.join(odd)!r:.60} missing or not known")
     return kind(**{name: _read(hints[name], plain[name]) for name in names})

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.histogram import LogLinearHistogram
 from flinknet.jobs.sinks import LatencyOperator
+from flinknet.results import Strangers
 from flinknet.tasks.metrics import memory_metrics
 from flinknet.trace.statistics import EventStatistics
 
@@ -45,7 +46,9 @@ def statistics_of(
     )
 
 
-def trace_closed(statistics: EventStatistics, error: str | None) -> say.TraceClosed:
+def trace_closed(
+    statistics: EventStatistics, strangers: Strangers, error: str | None
+) -> say.TraceClosed:
     """What was recorded in all, when everything is."""
     sent = (
         say.SentChannel(
@@ -64,6 +67,7 @@ def trace_closed(statistics: EventStatistics, error: str | None) -> say.TraceClo
         tuple(statistics.reasons.tolist()),
         statistics.credit_announced,
         statistics.credit_messages,
+        strangers,
     )
 
 

@@ -380,7 +380,7 @@ class TaskExecutor:
             self._recorder.close()
         except TraceError as fault:
             error = str(fault)
-        return trace_closed(self._statistics, error)
+        return trace_closed(self._statistics, self._connections.strangers(), error)
 
     def _end(self) -> None:
         """Everything ends with this process."""

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import struct
+from collections.abc import Callable
 
 import pytest
 
 from flinknet.core.buffers import BufferConsumer, DataType
 from flinknet.core.probe import TracePoint
 from flinknet.core.producer import PipelinedResultPartition, ProducerConnection
-from flinknet.core.producer.connection import SEND_BATCH_BYTES
+from flinknet.core.producer.connection import (
+    FIRST_FRAME_BYTES_MAX,
+    SEND_BATCH_BYTES,
+    STRANGE_REQUESTS_MAX,
+    UNSENT_ERRORS_BYTES_MAX,
+)
 from flinknet.core.producer.request_queue import PartitionRequestQueue
 from flinknet.core.producer.view_reader import CreditBasedSequenceNumberingViewReader
 from flinknet.core.wire.events import (
@@ -702,3 +709,93 @@ def test_an_event_needs_no_pool_to_be_sent() -> None:
     receive(connection, request(credit=0))
     partition.subpartitions[0].add(BufferConsumer.of_event(b"\0\0\0\0", EVENT_TYPE))
     assert types(sent(connection)) == "e"
+
+
+# Peers that do not belong to the run, or do not behave
+
+
+def frame_header(length: int, message_id: int = 3) -> memoryview:
+    return memoryview(struct.pack(">i5s", length, bytes.fromhex("badc0ffe") + bytes([message_id])))
+
+
+def strangers(count: int) -> list[InputChannelID]:
+    return [InputChannelID(struct.pack(">16s", b"%d" % index)) for index in range(count)]
+
+
+def test_a_frame_is_short_until_something_of_the_run_was_requested() -> None:
+    partition, _ = partition_of()
+    connection, _ = producer_of(partition)
+    with pytest.raises(RemoteProtocolError, match="a frame of 67108864 bytes, not 9 to 4096"):
+        connection.receive_data(frame_header(64 << 20), now_ns=0)
+    connection, _ = producer_of(partition)
+    receive(connection, request(OTHER_RECEIVER, of=partition_id(7)))  # of no partition here
+    with pytest.raises(RemoteProtocolError, match="a frame of"):
+        connection.receive_data(frame_header(FIRST_FRAME_BYTES_MAX + 1), now_ns=0)
+    connection, _ = producer_of(partition)
+    receive(connection, request())
+    connection.receive_data(frame_header(64 << 20), now_ns=0)
+    assert connection.is_of_run
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        lambda receiver: request(receiver, of=partition_id(7)),
+        lambda receiver: AddCredit(1, receiver),
+        lambda receiver: TaskEventRequest(EVENT, partition_id(), receiver),
+    ],
+    ids=["PartitionRequest", "AddCredit", "TaskEventRequest"],
+)
+def test_who_asks_too_often_for_what_is_not_of_the_run_is_sent_away(
+    message: Callable[[InputChannelID], Message],
+) -> None:
+    connection, manager = producer_of()
+    *first, last = strangers(STRANGE_REQUESTS_MAX + 1)
+    for receiver in first:
+        receive(connection, message(receiver))
+    assert connection.strange_requests == STRANGE_REQUESTS_MAX
+    assert not connection.is_closing
+    with pytest.raises(RemoteProtocolError, match="not of this run"):
+        receive(connection, message(last))
+    assert connection.is_closing
+    assert connection.waiting_requests <= STRANGE_REQUESTS_MAX
+    connection.receive_eof(now_ns=0)
+    partition, _ = partition_of(identity=partition_id(7))
+    manager.register(partition)  # nobody waits for it any more
+    assert not partition.subpartitions[0].has_view
+
+
+def test_receivers_of_the_run_may_ask_as_often_as_they_like() -> None:
+    connection, _ = producer_of()
+    for _ in range(2 * STRANGE_REQUESTS_MAX):
+        receive(connection, AddCredit(1, RECEIVER))
+        assert types(sent(connection)) == "E"
+    assert connection.strange_requests == 0
+
+
+def test_requests_that_wait_are_refused_in_the_order_of_their_deadlines() -> None:
+    connection, _ = producer_of()
+    receivers = strangers(3)
+    for at_ns, receiver in enumerate(receivers):
+        receive(connection, request(receiver), now_ns=at_ns)
+    receive(connection, CancelPartitionRequest(receivers[0]), now_ns=3)
+    refused = []
+    while (due_ns := connection.next_deadline_ns()) is not None:
+        connection.handle_deadline(now_ns=due_ns)
+        refused += [(due_ns - REQUEST_TIMEOUT_NS, each.receiver_id) for each in sent(connection)]  # type: ignore[union-attr]
+    assert refused == [(1, receivers[1]), (2, receivers[2])]
+
+
+def test_a_peer_that_does_not_read_its_answers_is_not_read_until_it_does() -> None:
+    connection, _ = producer_of()
+    while connection.wants_data:
+        receive(connection, AddCredit(1, RECEIVER))
+    assert connection.next_deadline_ns() is None
+    connection.handle_deadline(now_ns=0)  # it may be called early
+    assert not connection.wants_data
+    unread = sent_bytes(connection)
+    assert UNSENT_ERRORS_BYTES_MAX < len(unread) < UNSENT_ERRORS_BYTES_MAX + 1000
+    assert connection.next_deadline_ns() == 0
+    connection.handle_deadline(now_ns=0)
+    assert connection.wants_data
+    assert connection.next_deadline_ns() is None

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import RemoteProtocolError
@@ -120,4 +123,66 @@ def test_a_peer_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     for number in range(100):
         server.send(say.Heartbeat(number))
     assert not server.is_open
+    assert server.is_closing
+
+
+def framed(text: str) -> memoryview:
+    """A message on the wire, from its JSON text."""
+    data = text.encode()
+    return memoryview(len(data).to_bytes(4, "big") + data)
+
+
+HELLO = '{"message":"Hello","body":{"version":1,"role":"client","token":%s}}'
+TOO_LARGE = (
+    '{"message":"Statistics","body":{"at_ns":1,"tasks":[],"read":[],"written":[],"memory":%s}}'
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HELLO % r'"\ud800"',
+        HELLO % '"é"',
+        HELLO % ("[" * 990 + "]" * 990),
+        r'{"message":"Hello","body":{"\ud800":1}}',
+        r'{"message":"\ud800","body":{}}',
+        '{"message":"HeartbeatAnswer","body":{"number":%s}}' % ("9" * 4000),
+        TOO_LARGE % ('{"a":1' + "0" * 400 + "}"),
+    ],
+)
+def test_nothing_that_a_stranger_sends_leaves_its_connection(text: str) -> None:
+    server = ControlConnection("secret", peer="127.0.0.1:4")
+    with pytest.raises(RemoteProtocolError):
+        server.receive_data(framed(text), now_ns=0)
+    assert server.is_closing
+    assert server.fault
+
+
+anything = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**400), 10**400)
+    | st.floats()
+    | st.text(st.characters(exclude_categories=()))
+    | st.text("0123456789abcdef", min_size=80, max_size=80),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> object:
+    """Messages with the right fields, of any value."""
+    kind = draw(st.sampled_from(list(say.MESSAGES.values())))
+    return {
+        "message": kind.__name__,
+        "body": {each.name: draw(anything) for each in fields(kind)},
+    }
+
+
+@given(document=documents())
+def test_what_a_stranger_says_is_a_message_or_is_refused(document: object) -> None:
+    server = ControlConnection("secret")
+    with pytest.raises(RemoteProtocolError):  # a message, too: it is no hello with the secret
+        server.receive_data(framed(json.dumps(document)), now_ns=0)
     assert server.is_closing

@@ -134,3 +134,43 @@ def test_the_bottleneck_is_the_task_behind_the_last_that_waits() -> None:
 def test_where_nobody_waits_the_sources_are_the_limit() -> None:
     vertices = [vertex("A", 0.5, 0.05), vertex("B", 0.2, 0.0)]
     assert limited_by(vertices, [edge(0, "A", "B")]).startswith("its sources")
+
+
+@pytest.mark.parametrize(
+    ("shares", "named", "waiting"),
+    [
+        # busy and back-pressured, of A -> B -> C
+        ([(0.7, 0.25), (0.02, 0.099), (0.9, 0.0)], "C: it is busy 90%", "and B waits 10%"),
+        ([(0.7, 0.25), (0.02, 0.101), (0.9, 0.0)], "C: it is busy 90%", "and B waits 10%"),
+        ([(0.7, 0.25), (0.02, 0.0), (0.9, 0.0)], "C: it is busy 90% of the time.", ""),
+        ([(0.0, 0.9), (0.9, 0.099), (0.4, 0.0)], "B: it is busy 90%", "and A waits 90%"),
+        ([(0.0, 0.9), (0.9, 0.101), (0.4, 0.0)], "B: it is busy 90%", "and A waits 90%"),
+        ([(0.1, 0.9), (0.5, 0.5), (0.45, 0.0)], "C: it is busy 45%", "and B waits 50%"),
+        ([(0.75, 0.25), (0.02, 0.2), (0.7, 0.0)], "C: it is busy 70%", "and B waits 20%"),
+        ([(0.88, 0.12), (0.02, 0.0), (0.02, 0.0)], "A: it is busy 88% of the time.", ""),
+        ([(0.1, 0.9), (0.05, 0.0), (0.01, 0.0)], "B: it is busy 5%", "and A waits 90%"),
+        ([(0.2, 0.0), (0.9, 0.12), (0.02, 0.0)], "B: it is busy 90% of the time.", ""),
+        ([(0.0, 0.9), (0.5, 0.0), (0.5, 0.0)], "C: it is busy 50% of the time.", ""),
+    ],
+)
+def test_the_busiest_of_those_behind_who_waits_is_the_limit(
+    shares: list[tuple[float, float]], named: str, waiting: str
+) -> None:
+    vertices = [vertex(name, *each) for name, each in zip("ABC", shares, strict=True)]
+    found = limited_by(vertices, [edge(0, "A", "B"), edge(1, "B", "C")])
+    assert found.startswith(named)
+    assert waiting in found
+
+
+def test_a_branch_that_nobody_waits_for_is_not_the_limit() -> None:
+    vertices = [
+        *(vertex("A", 0.1, 0.8), vertex("Idle", 0.02, 0.0), vertex("Slow", 0.8, 0.0)),
+        *(vertex("B", 0.1, 0.0), vertex("Other", 0.95, 0.0)),
+    ]
+    edges = [edge(0, "A", "Idle"), edge(1, "A", "Slow"), edge(2, "B", "Other")]
+    found = limited_by(vertices, edges)
+    assert (
+        found
+        == "Slow: it is busy 80% of the time, and A waits 80% of the time for its output"
+        + (" (edge 1).")
+    )

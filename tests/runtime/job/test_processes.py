@@ -20,8 +20,10 @@ import pytest
 
 from flinknet.cli.job import RUNS
 from flinknet.errors import TransportError
+from flinknet.results import STRANGERS
 from flinknet.runtime.job.client import JobClient, client_of
 from flinknet.runtime.job.control_messages import SubmitJob
+from flinknet.runtime.job.control_server import UNKNOWN_MAX
 from flinknet.runtime.job.job_files import Contact
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
@@ -34,6 +36,7 @@ from tests.runtime.job.programs import (
     TWO_REGIONS,
     WORD_COUNT,
 )
+from tests.strangers import intrude
 
 pytestmark = pytest.mark.socket
 
@@ -175,6 +178,16 @@ def test_the_consumer_opens_the_connection(start: Start) -> None:
     assert ports[consumer] not in remote[producer]
 
 
+def test_strangers_are_named_in_the_result_of_a_job_that_they_visited(start: Start) -> None:
+    job = start(ACROSS)
+    job.until_running()
+    for process in job.task_managers().values():
+        intrude(listening_port(process))
+    assert job.client.cancel().state == "CANCELED"
+    (doubt,) = (each for each in job.result()["warnings"] if each["code"] == STRANGERS)
+    assert "2 connections, 258 requests" in doubt["text"]
+
+
 @pytest.mark.row("S153")
 def test_heart_beats_go_on_while_the_data_port_is_blocked(start: Start) -> None:
     with Forwarder() as forwarder:
@@ -298,6 +311,39 @@ def test_task_managers_end_with_their_job_manager_also_stopped_ones(start: Start
     assert gone(processes.values())
     with pytest.raises(TransportError, match="has died"):
         job.client.status()
+
+
+def test_a_job_manager_that_does_not_answer_is_not_said_to_have_died(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flinknet.runtime.job.client.ANSWER_WAIT_NS", 10_000_000)
+    monkeypatch.setattr("flinknet.runtime.job.client.END_WAIT_S", 0.01)
+    job = start(PIPELINE, 2)
+    job.job_manager.suspend()
+    with pytest.raises(TransportError, match=r"has not answered within 0\.01 s; its process runs"):
+        job.client.status()
+    with pytest.raises(TransportError, match=r"has not ended the job within 0\.02 s; its process"):
+        job.client.cancel()
+
+
+def test_strangers_on_the_control_port_do_not_disturb_a_job(start: Start) -> None:
+    job = start(PIPELINE, 2)
+    address = (job.contact.host, job.contact.port)
+    silent = [socket.create_connection(address) for _ in range(2 * UNKNOWN_MAX)]
+    text = b'{"message":"Hello","body":{"version":1,"role":"client","token":"\\ud800"}}'
+    with socket.create_connection(address) as hostile, client_of(job.contact) as owner:
+        hostile.sendall(len(text).to_bytes(4, "big") + text)
+        name = "{}:{}".format(*hostile.getsockname())
+        while hostile.recv(1000):
+            pass
+        assert owner.status().name == job.contact.name
+        assert owner.cancel().state == "CANCELED"
+    for each in silent:
+        each.close()
+    log = (job.run_dir / "jobmanager.log").read_text()
+    (line,) = (each for each in log.splitlines() if name in each)
+    assert line.endswith("the hello has not the secret of this cluster")
+    assert len(log.splitlines()) == 1
 
 
 def test_a_task_manager_that_hangs_in_a_function_ends_with_its_job_manager(

@@ -1,0 +1,99 @@
+"""Which edge of a job is behind which, as far as messages between TaskManagers show it.
+
+A partition names the vertex that produces it; nothing names the vertex that consumes it. Who feeds
+whom follows from ids of vertices (`graph.lineage`), or is ruled out by checkpoints: a barrier, and
+the end of the data, goes on only when it has come in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flinknet.core.wire.ids import ResultPartitionID
+from flinknet.graph.lineage import ancestors
+from flinknet.trace import RunManifest
+
+
+@dataclass(frozen=True, slots=True)
+class ProducedEdge:
+    """What a tap knows of an edge.
+
+    Attributes:
+        vertex: id of the vertex that produces it; None if a request for it was not recorded.
+        graphs: executions of the job that it belongs to.
+        passed_ns: when each milestone (a checkpoint's barriers, the end) first passed on it.
+    """
+
+    vertex: bytes | None
+    graphs: frozenset[bytes]
+    passed_ns: Mapping[tuple[int, int], int]
+
+
+def produced_edge(manifest: RunManifest, milestones: Sequence[Mapping[str, Any]]) -> ProducedEdge:
+    """The edge that the channels of a manifest belong to.
+
+    Args:
+        milestones: rows of `blocking.MILESTONES` of these channels.
+    """
+    vertices: set[bytes | None] = set()
+    graphs: set[bytes] = set()
+    for channel in manifest.channels:
+        vertex, graph = _producer(channel.partition)
+        vertices.add(vertex)
+        if graph is not None:
+            graphs.add(graph)
+    passed_ns: dict[tuple[int, int], int] = {}
+    for row in milestones:
+        key = row["data_type"], row["value"]
+        passed_ns[key] = min(passed_ns.get(key, row["at_ns"]), row["at_ns"])
+    return ProducedEdge(
+        vertices.pop() if len(vertices) == 1 else None, frozenset(graphs), passed_ns
+    )
+
+
+def vertex_of(manifest: RunManifest) -> bytes | None:
+    """The vertex that produces an edge; None if it is not known."""
+    return produced_edge(manifest, ()).vertex
+
+
+class EdgeOrder:
+    """The order of the edges of one trace."""
+
+    def __init__(self, edges: Sequence[ProducedEdge]) -> None:
+        self._edges = edges
+        self._ancestors = ancestors(each.vertex for each in edges if each.vertex is not None)
+
+    def is_behind(self, later: int, earlier: int) -> bool | None:
+        """Whether what passes on one edge comes out of the consumers of another one, at once or by
+        way of others; None if that is not known."""
+        one, other = self._edges[later], self._edges[earlier]
+        if one.vertex is None or other.vertex is None:
+            return None
+        if one.vertex == other.vertex or not one.graphs & other.graphs:
+            return False
+        known = self._ancestors.get(one.vertex)
+        if known is not None and other.vertex not in known:
+            return False
+        if one.vertex in self._ancestors.get(other.vertex, ()):
+            return False
+        if any(
+            one.passed_ns[milestone] < other.passed_ns[milestone]
+            for milestone in one.passed_ns.keys() & other.passed_ns.keys()
+        ):
+            return False
+        if known is None or self._outputs_of(other.vertex) > 1:
+            return None
+        return True
+
+    def _outputs_of(self, vertex: bytes) -> int:
+        return sum(each.vertex == vertex for each in self._edges)
+
+
+def _producer(partition: str) -> tuple[bytes | None, bytes | None]:
+    """Vertex and execution graph of the producer of a partition, which a manifest holds as hex."""
+    if len(partition) != 2 * ResultPartitionID.BYTES:
+        return None, None
+    producer = ResultPartitionID.decode(bytes.fromhex(partition)).producer_id
+    return producer.execution_vertex_id.job_vertex_id.raw, producer.execution_graph_id.raw

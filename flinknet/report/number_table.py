@@ -1,0 +1,121 @@
+"""Tables that fit the terminal: the columns that answer least give way, and a line names them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from typing import Generic, TypeVar
+
+from rich import box
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+
+NAME_WIDTH = 20
+"""What the name of a row may be folded to, for the sake of its numbers."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class NumberColumn(Generic[_T]):
+    """A number of each row, under the heading of a group if it belongs to one.
+
+    Attributes:
+        rank: where there is no room the column with the highest rank goes first.
+    """
+
+    group: str
+    name: str
+    read: Callable[[_T], float | None]
+    show: Callable[[float | None], str]
+    rank: int
+
+    @property
+    def title(self) -> str:
+        """What a sentence calls it."""
+        return f"{self.group} {self.name}".strip()
+
+
+def number_table(
+    heading: str,
+    columns: Sequence[NumberColumn[_T]],
+    rows: Sequence[tuple[str, Sequence[_T]]],
+    width: int,
+    *,
+    title: str | None = None,
+) -> Table:
+    """One row for each name, with the medians of what belongs to it. Numbers are never cut, and
+    names are folded.
+    """
+
+    def build(left_out: Sequence[str], *, is_tight: bool, name_width: int | None) -> Table:
+        shown = [column for column in columns if column.title not in left_out]
+        table = empty_table(title, is_tight=is_tight)
+        table.add_column(f"\n{heading}", overflow="fold", max_width=name_width)
+        group = ""
+        for column in shown:  # a group is named above the first of its columns
+            above, group = column.group if column.group != group else "", column.group
+            table.add_column(f"{above}\n{column.name}", justify="right", no_wrap=True)
+        for name, values in rows:
+            cells = [column.show(_typical(map(column.read, values))) for column in shown]
+            table.add_row(name, *cells)
+        return table
+
+    by_rank = sorted(columns, key=lambda column: -column.rank)
+    return fitting_table(build, [column.title for column in by_rank], width)
+
+
+def empty_table(title: str | None, *, is_tight: bool) -> Table:
+    """A table without columns yet; a tight one has no more between them than it needs."""
+    table = Table(box=box.SIMPLE, title=title, title_justify="left", pad_edge=not is_tight)
+    if is_tight:
+        table.padding = (0, 1, 0, 0)
+    return table
+
+
+def fitting_table(build: Callable[..., Table], expendable: Sequence[str], width: int) -> Table:
+    """The table with the fewest columns left out that fits into the width.
+
+    Args:
+        build: makes the table, of the names that are left out, `is_tight` (empty_table) and
+            `name_width`, the most that a column of names may take, None for as much as there is.
+        expendable: names of columns that may be left out, in the order in which they go.
+    """
+
+    def needed(left_out: Sequence[str], *, is_tight: bool, name_width: int | None) -> int:
+        table = build(left_out, is_tight=is_tight, name_width=name_width)
+        return Measurement.get(_RULER, _RULER.options, table).maximum
+
+    if needed((), is_tight=False, name_width=None) <= width:
+        return build((), is_tight=False, name_width=None)
+    tight = partial(needed, is_tight=True, name_width=NAME_WIDTH)
+    count = 0
+    while count < len(expendable) and tight(expendable[:count]) > width:
+        count += 1
+    left_out = expendable[:count]
+    table = build(left_out, is_tight=True, name_width=None)
+    note_left_out(table, left_out, tight(()))
+    return table
+
+
+def note_left_out(table: Table, left_out: Sequence[str], width: int) -> None:
+    """Say below the table which columns are left out, and the width that has room for all."""
+    if left_out:
+        table.caption = (
+            f"Left out to fit: {', '.join(left_out)}. Widen the terminal to {width} columns, or"
+            " use --json."
+        )
+        table.caption_justify, table.caption_style = "left", ""
+
+
+def _typical(values: Iterable[float | None]) -> float | None:
+    present = [value for value in values if value is not None]
+    return median(present) if present else None
+
+
+_RULER = Console(file=io.StringIO(), width=10_000)
+"""Measures tables as they would be with all the room in the world."""

@@ -1,0 +1,75 @@
+"""What stands for characters that a terminal, or the file behind a pipe, cannot take.
+
+Tables and plots are laid out before anything is encoded, so a stand-in is as wide as what it stands
+for wherever that can be in a table.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import unicodedata
+from typing import TextIO
+
+_STAND_INS = {
+    **dict(zip("▁▂▃▄▅▆▇█", "_.-:=+*#", strict=True)),  # heights
+    **dict(zip("▓▚▒▞░", "%&+/.", strict=True)),  # shares of a bar
+    **dict(zip("▮━─═│┃", "#=-=||", strict=True)),
+    **dict.fromkeys("┌┬┐├┼┤└┴┘╭╮╯╰", "+"),
+    **dict(zip("→←►◆✓✗", "><>*+x", strict=True)),
+    **dict(zip("–—−×·µμ", "---x.uu", strict=True)),  # noqa: RUF001 - dashes, signs, micro
+    **{"≤": "<=", "≥": ">=", "±": "+/-", "≈": "~"},
+}
+
+_HANDLER = "flinknet.plain_text"
+_ASCII = "flinknet_ascii"
+
+
+def fall_back_to_plain_text(stream: TextIO) -> None:
+    """Let a stream write what its encoding lacks as plain text. One in UTF-8 stays as it is."""
+    if not isinstance(stream, io.TextIOWrapper):
+        return
+    encoding = codecs.lookup(stream.encoding).name
+    if not encoding.startswith("utf"):
+        stream.reconfigure(encoding=_ASCII if encoding == "ascii" else encoding, errors=_HANDLER)
+
+
+def _replace(error: UnicodeError) -> tuple[str, int]:
+    """An error handler of codecs."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object
+    told = "".join(_stand_in(text, at) for at in range(error.start, error.end))
+    return told, error.end
+
+
+def _stand_in(text: str, at: int) -> str:
+    character = text[at]
+    if character == "…":
+        after = text[at + 1 : at + 3].lstrip()[:1]
+        is_range = at > 0 and text[at - 1] != "\n" and (after.isdigit() or after in ("+", "-"))
+        return "~" if is_range else "..."
+    if character in _STAND_INS:
+        return _STAND_INS[character]
+    plain = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
+    return plain or "?"
+
+
+def _find_codec(name: str) -> codecs.CodecInfo | None:
+    """ASCII under a name of its own: click takes a stream in "ascii" for one that nobody has
+    configured, and writes UTF-8 into it.
+    """
+    if name != _ASCII:
+        return None
+    plain = codecs.lookup("ascii")
+    return codecs.CodecInfo(
+        plain.encode,
+        plain.decode,
+        incrementalencoder=plain.incrementalencoder,
+        incrementaldecoder=plain.incrementaldecoder,
+        name=_ASCII,
+    )
+
+
+codecs.register_error(_HANDLER, _replace)
+codecs.register(_find_codec)

@@ -1,0 +1,36 @@
+"""The first moments of the command line, when there is nothing to unwind yet: a Ctrl-C just ends
+it, without the traceback of an import.
+"""
+
+import os
+import signal
+import sys
+from types import FrameType
+
+EXIT_INTERRUPTED = 130
+
+
+def end_at_interrupt() -> None:
+    """Let Ctrl-C end this process at once, if it is the command line: a program that uses flinknet
+    decides for itself. A signal that is ignored or has a handler keeps that.
+    """
+    if _is_command_line() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end)
+
+
+def raise_at_interrupt() -> None:
+    """From now on a Ctrl-C is a KeyboardInterrupt again: somebody is there to take it."""
+    if signal.getsignal(signal.SIGINT) is _end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _is_command_line() -> bool:
+    program = sys.argv[0] if sys.argv else ""
+    if program == "-m":  # what is asked for is still being looked for
+        return "flinknet" in sys.orig_argv
+    folder, name = os.path.split(program)
+    return name == "flinknet" or (name == "__main__.py" and folder == os.path.dirname(__file__))
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    os._exit(EXIT_INTERRUPTED)

@@ -1,0 +1,133 @@
+"""The part of a trace that is answered from: behind the start-up of a tapped job, or as asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinknet.errors import ConfigError
+from flinknet.replay.answer import open_runs, replay_runs
+from flinknet.replay.grid import Grid
+from flinknet.replay.part import AskedPart
+from flinknet.replay.units import RecordedRun
+from flinknet.trace import RunManifest
+from tests.tapped_job import MS, SOURCE, START_NS, TappedChannel, write_tapped_job
+
+S = 1_000 * MS
+MakeRun = Callable[..., Path]
+
+
+def tapped(directory: Path, *channels: TappedChannel, **asked: int) -> RecordedRun:
+    """A tapped run of ten seconds, opened."""
+    own = channels or (TappedChannel(SOURCE),)
+    (run,) = open_runs([write_tapped_job(directory / "run", own)], AskedPart(**asked))
+    return run
+
+
+def offsets(run: RecordedRun) -> tuple[int, int]:
+    """In ms from the start of the trace."""
+    return (run.from_ns - START_NS) // MS, (run.to_ns - START_NS) // MS
+
+
+def test_a_steady_trace_is_used_whole(tmp_path: Path) -> None:
+    run = tapped(tmp_path)
+    assert offsets(run) == (0, 10_000)
+    assert run.notes == ()
+
+
+def test_what_comes_before_every_channel_has_opened_is_left_out(tmp_path: Path) -> None:
+    late = TappedChannel(SOURCE, consumer=1, after_ns=1_200 * MS)
+    run = tapped(tmp_path, TappedChannel(SOURCE), replace(late, buffers=100))
+    assert offsets(run)[0] >= 1_000
+    assert run.notes == (
+        f"part used: {offsets(run)[0] / 1000:.2f} s to 10.0 s of the trace of 10.0 s; before it"
+        " the job was starting (--from 0s keeps it)",
+    )
+
+
+def test_a_burst_at_the_start_is_left_out(tmp_path: Path) -> None:
+    assert offsets(tapped(tmp_path, TappedChannel(SOURCE, first_buffers=30)))[0] == 250
+
+
+def test_a_channel_that_opens_long_after_the_start_is_no_start_up(tmp_path: Path) -> None:
+    late = TappedChannel(SOURCE, consumer=1, after_ns=9_000 * MS)
+    assert offsets(tapped(tmp_path, TappedChannel(SOURCE), late))[0] == 0
+
+
+def test_the_part_asked_for_is_used_and_stated(tmp_path: Path) -> None:
+    run = tapped(tmp_path, TappedChannel(SOURCE, first_buffers=30), from_ns=2 * S, to_ns=6 * S)
+    assert offsets(run) == (2_000, 6_000)
+    assert run.notes == ("part used: 2.00 s to 6.00 s of the trace of 10.0 s",)
+
+
+def test_from_0_keeps_the_start_up_and_an_end_behind_the_trace_is_its_end(tmp_path: Path) -> None:
+    run = tapped(tmp_path, TappedChannel(SOURCE, first_buffers=30), from_ns=0, to_ns=60 * S)
+    assert offsets(run) == (0, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint"),
+    [
+        ({"from_ns": 10 * S}, "--from: .* ends after 10.0 s; give less"),
+        ({"from_ns": 2 * S, "to_ns": 2 * S}, "--to: it is not behind --from"),
+        ({"to_ns": 0}, "--to: it is not behind --from"),
+    ],
+)
+def test_a_part_that_there_is_not_is_refused(
+    tmp_path: Path, asked: dict[str, int], complaint: str
+) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        tapped(tmp_path, **asked)
+
+
+def test_of_a_blocking_exchange_no_part_can_be_asked_for(tmp_path: Path, make_run: MakeRun) -> None:
+    path = make_run(tmp_path / "run")
+    manifest = RunManifest.load(path)
+    scenario = manifest.scenario | {"workload": {"partition_type": "blocking"}}
+    replace(manifest, scenario=scenario).save(path)
+    with pytest.raises(ConfigError, match="a blocking exchange"):
+        open_runs([path], AskedPart(from_ns=1))
+
+
+@pytest.mark.spark
+def test_figures_are_those_of_the_part(spark: Any, tmp_path: Path) -> None:
+    run = tapped(tmp_path, from_ns=2 * S, to_ns=6 * S)
+    (answer,) = replay_runs(spark, [run], Grid(), max_records=100).answers
+    assert answer["observed"]["records"] == 400
+    assert answer["observed"]["buffers"] == 40
+    assert answer["trace"]["part"] == {"from_ns": 2 * S, "to_ns": 6 * S, "whole_ns": 10 * S}
+
+
+@pytest.mark.spark
+def test_an_ordinary_run_has_parts_too(spark: Any, sawtooth_run: Path) -> None:
+    runs = open_runs([sawtooth_run], AskedPart(from_ns=200 * MS, to_ns=600 * MS))
+    (answer,) = replay_runs(spark, runs, Grid()).answers
+    assert answer["observed"]["records"] == pytest.approx(800, abs=20)
+    assert answer["remarks"][0] == "part used: 200 ms to 600 ms of the measured part of 1.00 s"
+    assert answer["model_error"]["throughput"] == pytest.approx(0, abs=0.05)
+
+
+@pytest.mark.spark
+def test_what_a_tap_cannot_know_is_null_and_local_channels_are_inferred(
+    spark: Any, tmp_path: Path
+) -> None:
+    channels = [TappedChannel(SOURCE, 0, 1), TappedChannel(SOURCE, 1, 0)]
+    run = tapped(tmp_path, *channels)
+    (answer,) = replay_runs(spark, [run], Grid(), max_records=100).answers
+    assert answer["regimes"] is None
+    assert [each["regimes"] for each in answer["channels"]] == [None, None]
+    (local,) = [each for each in answer["remarks"] if "local" in each]
+    assert local.startswith("at least 2 of 4 channels (50%) did not pass here")
+    assert "inferred from 2 producers and 2 consumers" in local
+
+
+@pytest.mark.spark
+def test_where_no_channel_is_missing_local_ones_are_called_invisible(
+    spark: Any, tmp_path: Path
+) -> None:
+    (answer,) = replay_runs(spark, [tapped(tmp_path)], Grid(), max_records=100).answers
+    assert answer["remarks"][0].startswith("local channels are not visible between TaskManagers")

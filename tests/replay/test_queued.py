@@ -1,0 +1,135 @@
+"""What the recorded backlog says about waiting, and predictions that it contradicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flinknet.config import NetworkConfig
+from flinknet.replay.answer import open_runs, replay_runs
+from flinknet.replay.grid import Grid
+from flinknet.replay.queued import Queued, contradiction, queued
+from flinknet.replay.targets import Target
+from flinknet.replay.units import EventColumns
+from flinknet.replay.what_if import predict_here
+from flinknet.report.replay_console import print_replays
+from flinknet.workload.recorded import Setting
+from tests.tapped_run import exchange_of, write_tapped_exchange
+
+US, MS, S = 1_000, 1_000_000, 1_000_000_000
+
+
+def sent(at_ns: list[int], backlog: list[int], records: int = 1, channel: int = 0) -> EventColumns:
+    count = len(at_ns)
+    columns = {
+        "at_ns": at_ns,
+        "channel": [channel] * count,
+        "sequence_number": list(range(count)),
+        "backlog_buffers": backlog,
+        "records": [records] * count,
+    }
+    return {name: np.array(values, np.int64) for name, values in columns.items()}
+
+
+def both(*parts: EventColumns) -> EventColumns:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def test_buffers_waited_for_what_the_backlog_says_at_the_rate_of_their_channel() -> None:
+    steady = sent([0, 10, 20, 30, 40], [3] * 5)
+    assert queued(steady, 100).mean_ns == 3 * 40 / 5
+    assert queued(steady, 25).mean_ns == 3 * 20 / 3
+    assert queued(sent([0, 10, 20], [0, 0, 0]), 100) == Queued(0.0, 0.0)
+    assert queued(sent([0], [5]), 100) == queued(sent([], []), 100) == Queued()
+
+
+def test_a_batch_that_is_sent_at_once_waited_for_no_more_than_it_took() -> None:
+    at_ns = [batch * 1_000 + each for batch in range(10) for each in range(4)]
+    assert queued(sent(at_ns, [3, 2, 1, 0] * 10), 100_000).mean_ns == 6 / 4
+
+
+def test_one_slow_consumer_among_many_shows_in_what_one_record_in_a_hundred_waits() -> None:
+    slow = sent([0, 10, 20, 30, 40], [5] * 5, records=4)
+    quick = sent([0, 1, 2, 3, 4], [0] * 5, records=96, channel=1)
+    found = queued(both(slow, quick), 100)
+    assert found == Queued(mean_ns=pytest.approx(0.04 * 40), p99_ns=40)
+    rare = sent([0, 10, 20, 30, 40], [5] * 5, records=0)
+    assert queued(both(rare, quick), 100).p99_ns == 0
+
+
+@pytest.mark.parametrize(
+    ("mean_ns", "p99_ns", "told"),
+    [
+        (4 * MS, 5 * MS, None),
+        (6 * MS, 6 * MS, "a mean latency of at least 7.00 ms"),  # more than predicted in all
+        (4 * MS, 11 * MS, "a p99 of at least 11.0 ms"),  # more than the greatest
+    ],
+)
+def test_more_waiting_than_was_predicted_contradicts(
+    mean_ns: int, p99_ns: int, told: str | None
+) -> None:
+    middle = {"count": 9, "mean": 5 * MS, "p99": 9 * MS}
+    low, high = {"mean": 1 * MS, "p99": 2 * MS}, {"mean": 6 * MS, "p99": 10 * MS}
+    found = contradiction(Queued(mean_ns, p99_ns), middle, low, high)
+    assert (found is None) == (told is None)
+    if told is not None:
+        assert found is not None
+        assert told in found
+    unknown = {"count": 0, "mean": None, "p99": None}
+    assert contradiction(Queued(mean_ns, p99_ns), unknown, low, high) is None
+
+
+def test_waiting_and_the_predicted_way_may_be_half_more_than_was_predicted() -> None:
+    middle = {"count": 9, "mean": 10 * MS, "p99": 9 * S}
+    low = {"mean": 8 * MS, "p99": 9 * S}
+    assert contradiction(Queued(6 * MS, 0), middle, low, middle) is None
+    assert contradiction(Queued(8 * MS, 0), middle, low, middle) is not None
+
+
+def tapped(directory: Path, consume_ns_per_record: float) -> Path:
+    """20,000 records per second through one channel, and how long its consumer takes for each."""
+    exchange = exchange_of(
+        [np.arange(0, 1 * S, 50 * US)],
+        NetworkConfig(buffer_timeout_ns=10 * MS),
+        duration_ns=1 * S,
+        consume_ns_per_record=consume_ns_per_record,
+    )
+    return write_tapped_exchange(directory, exchange)
+
+
+@pytest.mark.parametrize(("consume_ns_per_record", "is_known"), [(30 * US, True), (90 * US, False)])
+def test_of_a_saturated_consumer_no_latency_is_predicted(
+    tmp_path: Path, consume_ns_per_record: int, is_known: bool
+) -> None:
+    (run,) = open_runs([tapped(tmp_path / "run", consume_ns_per_record)])
+    settings = [Setting(NetworkConfig(buffer_timeout_ns=each)) for each in (1 * MS, 100 * MS)]
+    for row in predict_here(run, settings, run.duration_ns):
+        known = [row[name] is not None for name in ("p50", "p99", "max", "count", "bounds")]
+        assert known == [is_known] * 5
+        assert (row["backlog_buffers_mean"] is not None) == is_known
+        assert (row["why_no_latency"] is None) == is_known
+        assert row["throughput_records_per_s"] is not None
+        assert any(note.startswith("latency unknown: ") for note in row["notes"]) != is_known
+
+
+@pytest.mark.spark
+def test_an_answer_without_latency_says_why_once_and_advises_nothing(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tapped(tmp_path / "run", 90 * US)
+    targets = [Target.parse("p99<=1s"), Target.parse("throughput>=1/s")]
+    grid = Grid(buffer_timeouts_ns=(1 * MS, 10 * MS), rate_factors=(0.1, 1.0))
+    (answer,) = replay_runs(spark, open_runs([path]), grid, targets=targets).answers
+    for point in answer["trade_offs"]:
+        assert point["latency_ns"]["p99"] is None
+        assert point["latency_low_ns"] is point["latency_high_ns"] is None
+        assert point["why_no_latency"].startswith("the recorded backlog implies a mean latency of")
+    assert answer["advice"]["withheld"] == "the recorded backlog contradicts the predicted latency"
+    print_replays([answer])
+    printed = capsys.readouterr().out
+    assert printed.count("latency unknown: ") == 1
+    assert printed.count("a consumer is saturated") == 1
+    assert "shorter than recorded" not in printed

@@ -1,0 +1,88 @@
+"""Tapped jobs of several exchanges: which edge and which consumer hold the job up."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinknet.replay.answer import open_runs, replay_runs
+from flinknet.replay.grid import Grid
+from tests.tapped_job import MS, SECOND, SOURCE, THIRD, TappedChannel, write_tapped_job
+
+CHOSEN = "f362c87ffabe89c8a91fa7d0a523ba6c"
+ALSO_CHOSEN = "3c850bebb6e5cb3c3c905250ec7460fb"
+"""Ids that follow from uids."""
+
+
+def answers_of(spark: Any, path: Path) -> list[dict[str, Any]]:
+    grid = Grid(buffer_timeouts_ns=(100 * MS,))
+    return replay_runs(spark, open_runs([path]), grid, max_records=50).answers
+
+
+def all_to_all(vertex: str, starved: dict[int, float], **given: Any) -> list[TappedChannel]:
+    """Two producers and three consumers; the channels to some wait."""
+    return [
+        TappedChannel(vertex, producer, consumer, starved.get(consumer, 0.0), **given)
+        for producer, consumer in product(range(2), range(3))
+    ]
+
+
+def verdicts_of(answer: dict[str, Any]) -> list[tuple[str, bool | None]]:
+    return [(each["kind"], answer["is_bottleneck"]) for each in answer["diagnosis"]]
+
+
+EVERY = dict.fromkeys(range(3), 0.8)
+
+
+@pytest.mark.spark
+def test_the_last_pressed_edge_holds_the_job_up_and_its_slow_consumer_is_named(
+    spark: Any, tmp_path: Path
+) -> None:
+    channels = [
+        *all_to_all(SOURCE, EVERY),
+        *all_to_all(SECOND, {1: 0.96}),
+        *all_to_all(THIRD, {}),
+    ]
+    first, second, third = answers_of(spark, write_tapped_job(tmp_path / "run", channels))
+    assert verdicts_of(first) == [("pressed", False)]
+    assert "data set 1 of vertex 0a448493, behind it, is pressed" in first["diagnosis"][0]["text"]
+    assert verdicts_of(second) == [("credit-starved", True)]
+    (verdict,) = second["diagnosis"]
+    assert verdict["share"] == pytest.approx(0.96, abs=0.01)
+    assert verdict["consumers"] == (1,)
+    assert verdict["text"].startswith("consumer 1 of 3 does not keep up: 96% of the time")
+    assert verdicts_of(third) == [("balanced", False)]
+    assert "not pressed" in third["diagnosis"][0]["text"]
+
+
+@pytest.mark.spark
+def test_barriers_rule_out_an_order_that_ids_do_not_show(spark: Any, tmp_path: Path) -> None:
+    channels = [
+        *all_to_all(CHOSEN, EVERY, barrier_ns=2 * MS),
+        *all_to_all(ALSO_CHOSEN, EVERY, barrier_ns=5 * MS),
+    ]
+    first, second = answers_of(spark, write_tapped_job(tmp_path / "run", channels))
+    assert verdicts_of(first) == [("pressed", None)]
+    assert "whether behind this edge does not show" in first["diagnosis"][0]["text"]
+    assert verdicts_of(second) == [("credit-starved", True)]
+
+
+@pytest.mark.spark
+def test_where_no_order_shows_no_edge_is_named(spark: Any, tmp_path: Path) -> None:
+    channels = [*all_to_all(CHOSEN, EVERY), *all_to_all(ALSO_CHOSEN, EVERY)]
+    for answer in answers_of(spark, write_tapped_job(tmp_path / "run", channels)):
+        assert verdicts_of(answer) == [("pressed", None)]
+
+
+@pytest.mark.spark
+def test_barriers_that_block_are_a_verdict(spark: Any, tmp_path: Path) -> None:
+    blocked = {"barrier_ns": 1_050 * MS, "blocked_ns": 4_000 * MS}
+    channels = [TappedChannel(SOURCE, 0, 0), TappedChannel(SOURCE, 0, 1, **blocked)]
+    (answer,) = answers_of(spark, write_tapped_job(tmp_path / "run", channels))
+    (verdict,) = answer["diagnosis"]
+    assert (verdict["kind"], verdict["consumers"]) == ("alignment", (1,))
+    assert verdict["share"] == pytest.approx(0.4, abs=0.01)
+    assert "a channel to consumer 1 of 2 blocked" in verdict["text"]

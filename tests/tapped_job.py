@@ -1,0 +1,138 @@
+"""A job of several exchanges as a tap writes it, drawn up channel by channel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from flinknet.core.buffers.data_type import DataType
+from flinknet.core.probe import FlushReason, MessageKind, TracePoint
+from flinknet.core.wire.ids import (
+    ExecutionAttemptID,
+    ExecutionGraphID,
+    ExecutionVertexID,
+    IntermediateDataSetID,
+    IntermediateResultPartitionID,
+    JobVertexID,
+    ResultPartitionID,
+)
+from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter
+from tests.recorded_run import event, rows_of
+
+MS = 1_000_000
+START_NS = 1_000_000 * MS
+PERIOD_NS = 100 * MS
+"""Of the buffers of each channel."""
+
+SOURCE = "bc764cd8ddf7a0cff126f51c16239658"
+SECOND = "0a448493b4782967b150582570326227"
+THIRD = "ea632d67b7d595e5b851708ae9ad79d6"
+"""Ids that Flink gives the vertices of a program without uids: each feeds the next one."""
+
+
+@dataclass(frozen=True)
+class TappedChannel:
+    """A channel: its ends, and for how much of each period data waits for credit.
+
+    Attributes:
+        barrier_ns: when the barrier of checkpoint 1 passes, from the start; None: never.
+        blocked_ns: how long that barrier blocks it.
+        buffers: of ten records each.
+        after_ns: when the first one passes, from the start.
+        first_buffers: that many come at once at the beginning.
+    """
+
+    vertex: str
+    producer: int = 0
+    consumer: int = 0
+    starved: float = 0.0
+    barrier_ns: int | None = None
+    blocked_ns: int = 0
+    buffers: int = 100
+    after_ns: int = 0
+    first_buffers: int = 1
+
+
+def write_tapped_job(directory: Path, channels: Sequence[TappedChannel]) -> Path:
+    """The run directory; each vertex has one data set, numbered as they come."""
+    directory.mkdir(parents=True)
+    edges = list(dict.fromkeys(each.vertex for each in channels))
+    events = [row for index, each in enumerate(channels) for row in _events(index, each)]
+    events.sort(key=lambda row: row[0])
+    process = ProcessInfo("tap", "tap-0001.fnt", 1)
+    with TraceWriter(directory / process.file, process) as writer:
+        writer.write_events(rows_of(events))
+    RunManifest(
+        scenario={},
+        flink_keys={"execution.buffer-timeout.interval": "100 ms"},
+        host={},
+        versions={},
+        seed=0,
+        clock=ClockInfo(),
+        started_at="2030-01-01T00:00:00+00:00",
+        measured_from_ns=START_NS,
+        measured_to_ns=START_NS + max(each.buffers * PERIOD_NS for each in channels),
+        processes=(process,),
+        channels=tuple(
+            ChannelInfo(
+                index=index,
+                receiver_id=f"{index:032x}",
+                producer=each.producer,
+                consumer=each.consumer,
+                producer_process="a",
+                consumer_process="b",
+                connection="a->b",
+                subpartition=each.consumer,
+                partition=_partition(each),
+                is_local=False,
+                edge=edges.index(each.vertex),
+            )
+            for index, each in enumerate(channels)
+        ),
+        origin="tap",
+    ).save(directory)
+    return directory
+
+
+def _events(index: int, channel: TappedChannel) -> Iterable[tuple[int, ...]]:
+    sent = {"channel": index, "point": TracePoint.SENT, "kind": MessageKind.BUFFER_RESPONSE}
+    received = {"channel": index, "point": TracePoint.RECEIVED}
+    asked = {"kind": MessageKind.PARTITION_REQUEST, "value": 2}
+    yield event(at_ns=START_NS - MS, **received, **asked)
+    is_starved = channel.starved > 0
+    for number in range(channel.buffers):
+        at_ns = START_NS + max(number * PERIOD_NS, channel.after_ns)
+        copies = channel.first_buffers if number == 0 else 1
+        for copy in range(copies):
+            yield event(
+                at_ns=at_ns + copy,
+                **sent,
+                data_type=DataType.DATA_BUFFER,
+                reason=FlushReason.FLUSH,
+                sequence_number=number,
+                payload_bytes=1050,
+                records=10,
+                backlog_buffers=3 if is_starved else 0,
+                credit_before=1,
+                credit_after=0 if is_starved else 1,
+            )
+        fed_ns = at_ns + copies + round(channel.starved * PERIOD_NS)
+        added = {"kind": MessageKind.ADD_CREDIT, "value": 1}
+        yield event(at_ns=fed_ns, **received, **added, credit_before=0, credit_after=1)
+    if channel.barrier_ns is not None:
+        barrier = {"data_type": DataType.ALIGNED_CHECKPOINT_BARRIER, "value": 1}
+        at_ns = START_NS + channel.barrier_ns
+        yield event(at_ns=at_ns, **sent, **barrier, credit_before=1, credit_after=1)
+        goes_on_ns = at_ns + max(channel.blocked_ns, 1)
+        yield event(at_ns=goes_on_ns, **received, kind=MessageKind.RESUME_CONSUMPTION)
+
+
+def _partition(channel: TappedChannel) -> str:
+    vertex = bytes.fromhex(channel.vertex)
+    attempt = ExecutionAttemptID(
+        ExecutionGraphID(bytes(16)), ExecutionVertexID(JobVertexID(vertex), channel.producer), 0
+    )
+    data_set = IntermediateDataSetID(vertex[::-1])
+    partition = IntermediateResultPartitionID(data_set, channel.producer)
+    return ResultPartitionID(partition, attempt).encode().hex()

@@ -1,0 +1,115 @@
+"""Run directories as a tap leaves them: each message once, and no instants of records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from flinknet.config import NetworkConfig
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.options import effective_flink_keys
+from flinknet.simulator.cluster import TYPICAL_COSTS, Cluster
+from flinknet.simulator.what_if import deployment_of, plans_of
+from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter
+from flinknet.workload.recorded import Ramps, RecordedChannel, RecordedExchange
+from tests.recorded_run import RECORD_BYTES, START_NS, rows_of
+from tests.simulation import Row, Rows
+
+CHANNELS = 2
+_FROM_CONSUMERS = (MessageKind.PARTITION_REQUEST, MessageKind.ADD_CREDIT)
+
+
+def save_tapped(
+    directory: Path,
+    events: list[tuple[int, ...]],
+    *,
+    to_ns: int,
+    keys: Mapping[str, str],
+    channels: int = CHANNELS,
+) -> Path:
+    """A run directory of a tap with these rows, measured from START_NS on."""
+    directory.mkdir()
+    process = ProcessInfo("tap", "tap-0001.fnt", 1)
+    with TraceWriter(directory / process.file, process) as writer:
+        writer.write_events(rows_of(events))
+    RunManifest(
+        scenario={},
+        flink_keys=dict(keys),
+        host={},
+        versions={},
+        seed=0,
+        clock=ClockInfo(),
+        started_at="2024-01-01T00:00:00+00:00",
+        measured_from_ns=START_NS,
+        measured_to_ns=to_ns,
+        processes=(process,),
+        channels=tuple(
+            ChannelInfo(each, f"{each:032x}", 0, each, "a", "b", "a->b", each, "", False)
+            for each in range(channels)
+        ),
+        origin="tap",
+    ).save(directory)
+    return directory
+
+
+def exchange_of(
+    arrivals_ns: Sequence[np.ndarray],
+    network: NetworkConfig,
+    *,
+    duration_ns: int,
+    consume_ns_per_record: float = 100.0,
+) -> RecordedExchange:
+    """One producer, and for each channel the instants of its records, counted from START_NS."""
+    return RecordedExchange(
+        producers=1,
+        consumers=len(arrivals_ns),
+        channels=tuple(
+            RecordedChannel(index, 0, index, 0, Ramps.of(START_NS + each), RECORD_BYTES)
+            for index, each in enumerate(arrivals_ns)
+        ),
+        network=network,
+        is_max_rate=False,
+        measured_from_ns=START_NS,
+        measured_to_ns=START_NS + duration_ns,
+        seed=7,
+        costs=replace(
+            TYPICAL_COSTS, consume_ns_per_record=(consume_ns_per_record,) * len(arrivals_ns)
+        ),
+        flush_overhead_ns=100_000,
+    )
+
+
+def write_tapped_exchange(directory: Path, exchange: RecordedExchange) -> Path:
+    """What a tap at the producer records of a simulated exchange."""
+    rows = Rows()
+    deployment = deployment_of(exchange, exchange.network)
+    cluster = Cluster(
+        deployment,
+        plans_of(exchange, exchange.network),
+        exchange.costs,
+        start_ns=START_NS,
+        probes=(rows,) * deployment.task_managers,
+        flush_overhead_ns=exchange.flush_overhead_ns,
+    )
+    cluster.run_until_idle()
+    assert cluster.error is None
+    keys = effective_flink_keys(exchange.network)
+    passed = [each for row in rows.rows for each in _in_passing(row)]
+    return save_tapped(
+        directory,
+        passed,
+        to_ns=exchange.measured_to_ns,
+        keys=keys,
+        channels=len(exchange.channels),
+    )
+
+
+def _in_passing(row: Row) -> list[tuple[int, ...]]:
+    if row.kind == MessageKind.BUFFER_RESPONSE and row.point == TracePoint.SENT:
+        return [tuple(row._replace(first_record_ns=-1, last_record_ns=-1))]
+    if row.kind in _FROM_CONSUMERS and row.point == TracePoint.RECEIVED:
+        return [tuple(row)]
+    return []
