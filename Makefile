@@ -9,15 +9,18 @@ TIMEOUTS := 0,1ms,5ms,10ms,100ms,-1
 FLINK_VERSIONS := 2.3.0 1.20.5
 RECORDS := 200000
 
+ROUNDS := 10
+
 INTERPRETED_TESTS := tests/core tests/tasks
 
-.PHONY: help venv compiled demo test lint bench rows flink interop clean
+.PHONY: help venv compiled demo test search lint bench rows flink interop clean
 
 help:
 	@echo "make venv   flinknet in $(VENV): . $(BIN)/activate"
 	@echo "make compiled  the compiled core again, if its sources have changed (without it: slower, the same)"
 	@echo "make demo   a sweep over buffer timeouts, its replay in Spark, the trade-off table"
 	@echo "make test   lint, types, tests"
+	@echo "make search  property tests with new examples, ROUNDS=$(ROUNDS) times or until one fails"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  how fast flinknet is, against plain sockets and with tracing on and off"
 	@echo "make rows   the rows of the conformance table, one by one"
@@ -56,6 +59,14 @@ demo: $(STAMP)
 test: lint compiled
 	$(BIN)/pytest -n 2
 	FLINKNET_COMPILED=0 $(BIN)/pytest -n 2 --quiet $(INTERPRETED_TESTS)
+
+# `make test` takes the same examples every time. A seed repeats what a round has found.
+search: compiled
+	@for round in $$(seq $(ROUNDS)); do \
+	    seed=$$(od -A n -N 4 -t u4 /dev/urandom | tr -d ' '); \
+	    search="$(BIN)/pytest -n 2 --quiet -m hypothesis --hypothesis-profile=search --hypothesis-seed=$$seed"; \
+	    echo "$$search"; $$search || exit; \
+	done
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -2,31 +2,32 @@
 
 A machine without a C compiler, or where anything else goes wrong, gets flinknet as Python; then
 `flinknet doctor` tells why. FLINKNET_COMPILED=0 leaves it out on purpose. Who takes what is written
-here is flinknet/compiled_core.py.
+here is flinknet/compiled_core.py. Compiled is what has MARK as its first line: where buffers pass,
+but for enums, protocols and dataclasses, which mypyc does not make faster.
 """
 
 from __future__ import annotations
 
 import ast
-import hashlib
 import io
 import json
 import os
-import shlex
+import runpy
 import shutil
-import subprocess
 import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir, redirect_stdout
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+MARK = "# mypyc"
 DIRECTORY = Path("flinknet", "_compiled")
 INDEX = "modules.json"
+
+digest_of = runpy.run_path(str(Path(__file__).parent / "flinknet/compiled_core.py"))["digest_of"]
 
 
 class CompileHook(BuildHookInterface):
@@ -39,11 +40,10 @@ class CompileHook(BuildHookInterface):
 
         What was compiled before stays in use until all is made.
         """
-        directory = Path(self.root) / DIRECTORY
         try:
             with tempfile.TemporaryDirectory(prefix="flinknet-compile-") as made:
                 index = self._compile(Path(made))
-                put_in_place(Path(made), directory, index)
+                put_in_place(Path(made), Path(self.root) / DIRECTORY, index)
         except OSError as error:
             self.app.display_warning(f"flinknet could not be compiled: {error}")
             return
@@ -54,7 +54,7 @@ class CompileHook(BuildHookInterface):
 
     def _compile(self, out: Path) -> dict[str, Any]:
         try:
-            return compile_modules(Path(self.root), self.config["modules"], out)
+            return compile_modules(Path(self.root), out)
         except (Exception, SystemExit) as error:
             reason = f"could not be compiled: {error}".splitlines()[0]
             self.app.display_warning(f"flinknet {reason}; it runs interpreted")
@@ -75,8 +75,8 @@ def put_in_place(made: Path, directory: Path, index: dict[str, Any]) -> None:
     (directory / INDEX).write_text(json.dumps(index, indent=1) + "\n")
 
 
-def compile_modules(root: Path, modules: list[str], out: Path) -> dict[str, Any]:
-    """Translate modules and compile them. Returns: what `flinknet.compiled_core` reads.
+def compile_modules(root: Path, out: Path) -> dict[str, Any]:
+    """Translate the marked modules and compile them. Returns: what `flinknet.compiled_core` reads.
 
     Raises: Exception or SystemExit of mypyc, setuptools or the compiler.
     """
@@ -87,29 +87,28 @@ def compile_modules(root: Path, modules: list[str], out: Path) -> dict[str, Any]
         return {"reason": f"there was no C compiler ({compiler}) when it was installed"}
     if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
         return {"reason": "there was no Python.h (python3-dev) when it was installed"}
-
-    sources = [f"{module.replace('.', '/')}.py" for module in modules]
+    marked = marked_in(root)
     # before anything is read: who edits a source now makes it another one than was compiled
     digests = {
         source.removeprefix("flinknet/"): digest_of(root / source)
-        for source in sources_of(root, sources)
+        for source in sources_of(root, marked)
     }
     with chdir(root), tempfile.TemporaryDirectory(prefix="flinknet-compile-") as work:
-        extensions = translate(sources, Path(work))
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for extension in extensions:
-                link(
-                    extension.name,
-                    list(pool.map(partial(compile_c, extension), extension.sources)),
-                    out,
-                )
+        build(translate(marked, Path(work)), Path(work), out)
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    files = {str(each.relative_to(out)): each for each in out.rglob(f"*{suffix}")}
+    files = sorted(str(each.relative_to(out)) for each in out.rglob(f"*{suffix}"))
     return {
         "suffix": suffix,
-        "files": {name.removesuffix(suffix).replace("/", "."): name for name in sorted(files)},
+        "files": {name.removesuffix(suffix).replace("/", "."): name for name in files},
         "digests": digests,
     }
+
+
+def marked_in(root: Path) -> list[str]:
+    """The sources that are to be compiled."""
+    sources = sorted((root / "flinknet").rglob("*.py"))
+    marked = [each for each in sources if each.read_text("utf-8").startswith(f"{MARK}\n")]
+    return [each.relative_to(root).as_posix() for each in marked]
 
 
 def sources_of(root: Path, compiled: list[str]) -> list[str]:
@@ -169,38 +168,24 @@ def translate(sources: list[str], work: Path) -> list[Any]:
         print(said.getvalue(), end="")
 
 
-def compile_c(extension: Any, source: str) -> str:
-    """Compile a file as distutils would, but beside others. Returns: the object file."""
-    made = f"{source.removesuffix('.c')}.{extension.name}.o"
-    folders = [*extension.include_dirs, sysconfig.get_paths()["include"]]
-    run(
-        *options("CC", "CFLAGS", "CCSHARED"),
-        *extension.extra_compile_args,
-        *(f"-I{each}" for each in folders),
-        *("-c", source, "-o", made),
-    )
-    return made
+def build(extensions: list[Any], work: Path, out: Path) -> None:
+    """Compile and link, several C files at a time. Raises: Exception of setuptools."""
+    from setuptools import Distribution
+    from setuptools.command.build_ext import build_ext
 
+    class ParallelBuild(build_ext):
+        def build_extensions(self) -> None:
+            compile_in_turn = self.compiler.compile
 
-def link(name: str, objects: list[str], out: Path) -> None:
-    """Make the extension module of object files."""
-    file = out / f"{name.replace('.', '/')}{sysconfig.get_config_var('EXT_SUFFIX')}"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    run(*options("LDSHARED"), *objects, "-o", str(file))
+            def compile_at_once(sources: list[str], **how: Any) -> list[str]:
+                objects = pool.map(lambda source: compile_in_turn([source], **how), sources)
+                return [each for some in objects for each in some]
 
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                self.compiler.compile = compile_at_once
+                super().build_extensions()
 
-def options(*names: str) -> list[str]:
-    """What this Python was built with."""
-    return [word for name in names for word in shlex.split(sysconfig.get_config_var(name) or "")]
-
-
-def run(*command: str) -> None:
-    """Run a compiler. Raises: RuntimeError with the first line that it says when it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(next(iter(done.stderr.splitlines()), f"{command[0]} failed"))
-
-
-def digest_of(source: Path) -> str:
-    """As in flinknet.compiled_core."""
-    return hashlib.blake2b(source.read_bytes(), digest_size=16).hexdigest()
+    command = ParallelBuild(Distribution({"name": "flinknet", "ext_modules": extensions}))
+    command.build_lib, command.build_temp = str(out), str(work / "objects")
+    command.ensure_finalized()
+    command.run()

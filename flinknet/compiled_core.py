@@ -1,10 +1,10 @@
 """The compiled core: the modules of the hot path as machine code, where they were built.
 
 When flinknet is installed and there is a C compiler, `hatch_build.py` lets mypyc translate the
-modules named in pyproject.toml into `flinknet/_compiled/`. Their sources stay what is read, tested
-and shipped; the machine code takes their place at import, all of it or none: none when a source is
-no longer the one that was compiled, for another Python, or with FLINKNET_COMPILED=0. Both give the
-same bytes and the same results; `bench/network_throughput.py` measures what it brings.
+modules whose first line is "# mypyc" into `flinknet/_compiled/`. Their sources stay what is read,
+tested and shipped; the machine code takes their place at import, all of it or none: none when a
+source is no longer the one that was compiled, for another Python, or with FLINKNET_COMPILED=0. Both
+give the same bytes and the same results; `bench/network_throughput.py` measures what it brings.
 """
 
 from __future__ import annotations

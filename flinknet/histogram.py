@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from flinknet.arrays import IntArray
 from flinknet.results import LatencySummary
 
 SUB_BUCKET_BITS = 7
@@ -35,8 +36,6 @@ name."""
 _MANTISSA_SHIFT = 52 - SUB_BUCKET_BITS
 _EXPONENT_OFFSET = (1023 + SUB_BUCKET_BITS - 1) << SUB_BUCKET_BITS
 _SCALAR_BYTES = 16  # a sum of latencies can outgrow 64 bits
-
-IntArray = npt.NDArray[np.int64]
 
 
 def bucket_index(values_ns: IntArray) -> IntArray:

@@ -145,13 +145,6 @@ def format_size_bytes(size_bytes: int, *, separator: str = "") -> str:
     return _largest_whole_unit(size_bytes, _SIZE_SHORT, separator)
 
 
-def format_rate_per_s(rate_per_s: float | None) -> str:
-    """The exact rate, "20000/s"; None is "max"."""
-    if rate_per_s is None:
-        return "max"
-    return f"{int(rate_per_s)}/s" if rate_per_s == int(rate_per_s) else f"{rate_per_s!r}/s"
-
-
 def format_percent(ratio: float) -> str:
     """A signed change in percent: "+12.3 %"."""
     return f"{ratio * 100:+.1f} %"

@@ -1,15 +1,43 @@
-"""Settings of all tests; and the rows of the conformance table that a test shows."""
+"""Settings of all tests; the rows of the conformance table that a test shows; processes that end
+with their test.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+import psutil
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from tests.rows import PROPERTY, read_rows
 
-# How long an example takes says nothing on a busy machine; the suite has its own timeout.
-settings.register_profile("flinknet", deadline=None)
+# The same examples every time, whatever an earlier run has found; how long one takes says nothing
+# on a busy machine, and the suite has its own timeout.
+EVERY_TIME = settings(
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
+settings.register_profile("flinknet", EVERY_TIME)
+settings.register_profile("search", EVERY_TIME, derandomize=False)  # make search
 settings.load_profile("flinknet")
+
+# Hypothesis draws the constants in the modules that are loaded by then, which tests ran before
+# decides; no setting turns that off.
+providers.is_local_module_file = lambda _path: False  # type: ignore[attr-defined]
+
+
+_STARTED_BY = "STARTED_BY_TEST"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -21,3 +49,45 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 if row_id not in known:
                     raise pytest.UsageError(f"{item.nodeid}: no row {row_id} in tests/rows.toml")
                 item.user_properties.append((PROPERTY, row_id))
+
+
+@pytest.fixture
+def usual_signals() -> Iterator[None]:
+    """Signals do what they do in the foreground of a terminal, here and in processes that are
+    started meanwhile; `nohup` and shells' background processes ignore some.
+    """
+    usual = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+        signal.SIGHUP: signal.SIG_DFL,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def start_process(usual_signals: None) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts processes, with the arguments of `Popen`. Whatever is left of them and of those that
+    they have started, all of which inherit an environment variable, is killed with the test.
+    """
+    started: list[subprocess.Popen[str]] = []
+    test = uuid4().hex
+
+    def start(
+        command: Sequence[object], *, env: Mapping[str, str] = os.environ, **options: Any
+    ) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [*map(str, command)], text=True, env={**env, _STARTED_BY: test}, **options
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get(_STARTED_BY) == test:
+                process.kill()
+    for each in started:
+        each.communicate()

@@ -122,7 +122,7 @@ def _describe_error(message: ErrorResponse) -> Vector:
         "message": message.cause.message,
         "causes": causes,
         "stack_trace_elements": message.cause.stack_trace_elements,
-        "fatal": message.is_fatal_error,
+        "fatal": message.receiver_id is None,
         "receiver_id": None if message.receiver_id is None else message.receiver_id.hex(),
     }
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,41 @@ PACKAGE = ROOT / "flinknet"
 FIRST = ("starting", "compiled_core")
 """What the package itself imports before anything else."""
 
-LEAVES = (*FIRST, "errors", "units", "config", "results", "histogram", "comparison", "options")
+LEAVES = (
+    *(*FIRST, "errors", "units", "arrays", "whole_files"),
+    *("config", "results", "histogram", "comparison", "options"),
+)
 """Modules of the package itself, each of which may import those before it; no room imports less.
 `options` and `results` are packages for their size; their modules import each other relatively.
 """
+
+LEAVES_OF = {
+    "core": {"errors", "units"},
+    "workload": {"arrays", "errors", "config", "histogram", "results"},
+    "certificates": {"errors"},
+    "graph": {"errors", "units", "config", "options", "results"},
+    "tasks": {"errors", "units", "config", "histogram", "results"},
+    "jobs": {"errors", "units", "config", "histogram", "results"},
+    "trace": {"arrays", "errors"},
+    "capture": {"errors", "units", "histogram", "results"},
+    "runtime": {
+        "starting",
+        "whole_files",
+        "errors",
+        "units",
+        "config",
+        "histogram",
+        "options",
+        "results",
+    },
+    "simulator": {"arrays", "errors", "config", "histogram", "results"},
+    "synth": {"arrays", "errors", "config", "options"},
+    "replay": {"arrays", "errors", "units", "config", "histogram", "options", "results"},
+    "export": {"whole_files", "errors", "units"},
+    "report": {"whole_files", "units", "config", "comparison", "options", "results"},
+    "cli": {"starting", "errors", "units", "config", "comparison", "options", "results"},
+}
+"""Folder -> leaves that its modules may import."""
 
 MAY_IMPORT = {
     "__main__": {"cli"},
@@ -31,7 +63,7 @@ MAY_IMPORT = {
     "core.producer": {"core.buffers", "core.wire", "core.probe", "core.connection"},
     "core.consumer": {"core.buffers", "core.wire", "core.probe", "core.connection"},
     "core": set(),
-    "workload": set(),
+    "workload": {"core.wire.records"},
     "certificates": set(),
     "graph": {
         *("core.wire.ids", "core.buffers.pool_sizes"),
@@ -39,13 +71,20 @@ MAY_IMPORT = {
     },
     "tasks": {"core", "workload"},
     "jobs": {"core", "workload", "graph", "tasks"},
+    "jobs.load": {"jobs", "core", "workload", "tasks"},
     "trace": {"core.probe", "core.buffers.data_type"},
-    "capture": {
-        *("core.wire", "core.probe", "core.buffers.data_type", "trace"),
+    "capture": {"core.wire", "core.probe", "core.buffers.data_type", "trace"},
+    "capture.tap": {
+        *("capture", "trace"),
         *("runtime.clock", "runtime.host", "runtime.listener", "runtime.tls"),
     },
+    "capture.pcap": {"capture", "core.wire", "trace"},
     "runtime": {"core", "trace", "workload", "graph", "tasks", "jobs", "certificates"},
-    "simulator": {"core", "trace", "workload", "graph", "tasks", "jobs"},
+    "runtime.job": {"runtime", "core", "trace", "workload", "graph", "tasks", "jobs"},
+    "simulator": {
+        *("core", "trace", "workload", "graph", "tasks", "jobs", "simulator.fast_kernel"),
+    },
+    "simulator.fast_kernel": set(),
     "synth": {
         *("trace", "workload", "tasks", "core.probe", "core.buffers.data_type", "runtime.signals"),
     },
@@ -61,7 +100,8 @@ MAY_IMPORT = {
         "synth",
     },
 }
-"""Room -> rooms and modules it may import besides the leaves.
+"""Room -> rooms and modules it may import besides the leaves. A room in a room has a line of its
+own; the outer one gives it no leave, and needs leave itself to import the inner one.
 
 `tasks` are what both drivers step. `jobs` are tasks too, but those of a program: they alone need
 both what a plan of `graph` says and what `tasks` has, which know nothing of each other. A trace's
@@ -73,6 +113,12 @@ those of `runtime` do, and it has nothing else of it.
 `export` is a room of its own because what it writes needs both: tables come from `trace`, slices
 and latencies from the pairing in `replay`.
 """
+
+CORE_MAY_IMPORT = {
+    *("__future__", "bisect", "collections", "dataclasses", "enum", "functools", "itertools"),
+    *("operator", "re", "struct", "typing"),
+}
+"""Of the standard library: nothing that knows a clock, a file, a process or the network."""
 
 NEVER = {("core.producer", "core.consumer"), ("core.consumer", "core.producer")}
 
@@ -92,7 +138,17 @@ ONLY_IN = {
         *("core.wire.records", "core.wire.record_counter", "core.consumer.record_reader"),
         *("core.producer.record_writer", "core.producer.channel_selector"),
         *("core.producer.key_groups", "graph.operators"),
-        *("histogram", "tasks", "jobs", "workload", "trace", "replay", "export", "simulator"),
+        *(
+            "arrays",
+            "histogram",
+            "tasks",
+            "jobs",
+            "workload",
+            "trace",
+            "replay",
+            "export",
+            "simulator",
+        ),
         *("synth", "capture.tap", "capture.trace_files"),
     },
     "numba": {"simulator.fast_kernel.compiling", "replay.compiled"},
@@ -108,6 +164,28 @@ ONLY_IN = {
     "ssl": {"runtime.tls", "capture.tap"},
     "cryptography": {"certificates"},
     "dpkt": {"capture.pcap"},
+    "os": {
+        *("runtime", "capture.tap", "certificates", "trace", "whole_files", "replay"),
+        *("report.console", "graph.program", "cli", "compiled_core", "starting"),
+    },
+    "pathlib": {
+        *("runtime", "capture", "certificates", "trace", "export", "replay", "synth.run", "cli"),
+        *("report.export", "graph.program", "jobs.chain_runner", "workload.arrivals"),
+        *(
+            "simulator.fast_kernel",
+            "options.files",
+            "errors",
+            "whole_files",
+            "compiled_core",
+            "__main__",
+        ),
+    },
+    "subprocess": {"runtime.job", "replay.java", "replay.jvm"},
+    "importlib": {
+        *("capture.dissector", "report.page", "runtime.host", "tasks.partitioners", "cli"),
+        "compiled_core",
+    },
+    "logging": {"replay.jvm"},
     "socket": {"runtime", "capture.tap", "replay.masters"},
     "selectors": {"runtime", "capture.tap"},
     "signal": {"starting", "runtime", "capture.tap", "replay.jvm"},
@@ -147,28 +225,38 @@ class Import:
 
 
 def room_of(module: str) -> str:
-    """The room a module of the package is in; a leaf is its own."""
+    """The innermost room a module of the package is in; a leaf is its own."""
     parts = module.split(".")
-    if parts[0] == "core" and len(parts) > 1 and f"core.{parts[1]}" in MAY_IMPORT:
-        return f"core.{parts[1]}"
-    return parts[0]
+    inner = ".".join(parts[:2])
+    return inner if inner in MAY_IMPORT else parts[0]
+
+
+def folder_of(room: str) -> str:
+    """What the files of a room import each other relatively in: all of it but in core."""
+    return room if room.startswith("core.") else room.split(".")[0]
 
 
 def is_within(module: str, place: str) -> bool:
     return module == place or module.startswith(place + ".")
 
 
-def imports_of(path: Path, package: Path) -> Iterator[Import]:
+@cache
+def imports_of(path: Path, package: Path) -> tuple[Import, ...]:
     """Every import in a file, as absolute names; those for type checkers count too."""
+    return tuple(_imports_in(path, package))
+
+
+def _imports_in(path: Path, package: Path) -> Iterator[Import]:
     parts = path.relative_to(package).with_suffix("").parts
     is_package = parts[-1] == "__init__"
     module = ".".join(parts[:-1] if is_package else parts)
     tree = ast.parse(path.read_text(encoding="utf-8"))
     deferred = _ids_inside(tree, _is_function)
     for_types = _ids_inside(tree, _is_for_types)
+    below = deferred | for_types
     for node in ast.walk(tree):
         where = f"{path.relative_to(package.parent)}:{getattr(node, 'lineno', 0)}"
-        how = (id(node) not in deferred | for_types, id(node) in for_types, where)
+        how = (id(node) not in below, id(node) in for_types, where)
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(module, alias.name, False, *how)
@@ -182,12 +270,16 @@ def imports_of(path: Path, package: Path) -> Iterator[Import]:
                 base = base.rstrip(".")
             for alias in node.names:
                 yield Import(module, f"{base}.{alias.name}", bool(node.level), *how)
-        elif isinstance(node, ast.Attribute) and ast.unparse(node) == "np.random":
+        elif isinstance(node, ast.Attribute) and _is_np_random(node):
             yield Import(module, "numpy.random", False, *how)
 
 
 def _ids_inside(tree: ast.AST, is_wanted: Callable[[ast.AST], bool]) -> set[int]:
     return {id(x) for node in ast.walk(tree) if is_wanted(node) for x in ast.walk(node)}
+
+
+def _is_np_random(node: ast.Attribute) -> bool:
+    return node.attr == "random" and isinstance(node.value, ast.Name) and node.value.id == "np"
 
 
 def _is_function(node: ast.AST) -> bool:
@@ -204,6 +296,8 @@ def faults(found: Import) -> Iterator[str]:
     if top == "flinknet":
         yield from _faults_inside(found, found.imported.removeprefix("flinknet").lstrip("."))
         return
+    if is_within(found.importer, "core") and top in sys.stdlib_module_names - CORE_MAY_IMPORT:
+        yield f"core may import only {', '.join(sorted(CORE_MAY_IMPORT))} of the standard library"
     homes = [name for name in ONLY_IN if is_within(found.imported, name)]
     if homes:
         home = max(homes, key=len)
@@ -227,21 +321,79 @@ def _faults_inside(found: Import, target: str) -> Iterator[str]:
     if leaf in LEAVES:
         if room == leaf and found.is_relative:
             return
-        if room in LEAVES and LEAVES.index(leaf) >= LEAVES.index(room):
-            yield f"leaf {room} may import the leaves before it, not {leaf}"
+        if room in LEAVES:
+            if LEAVES.index(leaf) >= LEAVES.index(room):
+                yield f"leaf {room} may import the leaves before it, not {leaf}"
+        elif leaf not in LEAVES_OF.get(room.split(".")[0], ()):
+            yield f"{room} may not import the leaf {leaf}"
         return
     if room in LEAVES or room not in MAY_IMPORT:
         yield f"{importer or 'flinknet'} is a leaf or no known room, and may not import {target}"
         return
     is_same_room = room_of(target) == room
-    if is_same_room != found.is_relative:
-        yield f"import {target} {'relatively' if is_same_room else 'absolutely'}"
-    if not is_same_room and not any(is_within(target, place) for place in MAY_IMPORT[room]):
+    is_near = folder_of(room_of(target)) == folder_of(room)
+    if is_near != found.is_relative:
+        yield f"import {target} {'relatively' if is_near else 'absolutely'}"
+    may_import = any(
+        is_within(target, place) and not (is_near and room_of(target) != room_of(place))
+        for place in MAY_IMPORT[room]
+    )
+    if not is_same_room and not may_import:
         yield f"{room} may not import {target}"
     if (room, room_of(target)) in NEVER:
         yield f"{room} never imports {target}"
     if room == "cli" and room_of(target) == "replay" and found.is_at_top:
         yield "cli imports replay inside functions only"
+
+
+def circles(package: Path) -> list[list[str]]:
+    """Files that import each other in a circle, each named once.
+
+    All imports count, those inside functions and those for type checkers too: they hide a circle
+    and do not open it. The face of a room (`__init__`) is left out: it imports its files so that
+    other rooms need not, and a file is its own neighbour in no other way.
+    """
+    paths = {_name_of(path, package): path for path in package.rglob("*.py")}
+    files = {name for name, path in paths.items() if path.stem != "__init__"}
+    after = {
+        name: {
+            each
+            for found in imports_of(paths[name], package)
+            for each in _files_named(found.imported.removeprefix("flinknet."), files)
+            if each != name
+        }
+        for name in files
+    }
+    reach = {name: _reached_from(name, after) for name in files}
+    found = {
+        tuple(sorted({name} | {each for each in reach[name] if name in reach[each]}))
+        for name in files
+        if name in reach[name]
+    }
+    return sorted(map(list, found))
+
+
+def _name_of(path: Path, package: Path) -> str:
+    return ".".join(path.relative_to(package).with_suffix("").parts)
+
+
+def _files_named(imported: str, files: set[str]) -> Iterator[str]:
+    """The file that an import reads: a module, or the one that a name is in."""
+    for name in (imported, imported.rpartition(".")[0]):
+        if name in files:
+            yield name
+            return
+
+
+def _reached_from(name: str, after: Mapping[str, set[str]]) -> set[str]:
+    reached: set[str] = set()
+    waiting = list(after[name])
+    while waiting:
+        each = waiting.pop()
+        if each not in reached:
+            reached.add(each)
+            waiting += after[each]
+    return reached
 
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -257,11 +409,21 @@ def test_no_import_breaks_the_plan() -> None:
     assert not complaints, "\n" + "\n".join(complaints)
 
 
+def test_no_files_import_each_other_in_a_circle() -> None:
+    assert circles(PACKAGE) == []
+
+
 def test_every_room_is_known() -> None:
     folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name[0] != "_"}
     modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__"}
-    assert folders - set(LEAVES) <= set(MAY_IMPORT)
+    inner = {f"{each}.{path.parent.name}" for each in folders for path in _faces_in(each)}
+    assert (folders - set(LEAVES)) | inner <= set(MAY_IMPORT)
+    assert folders - set(LEAVES) == set(LEAVES_OF)
     assert modules | (folders & set(LEAVES)) == set(LEAVES)
+
+
+def _faces_in(folder: str) -> Iterator[Path]:
+    return (PACKAGE / folder).glob("*/__init__.py")
 
 
 @pytest.mark.parametrize(
@@ -294,6 +456,21 @@ def test_every_room_is_known() -> None:
         ("runtime/x.py", "def f():\n    import cryptography", "cryptography may be imported in"),
         ("certificates/x.py", "import cryptography", "inside functions only"),
         ("certificates/x.py", "from flinknet.runtime import tls", "may not import"),
+        ("core/wire/x.py", "from flinknet.options import keys", "may not import the leaf"),
+        ("report/x.py", "from flinknet.errors import ConfigError", "may not import the leaf"),
+        ("core/x.py", "import heapq", "core may import only"),
+        ("core/wire/x.py", "def f():\n    import os.path", "core may import only"),
+        ("graph/x.py", "import os", "os may be imported in"),
+        ("jobs/x.py", "from pathlib import Path", "pathlib may be imported in"),
+        ("cli/x.py", "import subprocess", "subprocess may be imported in"),
+        ("jobs/x.py", "from importlib import import_module", "importlib may be imported in"),
+        ("trace/x.py", "import logging", "logging may be imported in"),
+        ("runtime/x.py", "from .job import client", "runtime may not import runtime.job"),
+        ("runtime/job/x.py", "from flinknet.runtime import clock", "relatively"),
+        ("capture/x.py", "from .tap import relay", "capture may not import capture.tap"),
+        ("capture/pcap/x.py", "from ..tap import relay", "capture.pcap may not import"),
+        ("capture/pcap/x.py", "import socket", "socket may be imported in"),
+        ("simulator/fast_kernel/x.py", "from ..link import LinkEnd", "may not import"),
     ],
 )
 def test_a_stranger_is_noticed(tmp_path: Path, file: str, code: str, complaint: str) -> None:
@@ -314,6 +491,9 @@ def test_a_stranger_is_noticed(tmp_path: Path, file: str, code: str, complaint: 
         ("replay/x.py", "if TYPE_CHECKING:\n    import pyspark.sql"),
         ("options/x.py", "from flinknet.units import parse_size_bytes\nimport re"),
         ("options/x.py", "from .keys import find_option"),
+        ("runtime/job/x.py", "from ..clock import monotonic_ns\nimport subprocess"),
+        ("simulator/x.py", "from .fast_kernel.run import run"),
+        ("core/wire/x.py", "import bisect\nfrom flinknet.errors import ProtocolError"),
         ("cli/__init__.py", "from flinknet import __version__\nfrom .bench import bench"),
     ],
 )
@@ -323,3 +503,36 @@ def test_what_the_plan_allows_is_not_noticed(tmp_path: Path, file: str, code: st
     path.parent.mkdir(parents=True)
     path.write_text(code)
     assert [fault for each in imports_of(path, package) for fault in faults(each)] == []
+
+
+CIRCLES = {
+    "at the top": {"a.py": "from .b import x", "b.py": "from . import a"},
+    "in a function": {"a.py": "from .b import x", "b.py": "def f():\n    from .a import y"},
+    "for types": {
+        "a.py": "from .b import x",
+        "b.py": "if TYPE_CHECKING:\n    from .a import Y",
+    },
+    "of three": {
+        "a.py": "from .b import x",
+        "b.py": "from .c import x",
+        "c.py": "import flinknet.a",
+    },
+}
+
+
+@pytest.mark.parametrize("files", CIRCLES.values(), ids=CIRCLES.keys())
+def test_a_circle_is_noticed(tmp_path: Path, files: Mapping[str, str]) -> None:
+    for file, code in (
+        files | {"d.py": "from .a import x", "__init__.py": "from .a import x"}
+    ).items():
+        (tmp_path / file).write_text(code)
+    assert circles(tmp_path) == [sorted(file.removesuffix(".py") for file in files)]
+
+
+def test_a_face_and_its_files_are_no_circle(tmp_path: Path) -> None:
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room" / "__init__.py").write_text("from .a import x\nfrom .b import y")
+    (tmp_path / "room" / "a.py").write_text("from .b import y")
+    (tmp_path / "room" / "b.py").write_text("import json")
+    (tmp_path / "other.py").write_text("from flinknet.room import x")
+    assert circles(tmp_path) == []

@@ -19,7 +19,7 @@ from hatchling.bridge.app import Application
 
 import hatch_build
 from flinknet import compiled_core
-from hatch_build import CompileHook, imported_by
+from hatch_build import MARK, CompileHook, imported_by, marked_in
 
 ROOT = Path(__file__).parent.parent
 
@@ -169,7 +169,7 @@ def run_python(code: str, switch: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def hook_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., CompileHook]:
-    """A build hook for a project in `tmp_path` that wants these modules compiled."""
+    """A build hook for a project in `tmp_path` with these modules marked."""
     (tmp_path / "flinknet").mkdir()
     (tmp_path / "flinknet" / "__init__.py").touch()
     (tmp_path / "flinknet" / "hot.py").write_text(
@@ -179,8 +179,10 @@ def hook_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Co
     monkeypatch.chdir(tmp_path)
 
     def hook(*modules: str) -> CompileHook:
-        config = {"modules": list(modules)}
-        return CompileHook(str(tmp_path), config, None, None, str(tmp_path), "wheel", Application())
+        for module in modules:
+            source = tmp_path / f"{module.replace('.', '/')}.py"
+            source.write_text(f"{MARK}\n{source.read_text()}")
+        return CompileHook(str(tmp_path), {}, None, None, str(tmp_path), "wheel", Application())
 
     return hook
 
@@ -231,6 +233,7 @@ def test_a_source_that_constants_are_taken_from_is_told_from_an_edited_one(
 def test_a_source_edited_while_it_is_compiled_is_not_the_one_that_was(
     hook_of: Callable[..., CompileHook], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    hook = hook_of("flinknet.hot")
     source = Path("flinknet", "hot.py").absolute()
     before = compiled_core.digest_of(source)
     translate = hatch_build.translate
@@ -240,7 +243,7 @@ def test_a_source_edited_while_it_is_compiled_is_not_the_one_that_was(
         return translate(sources, work)
 
     monkeypatch.setattr(hatch_build, "translate", edit_and_translate)
-    index, _ = built(hook_of("flinknet.hot"))
+    index, _ = built(hook)
     if "reason" in index:
         pytest.skip(index["reason"])
     assert index["digests"]["hot.py"] == before != compiled_core.digest_of(source)
@@ -251,7 +254,8 @@ def test_what_was_compiled_before_is_gone_when_it_cannot_be_compiled_any_more(
 ) -> None:
     Path("flinknet", "_compiled", "flinknet").mkdir(parents=True)
     Path("flinknet", "_compiled", "flinknet", f"hot{EXTENSION_SUFFIXES[0]}").touch()
-    built(hook_of("flinknet.missing"))
+    Path("flinknet", "broken.py").write_text("def\n")
+    built(hook_of("flinknet.broken"))
     assert [each.name for each in Path("flinknet", "_compiled").iterdir()] == ["modules.json"]
 
 
@@ -269,9 +273,7 @@ def test_the_types_of_what_compiled_modules_import_are_there_when_they_are_compi
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     hook = project["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
     imported = {
-        name.split(".")[0]
-        for module in hook["modules"]
-        for name in imported_by(ROOT, f"{module.replace('.', '/')}.py")
+        name.split(".")[0] for source in marked_in(ROOT) for name in imported_by(ROOT, source)
     }
     given = {re.split("[^a-z]", each)[0] for each in hook["dependencies"]}
     assert imported - sys.stdlib_module_names - {"flinknet"} <= given
@@ -279,11 +281,12 @@ def test_the_types_of_what_compiled_modules_import_are_there_when_they_are_compi
 
 @pytest.mark.parametrize(
     ("module", "words"),
-    [("flinknet.missing", "could not be compiled"), ("flinknet.wrong", "wrong.py:2: error: ")],
+    [("flinknet.broken", "could not be compiled"), ("flinknet.wrong", "wrong.py:3: error: ")],
 )
 def test_what_cannot_be_compiled_is_installed_all_the_same(
     hook_of: Callable[..., CompileHook], module: str, words: str
 ) -> None:
+    Path("flinknet", "broken.py").write_text("def\n")
     Path("flinknet", "wrong.py").write_text("def wrong() -> int:\n    return 'text'\n")
     index, build_data = built(hook_of(module))
     assert words in index["reason"]
@@ -306,8 +309,7 @@ def test_it_can_be_left_out_when_installing(
     assert "FLINKNET_COMPILED=0 when it was installed" in index["reason"]
 
 
-def test_every_module_that_is_to_be_compiled_exists() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    hook = project["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
-    for module in hook["modules"]:
-        assert (ROOT / f"{module.replace('.', '/')}.py").exists(), module
+def test_where_buffers_pass_is_compiled() -> None:
+    marked = marked_in(ROOT)
+    for hot in ("core/producer/subpartition", "core/consumer/input_gate", "runtime/transport"):
+        assert f"flinknet/{hot}.py" in marked

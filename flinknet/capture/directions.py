@@ -1,11 +1,11 @@
-"""The two directions of a connection: what each kind of frame means to the observer.
+"""The two directions of a connection: what each kind of frame means to the connection.
 
 They are the FrameSinks of its two streams.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, TracePoint
@@ -25,15 +25,10 @@ from flinknet.core.wire.plain_frames import decode_add_credits, next_sequence_nu
 from flinknet.core.wire.record_counter import RecordCounter
 
 from .channels import ObservedChannel
-
-if TYPE_CHECKING:
-    from .observer import ConnectionObserver
+from .observed_connection import TEXT_MAX, ObservedConnection
 
 EVENT_BYTES_MAX: Final = 64 << 10
 """Bytes of an event that are looked at."""
-
-TEXT_MAX: Final = 500
-"""Characters of a sentence that a peer may fill."""
 
 _SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
 _BUFFER_RESPONSE, _ADD_CREDIT = int(MessageKind.BUFFER_RESPONSE), int(MessageKind.ADD_CREDIT)
@@ -43,8 +38,8 @@ _PRODUCERS = (BufferResponse, ErrorResponse, BacklogAnnouncement)
 class FromServer:
     """FrameSink of the producer's direction."""
 
-    def __init__(self, observer: ConnectionObserver) -> None:
-        self._observer = observer
+    def __init__(self, connection: ObservedConnection) -> None:
+        self._connection = connection
         self._channel: ObservedChannel | None = None
         self._header: SeenHeader | None = None
         self._sizes: tuple[int, ...] = ()
@@ -55,23 +50,23 @@ class FromServer:
         self._body = bytearray()
 
     def buffer(self, header: SeenHeader, payload: memoryview, at_ns: int) -> None:
-        observer = self._observer
+        connection = self._connection
         receiver_id, number, backlog = header[2], header[5], header[6]
-        observer.messages[_BUFFER_RESPONSE] += 1
-        channel = observer.channels.get(receiver_id) or observer.channel_of(receiver_id)
+        connection.messages[_BUFFER_RESPONSE] += 1
+        channel = connection.channels.get(receiver_id) or connection.channel_of(receiver_id)
         if header[7] not in IS_BUFFER:
             body = bytes(payload[:EVENT_BYTES_MAX])
-            observer.event(channel, header, number, header[9], backlog, body, at_ns)
+            connection.event(channel, header, number, header[9], backlog, body, at_ns)
             return
-        records, counter = -1, observer.counter_of(channel, header)
+        records, counter = -1, connection.counter_of(channel, header)
         if counter is not None:
             records = counter.feed(payload)
-        observer.data(channel, header, number, header[9], backlog, records, counter, True, at_ns)
+        connection.data(channel, header, number, header[9], backlog, records, counter, True, at_ns)
 
     def begin_buffer(self, header: SeenHeader, sizes: tuple[int, ...], at_ns: int) -> None:
-        observer = self._observer
-        observer.messages[_BUFFER_RESPONSE] += 1
-        self._channel = observer.channel_of(header[2])
+        connection = self._connection
+        connection.messages[_BUFFER_RESPONSE] += 1
+        self._channel = connection.channel_of(header[2])
         self._header = header
         self._sizes = sizes or (header[9],)
         self._index = 0
@@ -89,8 +84,8 @@ class FromServer:
             self._end_pieces(at_ns)
 
     def missing_payload(self, lost_bytes: int, at_ns: int) -> None:
-        observer, channel = self._observer, self._channel
-        observer.tell(f"{lost_bytes} bytes of a payload are missing")
+        connection, channel = self._connection, self._channel
+        connection.tell(f"{lost_bytes} bytes of a payload are missing")
         if channel is not None:
             channel.lose_records()
         while lost_bytes:
@@ -100,30 +95,30 @@ class FromServer:
             self._end_pieces(at_ns)
 
     def message(self, message_id: int, frame: memoryview, at_ns: int) -> None:
-        observer = self._observer
-        message = observer.decode(message_id, frame)
+        connection = self._connection
+        message = connection.decode(message_id, frame)
         if isinstance(message, BacklogAnnouncement):
-            channel = observer.channel_of(message.receiver_id)
+            channel = connection.channel_of(message.receiver_id)
             if channel is not None:
                 channel.backlog_buffers = message.backlog
                 channel.starve(at_ns)
             kind = MessageKind.BACKLOG_ANNOUNCEMENT
-            observer.note(at_ns, channel, _SENT, kind, backlog_buffers=message.backlog)
+            connection.note(at_ns, channel, _SENT, kind, backlog_buffers=message.backlog)
         elif isinstance(message, ErrorResponse):
-            channel = observer.channels.get(message.receiver_id or b"")
+            channel = connection.channels.get(message.receiver_id or b"")
             about = "all channels" if message.receiver_id is None else message.receiver_id.hex()
             text = f"{message.cause.class_name} for {about}: {message.cause.message}"
-            observer.tell(text[:TEXT_MAX], observer.errors)
-            observer.note(at_ns, channel, _SENT, MessageKind.ERROR_RESPONSE)
+            connection.tell(text[:TEXT_MAX], connection.errors)
+            connection.note(at_ns, channel, _SENT, MessageKind.ERROR_RESPONSE)
 
     def undecodable(self, what: str, at_ns: int) -> None:
-        self._observer.undecodable(what)
+        self._connection.undecodable(what)
 
     def lost(self, what: str, at_ns: int) -> None:
         self._header, self._counter = None, None
         self._body.clear()
-        self._observer.lose_all(what)
-        for channel in self._observer.channels.values():
+        self._connection.lose_all(what)
+        for channel in self._connection.channels.values():
             channel.lose_messages()
 
     @property
@@ -135,22 +130,22 @@ class FromServer:
         self._left = self._sizes[self._index]
         self._records = 0
         self._body.clear()
-        self._counter = self._observer.counter_of(self._channel, self._header)
+        self._counter = self._connection.counter_of(self._channel, self._header)
         self._end_pieces(at_ns)
 
     def _end_pieces(self, at_ns: int) -> None:
         """Note the partial buffer that is complete, and those behind it that have no bytes."""
-        observer, header = self._observer, self._header
+        connection, header = self._connection, self._header
         while header is not None and not self._left:
             is_last = self._index == len(self._sizes) - 1
             size, number = self._sizes[self._index], next_sequence_number(header[5], self._index)
             backlog = header[6] if is_last else -1
             if self._is_event:
                 body = bytes(self._body)
-                observer.event(self._channel, header, number, size, backlog, body, at_ns)
+                connection.event(self._channel, header, number, size, backlog, body, at_ns)
             else:
                 records = -1 if self._counter is None else self._records
-                observer.data(
+                connection.data(
                     self._channel, header, number, size, backlog, records, self._counter, is_last,
                     at_ns,
                 )  # fmt: skip
@@ -168,27 +163,27 @@ class FromServer:
 class FromClient:
     """FrameSink of the consumer's direction; what a producer sends is none of its messages."""
 
-    def __init__(self, observer: ConnectionObserver) -> None:
-        self._observer = observer
+    def __init__(self, connection: ObservedConnection) -> None:
+        self._connection = connection
 
     def message(self, message_id: int, frame: memoryview, at_ns: int) -> None:
-        observer = self._observer
+        connection = self._connection
         if message_id == _ADD_CREDIT:
             credits = decode_add_credits(frame)
             if credits is not None:
-                observer.messages[_ADD_CREDIT] += len(credits)
+                connection.messages[_ADD_CREDIT] += len(credits)
                 for credit, receiver_id in credits:
-                    observer.add_credit(receiver_id, credit, at_ns)
+                    connection.add_credit(receiver_id, credit, at_ns)
                 return
-        message = observer.decode(message_id, frame)
+        message = connection.decode(message_id, frame)
         if isinstance(message, PartitionRequest):
-            observer.open_channel(message, at_ns)
+            connection.open_channel(message, at_ns)
         elif isinstance(message, AddCredit):
-            observer.add_credit(message.receiver_id, message.credit, at_ns)
+            connection.add_credit(message.receiver_id, message.credit, at_ns)
         elif isinstance(message, CloseRequest):
-            observer.note(at_ns, None, _RECEIVED, MessageKind.CLOSE_REQUEST)
+            connection.note(at_ns, None, _RECEIVED, MessageKind.CLOSE_REQUEST)
         elif message is not None and not isinstance(message, _PRODUCERS):
-            channel = observer.channel_of(message.receiver_id)
+            channel = connection.channel_of(message.receiver_id)
             value, change = -1, (-1, -1)
             if isinstance(message, NewBufferSize):
                 value = message.buffer_size
@@ -196,13 +191,13 @@ class FromClient:
                 change = channel.resume(at_ns)
             elif channel is not None and isinstance(message, CancelPartitionRequest):
                 channel.end(at_ns)
-            observer.note(at_ns, channel, _RECEIVED, message.ID, value=value, credit=change)
+            connection.note(at_ns, channel, _RECEIVED, message.ID, value=value, credit=change)
 
     def undecodable(self, what: str, at_ns: int) -> None:
-        self._observer.undecodable(what)
+        self._connection.undecodable(what)
 
     def lost(self, what: str, at_ns: int) -> None:
-        self._observer.lose_all(what)
+        self._connection.lose_all(what)
 
     def buffer(self, header: SeenHeader, payload: memoryview, at_ns: int) -> None:
         raise AssertionError("a consumer sends no buffers")

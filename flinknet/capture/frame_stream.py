@@ -94,16 +94,6 @@ class FrameStream:
         self._payload_left = 0
         self._skip_left = 0
 
-    @property
-    def is_synced(self) -> bool:
-        """Whether the place of frames is known."""
-        return self._is_synced
-
-    @property
-    def unfinished_bytes(self) -> int:
-        """Bytes held of a frame that is not complete."""
-        return len(self._rest)
-
     def receive(self, data: memoryview, at_ns: int) -> None:
         """Take the next bytes."""
         self.bytes += len(data)

@@ -8,50 +8,23 @@ processes know (instants of records, pools, when a buffer was consumed) is -1 or
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER, DataType
-from flinknet.core.probe import FlushReason, MessageKind, Probe, TracePoint, note
-from flinknet.core.wire.events import (
-    CheckpointBarrier,
-    EndOfOutputChannelStateEvent,
-    Event,
-    SubtaskConnectionDescriptor,
-    decode_event,
-)
+from flinknet.core.probe import MessageKind, Probe
 from flinknet.core.wire.layout import Direction
-from flinknet.core.wire.messages import (
-    MESSAGE_CLASSES,
-    Message,
-    PartitionRequest,
-)
-from flinknet.core.wire.peek import FRAME_HEADER_BYTES, PEEK_LAYOUTS, SeenHeader
-from flinknet.core.wire.plain_frames import next_sequence_number
-from flinknet.core.wire.record_counter import RecordCounter
-from flinknet.errors import ConfigError, ProtocolError
+from flinknet.core.wire.peek import PEEK_LAYOUTS
+from flinknet.errors import ConfigError
 
-from .channels import ChannelTable, Ends, ObservedChannel
-from .directions import TEXT_MAX, FromClient, FromServer
+from .channels import ChannelTable, Ends
+from .directions import FromClient, FromServer
 from .frame_stream import FrameStream
+from .observed_connection import ObservedConnection
 
 __all__ = ["ConnectionObserver", "ConnectionSummary", "Ends", "layout_of_release"]
 
 SEGMENT_SIZE_BYTES: Final = 32 * 1024
 """Flink's default; a data buffer of that size was full when it left."""
-
-CREDIT_MAX: Final = 0x7FFF_FFFF
-"""An int in Flink, and in a trace; no consumer has so many buffers."""
-
-TOLD_MAX: Final = 16
-"""Sentences of a kind that are kept; all are counted."""
-
-_SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
-_BUFFER_RESPONSE, _ADD_CREDIT = int(MessageKind.BUFFER_RESPONSE), int(MessageKind.ADD_CREDIT)
-_NONE, _FULL, _FLUSH = int(FlushReason.NONE), int(FlushReason.FULL), int(FlushReason.FLUSH)
-_EVENT = int(FlushReason.EVENT)
-_CLEAR_END = int(DataType.DATA_BUFFER_WITH_CLEAR_END)
 
 
 def layout_of_release(release: str | None) -> str | None:
@@ -135,31 +108,30 @@ class ConnectionObserver:
         counts_records: bool = True,
         segment_size_bytes: int = SEGMENT_SIZE_BYTES,
     ) -> None:
-        self.ends = ends
-        self.channels: dict[bytes, ObservedChannel] = {}
-        self.messages: Counter[int] = Counter()
-        self.undecodable_messages = 0
-        self.losses = 0
-        self.sequence_gaps = 0
-        self.unpaid_buffers = 0
-        self.unknown_receivers = 0
-        self.errors: list[str] = []
-        self.told: list[str] = []
-        self._table = channels
-        self._probe_record = probe.record
-        self._counts_records = counts_records
-        self._segment_size_bytes = segment_size_bytes
-        self._opened: list[ObservedChannel] = []
+        self._connection = ObservedConnection(
+            probe,
+            channels,
+            ends,
+            counts_records=counts_records,
+            segment_size_bytes=segment_size_bytes,
+        )
         seen = PEEK_LAYOUTS[layout] if layout is not None else None
         self._server = FrameStream(
             Direction.PRODUCER_TO_CONSUMER,
-            FromServer(self),
+            FromServer(self._connection),
             seen,
             is_from_start=is_from_start,
         )
         self._client = FrameStream(
-            Direction.CONSUMER_TO_PRODUCER, FromClient(self), is_from_start=is_from_start
+            Direction.CONSUMER_TO_PRODUCER,
+            FromClient(self._connection),
+            is_from_start=is_from_start,
         )
+
+    @property
+    def ends(self) -> Ends:
+        """Names of the two sides."""
+        return self._connection.ends
 
     @property
     def layout(self) -> str | None:
@@ -184,259 +156,31 @@ class ConnectionObserver:
 
     def close(self, at_ns: int) -> None:
         """The connection has ended, and with it its channels."""
-        for channel in self._opened:
+        for channel in self._connection.opened:
             channel.end(at_ns)
 
     def summary(self) -> ConnectionSummary:
         """What was seen so far."""
+        seen = self._connection
         since = self._server.certain_from_ns, self._client.certain_from_ns
         known = [each for each in since if each is not None]
         return ConnectionSummary(
-            connection=self.ends.connection,
+            connection=seen.ends.connection,
             layout=self.layout,
             bytes_from_server=self._server.bytes,
             bytes_from_client=self._client.bytes,
             messages={
-                kind.name: self.messages[kind] for kind in MessageKind if self.messages[kind]
+                kind.name: seen.messages[kind] for kind in MessageKind if seen.messages[kind]
             },
-            channels=len(self._opened),
+            channels=len(seen.opened),
             certain_from_ns=max(known) if len(known) == len(since) else None,
-            credit_unknown_channels=sum(each.credits_available is None for each in self._opened),
+            credit_unknown_channels=sum(each.credits_available is None for each in seen.opened),
             skipped_bytes=self._server.skipped_bytes + self._client.skipped_bytes,
-            undecodable=self.undecodable_messages,
-            losses=self.losses,
-            sequence_gaps=self.sequence_gaps,
-            unpaid_buffers=self.unpaid_buffers,
-            unknown_receivers=self.unknown_receivers,
-            errors=tuple(self.errors),
-            told=tuple(self.told),
+            undecodable=seen.undecodable_messages,
+            losses=seen.losses,
+            sequence_gaps=seen.sequence_gaps,
+            unpaid_buffers=seen.unpaid_buffers,
+            unknown_receivers=seen.unknown_receivers,
+            errors=tuple(seen.errors),
+            told=tuple(seen.told),
         )
-
-    # What the two directions tell.
-
-    def channel_of(self, receiver_id: bytes) -> ObservedChannel | None:
-        """The channel of a receiver, a new one if its request was not seen."""
-        channel = self.channels.get(receiver_id)
-        if channel is None:
-            channel = self._table.add(receiver_id, self.ends)
-            if channel is not None:
-                self.channels[receiver_id] = channel
-                self._opened.append(channel)
-        return channel
-
-    def open_channel(self, request: PartitionRequest, at_ns: int) -> None:
-        """A PartitionRequest has passed. Repeated after it was refused, it is the same channel."""
-        channel = self.channels.get(request.receiver_id)
-        if channel is not None and (channel.data_buffers or channel.events):
-            channel.end(at_ns)
-            del self.channels[request.receiver_id]
-        channel = self.channel_of(request.receiver_id)
-        if channel is not None:
-            channel.open(request)
-        self.note(
-            at_ns,
-            channel,
-            _RECEIVED,
-            MessageKind.PARTITION_REQUEST,
-            value=request.credit,
-            credit=(0, max(request.credit, 0)),
-        )
-
-    def add_credit(self, receiver_id: bytes, credit: int, at_ns: int) -> None:
-        """An AddCredit has passed."""
-        channel = self.channels.get(receiver_id) or self.channel_of(receiver_id)
-        before = after = index = -1
-        if channel is not None:
-            index = channel.index
-            channel.credits_granted += credit
-            if channel.credits_available is not None:
-                before = channel.credits_available
-                after = channel.credits_available = min(before + credit, CREDIT_MAX)
-            if channel.starved_since_ns >= 0:
-                channel.feed(at_ns)
-        self._probe_record(
-            at_ns, index, _RECEIVED, _ADD_CREDIT, 0, 0, -1, 0, 0, -1, -1, -1, before, after, -1, -1,
-            credit,
-        )  # fmt: skip
-
-    def data(
-        self,
-        channel: ObservedChannel | None,
-        header: SeenHeader,
-        number: int,
-        size: int,
-        backlog: int,
-        records: int,
-        counter: RecordCounter | None,
-        is_paid: bool,
-        at_ns: int,
-    ) -> None:
-        """A data buffer has passed, or a partial buffer; the last one of a message is paid for."""
-        before = after = index = -1
-        ends_inside = False
-        if counter is not None:
-            ends_inside = counter.is_inside_record
-            if counter.is_lost:
-                records = -1
-            if counter.others and channel is not None:
-                channel.other_elements += counter.others
-                counter.others = 0
-            if header[7] == _CLEAR_END:
-                counter.restart()
-        if channel is not None:
-            index = channel.index
-            channel.data_buffers += is_paid
-            channel.payload_bytes += size
-            channel.data_bytes += size
-            if size > channel.largest_buffer_bytes:
-                channel.largest_buffer_bytes = size
-            if records >= 0:
-                channel.records += records
-            else:
-                channel.uncounted_buffers += 1
-            credit = channel.credits_available
-            if is_paid and credit is not None:
-                before, after = credit, credit - 1
-                channel.credits_available = after if credit else None
-                if not credit:
-                    self.unpaid_buffers += 1
-                    self.tell(f"data without credit on channel {index}")
-            self._follow(channel, number, backlog)
-            if channel.first_ns is None:
-                channel.first_ns = at_ns
-            channel.last_ns = at_ns
-            if channel.credits_available == 0 and channel.backlog_buffers:
-                channel.starve(at_ns)
-        reason = _FULL if ends_inside or size == self._segment_size_bytes else _FLUSH
-        self._probe_record(
-            at_ns, index, _SENT, _BUFFER_RESPONSE, header[7],
-            _NONE if header[8] else reason, number, size, records, -1, -1, backlog,
-            before, after, -1, -1, -1,
-        )  # fmt: skip
-
-    def event(
-        self,
-        channel: ObservedChannel | None,
-        header: SeenHeader,
-        number: int,
-        size: int,
-        backlog: int,
-        body: bytes,
-        at_ns: int,
-    ) -> None:
-        """An event has passed."""
-        data_type, index, value, credit = header[7], -1, -1, -1
-        event = self._decode_event(body, data_type, at_ns)
-        if isinstance(event, CheckpointBarrier):
-            value = event.checkpoint_id
-        if channel is not None:
-            index = channel.index
-            credit = -1 if channel.credits_available is None else channel.credits_available
-            self._follow(channel, number, backlog)
-            self._apply_event(channel, event, header[3], data_type, value, at_ns)
-            channel.payload_bytes += size
-        self._probe_record(
-            at_ns, index, _SENT, _BUFFER_RESPONSE, data_type, _EVENT, number, size, 0, -1, -1,
-            backlog, credit, credit, -1, -1, value,
-        )  # fmt: skip
-
-    def note(
-        self,
-        at_ns: int,
-        channel: ObservedChannel | None,
-        point: int,
-        kind: int,
-        *,
-        value: int = -1,
-        backlog_buffers: int = -1,
-        credit: tuple[int, int] = (-1, -1),
-    ) -> None:
-        """A message of another kind has passed."""
-        note(
-            self._probe_record,
-            at_ns,
-            -1 if channel is None else channel.index,
-            point,
-            kind,
-            value=value,
-            backlog_buffers=backlog_buffers,
-            credit=credit,
-        )
-
-    def tell(self, what: str, into: list[str] | None = None) -> None:
-        """Keep a sentence."""
-        told = self.told if into is None else into
-        if len(told) < TOLD_MAX:
-            told.append(what)
-
-    def undecodable(self, what: str) -> None:
-        """A message was passed over."""
-        self.undecodable_messages += 1
-        self.tell(what)
-
-    def lose_all(self, what: str) -> None:
-        """Messages of one direction may have been missed."""
-        self.losses += 1
-        self.tell(what)
-        for channel in self.channels.values():
-            channel.credits_available = None
-
-    def counter_of(
-        self, channel: ObservedChannel | None, header: SeenHeader
-    ) -> RecordCounter | None:
-        """The counter of the records of a message; None if they are not counted."""
-        if channel is None or header[8] or not self._counts_records or header[7] not in IS_BUFFER:
-            return None
-        return channel.counter_of(header[3])
-
-    def decode(self, message_id: int, frame: memoryview) -> Message | None:
-        """A whole frame that is no BufferResponse; None if it cannot be decoded."""
-        self.messages[message_id] += 1
-        try:
-            return MESSAGE_CLASSES[message_id].decode(frame[FRAME_HEADER_BYTES:])
-        except ProtocolError as error:
-            self.undecodable(f"{MESSAGE_CLASSES[message_id].__name__}: {error}"[:TEXT_MAX])
-            return None
-
-    def _follow(self, channel: ObservedChannel, number: int, backlog: int) -> None:
-        """Sequence number and backlog of a buffer or event."""
-        expected = channel.next_sequence_number
-        if expected is not None and expected != number:
-            self.sequence_gaps += 1
-            self.tell(f"sequence number {number} where {expected} was to come")
-        channel.next_sequence_number = next_sequence_number(number)
-        if backlog >= 0:
-            channel.backlog_buffers = backlog
-
-    def _decode_event(self, body: bytes, data_type: int, at_ns: int) -> Event | None:
-        try:
-            return decode_event(body)
-        except ProtocolError as error:
-            self.undecodable(f"event of type {data_type}: {error}")
-            return None
-
-    def _apply_event(
-        self,
-        channel: ObservedChannel,
-        event: Event | None,
-        subpartition: int,
-        data_type: int,
-        value: int,
-        at_ns: int,
-    ) -> None:
-        channel.events += 1
-        channel.events_by_kind[type(event).__name__ if event else "undecodable"] += 1
-        if isinstance(event, CheckpointBarrier):
-            channel.barriers.append((value, at_ns))
-        if data_type in IS_BLOCKING_UPSTREAM:
-            channel.block(at_ns)
-        if data_type == DataType.END_OF_PARTITION:
-            channel.end_subpartition(at_ns)
-        if isinstance(event, SubtaskConnectionDescriptor):
-            pair = event.input_subtask_index, event.output_subtask_index
-            channel.recover_from(pair)
-        elif data_type != DataType.PRIORITIZED_EVENT_BUFFER and self._counts_records:
-            if isinstance(event, EndOfOutputChannelStateEvent):
-                channel.recover_from(None)
-            if channel.recovered is None:
-                channel.restart_records(subpartition)

@@ -15,9 +15,10 @@ from typing import Any
 
 from flinknet.errors import TraceError
 from flinknet.trace import ClockInfo, RunManifest, TraceRecorder
+from flinknet.trace.run_directory import RunDirectory, seal_run
 
 from .channels import ChannelTable
-from .trace_files import TraceFiles, create_directory, delete
+from .trace_files import TraceFiles, delete
 
 FLUSH_EVENTS_MAX = 4096
 """A second's events, up to which they are written at once without holding anything up."""
@@ -64,7 +65,8 @@ class CaptureRecording:
     Around a trigger there stay the ring before it and half a ring after it; without any trigger the
     last ring.
 
-    Raises: TraceError if the directory cannot be used.
+    Raises: ConfigError for a directory that is not empty or that another run writes to; TraceError
+        if it cannot be used.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class CaptureRecording:
         channels: ChannelTable,
         rotation: Rotation = Rotation(),
     ) -> None:
-        create_directory(directory)
+        self._run_directory = RunDirectory(directory, must_be_empty=True)
         self.directory = directory
         self.channels = channels
         self.triggers: list[tuple[int, str]] = []
@@ -132,7 +134,8 @@ class CaptureRecording:
     def close(self, now_ns: int) -> None:
         """Write everything.
 
-        Raises: TraceError if events were lost; what was written is readable.
+        Raises: TraceError if events were lost, what was written is readable then; or if the trace
+            is not there.
         """
         self.recorder.flush()
         error = None
@@ -150,6 +153,8 @@ class CaptureRecording:
         delete(old)
         if error is not None:
             raise error
+        seal_run(self.directory)
+        self._run_directory.release()
 
     @property
     def is_holding(self) -> bool:

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from flinknet.errors import TraceError
 from flinknet.trace import ProcessInfo, TraceWriter
 
 
@@ -151,17 +150,3 @@ def delete(files: list[TraceFile]) -> None:
     for each in files:
         with suppress(OSError):
             each.path.unlink()
-
-
-def create_directory(path: Path) -> None:
-    """Make the run directory.
-
-    Raises: TraceError if it holds something already or cannot be made.
-    """
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        is_empty = not any(path.iterdir())
-    except OSError as error:
-        raise TraceError(f"--out: {path}: cannot be made ({error.strerror})") from error
-    if not is_empty:
-        raise TraceError(f"--out: {path} is not empty; traces are never overwritten")

@@ -21,6 +21,7 @@ import click
 from flinknet import __version__
 from flinknet.errors import FlinknetError, Terminated
 from flinknet.report.plain_text import fall_back_to_plain_text
+from flinknet.report.printable import printable
 from flinknet.runtime.signals import terminations_unwind
 from flinknet.starting import EXIT_INTERRUPTED, raise_at_interrupt
 
@@ -45,6 +46,7 @@ _ADVICE_BY_ERRNO = {
     errno.ENOTDIR: "a directory is needed there; choose another path",
     errno.EISDIR: "a file is needed there, not a directory",
     errno.EEXIST: "choose another path",
+    errno.ENAMETOOLONG: "choose a shorter name",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
     errno.EADDRINUSE: "choose another port with -D taskmanager.data.port=PORT, or 0 for any",
 }
@@ -124,7 +126,7 @@ def _noted(what: str, error: BaseException) -> str:
 
 def _say(text: str, exit_code: int) -> int:
     """Put one line on stderr, whatever `text` holds."""
-    click.echo("flinknet: " + " ".join(text.split()), err=True)
+    click.echo("flinknet: " + printable(" ".join(text.split())), err=True)
     return exit_code
 
 

@@ -147,7 +147,7 @@ def _run(
         sample_interval_ns=interval_ns,
     )
     if directory is not None:
-        write_json(directory / "result.json", result.to_dict())
+        sweep.save_result(directory, result)
     return result
 
 

@@ -147,7 +147,7 @@ def _measure(
     )
     result = with_doubts(scenario, measured, ())
     if directory is not None:
-        write_json(directory / "result.json", result.to_dict())
+        sweep.save_result(directory, result)
     return result
 
 

@@ -53,16 +53,20 @@ def status(directory: Path) -> None:
     from flinknet.report.console import console_for
     from flinknet.report.job_console import print_job, print_status
     from flinknet.runtime.job.client import client_of
-    from flinknet.runtime.job.job_files import RESULT_NAME, Contact
+    from flinknet.runtime.job.job_files import Contact
+    from flinknet.trace.manifest import MANIFEST_NAME, RESULT_NAME, RunManifest
+    from flinknet.trace.run import check_file
 
     contact = Contact.load(directory)
     if contact is not None:
         with client_of(contact) as client:
             print_status(console_for(sys.stdout), client.status())
         return
+    if (directory / MANIFEST_NAME).is_file():
+        check_file(directory, RunManifest.load(directory), RESULT_NAME)
     try:
         result = json.loads((directory / RESULT_NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         raise ConfigError(
             f"{directory}: no job runs there, and there is no result of one; give the directory"
             " that `flinknet bench --job … --detached` told"

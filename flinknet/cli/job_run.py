@@ -60,7 +60,6 @@ def run_job(values: Mapping[str, Any]) -> int:
     json_file = sweep.json_file(values["json"])
     out = sweep.out_directory(values["out"], trace=True)
     assert out is not None
-    _check_fresh(out)
     if values["detached"]:
         _detach(call, out)
         return 0
@@ -129,13 +128,6 @@ def _workload(settings: Settings) -> dict[str, Any]:
             )
     parse = {name: WORKLOAD_OPTIONS[name].parse for name in JOB_OPTIONS}
     return {name: parse[name](text) for name, text in settings.workload.items()}
-
-
-def _check_fresh(out: Path) -> None:
-    """Raises: ConfigError if a job has been there."""
-    for name in ("manifest.json", "result.json", "jobmanager.json", "tm-0.fnt"):
-        if (out / name).exists():
-            raise ConfigError(f"--out: {out} holds a run already; give another directory")
 
 
 def _cluster(call: JobCall, out: Path, *, is_attached: bool) -> tuple[JobManagerSpec, SubmitJob]:

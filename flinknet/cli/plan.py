@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -164,12 +165,15 @@ def _rendered(layers: Mapping[str, Layer], form: str, channels_max: int) -> str:
         told = {name: write[name](layer) for name, layer in layers.items()}
         return dump({"schema_version": documents.SCHEMA_VERSION, **told}).rstrip("\n")
     if form == "tree":
-        from flinknet.graph.tree import physical_tree
+        from flinknet.graph import tree
 
-        return "\n\n".join(
-            physical_tree(layer, channels_max) if name == "physical" else str(layer)  # type: ignore[arg-type]
-            for name, layer in layers.items()
-        )
+        text: dict[str, Callable[[Any], str]] = {
+            "stream": tree.stream_tree,
+            "job": tree.job_tree,
+            "execution": tree.execution_tree,
+            "physical": partial(tree.physical_tree, channels_max=channels_max),
+        }
+        return "\n\n".join(text[name](layer) for name, layer in layers.items())
     from flinknet.graph import dot, picture, svg
 
     ((name, layer),) = layers.items()

@@ -10,15 +10,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import click
+
 from flinknet import options as flink
 from flinknet.comparison import interleaved_orders
 from flinknet.config import Scenario
-from flinknet.errors import ConfigError
 from flinknet.report.console import Setting
 from flinknet.report.export import write_json
 from flinknet.report.live import LineView
 from flinknet.report.warnings import with_doubts
 from flinknet.results import RunResult, Warning
+from flinknet.trace.manifest import RESULT_NAME
+from flinknet.trace.run_directory import RunDirectory, seal_result
 
 from .option_tables import NETWORK_OPTIONS
 from .options import Settings, scenario_of
@@ -112,13 +115,19 @@ def run_all(
                 )
                 result = with_doubts(scenario, measured, plan.warnings)
                 if directory is not None:
-                    write_json(directory / "result.json", result.to_dict())
+                    save_result(directory, result)
                 watcher.finish_run(result)
                 yield Finished(plan_index, round_index, result)
     finally:
         if out is not None:
             with suppress(OSError):  # not empty, as it should be
                 out.rmdir()
+
+
+def save_result(directory: Path, result: RunResult) -> None:
+    """Put the result of a run into its directory."""
+    write_json(directory / RESULT_NAME, result.to_dict())
+    seal_result(directory)
 
 
 def by_plan(plans: Sequence[Plan], finished: Sequence[Finished]) -> list[Setting]:
@@ -131,19 +140,17 @@ def by_plan(plans: Sequence[Plan], finished: Sequence[Finished]) -> list[Setting
 
 
 def out_directory(out: str | None, *, trace: bool) -> Path | None:
-    """The directory of a new sweep; without a wish, a fresh one if there are traces to keep.
+    """The directory of a new sweep; without a wish, a fresh one if there are traces to keep. No
+    other run writes to it while the command goes on.
 
-    Raises: ConfigError if runs lie there already: two sweeps in one directory cannot be told apart.
+    Raises: ConfigError if a run lies there already, or if another is writing to it: two sweeps in
+        one directory cannot be told apart.
     """
-    if out is None:
-        return _timestamped_directory() if trace else None
-    path = Path(out)
-    if path.exists() and not path.is_dir():
-        raise ConfigError(f"--out: {path} is a file; give a directory")
-    if path.is_dir() and any(path.glob("run-*")):
-        raise ConfigError(f"--out: {path} holds runs already; give another directory or remove it")
-    path.mkdir(parents=True, exist_ok=True)
-    return path
+    if out is None and not trace:
+        return None
+    directory = RunDirectory(_timestamped_directory() if out is None else Path(out))
+    click.get_current_context().call_on_close(directory.release)
+    return directory.path
 
 
 def json_file(target: str | None) -> Path | None:

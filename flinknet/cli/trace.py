@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from flinknet.errors import FlinknetError
+from flinknet.report.printable import printable
 
 from .paths import existing_path
 from .run_settings import told_settings
@@ -95,14 +96,14 @@ def verify(paths: tuple[Path, ...], as_json: bool) -> None:
     checked all the same.
     """
     from flinknet.report.trace_console import print_verification
-    from flinknet.trace.run import open_run
+    from flinknet.trace.run import open_with_faults
     from flinknet.trace.verify import verify_run
 
     exit_code, runs = 0, []
     for given in paths:
         try:
             for path in _run_paths([existing_path(given)]):
-                result = verify_run(open_run(path))
+                result = verify_run(*open_with_faults(path))
                 runs.append({"path": str(path), "is_ok": result.is_ok, **result.to_dict()})
                 exit_code = max(exit_code, int(not result.is_ok))
                 if not as_json:
@@ -110,7 +111,7 @@ def verify(paths: tuple[Path, ...], as_json: bool) -> None:
         except FlinknetError as error:
             exit_code = max(exit_code, error.exit_code)
             runs.append({"path": str(given), "is_ok": False, "error": str(error)})
-            click.echo(f"flinknet: {error}", err=True)
+            click.echo(f"flinknet: {printable(str(error))}", err=True)
     if as_json and (exit_code <= 1 or len(runs) > 1):
         _print_json({"schema_version": 1, "runs": runs})
     if exit_code:

@@ -121,6 +121,8 @@ def tap(
     from flinknet.report.console import console_for
     from flinknet.report.export import dump, write_json
     from flinknet.report.tap_console import TapView, print_tap, setting_lines
+    from flinknet.trace.manifest import RESULT_NAME
+    from flinknet.trace.run_directory import seal_result
 
     if trigger is not None and ring is None:
         raise ConfigError("--trigger: says what of a ring to keep; give --ring, such as 60s, too")
@@ -147,7 +149,8 @@ def tap(
 
     with view:
         result = session.run(tell_settings)
-    write_json(config.out / "result.json", result)
+    write_json(config.out / RESULT_NAME, result)
+    seal_result(config.out)
     if as_json:
         click.echo(dump(result), nl=False)
     else:

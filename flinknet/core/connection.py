@@ -8,9 +8,13 @@ what arrived, sends what `data_to_send` returns, and wakes the connection at `ne
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from flinknet.errors import TransportError
+
+RECEIVE_BYTES: Final = 128 * 1024
+"""A driver reads at most this much in one go: four segments, and what was read is still in the
+cache."""
 
 
 class Connection(Protocol):

@@ -20,7 +20,7 @@ from flinknet.trace.arrow import EVENT_SCHEMA, event_array
 from flinknet.trace.blocks import ORDER
 from flinknet.trace.schema import COLUMN_NAMES
 
-from .files import whole_file
+from .files import whole_packed_file
 from .selection import Selection
 
 OnRows = Callable[[int], None]
@@ -47,7 +47,7 @@ def event_batches(selection: Selection) -> Iterator[pa.RecordBatch]:
 def write_parquet(selection: Selection, path: Path, on_rows: OnRows = lambda _: None) -> int:
     """Write the table as Parquet, a row group for each block; returns the number of rows."""
     with (
-        whole_file(path) as file,
+        whole_packed_file(path) as file,
         pyarrow.parquet.ParquetWriter(file, EVENT_SCHEMA, compression="zstd") as writer,
     ):
         return _write(selection, writer.write_batch, on_rows)
@@ -57,7 +57,7 @@ def write_csv(selection: Selection, path: Path, on_rows: OnRows = lambda _: None
     """Write the table as CSV with a header line; what does not apply is empty."""
     options = pyarrow.csv.WriteOptions(quoting_style="needed")
     with (
-        whole_file(path) as file,
+        whole_packed_file(path) as file,
         pyarrow.csv.CSVWriter(file, EVENT_SCHEMA, write_options=options) as writer,
     ):
         return _write(selection, writer.write_batch, on_rows)
@@ -65,7 +65,7 @@ def write_csv(selection: Selection, path: Path, on_rows: OnRows = lambda _: None
 
 def write_json_lines(selection: Selection, path: Path, on_rows: OnRows = lambda _: None) -> int:
     """Write the table as JSON, an object a line; what does not apply is null."""
-    with whole_file(path) as file:
+    with whole_packed_file(path) as file:
 
         def write(batch: pa.RecordBatch) -> None:
             lines = "\n".join(json_lines(batch).to_pylist())

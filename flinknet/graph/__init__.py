@@ -7,7 +7,7 @@
     physical_plan               slots, channels local and remote, TCP connections, buffers
 
 Pure but for `program`, which runs the file that holds a program. Each layer can be built and
-printed alone. Of the rest of flinknet the graphs use values only: ids, types of partitions, sizes
+printed alone (`tree`). Of the rest of flinknet the graphs use values only: ids, types, sizes
 of pools, key groups; what is planned here is what the network stack makes of it.
 """
 

@@ -7,7 +7,7 @@ functions; with `batched=True` they take and return numpy arrays of records.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from flinknet.errors import ConfigError
 from flinknet.units import parse_duration_ns
@@ -41,9 +41,6 @@ from .transformations import (
     UnionTransformation,
 )
 from .type_information import known_type, type_of_results
-
-if TYPE_CHECKING:
-    from .environment import StreamExecutionEnvironment
 
 
 def duration_ns(value: str | int, name: str) -> int:
@@ -118,14 +115,18 @@ class _Operator:
 
 
 class DataStream:
-    """Records of one type (Flink: DataStream)."""
+    """Records of one type (Flink: DataStream).
+
+    Args:
+        operators: of the program, to which those are added that are applied to the stream.
+    """
 
     transformation: Transformation
 
     def __init__(
-        self, environment: StreamExecutionEnvironment, transformation: Transformation
+        self, operators: list[PhysicalTransformation], transformation: Transformation
     ) -> None:
-        self.environment = environment
+        self._operators = operators
         self.transformation = transformation
 
     @property
@@ -181,11 +182,11 @@ class DataStream:
 
     def union(self, *others: DataStream) -> DataStream:
         """The records of this stream and of others, in no order. Raises: ConfigError."""
-        kinds = {each.environment for each in (self, *others)}
-        if not others or len(kinds) > 1:
+        programs = {id(each._operators) for each in (self, *others)}
+        if not others or len(programs) > 1:
             raise ConfigError("union: give one or more other streams of the same environment")
         inputs = [each.transformation for each in (self, *others)]
-        return DataStream(self.environment, UnionTransformation(inputs))
+        return DataStream(self._operators, UnionTransformation(inputs))
 
     def connect(self, other: DataStream) -> ConnectedStreams:
         """Two streams for one operator."""
@@ -249,7 +250,7 @@ class DataStream:
         """Take records out of the job. Raises: ConfigError when their type is not known."""
         self._need_type()
         made = SinkTransformation(sink.NAME, factory(StreamSink, sink), None, [self.transformation])
-        self.environment.add_operator(made)
+        self._operators.append(made)
         return DataStreamSink(made)
 
     def _need_type(self) -> None:
@@ -257,11 +258,11 @@ class DataStream:
 
     def _partitioned(self, partitioner: StreamPartitioner) -> DataStream:
         made = PartitionTransformation(self.transformation, partitioner)
-        return DataStream(self.environment, made)
+        return DataStream(self._operators, made)
 
     def _added(self, transformation: PhysicalTransformation) -> SingleOutputStreamOperator:
-        self.environment.add_operator(transformation)
-        return SingleOutputStreamOperator(self.environment, transformation)
+        self._operators.append(transformation)
+        return SingleOutputStreamOperator(self._operators, transformation)
 
 
 class SingleOutputStreamOperator(DataStream, _Operator):
@@ -270,9 +271,9 @@ class SingleOutputStreamOperator(DataStream, _Operator):
     transformation: PhysicalTransformation
 
     def __init__(
-        self, environment: StreamExecutionEnvironment, transformation: PhysicalTransformation
+        self, operators: list[PhysicalTransformation], transformation: PhysicalTransformation
     ) -> None:
-        super().__init__(environment, transformation)
+        super().__init__(operators, transformation)
         self._tags: dict[str, OutputTag] = {}
 
     def returns(self, output_type: Any) -> SingleOutputStreamOperator:
@@ -292,7 +293,7 @@ class SingleOutputStreamOperator(DataStream, _Operator):
                 " a tag has one type"
             )
         made = SideOutputTransformation(self.transformation, tag)
-        return DataStream(self.environment, made)
+        return DataStream(self._operators, made)
 
 
 class DataStreamSource(SingleOutputStreamOperator):
@@ -300,12 +301,12 @@ class DataStreamSource(SingleOutputStreamOperator):
 
     def __init__(
         self,
-        environment: StreamExecutionEnvironment,
+        operators: list[PhysicalTransformation],
         transformation: PhysicalTransformation,
         *,
         is_parallel: bool = True,
     ) -> None:
-        super().__init__(environment, transformation)
+        super().__init__(operators, transformation)
         self._is_parallel = is_parallel
         if not is_parallel:
             transformation.set_parallelism(1)
@@ -326,7 +327,7 @@ class KeyedStream(DataStream):
         partition = PartitionTransformation(
             source.transformation, partitioners.hash_by(key_selector)
         )
-        super().__init__(source.environment, partition)
+        super().__init__(source._operators, partition)
         self.key_selector = key_selector
 
     def transform(
@@ -377,8 +378,8 @@ class ConnectedStreams:
             type_of_results(first, "Co-Map", output_type),
             [each.transformation for each in inputs],
         )
-        self.first.environment.add_operator(made)
-        return SingleOutputStreamOperator(self.first.environment, made)
+        self.first._operators.append(made)
+        return SingleOutputStreamOperator(self.first._operators, made)
 
 
 class DataStreamSink(_Operator):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flinknet.config import RATE_MAX
 from flinknet.errors import ConfigError
@@ -32,15 +32,14 @@ from .operators import (
     StreamSource,
     factory,
 )
+from .stream_graph import StreamGraph
+from .stream_graph_generator import StreamGraphGenerator
 from .transformations import (
     LegacySourceTransformation,
     MultipleInputTransformation,
     PhysicalTransformation,
     SourceTransformation,
 )
-
-if TYPE_CHECKING:
-    from .stream_graph import StreamGraph
 
 
 class StreamExecutionEnvironment:
@@ -200,12 +199,8 @@ class StreamExecutionEnvironment:
             output_type,
             [each.transformation for each in streams],
         )
-        self.add_operator(made)
-        return SingleOutputStreamOperator(self, made)
-
-    def add_operator(self, transformation: PhysicalTransformation) -> None:
-        """Remember a transformation as part of the program."""
-        self.transformations.append(transformation)
+        self.transformations.append(made)
+        return SingleOutputStreamOperator(self.transformations, made)
 
     def execute(self, job_name: str | None = None) -> StreamGraph:
         """Hand the program over under a name, and see that it makes a graph.
@@ -219,12 +214,12 @@ class StreamExecutionEnvironment:
 
     def get_stream_graph(self) -> StreamGraph:
         """The program as a StreamGraph. Raises: ConfigError."""
-        from .stream_graph_generator import StreamGraphGenerator
-
-        return StreamGraphGenerator(self).generate()
+        return StreamGraphGenerator(
+            self.transformations, self.config, self.job_name, self.artifacts
+        ).generate()
 
     def _source(
         self, transformation: SourceTransformation, *, is_parallel: bool
     ) -> DataStreamSource:
-        self.add_operator(transformation)
-        return DataStreamSource(self, transformation, is_parallel=is_parallel)
+        self.transformations.append(transformation)
+        return DataStreamSource(self.transformations, transformation, is_parallel=is_parallel)

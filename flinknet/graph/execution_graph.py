@@ -263,20 +263,6 @@ class ExecutionGraph:
         for partition in partitions:
             partition.is_released = True
 
-    def available_partitions(self) -> list[IntermediateResultPartition]:
-        """Partitions that were not released."""
-        return [
-            partition
-            for result in self.results.values()
-            for partition in result.partitions
-            if not partition.is_released
-        ]
-
-    def __str__(self) -> str:
-        from .tree import execution_tree
-
-        return execution_tree(self)
-
 
 def execution_graph_of(
     job: JobGraph,

@@ -222,8 +222,3 @@ class JobGraph:
         return json.dumps(
             {"name": self.name, "type": "BATCH" if self.is_batch else "STREAMING", "nodes": nodes}
         )
-
-    def __str__(self) -> str:
-        from .tree import job_tree
-
-        return job_tree(self)

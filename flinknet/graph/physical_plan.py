@@ -439,11 +439,6 @@ class PhysicalPlan:
             must_be_pipelined=kind.must_be_pipelined_consumed,
         )
 
-    def __str__(self) -> str:
-        from .tree import physical_tree
-
-        return physical_tree(self)
-
 
 def _growth(pool: PoolSize) -> int:
     return pool.max_buffers - pool.required_buffers

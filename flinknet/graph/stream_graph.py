@@ -251,8 +251,3 @@ class StreamGraph:
         )
         up.out_edges.append(edge)
         down.in_edges.append(edge)
-
-    def __str__(self) -> str:
-        from .tree import stream_tree
-
-        return stream_tree(self)

@@ -5,12 +5,12 @@ Each kind of transformation has a translator of its own; streaming and batch dif
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.errors import ConfigError
 
+from .job_config import JobConfig
 from .operators import BatchGroupedReduce, OperatorFactory, StreamGroupedReduce, factory
 from .stream_graph import (
     DEFAULT_SLOT_SHARING_GROUP,
@@ -33,9 +33,6 @@ from .transformations import (
     UnionTransformation,
 )
 
-if TYPE_CHECKING:
-    from .environment import StreamExecutionEnvironment
-
 DEFAULT_STREAMING_JOB_NAME = "Flink Streaming Job"
 DEFAULT_BATCH_JOB_NAME = "Flink Batch Job"
 
@@ -46,17 +43,26 @@ _EXCHANGE_MODES = {
 
 
 class StreamGraphGenerator:
-    """Translates the program of an environment, once."""
+    """Translates the program of an environment, once.
 
-    def __init__(self, environment: StreamExecutionEnvironment) -> None:
-        self._transformations = environment.transformations
-        self._config = environment.config
+    Args:
+        job_name: None for Flink's default.
+        artifacts: files that the job needs, by name.
+    """
+
+    def __init__(
+        self,
+        transformations: Sequence[PhysicalTransformation],
+        config: JobConfig,
+        job_name: str | None,
+        artifacts: Mapping[str, str],
+    ) -> None:
+        self._transformations = transformations
+        self._config = config
         is_batch = self._is_batch()
         default_name = DEFAULT_BATCH_JOB_NAME if is_batch else DEFAULT_STREAMING_JOB_NAME
-        self.graph = StreamGraph(
-            environment.job_name or default_name, self._config, is_batch=is_batch
-        )
-        self.graph.artifacts = dict(environment.artifacts)
+        self.graph = StreamGraph(job_name or default_name, self._config, is_batch=is_batch)
+        self.graph.artifacts = dict(artifacts)
         if is_batch:
             self.graph.exchange_mode = self._batch_exchange_mode()
         self._translated: dict[int, tuple[int, ...]] = {}

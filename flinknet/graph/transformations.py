@@ -22,7 +22,7 @@ from .job_config import MAX_PARALLELISM
 from .operators import ChainingStrategy, OperatorFactory, OutputTag
 from .partitioners import KeySelector, StreamPartitioner
 from .resources import UNKNOWN, ResourceSpec
-from .type_information import MissingType, known_type
+from .type_information import known_type
 
 _node_ids = itertools.count(1)
 """One count for the whole process, as Flink's: a program that is built twice gets other ids the
@@ -80,11 +80,6 @@ class Transformation:
     def output_type(self) -> Any:
         """Type of its records. Raises: ConfigError when it is not known."""
         return known_type(self._output_type)
-
-    @property
-    def is_output_type_known(self) -> bool:
-        """Whether the type of its records is known."""
-        return not isinstance(self._output_type, MissingType)
 
     def set_parallelism(self, parallelism: int) -> None:
         """Set the number of subtasks. Raises: ConfigError."""

@@ -1,3 +1,4 @@
+# mypyc
 """ChainRunner: hands batches of records to the operators of a chain, a portion at a time; what a
 function of the program raises becomes one line that names the operator, the record and the place.
 """

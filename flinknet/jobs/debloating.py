@@ -1,3 +1,4 @@
+# mypyc
 """Buffer debloating of the gates of a TaskManager: every period each gate tells its producers how
 large buffers should be.
 """

@@ -1,3 +1,4 @@
+# mypyc
 """NetworkInput: what comes through the gates of a task, as work for its chain.
 
 A base class and not a part of the task's inputs, so that a buffer costs no call for it.

@@ -1,3 +1,4 @@
+# mypyc
 """RecordOutput: the records that leave a task along one edge, dealt out, serialised and written."""
 
 from __future__ import annotations

@@ -31,7 +31,6 @@ from typing import Any, ClassVar, NewType, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from flinknet.core.wire.values import encode_string
 from flinknet.errors import FrameCorruptedError
 
 Array = NDArray[Any]
@@ -118,7 +117,7 @@ class StringSerializer(TypeSerializer):
             out.append(len(value) + 1)
             out += value.encode("ascii")
         elif value is None or isinstance(value, str):
-            out += encode_string(value)
+            _write_units(value, out)
         else:
             raise TypeError(f"{type(value).__name__} is no str")
 
@@ -489,6 +488,20 @@ def _read_size(data: bytes, position: int) -> tuple[int, int]:
     if not 0 <= size <= len(data) - position:
         raise FrameCorruptedError(f"a value says that {size} bytes or elements follow")
     return size, position
+
+
+def _write_units(text: str | None, out: bytearray) -> None:
+    """Length + 1 (0 for None), then each UTF-16 unit, all in variable length."""
+    if text is None:
+        out.append(0)
+        return
+    utf16 = text.encode("utf-16-be", "surrogatepass")
+    units = [high << 8 | low for high, low in zip(utf16[::2], utf16[1::2], strict=True)]
+    for number in (len(units) + 1, *units):
+        while number >= 0x80:
+            out.append(number & 0x7F | 0x80)
+            number >>= 7
+        out.append(number)
 
 
 def _read_number(data: bytes, position: int) -> tuple[int, int]:

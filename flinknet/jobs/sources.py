@@ -18,10 +18,10 @@ from flinknet.graph.endpoints import (
     Source,
 )
 from flinknet.workload.arrivals import ScheduledArrivals
+from flinknet.workload.payload import BATCH_BYTES, MAX_RATE_BATCH_BYTES
 
 from .elements import Instants, Values
 from .io import FileTextInput, SocketTextInput, TextInput
-from .load.generator import BATCH_BYTES, MAX_RATE_BATCH_BYTES
 
 BATCH_RECORDS = 1024
 """Records that are taken at once where their size is not known."""

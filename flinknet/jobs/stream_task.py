@@ -1,3 +1,4 @@
+# mypyc
 """StreamTask: one subtask of a job. It reads gates or makes records, runs a chain of operators on
 them, and writes partitions.
 

@@ -1,3 +1,4 @@
+# mypyc
 """TaskChain: what a task does with what it takes, between its input and its outputs."""
 
 from __future__ import annotations

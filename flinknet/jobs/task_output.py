@@ -1,3 +1,4 @@
+# mypyc
 """TaskOutput: one output of a task: its writer, its flusher, and what waits to be written."""
 
 from __future__ import annotations

@@ -171,8 +171,3 @@ def find_option(key: str) -> Option:
     if near:
         hint = f"did you mean {current_keys()[near[0]]}?"
     raise ConfigError(f"{key}: Flink has no such key; {hint}")
-
-
-def key_of(field_name: str) -> str:
-    """The key that sets a field of NetworkConfig."""
-    return next(option.key for option in options().values() if option.field == field_name)

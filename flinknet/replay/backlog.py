@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from flinknet.core.probe import TracePoint
 
 from .sums import Sums
-from .units import Answer, Asked, EventBlock, WorkUnit, ask, merged
+from .units import Answer, Asked, EventBlock, WorkUnit
 from .windows import by_window
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _COLUMNS = ("at_ns", "channel", "point", "kind", "data_type", "backlog_buffers")
 _SCHEMA = (
@@ -25,19 +21,6 @@ MERGE_BACKLOG = Sums(
     ("buffers", "backlog_buffers_sum"),
     ("backlog_buffers_max",),
 )
-
-
-def backlog_over_time(units: DataFrame) -> DataFrame:
-    """The backlog that data messages carried in each window, from the measured part on.
-
-    The backlog is sampled whenever a data buffer leaves: a channel that stands still gives no
-    sample.
-
-    Returns: run, channel, from_ns (of the window, counted from the start of the measured part),
-    width_ns, buffers
-        (samples), backlog_buffers_sum (over the samples), backlog_buffers_max.
-    """
-    return merged(ask(units, BACKLOG), MERGE_BACKLOG, BACKLOG.schema)
 
 
 def _sample(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
@@ -54,3 +37,10 @@ def _sample(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
 
 
 BACKLOG = Asked(_sample, _COLUMNS, _SCHEMA)
+"""The backlog that data messages carried in each window, from the measured part on.
+
+The backlog is sampled whenever a data buffer leaves: a channel that stands still gives no sample.
+
+Columns: run, channel, from_ns (of the window, counted from the start of the measured part),
+width_ns, buffers (samples), backlog_buffers_sum (over the samples), backlog_buffers_max.
+"""

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flinknet.trace import RunManifest
-from flinknet.workload.recorded import CostModel
+from flinknet.workload.recorded import TYPICAL_COSTS, CostModel
 
 from .delays import NO_DELAYS, Delays
 from .queued import NOT_QUEUED, Queued
@@ -23,12 +23,12 @@ from .saturation import Saturation
 from .turns import Turns
 from .units import EventColumns, IntArray, same_message
 
-ASSUMED_SEND_NS_PER_MESSAGE = 12_000.0
-ASSUMED_SEND_NS_PER_BYTE = 0.15
-ASSUMED_RECEIVE_NS_PER_MESSAGE = 12_000.0
-ASSUMED_EMIT_NS_PER_RECORD = 100.0
+ASSUMED_SEND_NS_PER_MESSAGE = TYPICAL_COSTS.send_ns_per_message
+ASSUMED_SEND_NS_PER_BYTE = TYPICAL_COSTS.send_ns_per_byte
+ASSUMED_RECEIVE_NS_PER_MESSAGE = TYPICAL_COSTS.receive_ns_per_message
+ASSUMED_EMIT_NS_PER_RECORD = TYPICAL_COSTS.emit_ns_per_record
 ASSUMED_CONSUME_NS_PER_RECORD = 20.0
-ASSUMED_TRANSIT_NS = 50_000.0
+ASSUMED_TRANSIT_NS = TYPICAL_COSTS.transit_ns
 
 SATURATED_SEND_SHARE = 0.05
 """Of a producer's time at the highest rate, what goes with the message and not with its records:

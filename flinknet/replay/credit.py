@@ -4,7 +4,6 @@ them."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +11,7 @@ import pyarrow as pa
 
 from flinknet.core.probe import MessageKind, TracePoint
 
-from .units import Answer, Asked, EventBlock, IntArray, Spans, WorkUnit, ask, merged
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from .units import Answer, Asked, EventBlock, IntArray, Spans, WorkUnit
 
 _COLUMNS = (
     "at_ns",
@@ -34,21 +30,8 @@ _LACKS_ORDER = -1
 STARVED_SCHEMA = "run bigint, channel bigint, starved_ns bigint"
 
 
-def credit_starved(units: DataFrame) -> DataFrame:
-    """Time within the measured window with backlog but no credit, seen at the producer.
-
-    Starts when a buffer leaves with the last credit and announces a backlog, ends with the next
-    AddCredit. A backlog that grows while there is no credit is not seen (nothing is sent then), so
-    this is a lower bound. Each block gives the time within itself and how it starts and ends; the
-    gaps between blocks are closed here.
-
-    Returns: run, channel, starved_ns.
-    """
-    return merged(ask(units, STARVED), merge_starved, STARVED_SCHEMA)
-
-
 def merge_starved(parts: pa.Table) -> pa.Table:
-    """`credit_starved` from the answers to STARVED."""
+    """run, channel, starved_ns from the answers to STARVED: the gaps between blocks are closed."""
     return merge_switched(parts, "starved_ns")
 
 
@@ -168,3 +151,10 @@ def _by_instant(block: EventBlock, rows: IntArray) -> IntArray:
 
 
 STARVED = Asked(_starved_within, _COLUMNS, SWITCHED_SCHEMA)
+"""Time within the measured window with backlog but no credit, observed at the producer.
+
+Starts when a buffer leaves with the last credit and announces a backlog, ends with the next
+AddCredit. A backlog that grows while there is no credit is not visible (nothing is sent then), so
+this is a lower bound. Each block gives the time within itself and how it starts and ends;
+`merge_starved` closes the gaps between blocks.
+"""

@@ -23,6 +23,7 @@ from typing import Any
 from flinknet.errors import FlinknetError
 
 _EXIT_WAIT_S = 10.0
+_DEATH_WAIT_S = 0.2
 _TERMINATIONS = (signal.SIGTERM, signal.SIGHUP)
 
 _NOT_REGISTERED = "spark-application-"
@@ -40,7 +41,8 @@ def spark_context(
         environment: variables that the JVM and its Python workers get beside ours.
         log: file that takes what they write to stderr.
 
-    Raises: FlinknetError if Spark does not start, with what is told of it in one line.
+    Raises: FlinknetError if Spark does not start, with what is told of it in one line, or if its
+        JVM ends before the block does and that ends the block.
     """
     with contextlib.ExitStack() as stack:
         ending = stack.enter_context(_Ending())
@@ -49,6 +51,8 @@ def spark_context(
         except Exception as error:  # what PySpark meets in its clean-up without a JVM
             if ending.raised is not None:
                 raise ending.raised from error
+            if (death := ending.death()) is not None:
+                raise FlinknetError(f"Spark failed: its JVM {death}") from error
             raise
 
 
@@ -136,6 +140,21 @@ class _Ending:
         self._context = context
         if self._before:
             signal.signal(signal.SIGINT, self._handle)  # PySpark has put its own in place
+
+    def death(self) -> str | None:
+        """How the JVM ended by itself, in words; None if it runs, or never did.
+
+        Who has lost the connection to it may ask a moment before its end can be seen.
+        """
+        if self._process is None:
+            return None
+        try:
+            code = self._process.wait(_DEATH_WAIT_S)
+        except subprocess.TimeoutExpired:
+            return None
+        if code < 0:
+            return f"was killed by signal {-code}; was there too little memory?"
+        return f"ended with exit code {code}"
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():

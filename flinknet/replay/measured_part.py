@@ -20,8 +20,6 @@ from flinknet.units import human_duration
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from flinknet.trace.manifest import ProcessInfo
-
 FOREVER_NS = np.iinfo(np.int64).max
 
 LOOK_BACK_NS = 5_000_000_000
@@ -71,10 +69,7 @@ def measured_part(run: Run) -> MeasuredPart:
         )
     from_ns, to_ns = manifest.measured_from_ns, manifest.measured_to_ns
     is_interrupted = to_ns is None
-    spans = [
-        _span(file, process, from_ns, is_interrupted=is_interrupted)
-        for file, process in zip(run.files, manifest.processes, strict=True)
-    ]
+    spans = [_span(file, from_ns, is_interrupted=is_interrupted) for file in run.files]
     held = [span for span in spans if span.last_ns >= from_ns]
     is_inside = any(to_ns is None or span.first_ns < to_ns for span in held)
     if not is_inside and not (to_ns is not None and _holds_records(run, from_ns, to_ns)):
@@ -101,14 +96,8 @@ def measured_part(run: Run) -> MeasuredPart:
     return MeasuredPart(from_ns, first.known_to_ns, until_ns, (note,))
 
 
-def _span(file: Path, process: ProcessInfo, from_ns: int, *, is_interrupted: bool) -> _FileSpan:
+def _span(file: Path, from_ns: int, *, is_interrupted: bool) -> _FileSpan:
     with TraceReader(file) as reader:
-        found = reader.process
-        if (found.name, found.pid) != (process.name, process.pid):
-            raise TraceFormatError(
-                f"{file}: it was recorded by {found.name} (pid {found.pid}), the manifest says"
-                f" {process.name} (pid {process.pid}): they are of different runs"
-            )
         blocks = reader.blocks()
         if reader.truncation is not None:
             blocks = blocks[: reader.truncation.blocks_before_damage]

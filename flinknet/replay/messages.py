@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from flinknet.core.probe import MessageKind
 
 from .sums import Sums
-from .units import Answer, Asked, EventBlock, WorkUnit, ask, merged
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from .units import Answer, Asked, EventBlock, WorkUnit
 
 _KEYS = ("channel", "point", "kind", "data_type", "reason")
 
@@ -24,16 +20,6 @@ _SCHEMA = (
 )
 
 MERGE_MESSAGES = Sums(("run", *_KEYS), ("messages", "payload_bytes", "credit"))
-
-
-def messages_by_kind(units: DataFrame) -> DataFrame:
-    """Messages of the measured window and of the drain behind it, which carries its last records.
-
-    Returns: run, channel, point, kind, data_type, reason (ordinals as in the trace), messages,
-    payload_bytes, and
-        credit: the sum of what AddCredit messages announced.
-    """
-    return merged(ask(units, MESSAGES), MERGE_MESSAGES, MESSAGES.schema)
 
 
 def _count(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
@@ -71,3 +57,8 @@ def _count(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
 
 
 MESSAGES = Asked(_count, _COLUMNS, _SCHEMA)
+"""Messages of the measured window and of the drain behind it, which carries its last records.
+
+Columns: run, channel, point, kind, data_type, reason (ordinals as in the trace), messages,
+payload_bytes, and credit: the sum of what AddCredit messages announced.
+"""

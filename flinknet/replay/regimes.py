@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -26,15 +25,10 @@ from .buffers import (
     paired_buffers,
 )
 from .intervals import NOTHING, Intervals, from_switches
-from .stretches import Stretch, ask_stretches, stretches
+from .stretches import Stretch
 from .sums import Sums
-from .units import Answer, EventColumns, IntArray, RecordedRun, merged
+from .units import Answer, EventColumns, IntArray
 from .windows import window_width_ns
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,28 +61,12 @@ _BY_WINDOW = Sums(("run", "channel", "from_ns", "regime"), ("width_ns", "ns"))
 
 
 def merge_regimes(parts: pa.Table) -> pa.Table:
-    """`regimes_over_time` from the answers of stretches."""
-    return _BY_WINDOW(parts).select(parts.column_names)
-
-
-def regimes_over_time(
-    spark: SparkSession, runs: Sequence[RecordedRun], split: int | None = None
-) -> DataFrame:
     """How long each channel was in each regime, window by window of the measured part.
 
-    Args:
-        split: stretches that each run is cut into; None for as many as suit its size. The answer
-            does not depend on it.
-
-    Returns: run, channel, from_ns (of the window, counted from the start of the measured part),
+    Columns: run, channel, from_ns (of the window, counted from the start of the measured part),
     width_ns, regime, ns. The regimes of a window sum to its width.
     """
-    units = stretches(runs, spark.sparkContext.defaultParallelism, split)
-    return merged(
-        ask_stretches(spark, units, split_stretch, REGIME_COLUMNS, REGIMES_SCHEMA),
-        merge_regimes,
-        REGIMES_SCHEMA,
-    )
+    return _BY_WINDOW(parts).select(parts.column_names)
 
 
 def regimes_of(

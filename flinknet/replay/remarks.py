@@ -4,18 +4,16 @@ where two of them look alike."""
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import TracePoint
 from flinknet.results import Measured
+from flinknet.trace.manifest import RESULT_NAME
 from flinknet.units import human_count, human_duration
 
 from .observed import ObservedRows
 from .units import RecordedRun
-
-RESULT_NAME = "result.json"
 
 BARRIERS = frozenset(
     {
@@ -35,7 +33,7 @@ STARVED_IS_TOLD_FROM = 0.05
 
 def warnings_of(run: RecordedRun) -> list[str]:
     """What the run itself said to doubt it; nothing without a result."""
-    found = _result(run.path).get("warnings")
+    found = _result(run).get("warnings")
     if not isinstance(found, list):
         return []
     return [str(each["text"]) for each in found if isinstance(each, dict) and "text" in each]
@@ -96,7 +94,7 @@ def _of_count(run: RecordedRun, measured: Measured) -> str | None:
     """Why bench and its trace count differently; only where both tell of the same part."""
     if run.edge is not None or run.notes or run.manifest.is_from_between:
         return None
-    told = _result(run.path).get("measured")
+    told = _result(run).get("measured")
     if not isinstance(told, dict):
         return None
     counted, per_s = told.get("records"), told.get("throughput_records_per_s")
@@ -125,10 +123,10 @@ def _of_credit(run: RecordedRun, rows: ObservedRows, measured: Measured) -> str 
     )
 
 
-def _result(directory: Path) -> dict[str, Any]:
+def _result(run: RecordedRun) -> dict[str, Any]:
     """What the run left as its result, as far as it can be read."""
     try:
-        found = json.loads((directory / RESULT_NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = json.loads((run.path / RESULT_NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

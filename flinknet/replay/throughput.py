@@ -4,14 +4,10 @@ passed."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from .sums import Sums
-from .units import Answer, Asked, EventBlock, WorkUnit, ask, merged
+from .units import Answer, Asked, EventBlock, WorkUnit
 from .windows import by_window
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _COLUMNS = ("at_ns", "channel", "point", "kind", "data_type", "payload_bytes", "records")
 _SCHEMA = (
@@ -22,16 +18,6 @@ _SCHEMA = (
 MERGE_THROUGHPUT = Sums(
     ("run", "channel", "from_ns", "width_ns"), ("buffers", "records", "payload_bytes")
 )
-
-
-def throughput_over_time(units: DataFrame) -> DataFrame:
-    """What was consumed in each window of the measured part, and of the drain behind it.
-
-    Returns: run, channel, from_ns (of the window, counted from the start of the measured part),
-    width_ns, buffers,
-        records, payload_bytes.
-    """
-    return merged(ask(units, THROUGHPUT), MERGE_THROUGHPUT, THROUGHPUT.schema)
 
 
 def _sum_up(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
@@ -48,3 +34,8 @@ def _sum_up(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
 
 
 THROUGHPUT = Asked(_sum_up, _COLUMNS, _SCHEMA)
+"""What was consumed in each window of the measured part, and of the drain behind it.
+
+Columns: run, channel, from_ns (of the window, counted from the start of the measured part),
+width_ns, buffers, records, payload_bytes.
+"""

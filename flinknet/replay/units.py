@@ -20,10 +20,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from flinknet.arrays import IntArray as IntArray
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import TraceFormatError
 from flinknet.trace import Run, RunManifest, TraceReader, open_run
+from flinknet.trace.manifest import RESULT_NAME
+from flinknet.trace.run import check_file
 
 from .measured_part import FOREVER_NS, measured_part
 from .spared import spare_what_is_loaded
@@ -31,7 +34,6 @@ from .spared import spare_what_is_loaded
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-IntArray = npt.NDArray[np.int64]
 EventColumns = dict[str, npt.NDArray[Any]]
 Answer = dict[str, Any]
 """Columns of some rows of an answer, by name."""
@@ -130,7 +132,8 @@ class WorkUnit:
 def open_recorded_run(path: Path, number: int) -> RecordedRun:
     """Open a run directory for replay.
 
-    Raises: TraceFormatError if it is none, or if the run was not recorded up to its measured part.
+    Raises: TraceFormatError if it is none, if its result is not what it left, or if the run was
+        not recorded up to its measured part.
     """
     run: Run = open_run(path)
     manifest = run.manifest
@@ -140,6 +143,7 @@ def open_recorded_run(path: Path, number: int) -> RecordedRun:
             f"{path}: a trace file alone does not say what was measured; give the run directory"
             " with its manifest.json"
         )
+    check_file(path, manifest, RESULT_NAME)
     part = measured_part(run)
     return RecordedRun(
         number,

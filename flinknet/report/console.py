@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -36,6 +37,7 @@ from .channel_name import channel_name
 from .checkpoint_table import checkpoint_table
 from .debloating_lines import debloating_lines
 from .number_table import NumberColumn, empty_table, fitting_table, number_table
+from .printable import printable
 
 WIDTH_OFF_TERMINAL = 140
 
@@ -63,13 +65,29 @@ class Setting:
     results: Sequence[RunResult]
 
 
+class TerminalConsole(Console):
+    """A console that prints its own control sequences and none that are in what it prints: names
+    and texts come from files that others have written.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Take control characters, which have no width, out of every piece of text."""
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable():
+                yield segment
+            else:
+                yield Segment(printable(segment.text), segment.style)
+
+
 def console_for(stream: IO[str]) -> Console:
     """A console that does not squeeze tables into 80 columns where there is no terminal, unless
     COLUMNS says how wide it shall be."""
-    console = Console(file=stream, highlight=False)
+    console = TerminalConsole(file=stream, highlight=False)
     if console.is_terminal or os.environ.get("COLUMNS", "").isdecimal():
         return console
-    return Console(file=stream, highlight=False, width=WIDTH_OFF_TERMINAL)
+    return TerminalConsole(file=stream, highlight=False, width=WIDTH_OFF_TERMINAL)
 
 
 def print_bench(console: Console, settings: Sequence[Setting]) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from rich.console import Console
 from rich.table import Table
 
+from .console import TerminalConsole
+
 _MARKS = {
     "ok": "[green]✓[/green]",
     "warning": "[yellow]![/yellow]",
@@ -20,4 +22,4 @@ def print_checks(checks: Iterable[Mapping[str, str]], console: Console | None = 
     for check in checks:
         found = check["found"] + (f"\n→ {check['advice']}" if check["advice"] else "")
         table.add_row(_MARKS[check["status"]], check["name"], found)
-    (console or Console()).print(table)
+    (console or TerminalConsole()).print(table)

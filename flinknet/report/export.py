@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from flinknet.comparison import Difference
 from flinknet.results import RunResult
+from flinknet.whole_files import whole_file
 
 SCHEMA_VERSION = 1
 """Version of the documents; history: 1, the first."""
@@ -59,10 +59,5 @@ def dump(document: Any) -> str:
 def write_json(path: Path, document: Any) -> None:
     """Put a document into a file, at once: a reader sees the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        unfinished.write_text(dump(document), encoding="utf-8")
-        os.replace(unfinished, path)
-    except OSError:
-        unfinished.unlink(missing_ok=True)
-        raise
+    with whole_file(path) as file:
+        file.write(dump(document).encode())

@@ -11,6 +11,8 @@ from rich.table import Table
 
 from flinknet.units import MISSING, human_bytes, human_duration
 
+from .console import TerminalConsole
+
 _CONNECTIONS_SHOWN = 32
 
 Plain = Mapping[str, Any]
@@ -18,7 +20,7 @@ Plain = Mapping[str, Any]
 
 def print_import(imported: Plain, console: Console | None = None) -> None:
     """Print the connections with what TCP did to them, and what the capture lacks."""
-    console = console or Console()
+    console = console or TerminalConsole()
     packets = imported["packets"]
     connections = imported["connections"]
     console.print(

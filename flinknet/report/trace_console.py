@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .console import TerminalConsole
+
 _CHANNELS_SHOWN = 32
 
 _ORIGINS = {
@@ -21,7 +23,7 @@ Plain = Mapping[str, Any]
 
 def print_description(description: Plain, console: Console | None = None) -> None:
     """Print a run: its processes, channels, events by kind, and what determined it."""
-    console = console or Console()
+    console = console or TerminalConsole()
     _print_head(description, console)
     console.print(_files_table(description["files"]))
     for file in description["files"]:
@@ -53,7 +55,7 @@ def print_description(description: Plain, console: Console | None = None) -> Non
 
 def print_verification(path: str, verification: Plain, console: Console | None = None) -> None:
     """Print OK with the counts, or every finding in a sentence."""
-    console = console or Console()
+    console = console or TerminalConsole()
     counts = (
         f"{verification['files']} files, {verification['blocks']:,} blocks,"
         f" {verification['events']:,} events on {verification['channels']:,} channels,"

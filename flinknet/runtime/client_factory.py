@@ -73,11 +73,6 @@ class PartitionRequestClientFactory:
         """Whether a connection stays open when its last channel has closed."""
         return self._network.reuse_connections
 
-    @property
-    def active_clients(self) -> int:
-        """Connections that are up or in the making."""
-        return sum(client.is_usable for client in self._clients.values())
-
     def create_client(self, connection_id: ConnectionID) -> ConsumerConnection:
         """The client of a connection, with one more reference; its channel gives it back by
         closing.

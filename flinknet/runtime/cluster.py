@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import asdict
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
@@ -18,12 +17,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-from flinknet import errors
 from flinknet.errors import RunFailedError
 from flinknet.options import effective_flink_keys
 from flinknet.results import Taken
 from flinknet.tasks.deployment import Deployment
 from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
+from flinknet.trace.run_directory import RunDirectory
 
 from . import messages as say
 from .aftermath import Ending, error_of
@@ -70,6 +69,7 @@ class Cluster:
         self._pipes: list[Pipe] = []
         self._spill_dir: TemporaryDirectory[str] | None = None
         self._metrics = MetricsLog(trace_dir) if trace_dir is not None else None
+        self._run_directory: RunDirectory | None = None
         self._has_begun = False
 
     def __enter__(self) -> Cluster:
@@ -92,18 +92,14 @@ class Cluster:
             self._spill_dir.cleanup()
         if self._metrics is not None:
             self._metrics.close()
-        if self.trace_dir is not None and not self._has_begun:
-            self._remove_traces(self.trace_dir)
+        if self._run_directory is not None:
+            if not self._has_begun:  # nothing is worth a look, and its place can be used again
+                self._run_directory.clear(_trace_name(at) for at in range(len(self._pipes)))
+            self._run_directory.release()
 
     def _spawn(self) -> None:
         if self.trace_dir is not None:
-            try:
-                self.trace_dir.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise errors.TraceError(
-                    f"{self.trace_dir}: cannot be made a run directory ({error.strerror});"
-                    " give another --out"
-                ) from error
+            self._run_directory = RunDirectory(self.trace_dir)
         if self.deployment.scenario.workload.is_blocking:
             self._spill_dir = create_spill_directory()
         context = multiprocessing.get_context("spawn")
@@ -111,7 +107,7 @@ class Cluster:
         for index in range(self.deployment.scenario.task_managers):
             raise_dropped_termination()
             ours, theirs = context.Pipe()
-            path = _trace_of(self.trace_dir, index) if self.trace_dir is not None else None
+            path = self.trace_dir / _trace_name(index) if self.trace_dir is not None else None
             spec = say.TaskManagerSpec(
                 index,
                 self.deployment,
@@ -202,18 +198,11 @@ class Cluster:
             measured_from_ns=start.measured_from_ns if start is not None else None,
             measured_to_ns=measured_to_ns,
             processes=tuple(
-                ProcessInfo(f"tm-{index}", f"tm-{index}.fnt", process.pid or 0)
+                ProcessInfo(f"tm-{index}", _trace_name(index), process.pid or 0)
                 for index, process in enumerate(self._processes)
             ),
             channels=tuple(self._channel_infos()),
         ).save(self.trace_dir)
-
-    def _remove_traces(self, directory: Path) -> None:
-        """Of a run that never began nothing is worth a look, and its place can be used again."""
-        for index in range(len(self._pipes)):
-            _trace_of(directory, index).unlink(missing_ok=True)
-        with suppress(OSError):  # there is more in it, that is not ours
-            directory.rmdir()
 
     def _channel_infos(self) -> Iterable[ChannelInfo]:
         deployment = self.deployment
@@ -285,5 +274,5 @@ class Cluster:
         return message
 
 
-def _trace_of(directory: Path, index: int) -> Path:
-    return directory / f"tm-{index}.fnt"
+def _trace_name(index: int) -> str:
+    return f"tm-{index}.fnt"

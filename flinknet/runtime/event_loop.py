@@ -1,3 +1,4 @@
+# mypyc
 """EventLoop: sockets, deadlines and tasks of one TaskManager, in turns, on one thread."""
 
 from __future__ import annotations
@@ -7,14 +8,14 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from flinknet.core.connection import Connection
+from flinknet.core.connection import RECEIVE_BYTES, Connection
 from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.jobs.stream_task import STEPS_PER_TURN
 from flinknet.tasks.times import TaskTimes
 
 from .clock import monotonic_ns
 from .selector import create_selector, sleep_until_ready
-from .transport import RECEIVE_BYTES, TcpTransport
+from .transport import TcpTransport
 
 SPIN_NS = 200_000
 """In the middle of traffic the loop polls this long before it sleeps: the wake-up of a sleeping

@@ -13,13 +13,14 @@ import termios
 from collections.abc import Sequence
 from dataclasses import replace
 
-from flinknet.core.connection import Connection
+from flinknet.core.connection import RECEIVE_BYTES, Connection
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
 from flinknet.core.producer import BufferWritingResultPartition, ProducerConnection
+from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.results import Buffering, FillLevels, FillSample
 from flinknet.tasks import fill_levels
 
-from .transport import RECEIVE_BYTES, TcpTransport
+from .transport import TcpTransport
 
 SAMPLES_MAX = 600
 """A timeline of more samples is thinned out evenly: a screen shows no more."""
@@ -27,7 +28,6 @@ SAMPLES_MAX = 600
 _PACKET_BYTES = 64 * 1024
 """The kernel takes a whole packet while any of a socket's buffer is free."""
 
-_MESSAGE_HEADER_BYTES = 47
 _SIOCOUTQ, _FIONREAD = termios.TIOCOUTQ, termios.FIONREAD
 
 
@@ -82,7 +82,7 @@ class FillMeter:
                 bounds += FillLevels(
                     netty_outbound_bytes=connection.batch_bytes
                     + self._segment_size_bytes
-                    + _MESSAGE_HEADER_BYTES,
+                    + BUFFER_RESPONSE_HEADER_BYTES,
                     socket_send_bytes=_size(transport.sock, socket.SO_SNDBUF),
                 )
             elif isinstance(connection, ConsumerConnection):

@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from flinknet.config import Scenario
+from flinknet.errors import TraceError
 from flinknet.results import Progress, RunResult, Warning
 from flinknet.tasks.deployment import deploy
 from flinknet.tasks.memory import check_memory
 from flinknet.trace.manifest import MANIFEST_NAME
+from flinknet.trace.run_directory import seal_run
 
 from . import messages as say
 from .bystanders import Bystanders
@@ -78,11 +80,22 @@ def run_scenario(
             Cluster(deployment, trace_dir, silence_max_s, sample_interval_ns) as cluster,
         ):
             result = _lead(cluster, on_progress or (lambda _: None), drain_max_ns)
-            return with_checkpoints(result, cluster.checkpoints, scenario)
+            result = with_checkpoints(result, cluster.checkpoints, scenario)
     except (KeyboardInterrupt, SystemExit) as end:
         if trace_dir is not None and (trace_dir / MANIFEST_NAME).is_file():
             end.add_note(f"what was recorded until then is in {trace_dir}")
         raise
+    return result if trace_dir is None else _sealed(result, trace_dir)
+
+
+def _sealed(result: RunResult, trace_dir: Path) -> RunResult:
+    """The result of a run whose trace is complete, or with a warning that it is not."""
+    try:
+        seal_run(trace_dir)
+    except TraceError as error:
+        incomplete = Warning("trace-incomplete", str(error))
+        return replace(result, warnings=(*result.warnings, incomplete))
+    return result
 
 
 def _lead(

@@ -21,6 +21,7 @@ from flinknet.tasks.peer import PeerDeployment
 from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
 from flinknet.trace.message_counts import MessageCounts
 from flinknet.trace.recorder import TraceRecorder
+from flinknet.trace.run_directory import RunDirectory, seal_run
 from flinknet.trace.writer import TraceWriter
 from flinknet.workload.counting import CountingSink, StampedSink
 
@@ -63,7 +64,7 @@ class Peer:
         self._process = ProcessInfo(self.role, f"{self.role}.fnt", os.getpid())
         writer = None
         if directory is not None:
-            directory.mkdir(parents=True, exist_ok=True)
+            self._run_directory = RunDirectory(directory)
             writer = TraceWriter(directory / self._process.file, self._process)
         self._counts = MessageCounts(
             len(deployment.channels), is_consumer=self.role == "consumer", writer=writer
@@ -98,10 +99,15 @@ class Peer:
         )
 
     def close(self) -> None:
-        """End the trace and all that is open. Raises: TraceError if something was not recorded."""
+        """End the trace and all that is open. Raises: TraceError if something was not recorded,
+        or is not there.
+        """
         self.loop.close()
         self._save_manifest(is_over=True)
         self.recorder.close()
+        if self._directory is not None:
+            seal_run(self._directory)
+            self._run_directory.release()
 
     def channel_result(self, index: int) -> PeerChannel:
         """What passed on one channel."""

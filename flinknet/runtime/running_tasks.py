@@ -1,3 +1,4 @@
+# mypyc
 """RunningTasks: the tasks of one TaskManager, made from its deployment when the run starts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypyc
 """A TaskManager: one OS process with network memory, a data port, an event loop and some tasks.
 
 Life: bind -> connect (channels are opened) -> start (tasks run) -> report -> exit. The launcher

@@ -1,3 +1,4 @@
+# mypyc
 """TcpTransport: a non-blocking socket on one side, the five verbs of a Connection on the other."""
 
 from __future__ import annotations
@@ -10,9 +11,6 @@ from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.errors import RemoteProtocolError, TransportError
 
 from .sockets import loss_of
-
-RECEIVE_BYTES = 128 * 1024
-"""Read at most this much in one go: four segments, and what was read is still in the cache."""
 
 PIECES_MAX = 512
 """Pieces in one gathered write; the kernel takes 1024."""

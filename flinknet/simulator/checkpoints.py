@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
+from flinknet.jobs.stream_task import StreamTask
 from flinknet.results import CheckpointSummary
 from flinknet.tasks.checkpoint_coordinator import (
     AbortCheckpoint,
@@ -12,24 +13,45 @@ from flinknet.tasks.checkpoint_coordinator import (
     Command,
 )
 from flinknet.tasks.checkpoints import task_names
+from flinknet.tasks.deployment import Deployment
 
-if TYPE_CHECKING:
-    from .cluster import Cluster
+from .scheduler import Scheduler
+from .task_manager import SimulatedTaskManager
 
 
 class SimulatedCheckpoints:
     """Drives the coordinator of a cluster. Timestamps of barriers are milliseconds of virtual time.
 
     Args:
+        sources, relays, sinks: the tasks; filled later.
+        is_over: whether the cluster has finished or failed.
         interval_ns: between the beginnings of two checkpoints.
         start_ns: when the tasks start.
     """
 
-    def __init__(self, cluster: Cluster, *, interval_ns: int, start_ns: int) -> None:
-        self._cluster = cluster
-        self._network = cluster.deployment.scenario.network
+    def __init__(
+        self,
+        deployment: Deployment,
+        scheduler: Scheduler,
+        task_managers: Sequence[SimulatedTaskManager],
+        sources: Sequence[StreamTask],
+        relays: Sequence[StreamTask],
+        sinks: Sequence[StreamTask],
+        is_over: Callable[[], bool],
+        *,
+        interval_ns: int,
+        start_ns: int,
+    ) -> None:
+        self._deployment = deployment
+        self._scheduler = scheduler
+        self._task_managers = task_managers
+        self._sources = sources
+        self._relays = relays
+        self._sinks = sinks
+        self._is_over = is_over
+        self._network = deployment.scenario.network
         self._coordinator = CheckpointCoordinator(
-            task_names(cluster.deployment),
+            task_names(deployment),
             interval_ns=interval_ns,
             timeout_ns=self._network.checkpoint_timeout_ns,
             start_ns=start_ns,
@@ -38,20 +60,19 @@ class SimulatedCheckpoints:
 
     def advance(self) -> None:
         """Tell the tasks what the coordinator has to say, and come back when it has more."""
-        cluster = self._cluster
         self._planned = None
-        if cluster.is_finished or cluster.error is not None:
+        if self._is_over():
             return
-        if all(source.is_finished for source in cluster.sources):
+        if all(source.is_finished for source in self._sources):
             self._coordinator.stop()
-        for command in self._coordinator.advance(now_ns=cluster.now_ns):
+        for command in self._coordinator.advance(now_ns=self._scheduler.now_ns):
             self._tell(command)
         self._plan()
 
     def receive(self, answer: Answer) -> None:
         """A task's answer reaches the coordinator; it may begin what it had put off."""
         was_pending = self._coordinator.pending_id is not None
-        for command in self._coordinator.receive(answer, now_ns=self._cluster.now_ns):
+        for command in self._coordinator.receive(answer, now_ns=self._scheduler.now_ns):
             self._tell(command)
         if was_pending and self._coordinator.pending_id is None:
             self._plan()
@@ -61,23 +82,20 @@ class SimulatedCheckpoints:
         return self._coordinator.summary()
 
     def _tell(self, command: Command) -> None:
-        cluster = self._cluster
-        for task in (*cluster.sources, *cluster.relays, *cluster.sinks):
+        now_ns = self._scheduler.now_ns
+        for task in (*self._sources, *self._relays, *self._sinks):
             if isinstance(command, AbortCheckpoint):
                 task.abort_checkpoint(command.checkpoint_id)
             else:
-                task.trigger_checkpoint(
-                    command.checkpoint_id, command.timestamp_ms, now_ns=cluster.now_ns
-                )
-        for task_manager in cluster.task_managers:
-            task_manager.wake(cluster.now_ns)
+                task.trigger_checkpoint(command.checkpoint_id, command.timestamp_ms, now_ns=now_ns)
+        for task_manager in self._task_managers:
+            task_manager.wake(now_ns)
 
     def _plan(self) -> None:
         """Come back when the coordinator next has something to say, and not when it once had."""
-        scheduler = self._cluster.scheduler
         if self._planned is not None:
-            scheduler.cancel(self._planned)
+            self._scheduler.cancel(self._planned)
             self._planned = None
         due_ns = self._coordinator.next_deadline_ns()
         if due_ns is not None:
-            self._planned = scheduler.at(due_ns, self.advance)
+            self._planned = self._scheduler.at(due_ns, self.advance)

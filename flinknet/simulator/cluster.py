@@ -31,30 +31,17 @@ from flinknet.tasks.deployment import DeployedChannel, Deployment, deploy
 from flinknet.tasks.flow_control import create_consumer_connection, create_producer_connection
 from flinknet.tasks.memory import most_buffers, segments_of
 from flinknet.tasks.scheduling import SchedulingType, StartCondition, scheduling_of
-from flinknet.workload.recorded import CostModel, Outages
+from flinknet.workload.recorded import TYPICAL_COSTS, CostModel, Outages
 
 from .checkpoints import SimulatedCheckpoints
-from .disturbances import schedule_faults
+from .disturbances import Disturbances
 from .faults import NO_FAULTS, FaultPlan, LinkFaults
 from .link import LinkEnd, LinkSettings, SimulatedLink, socket_costs
-from .scheduler import Scheduler
+from .scheduler import START_NS, Scheduler
 from .source_plan import SourcePlan, plan_sources
 from .stages import Stages
 from .task_manager import SimulatedTaskManager
 from .tasks import SimulatedTasks
-
-TYPICAL_COSTS = CostModel(
-    send_ns_per_message=12_000.0,
-    send_ns_per_byte=0.15,
-    transit_ns=50_000.0,
-    receive_ns_per_message=12_000.0,
-    emit_ns_per_record=100.0,
-    consume_ns_per_record=(),
-)
-"""What flinknet's own stack was measured to need on one core; for runs without a record."""
-
-START_NS = 1_000_000_000
-"""When the tasks of a scenario start; the channels were opened before."""
 
 NO_OUTAGES: Mapping[int, Outages] = {}
 
@@ -137,15 +124,33 @@ class Cluster:
         scheduling = scheduling_of(deployment.scenario)
         is_asked_for = deployment.scenario.workload.scheduling is not None
         if is_asked_for or scheduling is not SchedulingType.ALL_AT_ONCE:
-            self.stages = Stages(self, scheduling, start_condition)
+            self.stages = Stages(
+                deployment,
+                self.task_managers,
+                self.partition_of,
+                self.gate_of,
+                scheduling,
+                start_condition,
+            )
         interval_ns = network.checkpoint_interval_ns
         self.checkpoints: SimulatedCheckpoints | None = None
         if interval_ns is not None:
             self.checkpoints = SimulatedCheckpoints(
-                self, interval_ns=interval_ns, start_ns=start_ns
+                deployment,
+                self.scheduler,
+                self.task_managers,
+                self.sources,
+                self.relays,
+                self.sinks,
+                lambda: self.is_finished or self.error is not None,
+                interval_ns=interval_ns,
+                start_ns=start_ns,
             )
         self._tasks = SimulatedTasks(
-            self,
+            deployment,
+            self.task_managers,
+            self.partition_of,
+            self.gate_of,
             plans,
             costs,
             self._probes,
@@ -208,7 +213,7 @@ class Cluster:
         try:
             has_stepped = self.scheduler.step()
             if self.stages is not None:
-                self.stages.advance()
+                self.stages.advance(now_ns=self.now_ns)
             return has_stepped
         except SimulationError:
             raise
@@ -371,7 +376,14 @@ class Cluster:
                 free = partial(self.set_delay, slow.index, 0)
                 self.scheduler.at(self._start_ns + slow.slow_ns, free)
         self._start_debloating()
-        schedule_faults(self, self.faults, start_ns=self._start_ns)
+        Disturbances(
+            deployment,
+            self.scheduler,
+            self.task_managers,
+            list(self.links.values()),
+            self.gate_of,
+            self.sinks,
+        ).schedule(self.faults, start_ns=self._start_ns)
         if self.checkpoints is not None:
             self.checkpoints.advance()
 

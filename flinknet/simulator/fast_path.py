@@ -7,7 +7,7 @@ not covered is simulated with the real core.
 
 Differs from the simulator, within the bound that its tests state: many latencies of one buffer are
 counted by their density; records of a turn are written channel by channel, not in batches of 128
-KiB; what the acknowledgement of the end of data sets off is left out.
+KiB.
 """
 
 from __future__ import annotations
@@ -19,10 +19,17 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from flinknet.arrays import IntArray
 from flinknet.config import CREDIT, NetworkConfig
+from flinknet.core.connection import RECEIVE_BYTES
 from flinknet.core.producer.connection import SEND_BATCH_BYTES
 from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
-from flinknet.core.wire.events import EndOfData, EndOfOutputChannelStateEvent, encode_pipelined
+from flinknet.core.wire.events import (
+    EndOfData,
+    EndOfOutputChannelStateEvent,
+    EndOfPartitionEvent,
+    encode_pipelined,
+)
 from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_bounds_ns, bucket_index
 from flinknet.jobs.stream_task import STEPS_PER_TURN
 from flinknet.tasks.deployment import Deployment
@@ -33,11 +40,11 @@ from flinknet.tasks.memory import (
     segments_of,
 )
 from flinknet.workload.payload import OVERHEAD_BYTES
-from flinknet.workload.recorded import IntArray, RecordedExchange
+from flinknet.workload.recorded import RecordedExchange
 
 from .cluster import OPENING_NS
 from .fast_kernel import words as k
-from .link import RECEIVE_BYTES, LinkSettings
+from .link import LinkSettings
 from .source_plan import beat_phase_ns
 from .task_manager import BUSY_NS_MAX
 
@@ -223,7 +230,8 @@ def _layout(exchange: RecordedExchange, network: NetworkConfig, deployment: Depl
             k.QUOTA_BUFFERS: network.max_buffers_per_channel,
             k.HEADER_BYTES: BUFFER_RESPONSE_HEADER_BYTES,
             k.RECOVERY_BYTES: len(encode_pipelined(EndOfOutputChannelStateEvent())),
-            k.END_BYTES: len(encode_pipelined(EndOfData())),
+            k.END_OF_DATA_BYTES: len(encode_pipelined(EndOfData())),
+            k.END_OF_PARTITION_BYTES: len(encode_pipelined(EndOfPartitionEvent())),
             k.BATCH_BYTES: SEND_BATCH_BYTES,
             k.RECEIVE_BYTES: RECEIVE_BYTES,
             k.STEPS_PER_TURN: STEPS_PER_TURN,
@@ -250,6 +258,7 @@ def _layout(exchange: RecordedExchange, network: NetworkConfig, deployment: Depl
         memory.record(
             channel_at[each.index],
             {
+                k.SOURCE: source_at[each.producer],
                 k.CONNECTION: connection_at[pair],
                 k.SINK: sink_at[each.consumer],
                 k.RAMP_END: first + ramps.size,
@@ -284,7 +293,7 @@ def _layout(exchange: RecordedExchange, network: NetworkConfig, deployment: Depl
                 k.DOWN: memory.take(slots * k.DOWN_WORDS),
                 k.UP: memory.take(slots * k.UP_WORDS),
                 k.CREDITORS: memory.take(width),
-                k.RESUMES: memory.take(width),
+                k.CONTROL: memory.take(2 * width * k.CONTROL_WORDS),
             },
         )
     timeout_ns = network.buffer_timeout_ns
@@ -304,6 +313,7 @@ def _layout(exchange: RecordedExchange, network: NetworkConfig, deployment: Depl
             {
                 k.OUTPUTS: memory.list_of([channel_at[each.index] for each in own]),
                 k.OUTPUTS_COUNT: len(own),
+                k.UNACKNOWLEDGED: len(own),
                 k.END_NS: max(end_ns, last_ns),
                 k.POOL_BUFFERS: pool.max_buffers,
                 k.BEAT_NS: beat_ns if timeout_ns > 0 else k.NEVER,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import cycle, repeat
 
-from flinknet.workload.turn_costs import NO_JITTER, IntArray, Jitter
+from flinknet.arrays import IntArray
+from flinknet.workload.turn_costs import NO_JITTER, Jitter
 
 
 def over_and_over(values: IntArray) -> Iterator[int]:

@@ -47,10 +47,8 @@ from flinknet.workload.recorded import CostModel
 
 from .faults import NO_FAULTS, FaultPlan, LinkFaults
 from .link import LinkEnd, LinkSettings, SendCosts, SimulatedLink
-from .scheduler import Scheduler
+from .scheduler import START_NS, Scheduler
 from .task_manager import NEVER_NS, SimulatedTaskManager
-
-START_NS = 1_000_000_000
 
 TEXT_BYTES = 4096
 """Of a text, brought at once."""

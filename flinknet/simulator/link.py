@@ -11,12 +11,9 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Protocol
 
-from flinknet.core.connection import Connection, ScatteringConnection
+from flinknet.core.connection import RECEIVE_BYTES, Connection, ScatteringConnection
 from flinknet.workload.recorded import CostModel
 from flinknet.workload.turn_costs import TCP_BYTES
-
-RECEIVE_BYTES = 128 * 1024
-"""Read at most about this much in one turn, as the runtime does."""
 
 BUFFER_RESPONSE_PIECES = 2
 """Pieces of a message with a payload: header and buffer."""
@@ -343,11 +340,6 @@ class SimulatedLink:
 
     producer_end: LinkEnd
     consumer_end: LinkEnd
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether nothing is under way in either direction."""
-        return not self.producer_end.in_flight_bytes and not self.consumer_end.in_flight_bytes
 
     def reset(self, *, now_ns: int) -> None:
         """Break the connection for both sides at once."""

@@ -10,6 +10,9 @@ from collections.abc import Callable
 
 Action = Callable[[], None]
 
+START_NS = 1_000_000_000
+"""When the tasks of a scenario or a job start; the channels of a scenario are opened before."""
+
 
 class Scheduler:
     """Time passes only from one action to the next. Invariant: `now_ns` never goes back."""

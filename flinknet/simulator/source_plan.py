@@ -15,13 +15,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from flinknet.arrays import IntArray
 from flinknet.config import RecordSize
 from flinknet.core.producer.channel_selector import Indices
 from flinknet.core.producer.key_groups import murmur_hash
 from flinknet.errors import ConfigError
 from flinknet.tasks.deployment import Deployment
 from flinknet.tasks.partitioners import create_selector
-from flinknet.workload.arrivals import IntArray, ScheduledArrivals
+from flinknet.workload.arrivals import ScheduledArrivals
 from flinknet.workload.payload import OVERHEAD_BYTES
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from flinknet.core.consumer import SingleInputGate, UnionInputGate
 from flinknet.core.probe import Probe
-from flinknet.core.producer import OutputFlusher, RecordWriter
+from flinknet.core.producer import BufferWritingResultPartition, OutputFlusher, RecordWriter
 from flinknet.jobs.load.assembly import LoadTasks, create_relay, delay_of
 from flinknet.jobs.load.generator import LoadGenerator, RecordBatcher
 from flinknet.jobs.load.run_input import PAUSED_NS
 from flinknet.jobs.stream_task import StreamTask
 from flinknet.tasks.assembly import input_of
 from flinknet.tasks.checkpoints import CheckpointResponder
+from flinknet.tasks.deployment import Deployment
 from flinknet.workload.payload import OVERHEAD_BYTES
 from flinknet.workload.recorded import CostModel
 from flinknet.workload.sink import LatencySink
@@ -26,23 +26,26 @@ from .task_manager import (
     SimulatedRunSink,
     SimulatedSink,
     SimulatedSource,
+    SimulatedTaskManager,
 )
-
-if TYPE_CHECKING:
-    from .cluster import Cluster
 
 
 class SimulatedTasks:
     """Makes the tasks of a cluster whose channels are open.
 
     Args:
+        partition_of: partitions by edge and producer.
+        gate_of: gates by edge and consumer.
         plans, costs, probes, start_ns, flush_overhead_ns: see Cluster.
         respond: takes the tasks' answers about checkpoints.
     """
 
     def __init__(
         self,
-        cluster: Cluster,
+        deployment: Deployment,
+        task_managers: Sequence[SimulatedTaskManager],
+        partition_of: Mapping[tuple[int, int], BufferWritingResultPartition],
+        gate_of: Mapping[tuple[int, int], SingleInputGate],
         plans: Sequence[SourcePlan],
         costs: CostModel,
         probes: Sequence[Probe],
@@ -51,12 +54,14 @@ class SimulatedTasks:
         start_ns: int,
         flush_overhead_ns: int,
     ) -> None:
-        self._cluster = cluster
-        self._deployment = cluster.deployment
+        self._deployment = deployment
+        self._task_managers = task_managers
+        self._partition_of = partition_of
+        self._gate_of = gate_of
         self._plans = plans
         self._costs = costs
         self._probes = probes
-        self._load = LoadTasks(cluster.deployment.scenario.network, respond, start_ns=start_ns)
+        self._load = LoadTasks(deployment.scenario.network, respond, start_ns=start_ns)
         self._start_ns = start_ns
         self._flush_overhead_ns = flush_overhead_ns
 
@@ -68,7 +73,7 @@ class SimulatedTasks:
         timeout_ns, start_ns = network.buffer_timeout_ns, self._start_ns
         flusher = self._create_flusher(producer)
         writer = RecordWriter(
-            self._cluster.partition_of[0, producer],
+            self._partition_of[0, producer],
             PlannedSelector(plan),
             buffer_timeout_ns=timeout_ns,
         )
@@ -127,7 +132,7 @@ class SimulatedTasks:
             vertex,
             subtask,
             gate,
-            self._cluster.partition_of[edge, subtask],
+            self._partition_of[edge, subtask],
             tuple(LatencySink(epoch_ns=self._start_ns, is_open_loop=False) for _ in gate.channels),
             self._create_flusher(number),
             self._probes[deployment.vertices[vertex].task_managers[subtask]],
@@ -188,18 +193,15 @@ class SimulatedTasks:
         )
 
     def _jitter_of(self, task_manager: int) -> RunningJitter:
-        return self._cluster.task_managers[task_manager].jitter
+        return self._task_managers[task_manager].jitter
 
     def _create_flusher(self, number: int) -> OutputFlusher:
         timeout_ns = self._deployment.scenario.network.buffer_timeout_ns
         period_ns = timeout_ns + self._flush_overhead_ns if timeout_ns > 0 else timeout_ns
-        phase_ns = beat_phase_ns(self._cluster.seed, number, period_ns)
+        phase_ns = beat_phase_ns(self._deployment.scenario.seed, number, period_ns)
         return OutputFlusher(period_ns, start_ns=self._start_ns - phase_ns)
 
     def _input_of(self, vertex: int, subtask: int) -> SingleInputGate | UnionInputGate:
         return input_of(
-            [
-                self._cluster.gate_of[edge.index, subtask]
-                for edge in self._deployment.inputs_of(vertex)
-            ]
+            [self._gate_of[edge.index, subtask] for edge in self._deployment.inputs_of(vertex)]
         )

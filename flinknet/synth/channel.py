@@ -14,10 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from flinknet.arrays import IntArray
 from flinknet.core.probe import FlushReason
 from flinknet.errors import ConfigError
-
-IntArray = npt.NDArray[np.int64]
 
 LATE_NS, LATE_SPREAD_NS = 15_000, 30_000
 """From when a buffer is due until it is handed to the socket."""
@@ -199,7 +198,9 @@ class SyntheticChannel:
             due_ns = np.r_[due_ns, last_ns]
             ends = np.r_[ends, come * law.record_bytes]
             reasons = np.r_[reasons, FlushReason.END]
-        order = np.argsort(ends, kind="stable")
+        # A record that ends with its segment closes it, but only a flush or the next one sends it.
+        reasons[ends % law.segment_bytes == 0] = FlushReason.FULL
+        order = np.lexsort((due_ns, ends))
         return due_ns[order], ends[order], reasons[order].astype(np.int64)
 
     def _on_their_way(

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from flinknet import __version__
-from flinknet.errors import ConfigError, FlinknetError, RunFailedError, TraceError
+from flinknet.errors import FlinknetError, RunFailedError
 from flinknet.options import effective_flink_keys
 from flinknet.runtime.signals import ignore_what_ends_a_run, interrupts_held, interrupts_noted
 from flinknet.tasks.memory import buffers_of_gate, partition_pool_size
 from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter
 from flinknet.trace.manifest import SYNTHETIC
+from flinknet.trace.run_directory import RunDirectory, seal_run
 
 from .plan import START_NS, SynthPlan
 from .side import ChannelEnd, in_order
@@ -55,22 +56,18 @@ def synthesize(
     Ctrl-C, SIGTERM and SIGHUP leave whole blocks; the measured part then ends with the shortest
     file.
 
-    Raises: ConfigError for a directory that holds something, TraceError for one that cannot be
-        written to, RunFailedError when a process died. The others have ended with it then.
+    Raises: ConfigError for a directory that holds something or that another run writes to,
+        TraceError for one that cannot be written to, RunFailedError when a process died. The others
+        have ended with it then.
     """
-    if directory.is_dir() and any(directory.iterdir()):
-        raise ConfigError(f"{directory}: is not empty; give a new directory")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TraceError(f"{directory}: cannot make it ({error.strerror})") from error
     names = [f"tm-{number}" for number in range(found.deployment.task_managers)]
-    with interrupts_noted() as interrupts:
+    with RunDirectory(directory, must_be_empty=True), interrupts_noted() as interrupts:
         _manifest(found, names, found.end_ns).save(directory)
         workers = _write_files(found, directory, len(names), interrupts, on_progress)
         reached_ns = min(worker.reached_ns for worker in workers)
         if reached_ns < found.end_ns:
             _manifest(found, names, max(reached_ns, found.measured_from_ns + 1)).save(directory)
+        seal_run(directory)
     size_bytes = sum((directory / f"{name}.fnt").stat().st_size for name in names)
     events = sum(worker.events for worker in workers)
     return Synthesis(directory, events, size_bytes, interrupts[0] if interrupts else None)

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.trace.schema import ROW_DTYPE
 
-from .channel import ANNOUNCE_NS, WAY_NS, Buffers, ChannelLaw, IntArray, SyntheticChannel
+from .channel import ANNOUNCE_NS, WAY_NS, Buffers, ChannelLaw, SyntheticChannel
 
 Values = dict[str, IntArray | int]
 

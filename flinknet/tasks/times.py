@@ -1,3 +1,4 @@
+# mypyc
 """How a task's time was spent and how fast its counters grew, by Flink's formulas.
 
 Timers are marked where a task stops and goes on, so that the hot path pays nothing.

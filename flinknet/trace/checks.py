@@ -151,7 +151,7 @@ class CreditCheck:
         self._check_producer(
             block,
             has_credit & ((is_sent & is_buffer_response) | (is_received & is_credit)),
-            is_received & (kind == MessageKind.PARTITION_REQUEST),
+            has_credit & is_received & (kind == MessageKind.PARTITION_REQUEST),
             is_received & (kind == MessageKind.RESUME_CONSUMPTION),
             is_data,
         )

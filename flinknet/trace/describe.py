@@ -11,9 +11,9 @@ from flinknet.core.probe import MessageKind, TracePoint
 
 from .format import ROW_BYTES
 from .manifest import RunManifest
-from .metrics import MetricsDescription, describe_metrics
+from .metrics import METRICS_NAME, MetricsDescription, describe_metrics
 from .reader import TraceReader, Truncation
-from .run import Run
+from .run import Run, check_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,10 @@ class RunDescription:
 def describe_run(run: Run) -> RunDescription:
     """Describe a run from its indexes, and from the two narrow columns that name the events.
 
-    Raises: TraceError for a file that cannot be read.
+    Raises: TraceError for a file that cannot be read, or is not what the run left.
     """
+    if run.manifest is not None:
+        check_file(run.path, run.manifest, METRICS_NAME)
     files = []
     counts = np.zeros((256, 256), dtype=np.int64)
     spans: dict[int, tuple[int, int, int]] = {}  # channel -> events, first, last

@@ -50,6 +50,9 @@ FOOTER_MARKER = b"FNTE"
 MAX_BLOCK_EVENTS = 1 << 20
 """More rows than this in one block are never believed."""
 
+MAX_HEADER_BYTES = 1 << 20
+"""A longer header of a file is never believed."""
+
 _ROW = struct.Struct(ROW_FORMAT)
 _HEADER = struct.Struct("<8sII")
 _CRC = struct.Struct("<I")
@@ -158,6 +161,8 @@ def file_header_bytes(prefix: bytes) -> int:
             f"trace format version {version}, but this flinknet reads version {FORMAT_VERSION};"
             " use the flinknet that wrote it, or record the run again"
         )
+    if text_bytes > MAX_HEADER_BYTES:
+        raise TraceFormatError("the length in its file header is damaged")
     return _HEADER.size + int(text_bytes) + _CRC.size
 
 
@@ -298,7 +303,7 @@ def _encode_json(value: dict[str, Any]) -> bytes:
 def _decode_json(text: bytes) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TraceFormatError(f"a description in it is not JSON ({error})") from error
     if not isinstance(value, dict):
         raise TraceFormatError("a description in it is not a JSON object")

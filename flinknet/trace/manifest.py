@@ -1,6 +1,7 @@
 """RunManifest: what a run was, and which files it left.
 
-It goes with every trace as `manifest.json`.
+It goes with every trace as `manifest.json`. A run writes it when it begins and again while it goes
+on, so that what a killed run left can be read; at the end with a checksum of each of its files.
 """
 
 from __future__ import annotations
@@ -8,17 +9,29 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from dataclasses import asdict, dataclass, fields, replace
+import reprlib
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from flinknet.errors import TraceError, TraceFormatError
 
+from .seal import WHAT_TO_DO, checksum_of_document
+
 # History of the manifest:
 # 1  first version
-SCHEMA_VERSION = 1
+# 2  `seal`, the checksum of the manifest (null: edited, not to be checked), and `files`, checksums
+#    of the files of a run that ended (see `seal`)
+SCHEMA_VERSION = 2
 
 MANIFEST_NAME = "manifest.json"
+RESULT_NAME = "result.json"
+
+NAME_BYTES_MAX = 255
+"""No file system takes a longer name of a file."""
+
+DEPTH_MAX = 32
+"""Lists and objects within each other that are read."""
 
 SYNTHETIC = "synthetic"
 """Stands in `host` of a run that nobody recorded."""
@@ -97,6 +110,7 @@ class RunManifest:
     channels: tuple[ChannelInfo, ...]
     schema_version: int = SCHEMA_VERSION
     origin: str = RUN
+    files: dict[str, str] = field(default_factory=dict)  # name -> checksum; empty: it has not ended
 
     @property
     def is_from_between(self) -> bool:
@@ -120,6 +134,8 @@ class RunManifest:
         value = asdict(self)
         if self.origin == RUN:
             del value["origin"]
+        if not self.files:
+            del value["files"]
         for channel in value["channels"]:
             if not channel["edge"]:
                 del channel["edge"]
@@ -131,33 +147,38 @@ class RunManifest:
         if not isinstance(value, dict):
             raise TraceFormatError("it is not a JSON object")
         version = value.get("schema_version")
-        if version != SCHEMA_VERSION:
+        if version not in range(1, SCHEMA_VERSION + 1):
             raise TraceFormatError(
-                f"its schema_version is {version!r}, but this flinknet reads {SCHEMA_VERSION};"
-                " use the flinknet that wrote it, or record the run again"
+                f"its schema_version is {_told(version)}, but this flinknet reads 1 to"
+                f" {SCHEMA_VERSION}; use the flinknet that wrote it, or record the run again"
             )
         parts = dict(value)
         parts["clock"] = _decode(ClockInfo, value.get("clock"), "clock")
         parts["processes"] = _decode_all(ProcessInfo, value, "processes")
-        for process in parts["processes"]:
-            if Path(process.file).name != process.file:
-                raise TraceFormatError(f"{process.file!r} is not a plain file name")
         parts["channels"] = _decode_all(ChannelInfo, value, "channels")
         manifest = _decode(cls, parts, "manifest")
+        for name in (*(process.file for process in manifest.processes), *manifest.files):
+            if not _is_plain_name(name):
+                raise TraceFormatError(f"{_told(name)} is not a plain file name")
+        free = (manifest.scenario, manifest.flink_keys, manifest.host, manifest.versions)
+        if any(_is_deeper(each, DEPTH_MAX) for each in free):
+            raise TraceFormatError(f"it has more than {DEPTH_MAX} levels of lists and objects")
         from_ns, to_ns = manifest.measured_from_ns, manifest.measured_to_ns
         if from_ns is not None and to_ns is not None and from_ns > to_ns:
             raise TraceFormatError(f"its measured part ends at {to_ns}, before it begins")
         return manifest
 
     def save(self, directory: Path) -> Path:
-        """Write `manifest.json` into the run directory, whole or not at all.
+        """Write `manifest.json` into the run directory, sealed, whole or not at all.
 
         Raises: TraceError, naming the path and the cause.
         """
         path = directory / MANIFEST_NAME
         draft = path.with_suffix(".json.tmp")
+        value = replace(self, schema_version=SCHEMA_VERSION).to_dict()
+        value["seal"] = checksum_of_document(value)
         try:
-            draft.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+            draft.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
             os.replace(draft, path)
         except OSError as error:
             with contextlib.suppress(OSError):
@@ -171,15 +192,38 @@ class RunManifest:
 
         Raises: TraceFormatError, naming the path and what is wrong with it.
         """
+        manifest, fault = cls.load_with_fault(directory)
+        if fault is not None:
+            raise TraceFormatError(f"{directory / MANIFEST_NAME}: {fault}")
+        return manifest
+
+    @classmethod
+    def load_with_fault(cls, directory: Path) -> tuple[RunManifest, str | None]:
+        """Read the manifest of a run directory, and say what is wrong with its seal; None if it
+        matches, or if there is none to check (version 1, or set to null).
+
+        Raises: TraceFormatError for what is no manifest at all.
+        """
         path = directory / MANIFEST_NAME
         try:
-            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
+            value = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(value, dict) or value.get("schema_version") == 1:
+                return cls.from_dict(value), None
+            seal = value.pop("seal", "")
+            manifest = cls.from_dict(value)
+            if seal is None:
+                return replace(manifest, files={}), None
+            is_whole = seal == checksum_of_document(value)
         except OSError as error:
             raise TraceFormatError(f"{path}: cannot read it ({error.strerror})") from error
+        except RecursionError as error:
+            raise TraceFormatError(f"{path}: its lists and objects are too deep") from error
         except ValueError as error:
             raise TraceFormatError(f"{path}: not JSON ({error})") from error
         except TraceFormatError as error:
             raise TraceFormatError(f"{path}: {error}") from error
+        fault = f"it does not match its seal, so it was damaged or edited; {WHAT_TO_DO}"
+        return manifest, None if is_whole else fault
 
 
 _ACCEPTED: dict[str, tuple[type, ...]] = {
@@ -193,27 +237,29 @@ _ACCEPTED: dict[str, tuple[type, ...]] = {
 """JSON types that a field of this annotation takes; other fields were decoded by the caller."""
 
 
-_MAY_BE_MISSING = frozenset({"edge", "origin"})
+_MAY_BE_MISSING = frozenset({"edge", "files", "origin"})
 """Fields that came after the first manifests; their default stands for those."""
 
 
 def _decode(cls: type[_T], value: Any, what: str) -> _T:
     if not isinstance(value, dict):
         raise TraceFormatError(f"{what} is not a JSON object")
-    known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
+    known = {each.name: each for each in fields(cls)}  # type: ignore[arg-type]
     for name in known:
         if name not in value and name not in _MAY_BE_MISSING:
             raise TraceFormatError(f"{what} lacks {name!r}")
     for name in value.keys() - known.keys():
-        raise TraceFormatError(f"{what} has {name!r}, which this flinknet does not know")
-    for name, field in known.items():
+        raise TraceFormatError(f"{what} has {_told(name)}, which this flinknet does not know")
+    for name, declared in known.items():
         if name not in value:
             continue
-        accepted = _ACCEPTED.get(str(field.type), (object,))
+        accepted = _ACCEPTED.get(str(declared.type), (object,))
         if not isinstance(value[name], accepted) or (
             isinstance(value[name], bool) and accepted == (int,)
         ):
-            raise TraceFormatError(f"{what} has {value[name]!r} as {name!r}, not {field.type}")
+            raise TraceFormatError(
+                f"{what} has {_told(value[name])} as {name!r}, not {declared.type}"
+            )
     return cls(**value)
 
 
@@ -222,3 +268,22 @@ def _decode_all(cls: type[_T], parent: dict[str, Any], name: str) -> tuple[_T, .
     if not isinstance(values, list):
         raise TraceFormatError(f"{name} is not a list")
     return tuple(_decode(cls, value, f"{name}[{i}]") for i, value in enumerate(values))
+
+
+def _is_plain_name(name: str) -> bool:
+    """Whether a name is one of a file in this directory, on any file system."""
+    is_short = len(name.encode(errors="surrogatepass")) <= NAME_BYTES_MAX
+    return is_short and Path(name).name == name and name.isprintable()
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether lists and objects are within each other more than `levels` times."""
+    if not isinstance(value, dict | list):
+        return False
+    parts = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(part, levels - 1) for part in parts)
+
+
+def _told(value: Any) -> str:
+    """A value that may be of any length, for a message."""
+    return reprlib.repr(value)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 
-from .statistics import IS_DATA, CountingWriter, EventWriter, IntArray
+from .statistics import IS_DATA, CountingWriter, EventWriter
 
 
 class MessageCounts(CountingWriter):
@@ -21,7 +22,7 @@ class MessageCounts(CountingWriter):
     Attributes:
         data_types: by channel and data type, buffers and events.
         buffer_bytes: payload of the data buffers.
-        credit: initial credit and what was added.
+        credit: initial credit and what was added; of a producer, what it has accepted.
         credit_messages: AddCredits.
         backlog_max: -1 before the first.
         announcements: BacklogAnnouncements.
@@ -74,7 +75,10 @@ class MessageCounts(CountingWriter):
         added = np.flatnonzero(is_credit_point & (kind == MessageKind.ADD_CREDIT))
         self._add(self.credit, rows, added, "value")
         np.add.at(self.credit_messages, _of(rows, "channel", added), 1)
-        asked = np.flatnonzero(is_credit_point & (kind == MessageKind.PARTITION_REQUEST))
+        is_asked = is_credit_point & (kind == MessageKind.PARTITION_REQUEST)
+        if self._credit_point == TracePoint.RECEIVED:
+            is_asked &= rows["credit_after"] != -1  # else the producer has refused it
+        asked = np.flatnonzero(is_asked)
         self._add(self.credit, rows, asked, "value")
 
     def _add(

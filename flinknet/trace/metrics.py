@@ -32,11 +32,13 @@ def describe_metrics(directory: Path) -> MetricsDescription | None:
     if not path.is_file():
         return None
     lines, tasks, names = 0, dict[str, None](), dict[str, None]()
-    with path.open(encoding="utf-8") as file:
+    with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
             try:
                 found = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
+                continue
+            if not isinstance(found, dict):
                 continue
             lines += 1
             if "task" in found:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -293,13 +295,22 @@ class TraceReader:
     def _next_marker(self, start: int) -> int:
         """Offset of the next place that may be a block, the end of the file if there is none."""
         overlap = len(BLOCK_MARKER) - 1
-        while start < self.size_bytes:
+        while (start := self._next_data(start)) < self.size_bytes:
             chunk = self._read(start, _SEARCH_BYTES)
             found = chunk.find(BLOCK_MARKER)
             if found >= 0:
                 return start + found
             start += max(len(chunk) - overlap, 1)
         return self.size_bytes
+
+    def _next_data(self, start: int) -> int:
+        """Offset of the next byte that is not in a hole, which may be of any size and has no
+        marker; the end of the file if there is none.
+        """
+        try:
+            return os.lseek(self._file.fileno(), start, os.SEEK_DATA)
+        except OSError as error:
+            return self.size_bytes if error.errno == errno.ENXIO else start
 
     @contextmanager
     def _at_block(self, index: int) -> Iterator[None]:

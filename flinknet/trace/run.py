@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from flinknet.errors import TraceFormatError
 
-from .manifest import MANIFEST_NAME, RunManifest
+from .manifest import MANIFEST_NAME, ProcessInfo, RunManifest
 from .reader import TraceReader
+from .seal import WHAT_TO_DO, checksum_of_file, read_ends
 
 TRACE_SUFFIX = ".fnt"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that contradicts the manifest: in which file of the run, and what."""
+
+    file: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,29 +36,102 @@ class Run:
         """Open every file; raises TraceError for one that cannot be read."""
         return tuple(TraceReader(file) for file in self.files)
 
+    def faults(self) -> Iterator[Fault]:
+        """What contradicts the manifest in it and in the ends of the trace files."""
+        if self.manifest is None:
+            return
+        names = Counter(process.file for process in self.manifest.processes)
+        indexes = Counter(channel.index for channel in self.manifest.channels)
+        for name in (name for name, times in names.items() if times > 1):
+            yield Fault(MANIFEST_NAME, f"it names {name} more than once; {WHAT_TO_DO}")
+        for index in (index for index, times in indexes.items() if times > 1):
+            yield Fault(MANIFEST_NAME, f"it has channel {index} more than once; {WHAT_TO_DO}")
+        for process in self.manifest.processes:
+            fault = self._fault_of_trace(process, self.manifest.files.get(process.file))
+            if fault is not None:
+                yield Fault(process.file, fault)
+
+    def _fault_of_trace(self, process: ProcessInfo, checksum: str | None) -> str | None:
+        """Nothing for a file that cannot be read or was cut, which its reader reports."""
+        try:
+            description, found = read_ends(self.path / process.file)
+            recorded = ProcessInfo.from_dict(description)
+        except (TraceFormatError, OSError):
+            return None
+        if recorded != process:
+            return (
+                f"it was recorded by {recorded.name} (pid {recorded.pid}) as {recorded.file}, the"
+                f" manifest says {process.name} (pid {process.pid}): they are of different runs"
+            )
+        if None in (found, checksum) or found == checksum:
+            return None
+        return "it is of another run than the manifest; copy back what belongs together"
+
 
 def open_run(path: Path) -> Run:
     """The run in a run directory or in one trace file.
 
-    Raises: TraceFormatError that says what the path is instead, and what to give.
+    Raises: TraceFormatError that says what the path is instead, and what to give; or what of the
+        manifest or of the files was damaged, edited or exchanged.
+    """
+    run, faults = open_with_faults(path)
+    for fault in faults:
+        raise TraceFormatError(f"{run.path / fault.file}: {fault.text}")
+    return run
+
+
+def open_with_faults(path: Path) -> tuple[Run, tuple[Fault, ...]]:
+    """The same run with what contradicts its manifest, for who reports all that is wrong.
+
+    Raises: TraceFormatError for what is no run, or lacks a trace file.
     """
     path = Path(path)
     if path.is_file():
-        return Run(path, (path,), None)
+        return Run(path, (path,), None), ()
     if path.exists() and not path.is_dir():
         raise TraceFormatError(f"{path}: neither a directory nor a regular file, so no trace")
     if not path.is_dir():
         raise TraceFormatError(f"{path}: there is no such file or directory")
     if not (path / MANIFEST_NAME).is_file():
         raise TraceFormatError(f"{path}: not a run directory: {_what_else(path)}")
-    manifest = RunManifest.load(path)
-    files = tuple(path / process.file for process in manifest.processes)
+    manifest, broken = RunManifest.load_with_fault(path)
+    files = tuple(path / name for name in dict.fromkeys(each.file for each in manifest.processes))
+    if broken is not None:
+        fault = Fault(MANIFEST_NAME, broken)
+        return Run(path, tuple(file for file in files if file.is_file()), manifest), (fault,)
     for file in files:
         if not file.is_file():
             raise TraceFormatError(
                 f"{path}: the manifest names {file.name}, which is not there; copy it back"
             )
-    return Run(path, files, manifest)
+    run = Run(path, files, manifest)
+    return run, tuple(run.faults())
+
+
+def check_file(directory: Path, manifest: RunManifest, name: str) -> None:
+    """Check a file of a run, other than a trace, before it is believed.
+
+    Raises: TraceFormatError if it is not what the run left.
+    """
+    fault = fault_of_file(directory, manifest, name)
+    if fault is not None:
+        raise TraceFormatError(f"{directory / name}: {fault}")
+
+
+def fault_of_file(directory: Path, manifest: RunManifest, name: str) -> str | None:
+    """What is wrong with a file of a run that is not a trace; None without a checksum of it."""
+    expected = manifest.files.get(name)
+    if expected is None:
+        return None
+    try:
+        found = checksum_of_file(directory / name)
+    except FileNotFoundError:
+        return "the manifest names it, and it is not there; copy it back"
+    except OSError as error:
+        return f"cannot read it ({error.strerror})"
+    if found == expected:
+        return None
+    return f"its checksum is not that in the manifest: it was damaged or edited; {WHAT_TO_DO}"
 
 
 def find_runs(path: Path) -> list[Path]:

@@ -8,10 +8,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
-
-IntArray = NDArray[np.int64]
 
 ROWS_PER_STEP = 8_192
 """Counted without a break, in some 0.1 ms."""

@@ -6,7 +6,7 @@ others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -25,7 +25,7 @@ from .checks import (
 from .columns import IntArray
 from .delivery import DeliveryCheck
 from .reader import EventColumns, TraceReader
-from .run import Run
+from .run import Fault, Run, fault_of_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,16 @@ class Verification:
         return asdict(self)
 
 
-def verify_run(run: Run) -> Verification:
+def verify_run(run: Run, faults: Sequence[Fault] = ()) -> Verification:
     """Check every checksum and every rule of a run.
+
+    Args:
+        faults: what contradicted its manifest when it was opened.
 
     Raises: TraceError if it is a trace file alone and that cannot be opened.
     """
-    findings: list[Finding] = []
+    findings = [Finding(fault.file, None, "manifest", fault.text) for fault in faults]
+    findings += _findings_of_other_files(run)
     delivery = DeliveryCheck()
     is_gapless = is_sent_complete = True
     blocks = events = size_bytes = 0
@@ -111,6 +115,17 @@ def verify_run(run: Run) -> Verification:
     )
 
 
+def _findings_of_other_files(run: Run) -> Iterator[Finding]:
+    """What is wrong with files that are not traces."""
+    if run.manifest is None:
+        return
+    traces = {process.file for process in run.manifest.processes}
+    for name in sorted(run.manifest.files.keys() - traces):
+        fault = fault_of_file(run.path, run.manifest, name)
+        if fault is not None:
+            yield Finding(name, None, "checksum", fault)
+
+
 def _file_findings(reader: TraceReader, run: Run) -> Iterator[Finding]:
     """What is wrong with a file as a whole."""
     name = reader.path.name
@@ -133,10 +148,6 @@ def _file_findings(reader: TraceReader, run: Run) -> Iterator[Finding]:
         text = str(error).removeprefix(f"{reader.path}: ")
         yield Finding(name, None, "checksum", text)
     if run.manifest is not None:
-        named = {process.file: process for process in run.manifest.processes}[name]
-        if named.name != reader.process.name:
-            text = f"it was recorded by {reader.process.name}, the manifest says {named.name}"
-            yield Finding(name, None, "manifest", text)
         known = {channel.index for channel in run.manifest.channels} | {-1}
         for channel in _channels_of(reader).tolist():
             if channel not in known:

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-IntArray = NDArray[np.int64]
+from flinknet.arrays import IntArray
 
 _CHUNK_RECORDS = 16_384
 

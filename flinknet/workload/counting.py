@@ -1,3 +1,4 @@
+# mypyc
 """CountingSink: takes records whose content is not ours, and counts them."""
 
 from __future__ import annotations
@@ -6,9 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from flinknet.core.wire.records import LENGTH_PREFIX_BYTES
 from flinknet.errors import FrameCorruptedError
 
-from .payload import LENGTH_PREFIX_BYTES, OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
+from .payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
 from .sink import LatencySink, Run
 
 _RECORD_TAGS = (0, 1)

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from .payload import INSTANT_BITS, INSTANT_MASK, STAMP_OFFSET
+from flinknet.arrays import IntArray
 
-IntArray = NDArray[np.int64]
+from .payload import INSTANT_BITS, INSTANT_MASK, STAMP_OFFSET
 
 
 class RecordForwarder:

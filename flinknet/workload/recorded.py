@@ -14,14 +14,13 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
+from flinknet.arrays import IntArray
 from flinknet.config import CREDIT, NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import BacklogSummary
 
 from .turn_costs import NO_JITTER, Jitter, TurnCosts
-from .wakes import Wakes
-
-IntArray = npt.NDArray[np.int64]
+from .wakes import POLLED_TRANSIT_NS, SHALLOW_WAKE_NS, Wakes
 
 LOAD_MAX = 0.9
 """Beyond that nobody knows how long work piles up."""
@@ -72,6 +71,32 @@ class CostModel:
     consume_ns_per_record: tuple[float, ...]
     back_ns: float | None = None
     turns: TurnCosts | None = None
+
+    def moved(self, wakes: Wakes, from_gap_ns: float, to_gap_ns: float) -> CostModel:
+        """Costs that hold for messages of one gap, where these are those of another one."""
+        before_ns, after_ns = wakes.transit_after(np.array([from_gap_ns, to_gap_ns])).tolist()
+        transit_ns = max(self.transit_ns + after_ns - before_ns, 0.0)
+        if wakes.is_polled(to_gap_ns) and not wakes.is_polled(from_gap_ns):
+            spared_ns = max(wakes.transit_ns[0] - SHALLOW_WAKE_NS, POLLED_TRANSIT_NS)
+            transit_ns = min(transit_ns, spared_ns)
+        asleep_ns = max(self.receive_ns_per_message - wakes.awake_receive_ns, 0.0)
+        longer = min(to_gap_ns / from_gap_ns, 1.0) - 1
+        return replace(
+            self,
+            transit_ns=transit_ns,
+            receive_ns_per_message=self.receive_ns_per_message + longer * asleep_ns,
+        )
+
+
+TYPICAL_COSTS = CostModel(
+    send_ns_per_message=12_000.0,
+    send_ns_per_byte=0.15,
+    transit_ns=50_000.0,
+    receive_ns_per_message=12_000.0,
+    emit_ns_per_record=100.0,
+    consume_ns_per_record=(),
+)
+"""What flinknet's own stack was measured to need on one core; for runs without a record."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -383,7 +408,7 @@ class RecordedExchange:
         if wakes is None:
             return self.costs
         gap_ns = wakes.gap_ns(setting.network, setting.rate_factor)
-        return wakes.moved(self.costs, wakes.gap_ns(self.network), gap_ns)
+        return self.costs.moved(wakes, wakes.gap_ns(self.network), gap_ns)
 
     @property
     def records(self) -> int:

@@ -1,3 +1,4 @@
+# mypyc
 """LatencySink: takes the records of one channel, checks that each comes once and in order, and
 measures latency.
 
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from flinknet.arrays import IntArray
 from flinknet.histogram import LogLinearHistogram
 
 from .payload import (
@@ -25,8 +27,6 @@ from .payload import (
     STAMP_OFFSET,
     WORD_MASK,
 )
-
-IntArray = NDArray[np.int64]
 
 Run = tuple[memoryview | bytearray, int, int, int]
 """Memory, offset, count and length of records of equal length (core.consumer.RecordRun)."""

@@ -6,9 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-IntArray = npt.NDArray[np.int64]
+from flinknet.arrays import IntArray
 
 TCP_BYTES = 65_483
 """What a socket takes at one go is on its way in parts of this size: what TCP hands to the network

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from flinknet.config import NetworkConfig
-
-if TYPE_CHECKING:
-    from .recorded import CostModel
 
 POLLED_GAP_NS = 200_000
 """A TaskManager whose messages come closer than this does not sleep between them but polls
@@ -71,18 +67,3 @@ class Wakes:
     def is_polled(self, gap_ns: float) -> bool:
         """Whether a TaskManager with such a gap between messages does not sleep."""
         return self.may_poll and gap_ns < POLLED_GAP_NS
-
-    def moved(self, costs: CostModel, from_gap_ns: float, to_gap_ns: float) -> CostModel:
-        """Costs that hold for messages of one gap, as they are for those of another one."""
-        before_ns, after_ns = self.transit_after(np.array([from_gap_ns, to_gap_ns])).tolist()
-        transit_ns = max(costs.transit_ns + after_ns - before_ns, 0.0)
-        if self.is_polled(to_gap_ns) and not self.is_polled(from_gap_ns):
-            spared_ns = max(self.transit_ns[0] - SHALLOW_WAKE_NS, POLLED_TRANSIT_NS)
-            transit_ns = min(transit_ns, spared_ns)
-        asleep_ns = max(costs.receive_ns_per_message - self.awake_receive_ns, 0.0)
-        longer = min(to_gap_ns / from_gap_ns, 1.0) - 1
-        return replace(
-            costs,
-            transit_ns=transit_ns,
-            receive_ns_per_message=costs.receive_ns_per_message + longer * asleep_ns,
-        )

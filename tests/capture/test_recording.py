@@ -170,9 +170,20 @@ def test_a_full_disk_stops_nothing_and_is_told_at_the_end(
     assert set(tapped.instants_s()) <= {0, 1, 2, 3}
 
 
+def test_a_directory_has_one_recording_at_a_time_and_is_sealed_by_it(tmp_path: Path) -> None:
+    tapped = Tapped(tmp_path / "out", Rotation(rotate_ns=5 * S))
+    tapped.run(0, 7)
+    with pytest.raises(ConfigError, match="is writing to"):
+        CaptureRecording(tmp_path / "out", ABOUT, ChannelTable())
+    tapped.recording.close(7 * S)
+    manifest = open_run(tmp_path / "out").manifest
+    assert manifest is not None
+    assert list(manifest.files) == [process.file for process in manifest.processes]
+
+
 def test_a_directory_with_something_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("mine")
-    with pytest.raises(TraceError, match="not empty"):
+    with pytest.raises(ConfigError, match="not empty"):
         CaptureRecording(tmp_path, ABOUT, ChannelTable())
     assert names(tmp_path) == ["note.txt"]
 

@@ -13,8 +13,11 @@ from click.testing import Result
 
 from flinknet.config import RecordSize, SlowConsumer
 from flinknet.errors import LocalTransportError, RunFailedError, TraceError
+from flinknet.trace.run_directory import RunDirectory
 
 Flinknet = Callable[..., Result]
+
+SHUFFLE = str(Path(__file__).parents[2] / "bench" / "jobs" / "shuffle.py")
 
 
 def test_every_option_reaches_the_scenario(flinknet: Flinknet, run: Any) -> None:
@@ -187,8 +190,34 @@ def test_a_directory_with_runs_is_not_written_over(flinknet: Flinknet, run: Any)
     flinknet("bench", "--out", "out")
     result = flinknet("bench", "--out", "out")
     assert result.exit_code == 2
-    assert "holds runs already" in result.stderr
+    assert "holds a run already" in result.stderr
     assert len(run.scenarios) == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("bench",),
+        ("bench", "--no-trace"),
+        ("bench", "--demo", "head-of-line"),
+        ("bench", "--job", SHUFFLE),
+        ("bench", "--as-producer", "--listen", "127.0.0.1:0"),
+        ("compare-configs", "base", "execution.buffer-timeout.interval=5ms"),
+        ("trace", "synth", "--events", "10"),
+    ],
+    ids=lambda call: " ".join(call[:2]),
+)
+def test_a_directory_that_another_run_is_writing_to_is_refused(
+    flinknet: Flinknet, run: Any, tmp_path: Path, call: tuple[str, ...]
+) -> None:
+    with RunDirectory(tmp_path / "out"):
+        result = flinknet(*call, "--out", "out")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == (
+        "flinknet: --out: another run is writing to out; give another directory"
+    )
+    assert run.scenarios == []
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_the_table_has_corrected_and_uncorrected_latency_and_the_limit(flinknet: Flinknet) -> None:

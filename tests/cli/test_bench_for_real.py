@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -17,6 +18,7 @@ from flinknet.replay.units import open_recorded_run
 from flinknet.trace import open_run
 
 COMMAND = [sys.executable, "-c", "from flinknet.cli import main; main()", "bench"]
+Start = Callable[..., subprocess.Popen[str]]
 SHORT = ["--duration", "300ms", "--warmup", "100ms"]
 
 pytestmark = pytest.mark.socket
@@ -51,12 +53,13 @@ def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_ctrl_c_at_the_start_of_the_processes_says_no_more(tmp_path: Path) -> None:
-    process = subprocess.Popen(
+def test_ctrl_c_at_the_start_of_the_processes_says_no_more(
+    tmp_path: Path, start_process: Start
+) -> None:
+    process = start_process(
         [*COMMAND, "--no-trace", "--duration", "60s"],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
-        text=True,
         start_new_session=True,
     )
     assert process.stderr is not None
@@ -70,12 +73,13 @@ def test_ctrl_c_at_the_start_of_the_processes_says_no_more(tmp_path: Path) -> No
     assert [line for line in rest.splitlines() if line] == ["flinknet: interrupted"]
 
 
-def test_ctrl_c_ends_every_process_and_says_so_in_one_line(tmp_path: Path) -> None:
-    process = subprocess.Popen(
+def test_ctrl_c_ends_every_process_and_says_so_in_one_line(
+    tmp_path: Path, start_process: Start
+) -> None:
+    process = start_process(
         [*COMMAND, "--no-trace", "--duration", "60s", "--rate", "1k/s"],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
-        text=True,
     )
     assert process.stderr is not None
     # The first line after "starting" comes when records have flowed for some seconds.
@@ -96,17 +100,16 @@ def test_ctrl_c_ends_every_process_and_says_so_in_one_line(tmp_path: Path) -> No
     [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -signal.SIGKILL)],
 )
 def test_however_it_is_ended_no_process_and_no_temporary_file_is_left(
-    tmp_path: Path, number: signal.Signals, exit_code: int
+    tmp_path: Path, start_process: Start, number: signal.Signals, exit_code: int
 ) -> None:
     spilled = tmp_path / "temporary"
     spilled.mkdir()
     load = ["--rate", "1k/s", "--record-size", "10kb", "--duration", "60s", "--no-trace"]
     stored = ["--partition-type", "blocking", "-D", "taskmanager.network.compression.codec=NONE"]
-    process = subprocess.Popen(
+    process = start_process(
         [*COMMAND, *load, *stored],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
-        text=True,
         env={**os.environ, "TMPDIR": str(spilled)},
     )
     while not list(spilled.glob("flinknet-spill-*/*.data")):
@@ -126,13 +129,12 @@ def test_however_it_is_ended_no_process_and_no_temporary_file_is_left(
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
 )
 def test_the_trace_of_an_interrupted_run_is_whole(
-    tmp_path: Path, number: signal.Signals, exit_code: int, told: str
+    tmp_path: Path, start_process: Start, number: signal.Signals, exit_code: int, told: str
 ) -> None:
-    process = subprocess.Popen(
+    process = start_process(
         [*COMMAND, "--duration", "60s", "--rate", "1k/s", "--out", "out"],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
-        text=True,
     )
     assert process.stderr is not None
     lines = [process.stderr.readline() for _ in range(2)]

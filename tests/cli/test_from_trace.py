@@ -19,6 +19,7 @@ from flinknet.replay.again import save_arrivals, scenario_of
 from flinknet.replay.units import open_recorded_run
 from flinknet.results import Warning
 from flinknet.workload.arrivals import RECORDED, RecordedArrivals
+from tests.edited_manifest import edit_manifest
 from tests.recorded_run import MS, START_NS, write_run
 
 Command = Callable[..., Result]
@@ -165,8 +166,7 @@ def test_the_error_of_a_run_is_told_even_if_nobody_reads_what_was_measured(
 def test_a_trace_of_other_conditions_is_noted(
     recorded: Path, flinknet: Command, host: dict[str, Any], note: str | None
 ) -> None:
-    manifest = recorded / "manifest.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"host": host}))
+    edit_manifest(recorded, lambda manifest: manifest.update(host=host))
     result = flinknet("bench", "--from-trace", str(recorded), "--no-trace", "--json", "-")
     (row,) = json.loads(result.stdout)["runs"]
     told = [each for each in row["notes"] if each.startswith("recorded under")]

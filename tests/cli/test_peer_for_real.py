@@ -19,7 +19,7 @@ from tests.interop.exchange import (
 )
 from tests.strangers import intrude
 
-pytestmark = pytest.mark.socket
+pytestmark = [pytest.mark.socket, pytest.mark.usefixtures("usual_signals")]
 
 
 def read(directory: Path, port: int, *options: str, partitions: int = 1) -> Flinknet:

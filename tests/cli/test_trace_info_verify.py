@@ -6,11 +6,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from flinknet.cli import main
+from tests.edited_manifest import edit_manifest
 from tests.synthetic_trace import write_run
 
 
@@ -43,18 +45,18 @@ def test_info_shows_what_is_in_a_run(run: Path) -> None:
 
 
 def test_info_names_the_edges_of_a_job(run: Path) -> None:
-    path = run / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["channels"][1]["edge"] = 1
-    manifest["scenario"]["job"] = {
-        "vertices": [{"index": at, "name": name} for at, name in enumerate("ABC")],
-        "edges": [
-            {"partitioner": "hash", "partition_type": "pipelined"}
-            | {"index": at, "source": at, "target": at + 1}
-            for at in range(2)
-        ],
-    }
-    path.write_text(json.dumps(manifest))
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["channels"][1]["edge"] = 1
+        manifest["scenario"]["job"] = {
+            "vertices": [{"index": at, "name": name} for at, name in enumerate("ABC")],
+            "edges": [
+                {"partitioner": "hash", "partition_type": "pipelined"}
+                | {"index": at, "source": at, "target": at + 1}
+                for at in range(2)
+            ],
+        }
+
+    edit_manifest(run, change)
     lines = [" ".join(line.split()) for line in run_cli("info", run).output.splitlines()]
     assert {"0 A B hash pipelined", "1 B C hash pipelined"} <= set(lines)
     assert {"0 0 tm-0->tm-1 0 0 44 0.000 s", "1 1 tm-0->tm-1 1 1 44 0.000 s"} <= set(lines)
@@ -157,14 +159,14 @@ def test_verify_shows_every_run_and_exits_with_the_worst_code(tmp_path: Path) ->
 
 
 def test_info_lists_what_differs_from_the_defaults(run: Path) -> None:
-    path = run / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["flink_keys"]["taskmanager.memory.segment-size"] = "8 kb"
-    manifest["flink_keys"]["taskmanager.network.retries"] = "0"
-    manifest["scenario"]["workload"]["slow_consumers"] = [
-        {"index": 2, "delay_ns_per_record": 1_000_000, "slow_ns": None}
-    ]
-    path.write_text(json.dumps(manifest))
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["flink_keys"]["taskmanager.memory.segment-size"] = "8 kb"
+        manifest["flink_keys"]["taskmanager.network.retries"] = "0"
+        manifest["scenario"]["workload"]["slow_consumers"] = [
+            {"index": 2, "delay_ns_per_record": 1_000_000, "slow_ns": None}
+        ]
+
+    edit_manifest(run, change)
     told = run_cli("info", run).stdout
     assert " ".join(["taskmanager.memory.segment-size", "8", "kb"]) in " ".join(told.split())
     assert "workload.slow_consumers 2:1ms" in " ".join(told.split())
@@ -198,3 +200,39 @@ def test_help_loads_neither_spark_nor_numpy() -> None:
     assert done.returncode == 0, done.stderr
     assert "replay" in done.stdout
     assert "Check that a trace is whole" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["info", "verify"])
+def test_names_in_files_do_not_reach_the_terminal_as_escapes(run: Path, command: str) -> None:
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["processes"][0]["name"] = "\x1b[31m\x9b1mtm-0\u202e"
+        manifest["channels"][0]["connection"] = "\x1b]0;title\x07a->b"
+        manifest["flink_keys"]["\x1b[2Jkey"] = "\x1b[1A"
+
+    edit_manifest(run, change)
+    told = run_cli(command, run).output
+    assert set(told) & set("\x1b\x07\x9b\u202e") == set()
+    assert "[31m1mtm-0" in told
+
+
+def test_names_in_a_manifest_are_shown_without_their_escapes(run: Path) -> None:
+    edit_manifest(run, lambda found: found["flink_keys"].update({"\x1b[2Jkey": "\x1b[1A"}))
+    told = run_cli("info", "--all", run).output
+    assert "\x1b" not in told
+    assert "[2Jkey" in told
+
+
+def test_verify_of_an_edited_manifest_exits_with_1_and_says_what_to_do(run: Path) -> None:
+    path = run / "manifest.json"
+    path.write_text(path.read_text().replace('"seed": 7', '"seed": 8'))
+    result = run_cli("verify", run)
+    assert result.exit_code == 1
+    assert 'set "seal" in manifest.json to null' in result.stdout.splitlines()[1]
+    refused = run_cli("info", run)
+    assert (refused.exit_code, refused.stderr.count("\n")) == (4, 1)
+
+
+def test_a_path_that_is_too_long_is_one_line() -> None:
+    result = run_cli("info", "x" * 5000)
+    assert result.exit_code == 4
+    assert result.stderr.endswith("File name too long; choose a shorter name\n")

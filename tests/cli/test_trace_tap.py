@@ -22,6 +22,8 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import TraceReader, open_run
 from flinknet.trace.verify import verify_run
 
+pytestmark = pytest.mark.usefixtures("usual_signals")
+
 HOST = "127.0.0.1"
 TIMEOUT_S = 120
 

@@ -10,7 +10,7 @@ import pytest
 
 from flinknet.errors import ConfigError, TraceFormatError
 from flinknet.export import select
-from flinknet.export.files import whole_file, whole_text_file
+from flinknet.export.files import whole_packed_file, whole_text_file
 from flinknet.trace import open_run
 from tests.synthetic_trace import START_NS, write_run
 
@@ -81,7 +81,7 @@ def test_what_is_no_regular_file_is_written_to_as_it_is(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        with whole_file(pipe) as file:
+        with whole_packed_file(pipe) as file:
             file.write(b"through")
         assert os.read(reader, 100) == b"through"
     finally:

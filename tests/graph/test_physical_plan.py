@@ -39,6 +39,7 @@ from flinknet.graph.picture import (
 )
 from flinknet.graph.svg import svg_of
 from flinknet.graph.traffic import Traffic
+from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
 from flinknet.tasks.deployment import DeployedEdge, DeployedVertex, wire
 from flinknet.tasks.memory import memory_needs
 from tests.graph.programs import (
@@ -69,8 +70,10 @@ def test_one_program_has_4_3_5_5_nodes_in_its_layers() -> None:
     assert len(job_document(job)["vertices"]) == 3
     assert execution_document(execution)["execution_vertices"] == 5
     assert len(physical_document(plan)["tasks"]) == 5
-    for layer in (stream, job, execution, plan):  # each prints alone
-        assert str(layer).startswith(type(layer).__name__)
+    assert stream_tree(stream).startswith("StreamGraph")  # each prints alone
+    assert job_tree(job).startswith("JobGraph")
+    assert execution_tree(execution).startswith("ExecutionGraph")
+    assert physical_tree(plan).startswith("PhysicalPlan")
 
 
 def test_the_classic_figure() -> None:
@@ -241,7 +244,7 @@ def test_too_little_memory_is_told_with_what_would_do() -> None:
     assert shortage is not None
     assert "TaskManager 0 requires 20 (8 exclusive ones of channels and 12 of pools)" in shortage
     assert "has 16 of 32kb; set taskmanager.memory.network.min to 640kb" in shortage
-    assert str(plan).endswith(f"the job would not start: {shortage}")
+    assert physical_tree(plan).endswith(f"the job would not start: {shortage}")
 
 
 def test_a_million_channels_are_planned_without_making_them(
@@ -255,10 +258,10 @@ def test_a_million_channels_are_planned_without_making_them(
     assert (plan.task_managers, plan.channels_total) == (10, 1_000_000)
     assert plan.local_channels == 10 * 100 * 100
     assert plan.connections_total == 90
-    text = str(plan)
+    text = physical_tree(plan)
     assert "1000000 channels (100000 local, 900000 remote), 90 TCP connections" in text
     assert len(json.dumps(physical_document(plan))) > 1000
-    assert len(str(plan.graph).splitlines()) < 50
+    assert len(execution_tree(plan.graph).splitlines()) < 50
     for picture in (physical_picture(plan), execution_picture(plan.graph)):
         assert len(picture.boxes) <= 10
 
@@ -277,7 +280,7 @@ def test_a_thousand_task_managers_are_told_in_a_few_lines(
             yield each
 
     monkeypatch.setattr(Traffic, "__iter__", counted)
-    text = str(plan)
+    text = physical_tree(plan)
     assert "1000 TaskManagers with 1 slot each" in text
     assert "1000000 channels (1000 local, 999000 remote), 999000 TCP connections" in text
     assert "… and 998984 more connections" in text
@@ -348,7 +351,12 @@ def test_dumps_of_the_word_count_are_the_expected_ones() -> None:
     job = job_graph_of(stream)
     execution = execution_graph_of(job)
     plan = physical_plan_of(execution, task_managers=2, slots_per_task_manager=1)
-    layers = {"stream": stream, "job": job, "execution": execution, "physical": plan}
-    for name, layer in layers.items():
+    layers = {
+        "stream": stream_tree(stream),
+        "job": job_tree(job),
+        "execution": execution_tree(execution),
+        "physical": physical_tree(plan),
+    }
+    for name, text in layers.items():
         expected = (EXPECTED / f"word_count_{name}.txt").read_text(encoding="utf-8")
-        assert f"{layer}\n" == expected
+        assert f"{text}\n" == expected

@@ -19,7 +19,7 @@ from tests.interop.exchange import (
     trace_columns,
 )
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("usual_signals")]
 
 RECEIVED, SENT = TracePoint.RECEIVED, TracePoint.SENT
 ENDS = {"EndOfOutputChannelStateEvent": 1, "EndOfData": 1, "EndOfPartitionEvent": 1}

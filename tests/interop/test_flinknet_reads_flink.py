@@ -20,7 +20,7 @@ from tests.interop.exchange import (
     trace_columns,
 )
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("usual_signals")]
 
 LAYOUTS = {"2.3.0": "2.x", "1.20.5": "1.20"}
 ENDS = {"RECOVERY_COMPLETION": 1, "END_OF_DATA": 1, "END_OF_PARTITION": 1}

@@ -55,6 +55,7 @@ def read_back(value_type: Any, data: bytes) -> Any:
         (str, "", "01"),
         (str, None, "00"),
         (str, "é", "02e901"),
+        (str, "Grüße €", "084772fc01df016520ac41"),
         (bytes, b"ab", "000000026162"),
         (tuple[str, int], ("to", 1), "03746f0000000000000001"),
         (list[bool], [True, False], "000000020100"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from flinknet.replay.answer import open_runs, replay_runs
 from flinknet.replay.edges import EdgeEnds, bottlenecks, ends_of, is_from_sources
 from flinknet.replay.grid import Grid
 from flinknet.trace import RunManifest
+from tests.edited_manifest import edit_manifest
 
 JOB = {
     "vertices": [
@@ -31,10 +31,12 @@ JOB = {
 def with_two_edges(recorded: Path, directory: Path, **scenario: Any) -> Path:
     """The run with its last channel on a second edge."""
     shutil.copytree(recorded, directory)
-    manifest = json.loads((directory / "manifest.json").read_text())
-    manifest["channels"][-1] |= {"edge": 1, "consumer": 0}
-    manifest["scenario"] |= scenario
-    (directory / "manifest.json").write_text(json.dumps(manifest))
+
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["channels"][-1] |= {"edge": 1, "consumer": 0}
+        manifest["scenario"] |= scenario
+
+    edit_manifest(directory, change)
     return directory
 
 

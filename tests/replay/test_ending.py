@@ -64,16 +64,16 @@ def _command(process: psutil.Process) -> list[str]:
 def test_no_process_and_no_temporary_file_is_left(
     run: Path,
     tmp_path: Path,
+    start_process: Callable[..., subprocess.Popen[str]],
     number: signal.Signals,
     exit_code: int,
     is_time: Callable[[subprocess.Popen[str]], bool],
     told: str,
 ) -> None:
-    process = subprocess.Popen(
+    process = start_process(
         [*REPLAY, str(run)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        text=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     while not is_time(process):
@@ -85,6 +85,30 @@ def test_no_process_and_no_temporary_file_is_left(
     assert process.returncode == exit_code
     lines = [line for line in said.splitlines() if line]
     assert lines == ["flinknet: starting Spark …", f"flinknet: {told}"]
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert alive == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_jvm_that_was_killed_is_one_line(run: Path, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*REPLAY, str(run)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    while not works(process):
+        assert process.poll() is None
+    children = psutil.Process(process.pid).children(recursive=True)
+    (jvm,) = (each for each in children if "java" in each.name())
+    jvm.kill()
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 4
+    assert said.splitlines() == [
+        "flinknet: starting Spark …",
+        "flinknet: Spark failed: its JVM was killed by signal 9; was there too little memory?",
+    ]
     _, alive = psutil.wait_procs(children, timeout=30)
     assert alive == []
     assert list(tmp_path.iterdir()) == []

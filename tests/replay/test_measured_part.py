@@ -12,6 +12,7 @@ import pytest
 from flinknet.errors import TraceFormatError
 from flinknet.replay.measured_part import FOREVER_NS
 from flinknet.replay.units import RecordedRun, open_recorded_run
+from tests.edited_manifest import edit_manifest
 from tests.recorded_run import CONSUME_NS, MS, START_NS, TRANSIT_NS
 
 LIFE_NS = 10 * MS + TRANSIT_NS + CONSUME_NS
@@ -29,8 +30,7 @@ def cut(file: Path, share: float) -> None:
 
 
 def manifest(run: Path, **changes: Any) -> None:
-    path = run / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    edit_manifest(run, lambda found: found.update(changes))
 
 
 def opened(run: Path) -> RecordedRun:

@@ -10,11 +10,8 @@ import numpy as np
 import pytest
 
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.replay.backlog import backlog_over_time
-from flinknet.replay.credit import credit_starved
 from flinknet.replay.latency import latency_percentiles, spread_records
-from flinknet.replay.messages import messages_by_kind
-from flinknet.replay.throughput import throughput_over_time
+from flinknet.replay.observed import ObservedTables, observe
 from flinknet.replay.units import group_rows, open_recorded_run, units_frame, work_units
 from flinknet.replay.windows import WINDOWS_MAX, window_width_ns
 
@@ -25,6 +22,11 @@ PERIOD_NS = 10 * MS
 LAG_NS = 70_000  # transit and consumption
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def tables(spark: Any, sawtooth_run: Path) -> ObservedTables:
+    return observe(spark, [open_recorded_run(sawtooth_run, 0)])
 
 
 @pytest.fixture
@@ -43,8 +45,8 @@ def test_each_work_unit_is_a_partition_and_together_they_hold_every_block_once(
     assert len(set(blocks)) == len(blocks) == 2 * BUFFERS * 2 // 64 + 1 + 2 * BUFFERS * 3 // 64 + 1
 
 
-def test_messages_are_counted_by_kind_channel_and_point(units: Any) -> None:
-    rows = messages_by_kind(units).collect()
+def test_messages_are_counted_by_kind_channel_and_point(tables: ObservedTables) -> None:
+    rows = tables.messages.collect()
     counts = {
         (row.channel, row.point, row.kind): row.messages for row in rows if row.data_type == 0
     }
@@ -56,8 +58,8 @@ def test_messages_are_counted_by_kind_channel_and_point(units: Any) -> None:
     assert all(row.credit == 2 * row.messages for row in credit)
 
 
-def test_throughput_over_time_adds_up_window_by_window(units: Any) -> None:
-    rows = throughput_over_time(units).collect()
+def test_throughput_over_time_adds_up_window_by_window(tables: ObservedTables) -> None:
+    rows = tables.throughput.collect()
     assert {row.width_ns for row in rows} == {20 * MS}
     assert [row.from_ns for row in rows if row.channel == 0] == list(range(0, 1001 * MS, 20 * MS))
     inner = [row for row in rows if 0 < row.from_ns < 1000 * MS]
@@ -66,8 +68,8 @@ def test_throughput_over_time_adds_up_window_by_window(units: Any) -> None:
     assert drain == [(1, 10), (1, 10)]  # one on each channel
 
 
-def test_backlog_over_time_has_mean_and_largest_of_each_window(units: Any) -> None:
-    rows = [row for row in backlog_over_time(units).collect() if row.channel == 1]
+def test_backlog_over_time_has_mean_and_largest_of_each_window(tables: ObservedTables) -> None:
+    rows = [row for row in tables.backlog.collect() if row.channel == 1]
     # Buffer 3, 7, … carry a backlog of 3 and leave at 40 ms, 80 ms, …: in every second window of 20
     # ms.
     # The last buffer leaves in the drain, right behind the window.
@@ -75,8 +77,10 @@ def test_backlog_over_time_has_mean_and_largest_of_each_window(units: Any) -> No
     assert [row.backlog_buffers_sum for row in rows] == [0, 0, *[3, 0] * 24, 3]
 
 
-def test_starved_time_runs_from_the_last_credit_to_the_next_across_blocks(units: Any) -> None:
-    rows = credit_starved(units).collect()
+def test_starved_time_runs_from_the_last_credit_to_the_next_across_blocks(
+    tables: ObservedTables,
+) -> None:
+    rows = tables.credit_starved.collect()
     # 24 buffers of the window leave with the last credit; half a period and the transit later comes
     # the next.
     assert {row.channel: row.starved_ns for row in rows} == {

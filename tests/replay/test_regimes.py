@@ -17,12 +17,12 @@ from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.replay.buffers import BUFFER_COLUMNS, ChannelBuffers, paired_buffers
 from flinknet.replay.intervals import NOTHING, Intervals, from_switches
+from flinknet.replay.observed import observe
 from flinknet.replay.regimes import (
     REGIMES,
     blocked_intervals,
     offered_intervals,
     regimes_of,
-    regimes_over_time,
     starved_intervals,
 )
 from flinknet.replay.units import open_recorded_run
@@ -208,7 +208,7 @@ def test_regimes_of_a_recorded_run_sum_to_its_time(
     spark: Any, tmp_path: Path, make_run: Callable[..., Path]
 ) -> None:
     run = open_recorded_run(make_run(tmp_path / "run"), 0)
-    rows = regimes_over_time(spark, [run]).collect()
+    rows = observe(spark, [run]).regimes.collect()
     assert {row.regime for row in rows} == set(REGIMES)
     windows: dict[tuple[int, int], int] = {}
     for row in rows:

@@ -16,6 +16,7 @@ from flinknet.replay.answer import open_runs, replay_runs
 from flinknet.replay.grid import Grid
 from flinknet.trace import ProcessInfo, TraceReader, TraceWriter
 from flinknet.trace.schema import COLUMN_NAMES
+from tests.edited_manifest import edit_manifest
 from tests.recorded_run import MS, START_NS, event, rows_of
 from tests.replay.test_passing import write_tapped
 
@@ -26,12 +27,6 @@ MakeRun = Callable[..., Path]
 
 def answer_of(spark: Any, *paths: Path, **options: Any) -> dict[str, Any]:
     return replay_runs(spark, open_runs(paths), Grid(), **options).to_dict()
-
-
-def change_manifest(run: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    manifest = json.loads((run / "manifest.json").read_text())
-    change(manifest)
-    (run / "manifest.json").write_text(json.dumps(manifest))
 
 
 def add_events(run: Path, name: str, events: list[tuple[int, ...]]) -> None:
@@ -76,7 +71,7 @@ def test_an_interrupted_run_is_answered_up_to_there(
     spark: Any, tmp_path: Path, make_run: MakeRun
 ) -> None:
     run = make_run(tmp_path / "run", buffers=60)
-    change_manifest(run, lambda manifest: manifest.update(measured_to_ns=None))
+    edit_manifest(run, lambda manifest: manifest.update(measured_to_ns=None))
     answer = answer_of(spark, run)
     assert "interrupted" in answer["remarks"][0]
     assert answer["observed"]["throughput_records_per_s"] == pytest.approx(2_000, rel=0.05)
@@ -99,7 +94,7 @@ def test_a_blocking_exchange_is_not_predicted(
     # All leaves behind the measured part, as if it had been written before.
     window_ns = (START_NS, START_NS + 5 * MS)
     run = make_run(tmp_path / "run", buffers=10, window_ns=window_ns)
-    change_manifest(
+    edit_manifest(
         run, lambda manifest: manifest["scenario"]["workload"].update(partition_type="blocking")
     )
     answer = answer_of(spark, run, split=3)

@@ -18,7 +18,7 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.replay import latency, stretches
 from flinknet.replay.latency import add_latencies
 from flinknet.replay.observed import collect, observe
-from flinknet.replay.regimes import REGIME_COLUMNS, regimes_over_time, split_stretch
+from flinknet.replay.regimes import REGIME_COLUMNS, split_stretch
 from flinknet.replay.stretches import cuts, read_stretch
 from flinknet.replay.units import RecordedRun, open_recorded_run
 from flinknet.synth import run as synth_run
@@ -57,7 +57,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def regimes(run: RecordedRun, split: int) -> dict[tuple[Any, ...], int]:
-    """The sums that `regimes_over_time` takes, without Spark."""
+    """The sums that `merge_regimes` takes, without Spark."""
     columns = stretches.stretch_columns(REGIME_COLUMNS)
     sums: dict[tuple[Any, ...], int] = {}
     for unit in stretches.stretches([run], cores=2, split=split):
@@ -105,7 +105,7 @@ def test_every_table_is_the_same_for_any_split(
 def test_regimes_are_a_table_that_sums_to_the_whole(spark: Any, sawtooth_run: Path) -> None:
     run = open_recorded_run(sawtooth_run, 0)
     first, second = (
-        [tuple(row) for row in regimes_over_time(spark, [run], split).collect()] for split in (1, 9)
+        sorted(map(tuple, observe(spark, [run], split).regimes.collect())) for split in (1, 9)
     )
     assert first == second
     assert sum(row[-1] for row in first) == 2 * run.duration_ns

@@ -198,24 +198,24 @@ def test_when_a_task_manager_polls_is_known_as_it_is() -> None:
 
 
 def test_costs_move_with_the_distance_and_stay_where_it_does() -> None:
-    assert WAKES.moved(COSTS, 10 * MS, 10 * MS) == COSTS
-    closer = WAKES.moved(COSTS, 10 * MS, 5 * MS)
+    assert COSTS.moved(WAKES, 10 * MS, 10 * MS) == COSTS
+    closer = COSTS.moved(WAKES, 10 * MS, 5 * MS)
     assert closer.transit_ns == pytest.approx(140_000)
     assert closer.receive_ns_per_message == pytest.approx(36_000)
-    assert WAKES.moved(COSTS, 5 * MS, 50 * MS).receive_ns_per_message == 60_000
+    assert COSTS.moved(WAKES, 5 * MS, 50 * MS).receive_ns_per_message == 60_000
 
 
 def test_one_that_polls_is_spared_to_wake_and_no_more() -> None:
     sleeps, polls = POLLED_GAP_NS, POLLED_GAP_NS - 1
-    assert WAKES.moved(COSTS, 10 * MS, sleeps).transit_ns == pytest.approx(44_000)
-    assert WAKES.moved(COSTS, 10 * MS, polls).transit_ns == POLLED_TRANSIT_NS
+    assert COSTS.moved(WAKES, 10 * MS, sleeps).transit_ns == pytest.approx(44_000)
+    assert COSTS.moved(WAKES, 10 * MS, polls).transit_ns == POLLED_TRANSIT_NS
     far = replace(WAKES, transit_ns=(1_000_000.0, 1_200_000.0))
     far_costs = replace(COSTS, transit_ns=1_200_000.0)
-    assert far.moved(far_costs, 10 * MS, polls).transit_ns == 1_000_000 - SHALLOW_WAKE_NS
+    assert far_costs.moved(far, 10 * MS, polls).transit_ns == 1_000_000 - SHALLOW_WAKE_NS
     quick = replace(COSTS, transit_ns=POLLED_TRANSIT_NS - 1)
-    assert WAKES.moved(quick, sleeps, polls).transit_ns < POLLED_TRANSIT_NS
+    assert quick.moved(WAKES, sleeps, polls).transit_ns < POLLED_TRANSIT_NS
     without_cores = replace(WAKES, may_poll=False)
-    assert without_cores.moved(COSTS, 10 * MS, polls).transit_ns > POLLED_TRANSIT_NS
+    assert COSTS.moved(without_cores, 10 * MS, polls).transit_ns > POLLED_TRANSIT_NS
 
 
 def test_without_a_core_each_task_managers_go_on_to_sleep() -> None:

@@ -51,7 +51,7 @@ def test_a_failed_write_releases_all_readers(is_begun: bool) -> None:
     assert transport.is_closed
     assert transport.unsent_bytes > 0
     assert connection.queue.readers == {}
-    assert connection.queue.available_readers == 0
+    assert len(connection.queue.available) == 0
     assert isinstance(connection.loss, RemoteTransportError)
     assert len(connection.lost_channels) == len(CREDITS)
     assert all(each.is_released for each in partition.subpartitions)

@@ -260,6 +260,36 @@ def test_a_run_that_never_began_leaves_its_directory_free(tmp_path: Path) -> Non
     assert list(tmp_path.rglob("*")) == [mine.parent, mine]
 
 
+def test_a_second_run_in_the_same_directory_leaves_the_first_alone(tmp_path: Path) -> None:
+    scenario = scenario_of(1, 1, records=100)
+    refused: list[str] = []
+
+    def run_another(progress: Progress) -> None:
+        if progress.phase != "finished" and not refused:
+            with pytest.raises(ConfigError) as caught:
+                run_scenario(scenario, out_dir=tmp_path / "run", trace=True)
+            refused.append(str(caught.value))
+
+    result = run_scenario(scenario, out_dir=tmp_path / "run", trace=True, on_progress=run_another)
+    assert refused == [
+        f"--out: another run is writing to {tmp_path / 'run'}; give another directory"
+    ]
+    assert "trace-incomplete" not in {warning.code for warning in result.warnings}
+    assert verify_run(open_run(tmp_path / "run")).is_ok
+
+
+def test_a_trace_that_is_gone_at_the_end_is_not_announced_as_whole(tmp_path: Path) -> None:
+    def remove(progress: Progress) -> None:
+        if progress.phase == "finished":
+            (tmp_path / "run" / "tm-0.fnt").unlink()
+
+    result = run_scenario(
+        scenario_of(1, 1, records=100), out_dir=tmp_path / "run", trace=True, on_progress=remove
+    )
+    (text,) = (each.text for each in result.warnings if each.code == "trace-incomplete")
+    assert "tm-0.fnt, which is not there" in text
+
+
 def test_tls_settings_that_cannot_be_used_start_nothing(tmp_path: Path) -> None:
     network = NetworkConfig(ssl_internal_enabled=True)
     seen: list[Progress] = []

@@ -17,6 +17,8 @@ from flinknet.runtime.signals import (
     terminations_unwind,
 )
 
+pytestmark = pytest.mark.usefixtures("usual_signals")
+
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_termination_that_comes_again_does_not_disturb_the_end(number: signal.Signals) -> None:

@@ -13,7 +13,7 @@ from flinknet.core.producer.subpartition import UNLIMITED_BYTES
 from flinknet.errors import ConfigError
 from flinknet.simulator.checkers import ProtocolChecker, check_memory, check_records
 from flinknet.simulator.cluster import START_NS, Cluster
-from flinknet.simulator.fill_levels import fill_sample
+from tests.simulated_fill_levels import fill_sample
 from tests.simulation import MS, US, Rows, S, finished, scenario
 
 RECORD_BYTES = 1000

@@ -1,8 +1,8 @@
 """The compiled kernel gives the numbers of the simulator that runs the real core.
 
-The bound: records, messages, credit and backlog are equal; the mean lies within 0.1 % or 1 µs; each
-percentile lies within a bucket (1 %) of those half a percent of the records (or one and a half
-records) around it.
+The bound: records, messages, credit and backlog are equal; the mean lies within 2 ns, what rounding
+comes to; each percentile lies within a bucket (1 %) of those one and a half records around it: the
+kernel moves a record by a bucket at most (`fast_kernel.latencies`), and its counts are rounded.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from flinknet.config import TCP, NetworkConfig
 from flinknet.histogram import bucket_index
-from flinknet.simulator.fast_path import is_covered, run_fast
+from flinknet.simulator.fast_path import FastOutcome, is_covered, run_fast
 from flinknet.simulator.what_if import (
     FAST_FROM_MESSAGES,
     deployment_of,
@@ -90,17 +90,19 @@ networks = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(exchange=exchanges(), network=networks)
-def test_the_kernel_gives_the_numbers_of_the_real_core(
-    exchange: RecordedExchange, network: NetworkConfig
-) -> None:
+def run_if_covered(exchange: RecordedExchange, network: NetworkConfig) -> FastOutcome | None:
+    """What the kernel gives; None if it does not cover the exchange."""
     deployment = deployment_of(exchange, network)
     if not is_covered(exchange, network, deployment):
-        return
-    fast = run_fast(exchange, network, deployment)
-    if fast is None:
-        return
+        return None
+    return run_fast(exchange, network, deployment)
+
+
+def assert_alike(
+    fast: FastOutcome | None, exchange: RecordedExchange, network: NetworkConfig
+) -> None:
+    """The kernel covered the exchange, and agrees with the core within the bound."""
+    assert fast is not None
     full = simulate_in_full(exchange, network)
     assert fast.records == full.records
     assert fast.latency.count == full.latency.count
@@ -108,8 +110,8 @@ def test_the_kernel_gives_the_numbers_of_the_real_core(
     assert fast.credits == full.credits
     assert fast.credit_messages == full.credit_messages
     assert fast.backlog_max == full.backlog_buffers.max
-    assert fast.latency.mean == pytest.approx(full.latency.mean, rel=1e-3, abs=US)
-    slack = max(0.005, 1.5 / full.latency.count)
+    assert fast.latency.mean == pytest.approx(full.latency.mean, rel=0, abs=2)
+    slack = 1.5 / full.latency.count
     for q in QUANTILES:
         low, ours, high = (
             int(bucket_index(np.array([int(each or 0)]))[0])
@@ -120,6 +122,17 @@ def test_the_kernel_gives_the_numbers_of_the_real_core(
             )
         )
         assert low - 1 <= ours <= high + 1, q
+
+
+@settings(max_examples=60)
+@given(exchange=exchanges(), network=networks)
+def test_the_kernel_gives_the_numbers_of_the_real_core(
+    exchange: RecordedExchange, network: NetworkConfig
+) -> None:
+    """Sixty exchanges are compared; that most are not covered would fail as filtering too much."""
+    fast = run_if_covered(exchange, network)
+    assume(fast is not None)
+    assert_alike(fast, exchange, network)
 
 
 def steady(rate_per_s: float, seconds: float, **changes: object) -> RecordedExchange:
@@ -142,6 +155,42 @@ def steady(rate_per_s: float, seconds: float, **changes: object) -> RecordedExch
 
 
 AT_ONCE = NetworkConfig(buffer_timeout_ns=0)
+
+
+def test_latencies_that_lie_apart_are_counted_where_they_lie() -> None:
+    arrivals = Ramps(
+        np.array([38, 41, 60, 76, 3]),
+        FROM_NS + np.array([3_476_101, 5_457_726, 8_196_291, 13_404_399, 14_930_824]),
+        FROM_NS + np.array([3_764_420, 7_103_613, 10_093_589, 13_902_856, 15_554_486]),
+    )
+    exchange = steady(1.0, 1.0, costs=CostModel(0.0, 0.0, 15_000.0, 0.0, 0.0, (0.0,)))
+    exchange = replace(
+        exchange,
+        channels=(replace(exchange.channels[0], arrivals=arrivals),),
+        measured_to_ns=FROM_NS + 16_554_486,
+        seed=1,
+    )
+    network = NetworkConfig(buffer_timeout_ns=MS, segment_size_bytes=4096)
+    assert_alike(run_if_covered(exchange, network), exchange, network)
+
+
+def test_a_source_ends_when_its_data_was_acknowledged_while_another_still_sends() -> None:
+    """The EndOfPartition of the first goes out between buffers of the second."""
+    at_ns = FROM_NS + np.arange(100, dtype=np.int64) * US
+    channels = (
+        RecordedChannel(0, 0, 0, 0, Ramps.of(at_ns[:3]), 1024.0),
+        RecordedChannel(1, 1, 0, 0, Ramps.of(at_ns), 1024.0),
+    )
+    exchange = steady(
+        1.0,
+        1.0,
+        producers=2,
+        channels=channels,
+        measured_to_ns=FROM_NS + MS,
+        costs=CostModel(12_000.0, 0.0, 2e6, 9_000.0, 0.0, (0.0,)),
+    )
+    network = NetworkConfig(buffer_timeout_ns=0, exclusive_buffers=1, floating_buffers=6)
+    assert_alike(run_if_covered(exchange, network), exchange, network)
 
 
 def test_a_long_smooth_run_is_computed_by_the_kernel() -> None:

@@ -20,6 +20,7 @@ from flinknet.graph import (
     transformations,
 )
 from flinknet.graph.operators import Output
+from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
 from flinknet.jobs.sinks import LatencyOperator
 from flinknet.jobs.stream_task import StreamTask, TaskState
 from flinknet.simulator.faults import FaultPlan
@@ -149,14 +150,14 @@ def test_the_four_layers_of_the_word_count_that_runs_are_these(
     graph = shipped("socket_word_count")
     watched = WatchedJob(graph, slots=1, texts={"127.0.0.1:9999": POEM.encode()})
     job = watched.job
-    job_dump = str(job)
+    job_dump = job_tree(job)
     for vertex in job.vertices.values():
         for data_set in vertex.results:
             job_dump = job_dump.replace(str(data_set.id), "DATA_SET")
-    assert str(graph) == WORD_COUNT_DUMPS["stream"]
+    assert stream_tree(graph) == WORD_COUNT_DUMPS["stream"]
     assert job_dump == WORD_COUNT_DUMPS["job"]
-    assert str(watched.plan.graph) == WORD_COUNT_DUMPS["execution"]
-    assert str(watched.plan).startswith(WORD_COUNT_DUMPS["physical"])
+    assert execution_tree(watched.plan.graph) == WORD_COUNT_DUMPS["execution"]
+    assert physical_tree(watched.plan).startswith(WORD_COUNT_DUMPS["physical"])
     tasks = watched.run().tasks
     assert [tasks[key].name for key in sorted(tasks)] == [
         "Source: Socket Stream (1/1)",

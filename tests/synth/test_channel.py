@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flinknet.core.probe import FlushReason
@@ -45,7 +45,8 @@ def whole(law: ChannelLaw, cuts_ns: list[int], end_ns: int) -> Buffers:
     segment_bytes=st.sampled_from([4_096, 32_768]),
     cuts=st.lists(st.integers(1, 199), max_size=5),
 )
-@settings(max_examples=60, deadline=None)
+@example(gap_ns=1_000.0, timeout_ns=0, record_bytes=512, segment_bytes=4_096, cuts=[1])
+@settings(max_examples=60)
 def test_every_record_leaves_once_in_order_with_credit_however_sliced(
     gap_ns: float, timeout_ns: int, record_bytes: int, segment_bytes: int, cuts: list[int]
 ) -> None:
@@ -76,6 +77,17 @@ def test_every_record_leaves_once_in_order_with_credit_however_sliced(
     assert (made.sent_ns[law.credit :] >= made.credit_received_ns[: -law.credit]).all()
     assert (made.free_buffers >= 1).all()
     assert (made.free_buffers <= law.credit).all()
+
+
+def test_a_record_that_fills_its_segment_leaves_with_its_own_flush() -> None:
+    law = replace(
+        LAW, timeout_ns=0, record_bytes=512, segment_bytes=4096, gap_ns=float(MS), credit=50
+    )
+    made = whole(law, [], S + 200 * MS)
+    assert (made.payload_bytes == 512).all()
+    assert (made.sent_ns - made.last_record_ns < law.gap_ns / 2).all()
+    fills = np.arange(len(made)) % 8 == 7
+    assert (made.reason == np.where(fills, FlushReason.FULL, FlushReason.FLUSH)).all()
 
 
 @given(at_ns=st.integers(S, S + 10**15), gap_ns=st.floats(500, 1e8))

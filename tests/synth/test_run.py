@@ -26,6 +26,8 @@ from flinknet.trace import TraceReader, open_run
 from flinknet.trace.describe import describe_run
 from flinknet.trace.verify import verify_run
 
+pytestmark = pytest.mark.usefixtures("usual_signals")
+
 MS = 1_000_000
 
 

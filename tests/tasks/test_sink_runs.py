@@ -1,4 +1,4 @@
-"""SinkTask: data that lies end to end is read as one, and every row is that of its buffer."""
+"""A sink: data that lies end to end is read as one, and every row is that of its buffer."""
 
 from __future__ import annotations
 

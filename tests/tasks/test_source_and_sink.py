@@ -1,4 +1,4 @@
-"""SourceTask and SinkTask over a pair, with a hand-held clock."""
+"""A source and a sink over a pair, with a hand-held clock."""
 
 from __future__ import annotations
 

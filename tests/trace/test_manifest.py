@@ -10,6 +10,7 @@ import pytest
 
 from flinknet.errors import TraceError, TraceFormatError
 from flinknet.trace import RunManifest, find_runs, open_run
+from tests.edited_manifest import edit_manifest
 from tests.synthetic_trace import manifest, write_run
 
 
@@ -63,6 +64,31 @@ def test_what_is_wrong_with_a_manifest_is_named(tmp_path: Path, change: Any, say
     with pytest.raises(TraceFormatError, match=says) as raised:
         RunManifest.load(tmp_path)
     assert str(tmp_path) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda value: value["processes"][0].update(file="x" * 5000 + ".fnt"),
+        lambda value: value["processes"][0].update(file="tm\x1b[31m.fnt"),
+        lambda value: value.update(seed="7" * 5000),
+        lambda value: value.update({"x" * 5000: 1}),
+        lambda value: value["scenario"].update(deep=json.loads("[" * 200 + "]" * 200)),
+    ],
+)
+def test_a_hostile_manifest_is_refused_in_a_short_line(tmp_path: Path, change: Any) -> None:
+    run = write_run(tmp_path / "run")
+    edit_manifest(run, change)
+    with pytest.raises(TraceFormatError) as raised:
+        open_run(run)
+    assert len(str(raised.value)) < len(str(run)) + 150
+    assert str(raised.value).isprintable()
+
+
+def test_a_manifest_of_lists_in_lists_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("[" * 200_000)
+    with pytest.raises(TraceFormatError, match="too deep"):
+        open_run(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema_version": 1}', "\x00"])

@@ -20,7 +20,8 @@ def counted(*, is_consumer: bool) -> MessageCounts:
     recorder = TraceRecorder(counts)
     for channel, credit in ((0, 2), (1, 0)):
         kind = MessageKind.PARTITION_REQUEST
-        note(recorder.record, 0, channel, credit_point, kind, value=credit)
+        accepted = (-1, -1) if is_consumer else (0, credit)
+        note(recorder.record, 0, channel, credit_point, kind, value=credit, credit=accepted)
     for number, data_type in enumerate((1, 1, 8, DataType.END_OF_DATA, DataType.END_OF_DATA)):
         note(
             recorder.record,
@@ -56,3 +57,13 @@ def test_before_the_first_message_there_is_no_backlog() -> None:
     counts = MessageCounts(1, is_consumer=True, writer=None)
     assert counts.backlog_max.tolist() == [-1]
     assert np.count_nonzero(counts.data_types) == 0
+
+
+def test_credit_of_a_refused_request_is_not_counted() -> None:
+    counts = MessageCounts(1, is_consumer=False, writer=None)
+    recorder = TraceRecorder(counts)
+    for credit, accepted in ((2, (0, 2)), (-(2**31), (-1, -1)), (2**31 - 1, (-1, -1))):
+        kind = MessageKind.PARTITION_REQUEST
+        note(recorder.record, 0, 0, RECEIVED, kind, value=credit, credit=accepted)
+    recorder.flush()
+    assert counts.credit.tolist() == [2]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from flinknet.trace.format import FORMAT_VERSION
+from flinknet.trace.manifest import SCHEMA_VERSION
 from tests.sample_traces import EXPECTED_NAME, summary
 
 TRACES = Path(__file__).parents[2] / "traces"
@@ -21,5 +22,5 @@ def test_a_committed_sample_still_says_what_it_said(sample: Path) -> None:
 
 def test_every_format_version_has_a_sample() -> None:
     assert {sample.parent.name for sample in SAMPLES} >= {
-        f"v{version}" for version in range(1, FORMAT_VERSION + 1)
+        f"v{version}" for version in range(1, max(FORMAT_VERSION, SCHEMA_VERSION) + 1)
     }

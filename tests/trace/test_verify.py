@@ -11,7 +11,8 @@ import pytest
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import TraceError
-from flinknet.trace import ProcessInfo, open_run
+from flinknet.trace import ProcessInfo
+from flinknet.trace.run import open_with_faults
 from flinknet.trace.verify import Verification, verify_run
 from tests.synthetic_trace import event, interleaved, rows, write_run, write_trace
 
@@ -26,7 +27,7 @@ def select(events: np.ndarray, point: TracePoint, kind: MessageKind, channel: in
 
 
 def verified(path: Path) -> Verification:
-    return verify_run(open_run(path))
+    return verify_run(*open_with_faults(path))
 
 
 def test_a_sound_run_passes_with_its_counts(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from flinknet.errors import TraceError, TraceFormatError
+from flinknet.errors import TraceFormatError
 from flinknet.trace import ClockInfo
 
 from ..channels import ChannelTable
@@ -80,10 +80,9 @@ def import_capture(
         layout: of BufferResponses; None to detect it.
         on_progress: takes the packets read so far.
 
-    Raises: TraceFormatError for what is no capture or holds no connection of Flink; TraceError if
-        the directory cannot be written.
+    Raises: TraceFormatError for what is no capture or holds no connection of Flink; ConfigError or
+        TraceError if the directory cannot be written to.
     """
-    _Import.check_empty(directory)
     reading = _Import(path, directory, layout, counts_records, versions)
     file, counts = CaptureFile(path), PacketCounts()
     for number, segment in enumerate(tcp_segments(file, counts), start=1):
@@ -115,12 +114,6 @@ class _Import:
         self._versions = versions
         self._channels = ChannelTable()
         self._recording: CaptureRecording | None = None
-
-    @staticmethod
-    def check_empty(directory: Path) -> None:
-        """Before a long file is read, see whether there is room for its trace."""
-        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-            raise TraceError(f"--out: {directory} is not empty; traces are never overwritten")
 
     def tick(self) -> None:
         """Keep the run directory up to date."""

@@ -9,8 +9,6 @@ import numpy as np
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import LatencySummary
 
-FOLD_AT = 65_536
-
 
 class AddedDelay:
     """Delays of chunks: from when they can have arrived first until the other socket had taken the

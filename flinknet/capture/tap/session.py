@@ -59,8 +59,8 @@ class TapConfig:
 class Tap:
     """One tap. `run` returns the result, as plain data.
 
-    Raises: TraceError if --out cannot be used, LocalTransportError for an address that is taken;
-        nothing was begun then.
+    Raises: ConfigError or TraceError if --out cannot be used, LocalTransportError for an address
+        that is taken; nothing was begun then.
     """
 
     def __init__(self, config: TapConfig, on_look: Callable[[dict[str, Any]], None]) -> None:

@@ -5,8 +5,8 @@ Knows nothing of bytes on the wire, of channels or of time. Buffers are passed b
 reference; whoever holds the last one recycles it.
 """
 
-from .buffer import BufferSlice, MemorySegment, NetworkBuffer, free_memory
-from .builder import BufferBuilder, BufferConsumer
+from .buffer import MemorySegment, NetworkBuffer, free_memory
+from .builder import BufferBuilder, BufferConsumer, BufferSlice
 from .data_type import DataType
 from .pools import UNLIMITED_BUFFERS, BufferListener, LocalBufferPool, NetworkBufferPool
 

@@ -1,3 +1,4 @@
+# mypyc
 """BufferBuilder and BufferConsumer: one writes a segment, the other may read it while it is still
 being filled.
 
@@ -13,7 +14,10 @@ Invariant: 0 <= consumer's read position <= committed_bytes <= written_bytes <= 
 
 from __future__ import annotations
 
-from .buffer import BufferSlice, MemorySegment, NetworkBuffer, free_memory
+from typing import Any
+
+from .buffer import MemorySegment, NetworkBuffer, free_memory
+from .data_type import IS_BUFFER
 
 
 class BufferBuilder:
@@ -75,16 +79,6 @@ class BufferBuilder:
         """Publish what was written."""
         self.committed_bytes = self.written_bytes
 
-    def append_and_commit(self, data: memoryview | bytes) -> int:
-        """Copy as much of `data` as fits and publish it. Returns: bytes copied."""
-        count = self.append(data)
-        self.committed_bytes = self.written_bytes
-        return count
-
-    def mark_records(self, records: int, first_record_ns: int, last_record_ns: int) -> None:
-        """Note that `records` records were completed by the bytes committed last."""
-        self.marks.append((records, first_record_ns, last_record_ns))
-
     def finish(self, reason: int) -> int:
         """Publish everything and end the buffer. Returns: bytes in it."""
         self.committed_bytes = self.written_bytes
@@ -96,11 +90,6 @@ class BufferBuilder:
     def is_full(self) -> bool:
         """Whether no byte fits any more."""
         return self.written_bytes == self.capacity_bytes
-
-    @property
-    def writable_bytes(self) -> int:
-        """Bytes that still fit."""
-        return self.capacity_bytes - self.written_bytes
 
     def trim(self, size_bytes: int) -> None:
         """Set the capacity: not below what is written, not above the segment; it may grow back."""
@@ -238,3 +227,133 @@ class BufferConsumer:
     def close(self) -> None:
         """Give up the consumer's reference."""
         self.buffer.recycle()
+
+
+class BufferSlice:
+    """What a subpartition hands out: bytes of a buffer, what they are, and the state of the queue
+    behind them.
+
+    Holds one reference of `buffer`. Mirrors ResultSubpartition.BufferAndBacklog together with the
+    read-only slice. `records`, `first_record_ns` and `last_record_ns` tell of the records that end
+    in these bytes (-1: none).
+
+    The slice of a buffer that one batch filled is queued itself, in the place of a BufferConsumer,
+    and says what that would say: not finished until it is built, without bytes until then unless
+    they continue a record. (0.2 µs to make, against 1.3 µs for builder, consumer and slice.)
+
+    Such a buffer may be laid ahead: all its bytes are there, but only the `open_bytes` leading
+    ones, which end the first of its records, are published (0: all of them). Its writer has a
+    reference of its own until it publishes the rest, by setting `open_bytes` to 0. Whoever cannot
+    wait for that needs a builder and a consumer in its place (PipelinedSubpartition.reopen).
+
+    Attributes:
+        builder: the one that has taken its place; there only when `open_bytes` is -1.
+    """
+
+    __slots__ = (
+        "backlog_buffers",
+        "buffer",
+        "builder",
+        "data_type",
+        "first_record_ns",
+        "is_finished",
+        "last_record_ns",
+        "next_data_type",
+        "open_bytes",
+        "partial_record_length",
+        "reason",
+        "records",
+        "sequence_number",
+        "size_bytes",
+        "view",
+    )
+
+    builder: BufferBuilder
+
+    def __init__(
+        self,
+        buffer: NetworkBuffer,
+        view: memoryview,
+        size_bytes: int,
+        records: int = 0,
+        first_record_ns: int = -1,
+        last_record_ns: int = -1,
+        reason: int = 0,
+        partial_record_length: int = 0,
+    ) -> None:
+        self.buffer = buffer
+        self.view = view
+        self.size_bytes = size_bytes
+        self.data_type: int = buffer.data_type
+        self.records = records
+        self.first_record_ns = first_record_ns
+        self.last_record_ns = last_record_ns
+        self.reason = reason
+        self.sequence_number = -1
+        self.backlog_buffers = 0
+        self.next_data_type = 0
+        self.partial_record_length = partial_record_length
+        self.is_finished = False
+        self.open_bytes = 0
+
+    @property
+    def is_buffer(self) -> bool:
+        """Whether it is data."""
+        return self.data_type in IS_BUFFER
+
+    def build(self) -> BufferSlice:
+        """Hand itself out, and the queue's reference with it."""
+        self.is_finished = True
+        return self
+
+    def look(self) -> None:
+        """See that it is finished without handing it out."""
+        self.is_finished = True
+
+    @property
+    def seen_bytes(self) -> int:
+        """The bytes that were there when it was queued; all of them once looked at."""
+        return self.size_bytes if self.is_finished or self.partial_record_length else 0
+
+    @property
+    def unread_bytes(self) -> int:
+        """What could be handed out now."""
+        return self.open_bytes or self.size_bytes
+
+    @property
+    def is_data_available(self) -> bool:
+        """Whether `build` would hand out anything."""
+        return self.size_bytes > 0
+
+    def copy(self) -> BufferSlice:
+        """A second slice of the same bytes (broadcast)."""
+        return BufferSlice(
+            self.buffer.retain(),
+            self.view,
+            self.size_bytes,
+            self.records,
+            self.first_record_ns,
+            self.last_record_ns,
+            self.reason,
+            self.partial_record_length,
+        )
+
+    def close(self) -> None:
+        """Give up the queue's reference."""
+        self.buffer.recycle()
+
+    @property
+    def payload(self) -> memoryview:
+        """The bytes, as NetworkBuffer names them."""
+        return self.view
+
+    def recycle(self) -> None:
+        """Give up the slice's reference."""
+        self.buffer.recycle()
+
+    def __repr__(self) -> str:
+        fields: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in ("data_type", "size_bytes", "sequence_number", "backlog_buffers")
+        }
+        return f"BufferSlice({fields})"

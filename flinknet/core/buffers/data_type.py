@@ -36,24 +36,9 @@ class DataType(IntEnum):
         return self not in IS_BUFFER and self is not DataType.NONE
 
     @property
-    def is_blocking_upstream(self) -> bool:
-        """After it the producer sends nothing more to the receiver until ResumeConsumption."""
-        return self in IS_BLOCKING_UPSTREAM
-
-    @property
     def has_priority(self) -> bool:
         """The event overtakes queued data."""
         return self is DataType.PRIORITIZED_EVENT_BUFFER
-
-    @property
-    def requires_announcement(self) -> bool:
-        """The consumer derives an EventAnnouncement from it."""
-        return self is DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER
-
-    @property
-    def is_partial_record(self) -> bool:
-        """The buffer may end inside a record."""
-        return self is DataType.DATA_BUFFER
 
 
 IS_BUFFER = frozenset({DataType.DATA_BUFFER, DataType.DATA_BUFFER_WITH_CLEAR_END})

@@ -1,3 +1,4 @@
+# mypyc
 """NetworkBufferPool, the global memory of a TaskManager, and LocalBufferPool, the share of one
 partition or gate.
 
@@ -21,7 +22,8 @@ from typing import Protocol
 
 from flinknet.errors import BufferPoolDestroyedError, BufferPoolError, InsufficientBuffersError
 
-from .buffer import BufferSlice, MemorySegment, NetworkBuffer
+from .buffer import MemorySegment, NetworkBuffer
+from .builder import BufferSlice
 
 UNLIMITED_BUFFERS = 2**31 - 1
 """Maximum of a pool that has none."""

@@ -1,3 +1,4 @@
+# mypyc
 """BufferManager: the free buffers of one remote channel; each one free is one credit of its
 producer.
 

@@ -160,11 +160,6 @@ class SingleCheckpointBarrierHandler:
         """Whether barriers of a checkpoint have come, but not all."""
         return self._current_id != self._last_done_id
 
-    @property
-    def blocked_channels(self) -> frozenset[int]:
-        """Channels whose producer waits for the end of the alignment."""
-        return frozenset(self._blocked)
-
     def receive_barrier(self, barrier: CheckpointBarrier, channel: int, *, now_ns: int) -> None:
         """A barrier was read. One of a checkpoint that is over only lets its channel go on."""
         if not self._is_current(barrier, now_ns):

@@ -1,3 +1,4 @@
+# mypyc
 """CheckpointedInput: what the events of a gate mean for its task (Flink: CheckpointedInputGate).
 
 Recovery, barriers, cancellations and ends go to whoever keeps account of them; and where an

@@ -1,3 +1,4 @@
+# mypyc
 """ConsumerConnection: the consumer's end of one TCP connection.
 
 Flink: CreditBasedPartitionRequestClientHandler together with NettyPartitionRequestClient.

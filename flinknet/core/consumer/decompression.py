@@ -1,3 +1,4 @@
+# mypyc
 """DecompressingInputGate: the input gate of an exchange whose buffers may be compressed.
 
 A gate of its own, so that streaming exchanges, which are never compressed, do not look for it.

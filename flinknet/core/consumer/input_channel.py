@@ -1,3 +1,4 @@
+# mypyc
 """RemoteInputChannel: one logical channel at the consumer; checks sequence numbers, keeps arrived
 buffers, earns credit.
 """

@@ -1,3 +1,4 @@
+# mypyc
 """SingleInputGate: all channels of one input, read in turns of one buffer.
 
 Invariants: a channel stands in the ready queue at most once, and stands there while it has

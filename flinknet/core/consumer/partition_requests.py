@@ -1,3 +1,4 @@
+# mypyc
 """PartitionRequests: what has become of the requests of one connection, until their channels are
 open: not sent yet, sent, or to be repeated because the producer does not have the partition.
 """

@@ -1,3 +1,4 @@
+# mypyc
 """RecordReader: buffers of one channel in, records out, in runs that a batch can take at once.
 
 Records of equal length that lie whole in a buffer form one run, found with one comparison over all
@@ -82,11 +83,6 @@ class RecordReader:
         self.rest_end = 0
         self._record_bytes = LENGTH_PREFIX_BYTES + 1
         self._prefix = self._prefixes = (1).to_bytes(LENGTH_PREFIX_BYTES, "big")
-
-    @property
-    def has_partial_record(self) -> bool:
-        """Whether the stream stands inside a record."""
-        return bool(self._rest)
 
     def read(self, payload: memoryview) -> list[RecordRun]:
         """The records that end in these bytes, in order: those of a buffer, or of several that

@@ -1,3 +1,4 @@
+# mypyc
 """The consumer's end of a connection before Flink 1.5: no credit; without a free buffer the socket
 is not read.
 
@@ -54,11 +55,6 @@ class TcpConsumerConnection(ConsumerConnection):
     def unread_until(self, now_ns: int) -> int:
         """Time in ns in which the socket was not read, up to now."""
         return self._unread_ns + (0 if self.wants_data else now_ns - self._unread_since_ns)
-
-    @property
-    def staged_messages(self) -> int:
-        """Messages that have left the socket and reached no channel."""
-        return len(self._staged)
 
     @property
     def staged_bytes(self) -> int:

@@ -1,3 +1,4 @@
+# mypyc
 """AdoptingProducerConnection: a producer's end whose consumers are strangers."""
 
 from __future__ import annotations

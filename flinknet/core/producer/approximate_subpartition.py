@@ -1,3 +1,4 @@
+# mypyc
 """PipelinedApproximateSubpartition: a subpartition that may be read anew, with a loss.
 
 When the view of a failed reader is gone, a new one begins where the old one stood: at the next

@@ -1,3 +1,4 @@
+# mypyc
 """Blocking exchanges: buffers are written to their end before anybody reads, and may be read again.
 
 Differs from Flink 2.x, where the same is done by sort-merge partitions: this is the partition with

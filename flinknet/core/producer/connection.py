@@ -1,3 +1,4 @@
+# mypyc
 """ProducerConnection: the producer's end of one TCP connection.
 
 Flink: PartitionRequestServerHandler (what a message does) together with PartitionRequestQueue (who
@@ -379,57 +380,76 @@ class ProducerConnection:
             self.queue.enqueue(reader)
 
     def _open_channel(self, message: PartitionRequest) -> None:
-        channel = self._channel_of.get(message.receiver_id, -1)
+        receiver_id, index = message.receiver_id, message.queue_index_set.start_index
+        channel = self._channel_of.get(receiver_id, -1)
+        reader = self._reader_class(receiver_id, channel, message.credit, self._notify)
+        partition = self._partitions.find(message.partition_id)
+        refusal = self._objection_to(message)
+        if refusal is None and partition is not None:
+            refusal = self._attach(reader, index, partition)
         self._note(
             _RECEIVED,
             MessageKind.PARTITION_REQUEST,
             channel,
             value=message.credit,
-            credit=(0, message.credit),
+            credit=(0, message.credit) if refusal is None else (-1, -1),
         )
-        self._note_receiver(message.receiver_id)
-        indices = message.queue_index_set
-        if indices.start_index != indices.end_index:
-            # Flink serves several with a union of views; streaming exchanges ask for one each.
-            self._send_error(
-                ILLEGAL_ARGUMENT_EXCEPTION, f"subpartitions {indices} in one request", None
-            )
-            return
-        if message.receiver_id in self.queue.readers or message.receiver_id in self._waiting:
-            text = f"receiver {message.receiver_id.hex()} has requested a subpartition already"
-            self._send_error(ILLEGAL_STATE_EXCEPTION, text, None)
-            return
-        if message.credit < 0:
-            self._send_error(ILLEGAL_ARGUMENT_EXCEPTION, f"negative credit {message.credit}", None)
-            return
-        reader = self._reader_class(message.receiver_id, channel, message.credit, self._notify)
-        index = indices.start_index
-
-        def attach(partition: BufferWritingResultPartition) -> None:
-            self._waiting.pop(message.receiver_id, None)
-            try:
-                reader.attach(partition, index)
-            except (IndexError, RuntimeError) as error:
-                is_state = isinstance(error, RuntimeError)
-                kind = ILLEGAL_STATE_EXCEPTION if is_state else ILLEGAL_ARGUMENT_EXCEPTION
-                self._send_error(kind, str(error), None)
-            else:
-                self.queue.add(reader)
-                self.opened_readers.append(reader)
-                self._note_of_run()
-
-        if channel >= 0:
+        self._note_receiver(receiver_id)
+        if refusal is None and channel >= 0:
             self._note_of_run()
-        partition = self._partitions.find(message.partition_id)
-        if partition is not None:
-            attach(partition)
-        else:
-            self._waiting[message.receiver_id] = (
+        if refusal is not None:
+            self._send_error(refusal[0], refusal[1], None)
+        elif partition is None:
+            self._waiting[receiver_id] = (
                 self._now_ns + self._timeout_ns,
                 message.partition_id,
             )
-            listener = PartitionRequestListener(attach, partial(self._refuse, message.receiver_id))
-            self._partitions.wait_for(message.partition_id, message.receiver_id, listener)
+            listener = PartitionRequestListener(
+                partial(self._serve, reader, index), partial(self._refuse, receiver_id)
+            )
+            self._partitions.wait_for(message.partition_id, receiver_id, listener)
+
+    def _objection_to(self, message: PartitionRequest) -> tuple[str, str] | None:
+        """Why a request is refused, whatever its partition: class of the exception, and text."""
+        indices = message.queue_index_set
+        if indices.start_index != indices.end_index:
+            # Flink serves several with a union of views; streaming exchanges ask for one each.
+            return ILLEGAL_ARGUMENT_EXCEPTION, f"subpartitions {indices} in one request"
+        if message.receiver_id in self.queue.readers or message.receiver_id in self._waiting:
+            text = f"receiver {message.receiver_id.hex()} has requested a subpartition already"
+            return ILLEGAL_STATE_EXCEPTION, text
+        if message.credit < 0:
+            return ILLEGAL_ARGUMENT_EXCEPTION, f"negative credit {message.credit}"
+        return None
+
+    def _attach(
+        self,
+        reader: CreditBasedSequenceNumberingViewReader,
+        index: int,
+        partition: BufferWritingResultPartition,
+    ) -> tuple[str, str] | None:
+        """Let a reader read a subpartition. Returns: why not, as `_objection_to`."""
+        try:
+            reader.attach(partition, index)
+        except (IndexError, RuntimeError) as error:
+            is_state = isinstance(error, RuntimeError)
+            return ILLEGAL_STATE_EXCEPTION if is_state else ILLEGAL_ARGUMENT_EXCEPTION, str(error)
+        self.queue.add(reader)
+        self.opened_readers.append(reader)
+        self._note_of_run()
+        return None
+
+    def _serve(
+        self,
+        reader: CreditBasedSequenceNumberingViewReader,
+        index: int,
+        partition: BufferWritingResultPartition,
+    ) -> None:
+        """The partition that a request waited for has come."""
+        self._waiting.pop(reader.receiver_id, None)
+        refusal = self._attach(reader, index, partition)
+        if refusal is not None:
+            self._send_error(refusal[0], refusal[1], None)
 
     def _refuse(self, receiver_id: bytes) -> None:
         """The partition that a request waited for has not come."""

@@ -1,3 +1,4 @@
+# mypyc
 """OutputFlusher: the beat of the buffer timeout.
 
 Flink: the thread "OutputFlusher for <task>" sleeps the timeout, flushes all channels of its task,

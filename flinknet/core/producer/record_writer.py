@@ -1,3 +1,4 @@
+# mypyc
 """RecordWriter: writes what a selector gave to each channel, keeps what did not fit, and flushes by
 the rule of the buffer timeout.
 

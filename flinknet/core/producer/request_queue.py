@@ -1,3 +1,4 @@
+# mypyc
 """PartitionRequestQueue: which reader of one TCP connection may send next.
 
 Readers with data and credit stand in one FIFO and send one buffer each, so that no channel starves
@@ -27,11 +28,6 @@ class PartitionRequestQueue:
     def __init__(self) -> None:
         self.readers: dict[bytes, CreditBasedSequenceNumberingViewReader] = {}
         self.available: deque[CreditBasedSequenceNumberingViewReader] = deque()
-
-    @property
-    def available_readers(self) -> int:
-        """Readers that stand in the FIFO."""
-        return len(self.available)
 
     def add(self, reader: CreditBasedSequenceNumberingViewReader) -> None:
         """Make a reader known."""

@@ -1,3 +1,4 @@
+# mypyc
 """BufferWritingResultPartition: everything one subtask produces on one edge, laid into buffers for
 each subpartition.
 

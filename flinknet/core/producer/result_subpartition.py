@@ -1,3 +1,4 @@
+# mypyc
 """What all kinds of subpartitions have in common, towards their writer and their readers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypyc
 """PipelinedSubpartition: the queue between a record writer and one consumer channel, and its
 backlog.
 

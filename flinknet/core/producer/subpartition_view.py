@@ -1,3 +1,4 @@
+# mypyc
 """PipelinedSubpartitionView: one subpartition as a reader in the same TaskManager has it.
 
 No credit and no connection: the reader polls, and recycling what it got gives the segment back to

@@ -1,3 +1,4 @@
+# mypyc
 """The producer's end of a connection before Flink 1.5: no credit, the socket alone says stop.
 
 Everything but credit is the same: the turns of the readers, the messages, their bytes. A reader

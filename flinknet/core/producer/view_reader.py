@@ -1,3 +1,4 @@
+# mypyc
 """CreditBasedSequenceNumberingViewReader: one consumer channel as its producer sees it; credit
 lives here.
 

@@ -1,3 +1,4 @@
+# mypyc
 """FrameDecoder: a stream of bytes, cut anywhere, becomes messages.
 
 What a Flink peer does not decode is rejected here with an error (a Flink producer answers with a

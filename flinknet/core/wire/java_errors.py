@@ -28,7 +28,7 @@ DEPTH_MAX: Final = 64
 _MAGIC_AND_VERSION = bytes.fromhex("aced0005")
 _HANDLE_BASE = 0x7E0000
 _NULL, _REFERENCE, _CLASS_DESC, _OBJECT, _STRING, _ARRAY, _CLASS = range(0x70, 0x77)
-_BLOCK_DATA, _END_BLOCK_DATA, _RESET, _BLOCK_DATA_LONG = range(0x77, 0x7B)
+_END_BLOCK_DATA = 0x78
 _LONG_STRING, _PROXY_CLASS_DESC, _ENUM = range(0x7C, 0x7F)
 _HAS_WRITE_METHOD, _SERIALIZABLE, _EXTERNALIZABLE, _HAS_BLOCK_DATA = 1, 2, 4, 8
 _PRIMITIVE_BYTES = {"B": 1, "C": 2, "D": 8, "F": 4, "I": 4, "J": 8, "S": 2, "Z": 1}
@@ -302,8 +302,6 @@ _RUNTIME_EXCEPTION = (("java.lang.RuntimeException", 0x9E5F06470A3483E5), *_EXCE
 _IO_EXCEPTION = (("java.io.IOException", 0x6C8073646525F0AB), *_EXCEPTION)
 _NETWORK = "org.apache.flink.runtime.io.network."
 
-IO_EXCEPTION: Final = "java.io.IOException"
-RUNTIME_EXCEPTION: Final = "java.lang.RuntimeException"
 ILLEGAL_STATE_EXCEPTION: Final = "java.lang.IllegalStateException"
 ILLEGAL_ARGUMENT_EXCEPTION: Final = "java.lang.IllegalArgumentException"
 PARTITION_NOT_FOUND_EXCEPTION: Final = _NETWORK + "partition.PartitionNotFoundException"

@@ -69,11 +69,6 @@ class ErrorResponse:
     ID: ClassVar[int] = 1
     DIRECTION: ClassVar[Direction] = Direction.PRODUCER_TO_CONSUMER
 
-    @property
-    def is_fatal_error(self) -> bool:
-        """It concerns the whole connection."""
-        return self.receiver_id is None
-
     def encode(self) -> bytes:
         """Class and message travel; causes and stack trace do not.
 

@@ -1,3 +1,4 @@
+# mypyc
 """The two messages that fly while data flows, as bytes: headers of BufferResponse and whole frames
 of AddCredit. One call into struct each, no objects; `buffer_response` and `messages` have those.
 """
@@ -18,8 +19,8 @@ _WHOLE_HEADER = struct.Struct(">i5s" + LAYOUT_2_X.header.format.removeprefix(">"
 _pack = _WHOLE_HEADER.pack
 _unpack_from = _WHOLE_HEADER.unpack_from
 
-BUFFER_RESPONSE_HEADER_BYTES: Final = _WHOLE_HEADER.size
-"""47: frame header and message header in layout "2.x", without partial buffers."""
+BUFFER_RESPONSE_HEADER_BYTES: Final = 47
+"""Frame header and message header in layout "2.x", without partial buffers."""
 
 _RUN_HEADER = struct.Struct(">33sii6s")
 """The same 47 bytes as far as they differ within a run: its number and its backlog."""
@@ -39,7 +40,7 @@ def encode_buffer_response_header(
 ) -> bytes:
     """The 47 bytes before a payload without partial buffers, in layout "2.x"."""
     return _pack(
-        47 + size,
+        BUFFER_RESPONSE_HEADER_BYTES + size,
         _MAGIC_AND_ID,
         receiver_id,
         subpartition_id,

@@ -41,13 +41,7 @@ TAG_STREAM_STATUS: Final = 4
 TAG_RECORD_ATTRIBUTES: Final = 5
 TAG_INTERNAL_WATERMARK: Final = 6
 
-RECORD_OVERHEAD_BYTES: Final = LENGTH_PREFIX_BYTES + 1
-"""What a record without timestamp takes beside its value: length and tag."""
-
 RECORD_BYTES_MAX: Final = 256 << 20
-
-MAX_WATERMARK_MS: Final = 0x7FFF_FFFF_FFFF_FFFF
-"""The end of time: no more events come."""
 
 _LENGTH = struct.Struct(">i")
 _TAG_AND_I64 = struct.Struct(">bq")
@@ -122,11 +116,6 @@ class WatermarkStatus:
     TAG: ClassVar[int] = TAG_STREAM_STATUS
     ACTIVE: ClassVar[int] = 0
     IDLE: ClassVar[int] = -1
-
-    @property
-    def is_idle(self) -> bool:
-        """The channel is left out of the combined watermark."""
-        return self.status == self.IDLE
 
     def encode(self) -> bytes:
         return _TAG_AND_I32.pack(self.TAG, self.status)

@@ -1,3 +1,4 @@
+# mypyc
 """ResponseDecoder: the consumer's half of the stream, with payloads laid straight into the
 receiver's buffers.
 

@@ -1,3 +1,4 @@
+# mypyc
 """LoadGenerator: the source of a workload; RecordBatcher: the bytes of its records."""
 
 from __future__ import annotations
@@ -8,20 +9,15 @@ from numpy.typing import NDArray
 from flinknet.config import WorkloadConfig
 from flinknet.core.producer import SerializedRecords
 from flinknet.workload.arrivals import Arrivals
-from flinknet.workload.payload import OVERHEAD_BYTES, MixedRecordFactory, RecordFactory
+from flinknet.workload.payload import (
+    BATCH_BYTES,
+    MAX_RATE_BATCH_BYTES,
+    OVERHEAD_BYTES,
+    MixedRecordFactory,
+    RecordFactory,
+)
 
 from ..io import TextInput
-
-BATCH_BYTES = 128 * 1024
-"""Bytes that one step serialises at most of what is offered at a rate: a source that falls behind
-reads on in steps of four segments.
-"""
-
-MAX_RATE_BATCH_BYTES = 320 * 1024
-"""The same at the highest rate: the ten segments a channel may have. Whole segments are cheap, and
-what a batch leaves of one is not: the producer's side without sockets took 8.4 µs a segment at
-100-byte records, against 10.7 with 128 KiB. More than the pool gives would only wait.
-"""
 
 Instants = NDArray[np.int64] | int
 """The intended instant of each record, or one for all, in ns."""

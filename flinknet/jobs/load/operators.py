@@ -1,3 +1,4 @@
+# mypyc
 """The chains of load tasks: what moves a run of records from a task's input to its outputs."""
 
 from __future__ import annotations

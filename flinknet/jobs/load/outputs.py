@@ -1,3 +1,4 @@
+# mypyc
 """What leaves a load task: runs of records, dealt out and numbered for their channels."""
 
 from __future__ import annotations

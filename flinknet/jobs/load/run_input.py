@@ -1,3 +1,4 @@
+# mypyc
 """RunInput: what comes through a gate as runs of serialised records."""
 
 from __future__ import annotations

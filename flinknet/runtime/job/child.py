@@ -85,7 +85,7 @@ def start_child(
         open(os.devnull if has_answer else run_dir / f"{name}.out", "ab") as out,
     ):
         process = subprocess.Popen(
-            [sys.executable, "-P", "-u", "-m", __name__, role, name],
+            [sys.executable, "-P", "-u", "-m", __package__, role, name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE if has_answer else out,
             stderr=log,
@@ -113,22 +113,3 @@ def end_with_parent() -> None:
 def read_spec(role: str, stdin: IO[bytes]) -> Any:
     """What the parent has written for this process."""
     return from_plain(_SPECS[role], json.loads(stdin.read()))
-
-
-def main(role: str) -> None:
-    """Entry of the process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us decides when we end
-    spec = read_spec(role, sys.stdin.buffer)
-    if role == JOB_MANAGER:
-        from .job_manager import run_job_manager
-
-        run_job_manager(spec)
-    else:
-        end_with_parent()
-        from .task_executor import run_task_executor
-
-        run_task_executor(spec)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ from flinknet.errors import ConfigError, FlinknetError
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.options import effective_flink_keys
 from flinknet.results import CheckpointSummary, JobResult, TaskManagerMeasured, Warning
-from flinknet.trace.manifest import ClockInfo, ProcessInfo, RunManifest
+from flinknet.trace.manifest import RESULT_NAME, ClockInfo, ProcessInfo, RunManifest
+from flinknet.whole_files import whole_file
 
 from ..host import environment, host_id, versions_of
 from . import control_messages as say
@@ -28,7 +28,6 @@ from .measurements import Measurements, limited_by
 from .plain_values import from_plain, to_plain
 
 CONTACT_NAME = "jobmanager.json"
-RESULT_NAME = "result.json"
 
 
 def spill_directory(run_dir: Path) -> Path:
@@ -195,14 +194,8 @@ def _doubts(
 
 def save_result(run_dir: Path, result: JobResult) -> None:
     """Write `result.json`, whole or not at all."""
-    path = run_dir / RESULT_NAME
-    draft = path.with_suffix(".json.tmp")
-    try:
-        draft.write_text(json.dumps(result.to_dict(), indent=1) + "\n", encoding="utf-8")
-        os.replace(draft, path)
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
+    with whole_file(run_dir / RESULT_NAME) as file:
+        file.write(json.dumps(result.to_dict(), indent=1).encode() + b"\n")
 
 
 def _job_document(

@@ -25,6 +25,7 @@ from flinknet.graph import execution_graph_of, job_graph_of, load_program
 from flinknet.graph.execution import ExecutionState
 from flinknet.graph.job_config import job_config
 from flinknet.results import JobStatus, Strangers, Warning
+from flinknet.trace.run_directory import seal_run
 
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
 from ..event_loop import EventLoop
@@ -341,13 +342,13 @@ class JobManager:
             return
         master = job.master
         text = "" if master.state is JobState.FINISHED else master.reason
+        is_well = master.state is JobState.FINISHED
         try:
             self._save_all(job)
         except (FlinknetError, OSError) as error:
+            is_well = False
             text = f"{text}; the results could not be saved: {error}".lstrip("; ")
-        self._end = say.JobEnded(
-            master.state.name, text, int(master.state is not JobState.FINISHED)
-        )
+        self._end = say.JobEnded(master.state.name, text, int(not is_well))
 
     def _save_manifest(self, job: _Job) -> None:
         if self._spec.records_trace:
@@ -381,6 +382,8 @@ class JobManager:
             str(self._run_dir) if self._spec.records_trace else None,
         )
         save_result(self._run_dir, result)
+        if self._spec.records_trace and job.first_deployed_ns is not None:
+            seal_run(self._run_dir)
 
     def _instants(self, job: _Job) -> Instants:
         return Instants(

@@ -101,11 +101,6 @@ class JobMaster:
         return self._pool.needed
 
     @property
-    def slots_offered(self) -> int:
-        """How many there are."""
-        return self._pool.offered
-
-    @property
     def is_waiting_for_slots(self) -> bool:
         """Whether that is what it waits for."""
         return self._waits_for_slots_since_ns is not None
@@ -125,10 +120,6 @@ class JobMaster:
     def slots_in_use(self, task_manager: int) -> int:
         """How many slots of a TaskManager hold something."""
         return 0 if self.state.is_terminal else self._pool.slots_in_use(task_manager)
-
-    def task_manager_of(self, attempt_id: ExecutionAttemptID) -> int | None:
-        """Where an attempt was deployed."""
-        return self._place_of.get(attempt_id)
 
     def register(self, task_manager: int, *, now_ns: int) -> None:
         """A TaskManager is there."""

@@ -84,13 +84,15 @@ def receive_up(m: Words, connection: int, now: int) -> int:
             return m[entry + 2]
         m[connection + w.UP_BEGIN] += 1
         channel = m[entry]
-        if m[entry + 1] == w.RESUME:
-            m[channel + w.IS_BLOCKED] = 0
-            notify(m, channel)
-        else:
+        if m[entry + 1] > 0:
             m[channel + w.CREDIT] += m[entry + 1]
             if not m[channel + w.IS_ENQUEUED] and may_send(m, channel):
                 append_reader(m, connection, channel)
+        elif m[entry + 1] == w.RESUME:
+            m[channel + w.IS_BLOCKED] = 0
+            notify(m, channel)
+        elif m[entry + 1] == w.ACKNOWLEDGE:
+            m[m[channel + w.SOURCE] + w.UNACKNOWLEDGED] -= 1
     return w.NEVER
 
 
@@ -109,23 +111,28 @@ def _append_up(m: Words, connection: int, channel: int, credit: int, at_ns: int)
 @compiled
 def pump_down(m: Words, connection: int, now: int) -> None:
     """Send what the consumers announce."""
-    if m[connection + w.RESUMES_COUNT] == 0 and m[connection + w.CREDITORS_COUNT] == 0:
-        return
+    sent = m[connection + w.UP_END]
     at_ns = now + m[w.LATENCY_NS]
     is_counted = m[w.COUNTED_FROM_NS] <= now < m[w.COUNTED_TO_NS]
-    resumes, creditors = m[connection + w.RESUMES], m[connection + w.CREDITORS]
-    for place in range(resumes, resumes + m[connection + w.RESUMES_COUNT]):
-        _append_up(m, connection, m[place], w.RESUME, at_ns)
-    m[connection + w.RESUMES_COUNT] = 0
+    control, creditors = m[connection + w.CONTROL], m[connection + w.CREDITORS]
+    for entry in range(
+        control, control + m[connection + w.CONTROL_COUNT] * w.CONTROL_WORDS, w.CONTROL_WORDS
+    ):
+        _append_up(m, connection, m[entry], m[entry + 1], at_ns)
+    m[connection + w.CONTROL_COUNT] = 0
     for place in range(creditors, creditors + m[connection + w.CREDITORS_COUNT]):
         channel = m[place]
         credit = m[channel + w.UNANNOUNCED]
         m[channel + w.UNANNOUNCED] = 0
+        if m[channel + w.IS_RELEASED]:
+            continue
         _append_up(m, connection, channel, credit, at_ns)
         if is_counted:
             m[w.CREDITS] += credit
             m[w.CREDIT_MESSAGES] += 1
     m[connection + w.CREDITORS_COUNT] = 0
+    if m[connection + w.UP_END] == sent:
+        return
     slot = m[connection + w.UP_BEGIN] & m[connection + w.SLOTS_MASK]
     wake(m, m[connection + w.UPSTREAM], m[m[connection + w.UP] + slot * w.UP_WORDS + 2])
 

@@ -17,6 +17,16 @@ def notify_credit(m: Words, channel: int, credit: int) -> None:
 
 
 @compiled
+def say(m: Words, channel: int, what: int) -> None:
+    """Queue a message that is no credit."""
+    connection = m[channel + w.CONNECTION]
+    entry = m[connection + w.CONTROL] + m[connection + w.CONTROL_COUNT] * w.CONTROL_WORDS
+    m[connection + w.CONTROL_COUNT] += 1
+    m[entry] = channel
+    m[entry + 1] = what
+
+
+@compiled
 def request_floating(m: Words, channel: int) -> int:
     sink = m[channel + w.SINK]
     missing = m[channel + w.REQUIRED] - m[channel + w.FREE_FLOATING] - m[channel + w.FREE_EXCLUSIVE]
@@ -50,6 +60,18 @@ def _recycle_floating(m: Words, sink: int) -> None:
             notify_credit(m, channel, credit)
             return
     m[sink + w.POOL_FREE] += 1
+
+
+@compiled
+def release(m: Words, channel: int) -> None:
+    """RemoteInputChannel.release: nothing waits any more, what is free goes back."""
+    m[channel + w.IS_RELEASED] = 1
+    m[channel + w.REQUIRED] = 0
+    floating = m[channel + w.FREE_FLOATING]
+    m[channel + w.FREE_FLOATING] = 0
+    for _ in range(floating):
+        _recycle_floating(m, m[channel + w.SINK])
+    say(m, channel, w.CANCEL)
 
 
 @compiled

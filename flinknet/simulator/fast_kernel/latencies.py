@@ -26,7 +26,12 @@ def _bucket_start(index: int) -> float:
 
 @compiled
 def _count(m: Words, f: Numbers, slopes: int, first_ns: int, last_ns: int, records: int) -> None:
-    """Count latencies that go evenly from one to another; few one by one, many by their density."""
+    """Count latencies that go evenly from one to another.
+
+    Close ones are counted by their density, which spreads each over half the gap to its neighbours;
+    others one by one. That half is never wider than a bucket, so density moves no record by more
+    than a bucket; and since buckets grow with the latency, at most 128 are counted one by one.
+    """
     low, high = min(first_ns, last_ns), max(first_ns, last_ns)
     m[w.RECORDS] += records
     m[w.LATENCY_TOTAL] += (first_ns + last_ns) * records // 2
@@ -36,14 +41,21 @@ def _count(m: Words, f: Numbers, slopes: int, first_ns: int, last_ns: int, recor
     if low_bucket == high_bucket:
         f[w.COUNTS + low_bucket] += records
         return
-    if records <= 6:
-        for each in range(records):
-            at_ns = first_ns + (last_ns - first_ns) * each // (records - 1)
-            f[w.COUNTS + _bucket(at_ns)] += 1.0
-        return
     half = (high - low) / (records - 1) / 2.0
-    start, end = low - half, high + half
-    density = records / (end - start)
+    wide_ns = float(256 << ((bits(half + 1.0) >> 52) - 1023))  # from here buckets are wider
+    counted, at_ns = 0, float(low)
+    while counted < records and at_ns < wide_ns:
+        f[w.COUNTS + _bucket(int(at_ns + 0.5))] += 1.0
+        counted += 1
+        at_ns = low + 2.0 * half * counted
+    if counted == records:
+        return
+    low_bucket = _bucket(int(at_ns + 0.5))
+    if low_bucket == high_bucket:
+        f[w.COUNTS + low_bucket] += records - counted
+        return
+    start, end = at_ns - half, high + half
+    density = (records - counted) / (end - start)
     f[w.COUNTS + low_bucket] += (_bucket_start(low_bucket + 1) - start) * density
     f[w.COUNTS + high_bucket] += (end - _bucket_start(high_bucket)) * density
     f[slopes + low_bucket + 1] += density

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import words as w
 from .compiling import compiled
-from .input_channel import queue_channel, recycle_held
+from .input_channel import queue_channel, recycle_held, release, say
 from .latencies import take_records
 from .words import Numbers, Words
 
@@ -13,9 +13,7 @@ from .words import Numbers, Words
 def _resume_all(m: Words, sink: int) -> None:
     """Every channel of a sink has told its recovery: all may go on."""
     for place in range(m[sink + w.INPUTS], m[sink + w.INPUTS] + m[sink + w.INPUTS_COUNT]):
-        connection = m[m[place] + w.CONNECTION]
-        m[m[connection + w.RESUMES] + m[connection + w.RESUMES_COUNT]] = m[place]
-        m[connection + w.RESUMES_COUNT] += 1
+        say(m, m[place], w.RESUME)
 
 
 @compiled
@@ -52,6 +50,10 @@ def step_sink(m: Words, f: Numbers, slopes: int, sink: int, now: int) -> tuple[i
             m[sink + w.RECOVERED] += 1
             if m[sink + w.RECOVERED] == m[sink + w.INPUTS_COUNT]:
                 _resume_all(m, sink)
+        elif m[message] == w.END_OF_DATA:
+            say(m, channel, w.ACKNOWLEDGE)
+        else:
+            release(m, channel)
         if done_ns == now and m[sink + w.READY_BEGIN] == m[sink + w.READY_END]:
             return now, w.NEVER
         if done_ns - now > m[w.BUSY_NS]:

@@ -66,13 +66,36 @@ def _opens_ns(m: Words, channel: int) -> int:
 
 
 @compiled
+def _await_acknowledgement(m: Words, source: int, now: int) -> int:
+    """Finish when every channel has acknowledged the end of data; until then the flusher beats on.
+
+    Returns: when to step again.
+    """
+    if m[source + w.STATE] == w.FINISHED:
+        return w.NEVER
+    low = m[source + w.OUTPUTS]
+    high = low + m[source + w.OUTPUTS_COUNT]
+    if m[source + w.BEAT_NS] <= now:
+        for place in range(low, high):
+            flush(m, m[place])
+        m[source + w.BEAT_NS] = now + m[w.PERIOD_NS]
+    if m[source + w.UNACKNOWLEDGED] > 0:
+        return m[source + w.BEAT_NS]
+    m[source + w.STATE] = w.FINISHED
+    for place in range(low, high):
+        m[m[place] + w.IS_FINISHED] = m[m[place] + w.TAIL_EVENT] = 1
+        notify(m, m[place])
+    return w.NEVER
+
+
+@compiled
 def step_source(m: Words, f: Numbers, source: int, now: int, idle_ns: int) -> tuple[int, int]:
     """SimulatedSource.step.
 
     Returns: when that is done, and when to step again; -1 if the writer would wait for buffers.
     """
-    if m[source + w.IS_DONE]:
-        return now, w.NEVER
+    if m[source + w.STATE] != w.RUNNING:
+        return now, _await_acknowledgement(m, source, now)
     low = m[source + w.OUTPUTS]
     high = low + m[source + w.OUTPUTS_COUNT]
     timeout_ns = m[w.TIMEOUT_NS]
@@ -100,8 +123,8 @@ def step_source(m: Words, f: Numbers, source: int, now: int, idle_ns: int) -> tu
             return now, -1
     next_ns = _next_instant(m, source) if timeout_ns == 0 else _end_ns(m, source)
     if next_ns <= now:
-        m[source + w.IS_DONE] = 1
-        next_ns = w.NEVER
+        m[source + w.STATE] = w.AWAITING_ACKNOWLEDGEMENT
+        next_ns = m[source + w.BEAT_NS]
         for place in range(low, high):
             channel = m[place]
             m[channel + w.TAIL_EVENT] = 1

@@ -109,7 +109,10 @@ def poll(m: Words, channel: int) -> tuple[int, int, int, int]:
         if segments == 0:
             m[channel + w.TAIL_EVENT] = 0
             count -= 1
-            kind, size = w.END, m[w.END_BYTES]
+            if m[channel + w.IS_FINISHED]:
+                kind, size = w.END_OF_PARTITION, m[w.END_OF_PARTITION_BYTES]
+            else:
+                kind, size = w.END_OF_DATA, m[w.END_OF_DATA_BYTES]
             break
         kind = w.DATA
         whole = (m[channel + w.HEAD] + 1) << m[w.SEGMENT_BITS]

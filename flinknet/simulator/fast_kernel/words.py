@@ -21,10 +21,14 @@ DONE, WRITER_WAITS, TOO_LONG = 0, 1, 2
 """How a run ended; anything but DONE is for the simulator to answer."""
 
 NEVER = 2**62
-DATA, RECOVERY, END, NOTHING = 0, 1, 2, -1
-RESUME = -1
+DATA, RECOVERY, END_OF_DATA, END_OF_PARTITION, NOTHING = 0, 1, 2, 3, -1
+"""What a message is; an EndOfPartition is sent when every channel of its source has acknowledged
+the end of data."""
 
-# What does not change in a run: words 1 to 24.
+RESUME, ACKNOWLEDGE, CANCEL = -1, -2, -3
+"""What a consumer says that is no credit."""
+
+# What does not change in a run: words 1 to 25.
 (
     TASK_MANAGERS,
     TIMEOUT_NS,
@@ -36,7 +40,7 @@ RESUME = -1
     QUOTA_BUFFERS,
     HEADER_BYTES,
     RECOVERY_BYTES,
-    END_BYTES,
+    END_OF_DATA_BYTES,
     BATCH_BYTES,
     RECEIVE_BYTES,
     STEPS_PER_TURN,
@@ -50,7 +54,8 @@ RESUME = -1
     FIRST_CHANNEL,
     COUNTED_FROM_NS,
     COUNTED_TO_NS,
-) = range(1, 25)
+    END_OF_PARTITION_BYTES,
+) = range(1, 26)
 # What a run came to: words 32 to 43.
 (
     RECORDS,
@@ -67,9 +72,10 @@ RESUME = -1
 ) = range(32, 43)
 HEAD_WORDS = 64
 
-# A channel: where it belongs, its arrivals, its subpartition, its reader, its messages under way,
-# its input channel.
+# A channel: whose it is, its arrivals, its subpartition, its reader, its messages under way, its
+# input channel; whether it has come to its end, at either side.
 (
+    SOURCE,
     CONNECTION,
     SINK,
     RAMP_END,
@@ -103,8 +109,10 @@ HEAD_WORDS = 64
     DONE_POSITION,
     COUNTED_RAMP,
     COUNTED_RAMP_END,
-) = range(33)
-CHANNEL_WORDS = 33
+    IS_FINISHED,
+    IS_RELEASED,
+) = range(36)
+CHANNEL_WORDS = 36
 
 RAMP_WORDS = 3  # records, first and last instant
 MESSAGE_WORDS = 3  # kind, records, whether its buffer is a floating one
@@ -129,17 +137,29 @@ MESSAGE_WORDS = 3  # kind, records, whether its buffer is a floating one
     UP_END,
     CREDITORS,
     CREDITORS_COUNT,
-    RESUMES,
-    RESUMES_COUNT,
+    CONTROL,
+    CONTROL_COUNT,
     WIDTH_MASK,
 ) = range(20)
 CONNECTION_WORDS = 20
+CONTROL_WORDS = 2  # channel, what to say
 DOWN_WORDS = 5  # channel, backlog, bytes, piece, when it arrives
-UP_WORDS = 3  # channel, credit, when it arrives
+UP_WORDS = 3  # channel, credit or what else is said, when it arrives
 
-# A source: its channels, when its data ends, its pool, its flusher, its last step.
-(OUTPUTS, OUTPUTS_COUNT, END_NS, POOL_BUFFERS, BEAT_NS, AGAIN_NS, IDLE_SEEN_NS, IS_DONE) = range(8)
-SOURCE_WORDS = 8
+# A source: its channels, when its data ends, its pool, its flusher, its last step; where it stands.
+(
+    OUTPUTS,
+    OUTPUTS_COUNT,
+    END_NS,
+    POOL_BUFFERS,
+    BEAT_NS,
+    AGAIN_NS,
+    IDLE_SEEN_NS,
+    STATE,
+    UNACKNOWLEDGED,
+) = range(9)
+SOURCE_WORDS = 9
+RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 
 # A sink: its channels, its work, its gate's queue, its pool of floating buffers.
 (

@@ -12,7 +12,8 @@ from flinknet.core.buffers import (
     NetworkBufferPool,
     free_memory,
 )
-from flinknet.core.buffers.buffer import BufferSlice
+from flinknet.core.buffers.builder import BufferSlice
+from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 
 
 def segment(size_bytes: int = 8) -> MemorySegment:
@@ -77,11 +78,11 @@ def test_a_slice_shows_its_numbers_and_shares_the_count_of_its_buffer() -> None:
 
 FLAGS = {
     DataType.NONE: "",
-    DataType.DATA_BUFFER: "buffer partial",
+    DataType.DATA_BUFFER: "buffer",
     DataType.EVENT_BUFFER: "event",
     DataType.PRIORITIZED_EVENT_BUFFER: "event priority",
     DataType.ALIGNED_CHECKPOINT_BARRIER: "event blocks",
-    DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER: "event blocks announcement",
+    DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER: "event blocks",
     DataType.RECOVERY_COMPLETION: "event blocks",
     DataType.END_OF_SEGMENT: "event",
     DataType.DATA_BUFFER_WITH_CLEAR_END: "buffer",
@@ -98,9 +99,7 @@ def test_the_flags_of_a_data_type_are_those_of_flink(data_type: DataType) -> Non
     flags = {
         "buffer": data_type.is_buffer,
         "event": data_type.is_event,
-        "blocks": data_type.is_blocking_upstream,
+        "blocks": data_type in IS_BLOCKING_UPSTREAM,
         "priority": data_type.has_priority,
-        "announcement": data_type.requires_announcement,
-        "partial": data_type.is_partial_record,
     }
     assert {name for name, is_set in flags.items() if is_set} == set(FLAGS[data_type].split())

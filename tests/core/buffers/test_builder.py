@@ -25,6 +25,11 @@ def builder_of(recycled: list[MemorySegment], size_bytes: int = SEGMENT_BYTES) -
     )
 
 
+def publish(builder: BufferBuilder, data: bytes) -> None:
+    assert builder.append(data) == len(data)
+    builder.commit()
+
+
 def take(piece: BufferSlice) -> bytes:
     data = bytes(piece.view)
     assert len(data) == piece.size_bytes
@@ -65,7 +70,7 @@ def test_slices_joined_are_the_committed_bytes_whatever_the_turns(
         elif action == "commit":
             builder.commit()
             committed = bytes(written)
-            builder.mark_records(2, 10, 20)
+            builder.marks.append((2, 10, 20))
             records_marked += 2
         elif action == "copy":
             consumers.append(consumers[0].copy())
@@ -78,7 +83,7 @@ def test_slices_joined_are_the_committed_bytes_whatever_the_turns(
                 records_read[index] += piece.records
                 read[index] += take(piece)
                 assert bytes(read[index]) == committed
-        assert builder.writable_bytes == builder.capacity_bytes - len(written)
+        assert builder.written_bytes == len(written)
         assert builder.is_full == (len(written) == builder.capacity_bytes)
     assert builder.finish(1) == len(written)
     for index, consumer in enumerate(consumers):
@@ -99,7 +104,7 @@ def test_slices_joined_are_the_committed_bytes_whatever_the_turns(
 def test_a_consumer_sees_a_partial_buffer_before_it_is_full() -> None:
     builder = builder_of([])
     consumer = builder.create_consumer()
-    builder.append_and_commit(b"12345")
+    publish(builder, b"12345")
     assert take(consumer.build()) == b"12345"
     assert not consumer.is_finished
     builder.append(b"678")
@@ -111,7 +116,7 @@ def test_a_consumer_sees_a_partial_buffer_before_it_is_full() -> None:
 def test_a_queued_consumer_says_unfinished_until_it_is_built() -> None:
     builder = builder_of([])
     consumer = builder.create_consumer()
-    builder.append_and_commit(b"12345")
+    publish(builder, b"12345")
     builder.finish(1)
     assert not consumer.is_finished
     consumer.look()
@@ -147,19 +152,19 @@ def test_a_builder_has_one_consumer() -> None:
 def test_a_late_consumer_begins_where_the_builder_stands_or_at_its_beginning() -> None:
     for from_beginning, expected in ((False, b"new"), (True, b"oldnew")):
         builder = builder_of([])
-        builder.append_and_commit(b"old")
+        publish(builder, b"old")
         consumer = builder.create_consumer(from_beginning=from_beginning)
-        builder.append_and_commit(b"new")
+        publish(builder, b"new")
         assert take(consumer.build()) == expected
 
 
 def test_a_trimmed_builder_may_grow_back_to_its_segment() -> None:
     builder = builder_of([])
-    builder.append_and_commit(b"0123456789")
+    publish(builder, b"0123456789")
     builder.trim(4)
     assert builder.is_full
     builder.trim(1000)
-    assert builder.writable_bytes == SEGMENT_BYTES - 10
+    assert builder.capacity_bytes == SEGMENT_BYTES
 
 
 @pytest.mark.parametrize("reads", list(itertools.product([False, True], repeat=2)))
@@ -170,8 +175,8 @@ def test_each_slice_tells_of_the_records_that_ended_in_it(reads: tuple[bool, boo
     for (records, first_ns, last_ns), is_read in zip(
         [(3, 100, 120), (1, 130, 130), (2, 140, 150)], (*reads, True), strict=True
     ):
-        builder.append_and_commit(b"x")
-        builder.mark_records(records, first_ns, last_ns)
+        publish(builder, b"x")
+        builder.marks.append((records, first_ns, last_ns))
         if is_read:
             piece = consumer.build()
             told.append((piece.records, piece.first_record_ns, piece.last_record_ns))

@@ -166,7 +166,12 @@ def test_a_connection_that_is_refused_is_an_error_that_names_the_partition() -> 
         gate.channels[0].request_subpartition(now_ns=0)
 
 
-def deliver(consumer: Consumer, channel: int, data_type: DataType = DataType.EVENT_BUFFER) -> None:
+def deliver(
+    consumer: Consumer,
+    channel: int,
+    data_type: DataType = DataType.EVENT_BUFFER,
+    payload: bytes = b"event",
+) -> None:
     target = consumer.channels[channel]
     consumer.receive(
         BufferResponse(
@@ -176,7 +181,7 @@ def deliver(consumer: Consumer, channel: int, data_type: DataType = DataType.EVE
             0,
             data_type,
             False,
-            b"event",
+            payload,
         )
     )
 
@@ -212,6 +217,18 @@ def test_a_priority_event_goes_before_what_is_queued() -> None:
     turns = consumer.consume()
     assert [channel for channel, _, _ in turns] == [1, 0, 1]
     assert turns[0][1] == DataType.PRIORITIZED_EVENT_BUFFER
+
+
+@pytest.mark.row("S050")
+def test_priority_events_of_a_channel_keep_their_order() -> None:
+    consumer = Consumer()
+    priority = DataType.PRIORITIZED_EVENT_BUFFER
+    deliver(consumer, 0, payload=b"before")
+    for payload in (b"first", b"second", b"third"):
+        deliver(consumer, 0, priority, payload)
+    deliver(consumer, 0, payload=b"behind")
+    payloads = [payload for _, _, payload in consumer.consume()]
+    assert payloads == [b"first", b"second", b"third", b"before", b"behind"]
 
 
 @pytest.mark.row("S050")

@@ -222,9 +222,9 @@ def test_a_reader_stands_in_the_queue_once_and_leaves_it_when_removed() -> None:
     queue = connection.queue
     for reader in (*queue.readers.values(), *queue.readers.values()):
         queue.enqueue(reader)
-    assert (len(queue.readers), queue.available_readers) == (3, 2)
+    assert (len(queue.readers), len(queue.available)) == (3, 2)
     receive(connection, CancelPartitionRequest(ids[0]))
-    assert (len(queue.readers), queue.available_readers) == (2, 1)
+    assert (len(queue.readers), len(queue.available)) == (2, 1)
     assert queue.remove(ids[0]) is None
     assert [m.receiver_id for m in sent(connection)] == [ids[2]]  # type: ignore[union-attr]
 
@@ -285,7 +285,7 @@ def test_a_message_for_an_unknown_receiver_is_a_fatal_error_that_names_it(
     receive(connection, message)
     (error,) = sent(connection)
     assert isinstance(error, ErrorResponse)
-    assert error.is_fatal_error
+    assert error.receiver_id is None
     assert RECEIVER.hex() in (error.cause.message or "")
 
 
@@ -613,7 +613,7 @@ def test_garbage_is_answered_with_a_fatal_error_and_the_end(garbage: bytes) -> N
     assert connection.is_closing
     (error,) = sent(connection)
     assert isinstance(error, ErrorResponse)
-    assert error.is_fatal_error
+    assert error.receiver_id is None
 
 
 def test_messages_in_front_of_garbage_have_their_effect() -> None:
@@ -799,3 +799,19 @@ def test_a_peer_that_does_not_read_its_answers_is_not_read_until_it_does() -> No
     connection.handle_deadline(now_ns=0)
     assert connection.wants_data
     assert connection.next_deadline_ns() is None
+
+
+def test_a_request_that_is_refused_is_noted_without_credit() -> None:
+    probe = ListProbe()
+    partition, _ = partition_of(2)
+    connection, _ = producer_of(partition, probe=probe)
+    receive(
+        connection,
+        request(RECEIVER, -(2**31)),
+        request(RECEIVER, 2**31 - 1, subpartition=999),
+        request(RECEIVER, 2),
+        request(RECEIVER, 2**31 - 1, subpartition=1),
+    )
+    assert types(sent(connection)) == "EEE"
+    received = [each for each in probe.events if each[2] == TracePoint.RECEIVED]
+    assert [(each[12], each[13]) for each in received] == [(-1, -1), (-1, -1), (0, 2), (-1, -1)]

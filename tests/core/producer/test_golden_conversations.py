@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from flinknet.core.buffers import BufferConsumer, DataType
+from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.producer import PipelinedResultPartition
 from flinknet.core.wire.events import (
     AlignmentType,
@@ -38,7 +39,6 @@ from flinknet.core.wire.records import (
     decode_element,
     encode_record,
 )
-from flinknet.core.wire.values import encode_long
 from flinknet.errors import RemoteProtocolError
 from tests.golden_vectors import Vector, golden, vectors
 from tests.pair import partition_of, producer_of, records_of, sent_bytes
@@ -48,7 +48,8 @@ NEVER_MS = 2**63 - 1
 
 def records(first: int, count: int, step: int = 1) -> list[bytes]:
     """Serialised records of the longs first, first + step, …"""
-    return [encode_record(Record(encode_long(first + i * step))) for i in range(count)]
+    numbers = range(first, first + count * step, step)
+    return [encode_record(Record(each.to_bytes(8, "big", signed=True))) for each in numbers]
 
 
 def write(partition: PipelinedResultPartition, encoded: list[bytes], channel: int = 0) -> None:
@@ -279,7 +280,7 @@ def test_records_lie_in_buffers_as_a_real_writer_laid_them(release: str, vector:
             event = next(events)
             partition.broadcast_event(event, is_last=isinstance(event, EndOfPartitionEvent))
             sent += sent_bytes(connection)
-            if data_type_of(event).is_blocking_upstream:
+            if data_type_of(event) in IS_BLOCKING_UPSTREAM:
                 sent += receive(ResumeConsumption(receiver_id))
             continue
         write(partition, [encode_record(decode_element(next(encoded)))])

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from flinknet.core.wire.buffer_response import BufferResponse
 from flinknet.core.wire.events import decode_event
 from flinknet.core.wire.frames import Direction, FrameDecoder
 from flinknet.core.wire.records import (
-    Record,
     RecordStreamDecoder,
     decode_element,
     encode_record,
-)
-from flinknet.core.wire.values import (
-    decode_byte_array,
-    decode_long,
-    decode_string,
-    encode_byte_array,
-    encode_long,
-    encode_string,
 )
 from tests.golden_vectors import (
     LAYOUT_OF_RELEASE,
@@ -30,12 +18,6 @@ from tests.golden_vectors import (
     describe_message,
     golden,
 )
-
-SERIALIZERS: dict[str, tuple[Callable[[bytes], Any], Callable[[Any], bytes]]] = {
-    "long": (decode_long, encode_long),
-    "bytes": (decode_byte_array, encode_byte_array),
-    "string": (decode_string, encode_string),
-}
 
 
 def buffers_of(release: str, vector: Vector) -> list[BufferResponse]:
@@ -72,12 +54,3 @@ def test_elements_encode_to_the_bytes_in_the_buffers(release: str, vector: Vecto
     payloads = [b.buffer for b in buffers_of(release, vector) if b.data_type.is_buffer]
     elements = map(decode_element, RecordStreamDecoder().feed(b"".join(payloads)))
     assert b"".join(map(encode_record, elements)) == b"".join(payloads)
-
-
-@golden("records")
-def test_values_decode_and_encode(release: str, vector: Vector) -> None:
-    decode, encode = SERIALIZERS[vector["fields"]["value_serializer"]]
-    payloads = [b.buffer for b in buffers_of(release, vector) if b.data_type.is_buffer]
-    for element in map(decode_element, RecordStreamDecoder().feed(b"".join(payloads))):
-        if isinstance(element, Record):
-            assert encode(decode(element.value)) == element.value

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.core.wire.java_errors import (
-    IO_EXCEPTION,
     SENDABLE_CLASSES,
     STREAM_BYTES_MAX,
     JavaThrowable,
@@ -52,7 +51,7 @@ def test_the_smallest_stream_is_that_of_the_reference() -> None:
         "4c 000d 64657461696c4d657373616765 74 0012 4c6a6176612f6c616e672f537472696e673b 78 70"
         "74 0011 616c6c206368616e6e656c7320646f776e 78"
     )
-    assert encode_throwable(IO_EXCEPTION, "all channels down") == expected
+    assert encode_throwable("java.io.IOException", "all channels down") == expected
 
 
 @given(st.sampled_from(sorted(SENDABLE_CLASSES)), st.none() | java_text, st.binary(max_size=20))
@@ -65,7 +64,7 @@ def test_what_we_send_parses_to_class_message_and_end(
 
 def test_a_message_beyond_64_kib_is_a_long_string() -> None:
     message = "x" * 70_000
-    stream = encode_throwable(IO_EXCEPTION, message)
+    stream = encode_throwable("java.io.IOException", message)
     assert parse_throwable(stream)[0].message == message
 
 
@@ -160,7 +159,7 @@ def test_elements_that_flink_seldom_sends_are_skipped() -> None:
 
 def test_a_stream_beyond_the_bound_is_not_read() -> None:
     with pytest.raises(FrameCorruptedError, match="cut"):
-        parse_throwable(encode_throwable(IO_EXCEPTION, "x" * STREAM_BYTES_MAX))
+        parse_throwable(encode_throwable("java.io.IOException", "x" * STREAM_BYTES_MAX))
 
 
 def test_causes_that_go_in_a_circle_end() -> None:

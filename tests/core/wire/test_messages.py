@@ -179,8 +179,8 @@ def test_a_cut_error_response_is_rejected() -> None:
 
 def test_an_error_without_receiver_is_fatal() -> None:
     cause = JavaThrowable("java.io.IOException", "x")
-    assert ErrorResponse(cause).is_fatal_error
-    assert not ErrorResponse(cause, RECEIVER).is_fatal_error
+    assert ErrorResponse(cause).receiver_id is None
+    assert ErrorResponse(cause, RECEIVER).receiver_id is not None
 
 
 def test_an_exception_of_unknown_serial_version_is_not_sent() -> None:

@@ -359,27 +359,22 @@ def test_a_task_manager_that_hangs_in_a_function_ends_with_its_job_manager(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_an_attached_job_ends_with_its_client(tmp_path: Path, number: signal.Signals) -> None:
+def test_an_attached_job_ends_with_its_client(
+    tmp_path: Path, start_process: Callable[..., subprocess.Popen[str]], number: signal.Signals
+) -> None:
     (tmp_path / "program.py").write_text(PIPELINE)
     call = [*COMMAND, "bench", "--job", tmp_path / "program.py", "--slots", "1"]
     call += ["--task-managers", "2", "--duration", "10min", "--out", tmp_path / "run"]
-    client = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    client = start_process(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert client.stderr is not None
-    try:
-        while "running" not in client.stderr.readline():
-            assert client.poll() is None
-        processes = psutil.Process(client.pid).children(recursive=True)
-        assert len(processes) == 3
-        client.send_signal(number)
-        client.communicate()
-        assert client.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}.get(number, -number)
-        assert gone(processes)
-    finally:
-        client.kill()
-        client.communicate()
-        for process in processes:
-            if process.is_running():
-                process.kill()
+    while "running" not in client.stderr.readline():
+        assert client.poll() is None
+    processes = psutil.Process(client.pid).children(recursive=True)
+    assert len(processes) == 3
+    client.send_signal(number)
+    client.communicate()
+    assert client.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}.get(number, -number)
+    assert gone(processes)
 
 
 def test_who_has_not_the_secret_is_sent_away(start: Start) -> None:

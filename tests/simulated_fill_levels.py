@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from flinknet.core.connection import RECEIVE_BYTES
 from flinknet.results import FillLevels, FillSample
+from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.tasks import fill_levels
-
-from .cluster import START_NS, Cluster
-from .link import RECEIVE_BYTES
 
 
 def fill_sample(cluster: Cluster) -> FillSample:

@@ -1,0 +1,9 @@
+"""Types of numpy arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+"""Instants in ns, counts, indices."""

@@ -1,0 +1,71 @@
+"""Checksums of what a run directory holds besides events: its manifest, and the files it names.
+
+A manifest carries one of itself, its seal. That of a run that ended also carries one of each file
+that answers rest on. Blocks of a trace file have their own (see `format`), so its checksum here is
+of its two ends only: it takes no time, and the file of another run is noticed. Checksums are
+SHA-256, for the CRC-32 of bytes that end with their own CRC-32 is always the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from flinknet.errors import TraceFormatError
+
+from .format import (
+    BLOCK_HEADER_BYTES,
+    FILE_PREFIX_BYTES,
+    FOOTER_BYTES,
+    BlockType,
+    decode_block_header,
+    decode_file_header,
+    decode_footer,
+    file_header_bytes,
+)
+
+WHAT_TO_DO = 'copy it back; if you edited it, set "seal" in manifest.json to null'
+
+
+def checksum_of_document(document: dict[str, Any]) -> str:
+    """Checksum of JSON-ready plain data; white space and the order of keys do not count."""
+    plain = json.loads(json.dumps(document))  # keys are strings from here on, as they are in a file
+    text = json.dumps(plain, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def checksum_of_file(path: Path) -> str:
+    """Checksum of all bytes of a file. Raises: OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_ends(path: Path) -> tuple[dict[str, Any], str | None]:
+    """The description in the header of a trace file, and the checksum of its two ends; None for a
+    file that does not end with its trailer.
+
+    Raises: TraceFormatError for a header that is not one; OSError.
+    """
+    with path.open("rb") as file:
+        header = file.read(FILE_PREFIX_BYTES)
+        length = file_header_bytes(header.ljust(FILE_PREFIX_BYTES, b"\0"))
+        header += file.read(length - FILE_PREFIX_BYTES)
+        if len(header) < length:
+            raise TraceFormatError("it ends within its header")
+        description = decode_file_header(header)
+        footer_at = file.seek(0, 2) - FOOTER_BYTES
+        if footer_at < length:
+            return description, None
+        file.seek(footer_at)
+        footer = file.read(FOOTER_BYTES)
+        offset = decode_footer(footer)
+        if offset is None or offset > footer_at - BLOCK_HEADER_BYTES:
+            return description, None
+        file.seek(offset)
+        trailer = file.read(BLOCK_HEADER_BYTES)
+    found = decode_block_header(trailer)
+    if found is None or found.type is not BlockType.TRAILER:
+        return description, None
+    return description, hashlib.sha256(header + trailer + footer).hexdigest()

@@ -1,0 +1,29 @@
+"""Files that are whole or not there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write into, which takes its name when the block ends: a reader sees the old file
+    or the new one.
+
+    What is no regular file (a pipe, a terminal) is written to as it is. Raises: OSError.
+    """
+    is_special = path.exists() and not path.is_file()
+    target = path if is_special else path.with_name(f".{path.name}.unfinished")
+    try:
+        with open(target, "wb") as file:
+            yield file
+        if not is_special:
+            os.replace(target, path)
+    except BaseException:
+        if not is_special:
+            target.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,207 @@
+"""Nothing in a run directory changes an answer unnoticed: manifest, result, metrics, traces."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinknet.errors import TraceError, TraceFormatError
+from flinknet.replay.units import open_recorded_run
+from flinknet.trace import open_run
+from flinknet.trace.run import open_with_faults
+from flinknet.trace.run_directory import seal_result, seal_run
+from flinknet.trace.verify import verify_run
+from tests.edited_manifest import edit_manifest
+from tests.sample_traces import summary
+from tests.synthetic_trace import manifest, write_run
+
+RESULT = {"warnings": [{"code": "few", "text": "few records"}], "measured": {"records": 1000}}
+METRICS = "".join(
+    json.dumps({"at_ns": at, "task_manager": "tm-0", "task": f"source {at}", "inPoolUsage": 0.5})
+    + "\n"
+    for at in range(4)
+)
+
+Damage = Callable[[random.Random, bytes], bytes]
+
+
+def write_sealed(directory: Path, data_buffers: int = 10) -> Path:
+    """A run that ended, with everything that answers rest on."""
+    write_run(directory, data_buffers=data_buffers)
+    (directory / "result.json").write_text(json.dumps(RESULT | {"path": str(directory)}, indent=1))
+    (directory / "metrics.jsonl").write_text(METRICS)
+    seal_run(directory)
+    return directory
+
+
+def findings(run: Path) -> list[tuple[str | None, str]]:
+    found = verify_run(*open_with_faults(run)).findings
+    return [(finding.file, finding.text) for finding in found]
+
+
+def answers(run: Path) -> Any:
+    return summary(run), json.loads((run / "result.json").read_text())
+
+
+def flip(dice: random.Random, data: bytes) -> bytes:
+    at = dice.randrange(8 * len(data))
+    changed = bytearray(data)
+    changed[at // 8] ^= 1 << at % 8
+    return bytes(changed)
+
+
+def cut(dice: random.Random, data: bytes) -> bytes:
+    return data[: dice.randrange(len(data))]
+
+
+def swap(dice: random.Random, data: bytes) -> bytes:
+    """Two pieces of one length change places."""
+    length = dice.randint(1, len(data) // 4)
+    first = dice.randrange(len(data) - 2 * length + 1)
+    second = dice.randrange(first + length, len(data) - length + 1)
+    one, other = data[first : first + length], data[second : second + length]
+    between = data[first + length : second]
+    return data[:first] + other + between + one + data[second + length :]
+
+
+DAMAGES: tuple[Damage, ...] = (flip, cut, swap)
+
+
+def campaign(directory: Path, *, seed: int, times: int) -> Counter[str]:
+    """Damage a run so many times, each time in one place; counts what came of it."""
+    run = write_sealed(directory / "run")
+    whole, dice = answers(run), random.Random(seed)
+    files = sorted(run.iterdir())
+    outcomes: Counter[str] = Counter()
+    for number in range(times):
+        file, damage = dice.choice(files), DAMAGES[number % len(DAMAGES)]
+        data = file.read_bytes()
+        file.write_bytes(damage(dice, data))
+        try:
+            outcome = "found" if findings(run) else "harmless"
+        except TraceError:
+            outcome = "refused"
+        if outcome == "harmless" and answers(run) != whole:
+            outcome = f"silent: {damage.__name__} number {number} of {file.name}, seed {seed}"
+        outcomes[outcome] += 1
+        file.write_bytes(data)
+    return outcomes
+
+
+def test_no_damage_of_any_file_of_a_run_is_silent(tmp_path: Path) -> None:
+    outcomes = campaign(tmp_path, seed=1, times=210)
+    assert outcomes.keys() <= {"found", "refused", "harmless"}
+    assert outcomes["harmless"] < 20
+
+
+def test_a_sealed_run_is_sound_and_says_the_same_as_before(tmp_path: Path) -> None:
+    before = summary(write_run(tmp_path / "before", data_buffers=10))
+    run = write_sealed(tmp_path / "run")
+    assert findings(run) == []
+    assert summary(run)["column_sums"] == before["column_sums"]
+    assert set(json.loads((run / "manifest.json").read_text())["files"]) == {
+        *("tm-0.fnt", "tm-1.fnt", "result.json", "metrics.jsonl"),
+    }
+
+
+def test_a_run_that_was_killed_can_be_read(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")  # its manifest is that of the start
+    assert findings(run) == []
+    assert open_run(run).manifest == manifest()
+
+
+def test_an_edited_manifest_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    run = write_sealed(tmp_path / "run")
+    path = run / "manifest.json"
+    path.write_text(path.read_text().replace('"100 ms"', '"900 ms"'))
+    with pytest.raises(TraceFormatError) as refused:
+        open_run(run)
+    assert str(refused.value) == (
+        f"{path}: it does not match its seal, so it was damaged or edited; copy it back; if you"
+        ' edited it, set "seal" in manifest.json to null'
+    )
+    ((file, text),) = findings(run)
+    assert (file, text) == ("manifest.json", str(refused.value).removeprefix(f"{path}: "))
+
+
+def test_an_edit_that_is_meant_is_taken(tmp_path: Path) -> None:
+    run = write_sealed(tmp_path / "run")
+    edit_manifest(run, lambda value: value.update(seed=8))
+    (run / "result.json").write_text("{}")
+    found = open_run(run).manifest
+    assert found is not None
+    assert found.seed == 8
+    assert findings(run) == []
+
+
+def test_a_manifest_may_be_laid_out_otherwise(tmp_path: Path) -> None:
+    run = write_sealed(tmp_path / "run")
+    path = run / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()), sort_keys=True))
+    assert findings(run) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda value: value["processes"].append(value["processes"][0]), "names tm-0.fnt more"),
+        (lambda value: value["channels"].append(value["channels"][1]), "has channel 1 more than"),
+    ],
+)
+def test_what_is_named_twice_is_refused(tmp_path: Path, change: Any, says: str) -> None:
+    run = write_run(tmp_path / "run")
+    edit_manifest(run, change)
+    with pytest.raises(TraceFormatError, match=says):
+        open_run(run)
+    ((file, text),) = findings(run)
+    assert file == "manifest.json"
+    assert says in text
+
+
+def test_the_trace_of_a_run_of_the_same_names_is_not_taken_for_this_one(tmp_path: Path) -> None:
+    run, other = write_sealed(tmp_path / "run"), write_sealed(tmp_path / "other", data_buffers=12)
+    shutil.copy(other / "tm-0.fnt", run / "tm-0.fnt")
+    with pytest.raises(TraceFormatError, match=r"tm-0\.fnt: it is of another run"):
+        open_run(run)
+    assert (
+        "tm-0.fnt",
+        "it is of another run than the manifest; copy back what belongs together",
+    ) in (findings(run))
+
+
+@pytest.mark.parametrize("name", ["result.json", "metrics.jsonl"])
+def test_what_was_changed_after_the_run_is_found_by_verify(tmp_path: Path, name: str) -> None:
+    run = write_sealed(tmp_path / "run")
+    with (run / name).open("a") as file:
+        file.write(" ")
+    ((file_name, text),) = findings(run)
+    assert file_name == name
+    assert text.startswith("its checksum is not that in the manifest")
+    (run / name).unlink()
+    ((_, text),) = findings(run)
+    assert text == "the manifest names it, and it is not there; copy it back"
+
+
+def test_a_replay_refuses_a_result_of_another_run(tmp_path: Path) -> None:
+    run, other = write_sealed(tmp_path / "run"), write_sealed(tmp_path / "other")
+    open_recorded_run(run, 0)
+    shutil.copy(other / "result.json", run / "result.json")
+    with pytest.raises(TraceFormatError, match=r"result\.json: its checksum is not that in"):
+        open_recorded_run(run, 0)
+
+
+def test_a_result_that_comes_later_is_sealed_too(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    seal_run(run)
+    (run / "result.json").write_text("{}")
+    seal_result(run)
+    assert findings(run) == []
+    (run / "result.json").write_text("{ }")
+    assert [file for file, _ in findings(run)] == ["result.json"]
