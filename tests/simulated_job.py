@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of, physical_plan_of
@@ -16,17 +16,6 @@ from flinknet.workload.recorded import CostModel
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 
 COSTS = CostModel(2000.0, 0.2, 20_000.0, 2000.0, 300.0, ())
-
-
-class WatchedWriter:
-    """A RecordWriter but for what it does to emit; a compiled one cannot be changed itself."""
-
-    def __init__(self, writer: Any, emit: Callable[[int, Any], None]) -> None:
-        self._writer = writer
-        self.emit = emit
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._writer, name)
 
 
 class WatchedJob:
@@ -77,18 +66,18 @@ class WatchedJob:
         for output in task.outputs:
             self._watch_writer(output)
         if task.gate is not None:
-            for channel, channel_input in zip(task.gate.channels, task.channel_inputs, strict=True):
+            for channel, channel_input in zip(task.gate.channels, task.receivers, strict=True):
                 self._watch_reader(channel_input, channel.index)
 
     def _watch_writer(self, output: Any) -> None:
-        emit = output.writer.emit
+        emit = output.emit
 
         def watched(channel: int, records: Any) -> None:
             for index in output.channels if channel < 0 else [output.channels[channel]]:
                 self.written[index] += records.data
             emit(channel, records)
 
-        output.writer = WatchedWriter(output.writer, watched)
+        output.emit = watched
 
     def _watch_reader(self, channel_input: Any, index: int) -> None:
         receive = channel_input.receive

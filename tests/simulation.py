@@ -101,7 +101,7 @@ def latency_of(cluster: Cluster, consumer: int | None = None) -> LogLinearHistog
     """Latency of all records, or of one consumer's."""
     latency = LogLinearHistogram()
     for task in cluster.sinks:
-        for sink in task.sinks:
+        for sink in task.receivers:
             sink.settle()
             if consumer in (None, task.index):
                 latency.merge(sink.latency)
@@ -110,7 +110,7 @@ def latency_of(cluster: Cluster, consumer: int | None = None) -> LogLinearHistog
 
 def received_records(cluster: Cluster, consumer: int) -> int:
     """Records that a consumer has taken."""
-    return sum(sink.records for sink in cluster.sinks[consumer].sinks)
+    return sum(sink.records for sink in cluster.sinks[consumer].receivers)
 
 
 def disturbed_scenario(seed: int) -> tuple[Scenario, FaultPlan]:

@@ -34,7 +34,7 @@ LEAVES_OF = {
     "certificates": {"errors"},
     "graph": {"errors", "units", "config", "options", "results"},
     "tasks": {"errors", "units", "config", "histogram", "results"},
-    "jobs": {"errors", "config", "histogram"},
+    "jobs": {"errors", "units", "config", "histogram", "results"},
     "trace": {"arrays", "errors"},
     "capture": {"errors", "units", "histogram", "results"},
     "runtime": {
@@ -71,6 +71,7 @@ MAY_IMPORT = {
     },
     "tasks": {"core", "workload"},
     "jobs": {"core", "workload", "graph", "tasks"},
+    "jobs.load": {"jobs", "core", "workload", "tasks"},
     "trace": {"core.probe", "core.buffers.data_type"},
     "capture": {"core.wire", "core.probe", "core.buffers.data_type", "trace"},
     "capture.tap": {
@@ -125,7 +126,13 @@ ONLY_IN = {
     "struct": {"core.wire", "trace.format", "jobs.serializers", "jobs.elements"},
     "random": {"workload", "simulator.faults", "comparison"},
     "numpy.random": {
-        *("workload", "tasks.source", "tasks.partitioners", "jobs.sources", "simulator.faults"),
+        *(
+            "workload",
+            "tasks.partitioners",
+            "jobs.sources",
+            "jobs.load.outputs",
+            "simulator.faults",
+        ),
     },
     "numpy": {
         *("core.wire.records", "core.wire.record_counter", "core.consumer.record_reader"),

@@ -1,13 +1,15 @@
 """Jobs: what a plan says, as tasks that run between gates and partitions.
 
-    descriptor      what a TaskManager is told to run a subtask
+    descriptor      what a TaskManager gets to run a subtask
     assembly        from a descriptor to partitions, gates and the task between them
-    stream_task     the task: reads or makes records, runs a chain of operators, writes
-    network_input   from buffers of gates to records        output       from records to buffers
+    stream_task     the task: reads or makes records, runs a chain, writes
+    task_chain      what it runs: operators of a program (chain_runner), or runs of records (load)
+    network_input   from buffers of gates to the chain      task_output  from the chain to buffers
     serializers     values as bytes, as Flink writes them   elements     with their timestamps
     keys            hashes of keys, as Java's               checkpoints  one answer for a task
     sources, sinks  what those of a program do              operators    with delays
-    io              what comes from, and goes to, the world outside
+    load            the load generator, relays and measuring sinks of bench
+    task_metrics, debloating, io
 
 Sans-IO, as `tasks`: `runtime` and `simulator` step what is made here.
 """

@@ -36,8 +36,9 @@ from flinknet.tasks.assembly import GateChannel, gate_of, input_of, partition_fa
 from flinknet.tasks.checkpoints import CheckpointResponder, OutputCheckpoints, barrier_of, ignore
 from flinknet.tasks.partitioners import create_selector
 
+from .chain_runner import ChainRunner
 from .channel_input import ChannelInput
-from .checkpoints import INPUT, BranchingCheckpoints, TaskAcknowledgements
+from .checkpoints import INPUT, BranchingCheckpoints, TaskAcknowledgements, output_name
 from .context import ProcessingContext
 from .descriptor import (
     InputChannelDescriptor,
@@ -47,7 +48,7 @@ from .descriptor import (
 )
 from .elements import StreamElementSerializer
 from .io import TaskIO
-from .network_input import NetworkInput
+from .network_input import ElementInput
 from .operators import TaskOperators, plain, source_of
 from .output import RecordOutput
 from .serializers import serializer_of
@@ -226,7 +227,7 @@ class _Assembly:
         self._seed = f"flinknet {seed} {descriptor.vertex} {descriptor.subtask}"
         self._epoch_ns = timestamp_epoch_ns
         self._context = ProcessingContext()
-        parts = [_output_name(each.edge) for each in descriptor.outputs]
+        parts = [output_name(each.edge) for each in descriptor.outputs]
         parts += [INPUT] if descriptor.inputs else []
         self._acknowledgements = TaskAcknowledgements(
             descriptor.execution_vertex_id, parts, respond
@@ -288,14 +289,17 @@ class _Assembly:
         ]
         network_input = None
         if gates:
-            network_input = self._network_input(
-                gates, outputs, checkpoints, spills, start_ns, has_arrays
-            )
+            network_input = self._network_input(gates, outputs, checkpoints, spills, has_arrays)
         return StreamTask(
-            descriptor,
-            chain,
-            operators.names,
-            operators.batched(chain.operators),
+            descriptor.name,
+            descriptor.subtask,
+            ChainRunner(
+                descriptor.name,
+                chain,
+                operators.names,
+                operators.batched(chain.operators),
+                self._context,
+            ),
             sources,
             network_input,
             outputs,
@@ -363,7 +367,7 @@ class _Assembly:
 
     def _output_checkpoints(self, output: RecordOutput) -> OutputCheckpoints:
         return OutputCheckpoints(
-            _output_name(output.edge),
+            output_name(output.edge),
             output.writer,
             output.channels,
             self._acknowledgements.receive,
@@ -386,17 +390,15 @@ class _Assembly:
         outputs: Sequence[RecordOutput],
         checkpoints: Sequence[tuple[OutputCheckpoints, str]],
         spills: SpillStore | None,
-        start_ns: int,
         has_arrays: bool,
-    ) -> NetworkInput:
+    ) -> ElementInput:
         gate = input_of(gates)
 
         def write_outputs() -> None:
             for output in outputs:
                 output.write()
 
-        return NetworkInput(
-            self._descriptor.subtask,
+        return ElementInput(
             gate,
             tuple(
                 channel
@@ -414,7 +416,6 @@ class _Assembly:
                 epoch_ns=self._epoch_ns,
             ),
             spills=spills,
-            start_ns=start_ns,
         )
 
     def _channel_inputs(
@@ -455,10 +456,6 @@ def _edge_ids(config: StreamConfig) -> list[tuple[str, str]]:
     """Operator and edge of each end of a chain: what leaves, then what comes in."""
     leaving = [(each.operator_id, each.edge_id) for each in config.outputs]
     return leaving + [(each.operator_id, each.edge_id) for each in config.inputs]
-
-
-def _output_name(edge: int) -> str:
-    return f"output {edge}"
 
 
 def _drop(value: Any) -> None:

@@ -1,3 +1,4 @@
+# mypyc
 """ChainRunner: hands batches of records to the operators of a chain, a portion at a time; what a
 function of the program raises becomes one line that names the operator, the record and the place.
 """
@@ -5,9 +6,10 @@ function of the program raises becomes one line that names the operator, the rec
 from __future__ import annotations
 
 import traceback
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from flinknet.errors import FlinknetError, TaskFailedError
 from flinknet.graph.operator_chain import OperatorChain
@@ -15,7 +17,8 @@ from flinknet.graph.operators import StreamOperator, as_list
 
 from .channel_input import RecordBatch
 from .context import ProcessingContext
-from .operators import delay_of
+from .operators import delay_of, plain
+from .task_chain import TaskChain
 
 MADE = -1
 """In place of an input number: the records were made by the operator, a source."""
@@ -27,13 +30,9 @@ PORTION_RECORDS = 4096
 """Records put out before they are written."""
 
 
-class ChainRunner:
-    """Runs what is waiting in `batches` through a chain (Flink: OperatorChain's main input, called
-    by the mailbox loop's default action).
-
-    Attributes:
-        batches: what was taken and is not processed to its end.
-        processed_records: handed to the operators, from gates or sources.
+class ChainRunner(TaskChain):
+    """Hands values to the operators of a program (Flink: OperatorChain's main input, called by the
+    mailbox loop's default action).
 
     Args:
         task: its name, for error messages.
@@ -49,13 +48,17 @@ class ChainRunner:
         batched: frozenset[str],
         context: ProcessingContext,
     ) -> None:
-        self.batches: deque[RecordBatch] = deque()
-        self.processed_records = 0
+        super().__init__()
         self._task = task
         self._chain = chain
         self._names = names
         self._batched = batched
         self._context = context
+
+    @property
+    def operators(self) -> Sequence[StreamOperator]:
+        """The operators of the program, without their delays."""
+        return plain(list(self._chain.operators.values()))
 
     def open(self) -> None:
         """Open the operators. Raises: TaskFailedError."""
@@ -68,6 +71,15 @@ class ChainRunner:
     def close(self) -> None:
         """Close the operators. Raises: TaskFailedError."""
         self._guarded(self._chain.close)
+
+    def cancel(self) -> None:
+        """Close the operators; what counts is why the task was cancelled."""
+        with suppress(Exception):
+            self._chain.close()
+
+    def add_made(self, operator_id: str, values: Any, instants: Any) -> None:
+        """Take records that a source of the chain has made."""
+        self.batches.append(RecordBatch(operator_id, MADE, values, instants))
 
     def process_portion(self, began_ns: int) -> None:
         """Hand records of the first batch to their operator, until a portion is done.

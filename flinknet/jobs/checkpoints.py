@@ -22,6 +22,12 @@ from flinknet.tasks.checkpoints import (
 )
 
 INPUT = "input"
+"""Name of a task's input among the parts that acknowledge."""
+
+
+def output_name(edge: int) -> str:
+    """Name of the output that writes an edge, among them."""
+    return f"output {edge}"
 
 
 class TaskAcknowledgements:

@@ -1,3 +1,4 @@
+# mypyc
 """RecordOutput: the records that leave a task along one edge, dealt out, serialised and written."""
 
 from __future__ import annotations
@@ -9,10 +10,9 @@ import numpy as np
 
 from flinknet.core.producer import (
     BROADCAST,
-    BufferWritingResultPartition,
-    ChannelSelector,
     OutputFlusher,
     RecordWriter,
+    SerializedRecords,
 )
 from flinknet.core.producer.channel_selector import Indices, Split
 from flinknet.errors import FlinknetError, TaskFailedError
@@ -21,6 +21,7 @@ from flinknet.graph.operators import as_list
 from .context import ProcessingContext
 from .elements import Instants, StreamElementSerializer, Values, WrongValueError
 from .keys import java_hashes
+from .task_output import TaskOutput
 
 KeySelector = Callable[[Any], Any]
 
@@ -28,9 +29,11 @@ KEPT_KEYS = 1 << 16
 """Hashes of keys whose channel is remembered."""
 
 
-class RecordOutput:
-    """Collects what the operators of a task put out and, when the task says so, writes it (Flink:
-    RecordWriterOutput with its RecordWriter and OutputFlusher).
+class RecordOutput(TaskOutput):
+    """Collects what the operators of a task put out and, when the task says so, writes it.
+
+    Attributes:
+        emit: takes the records of a channel: the writer's.
 
     Args:
         operator_name: of the operator that puts records out here, for errors.
@@ -54,11 +57,8 @@ class RecordOutput:
         key_selector: KeySelector | None = None,
         hashes_keys: bool = False,
     ) -> None:
-        self.edge = edge
-        self.writer = writer
-        self.flusher = flusher
-        self.channels = tuple(channels)
-        self.emitted_records = 0
+        super().__init__(edge, writer, flusher, channels)
+        self.emit: Callable[[int, SerializedRecords], None] = writer.emit
         self._operator_name = operator_name
         self._elements = elements
         self._context = context
@@ -71,18 +71,8 @@ class RecordOutput:
         self._instants: list[int] = []
 
     @property
-    def partition(self) -> BufferWritingResultPartition:
-        """What it writes into."""
-        return self.writer.partition
-
-    @property
-    def selector(self) -> ChannelSelector:
-        """Which channel gets a record."""
-        return self.writer.selector
-
-    @property
     def sent_records(self) -> dict[int, int]:
-        """Records written so far, by index of the channel in the job."""
+        """Records written so far, by index of the channel in the run."""
         return dict(zip(self.channels, self._sent, strict=True))
 
     def __call__(self, value: Any) -> None:
@@ -144,7 +134,7 @@ class RecordOutput:
                 self._sent = [sent + len(share) for sent in self._sent]
             else:
                 self._sent[channel] += len(share)
-            self.writer.emit(channel, records)
+            self.emit(channel, records)
         self.emitted_records += count
 
     def _split(self, values: Values, count: int) -> Split:

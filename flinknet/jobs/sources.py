@@ -5,7 +5,7 @@ A source is asked for records that are due; each comes with the instant that it 
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,8 @@ from flinknet.graph.endpoints import (
     SequenceSource,
     Source,
 )
-from flinknet.tasks.source import BATCH_BYTES, MAX_RATE_BATCH_BYTES
 from flinknet.workload.arrivals import ScheduledArrivals
+from flinknet.workload.payload import BATCH_BYTES, MAX_RATE_BATCH_BYTES
 
 from .elements import Instants, Values
 from .io import FileTextInput, SocketTextInput, TextInput
@@ -51,8 +51,10 @@ class RecordSource(Protocol):
     def is_ended(self) -> bool:
         """Whether no more come."""
 
-    def take(self, *, now_ns: int) -> Batch | None:
-        """Some that are due now; None if there are none."""
+    def take(self, *, now_ns: int) -> tuple[Any, Any] | None:
+        """Some that are due now, as the task's chain takes them, and their instants; None if there
+        are none.
+        """
 
     def next_ns(self, *, now_ns: int) -> int | None:
         """When there may be more; None for when somebody brings them, or never."""

@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from flinknet.core.consumer import SingleInputGate
+from flinknet.jobs.debloating import BufferDebloating, debloated_gates
+from flinknet.jobs.load.assembly import LoadTasks, delay_of
+from flinknet.jobs.stream_task import StreamTask
 from flinknet.results import PeerChannel
-from flinknet.tasks import SinkTask
 from flinknet.tasks.assembly import create_gate
-from flinknet.tasks.debloating import BufferDebloating, debloated_gates
 from flinknet.tasks.peer import PRODUCERS, PeerDeployment
-from flinknet.tasks.sink import delay_of
-from flinknet.tasks.task_assembly import create_sink
 from flinknet.workload.counting import CountingSink, StampedSink
 
 from .client_factory import ConnectionID, PartitionRequestClientFactory
@@ -77,17 +76,13 @@ class ConsumerPeer(Peer):
         for sink in self._sinks:
             sink.set_delay(max(delay_ns, 0))
         self.start_ns = monotonic_ns()
-        task = create_sink(
-            self.deployment,
-            0,
-            gate,
-            self._sinks,
-            self.recorder,
-            delay_ns_per_record=delay_ns,
+        tasks = LoadTasks(
+            self.network,
             start_ns=self.start_ns,
-            spills=self._spills,
             timestamp_epoch_ns=timestamp_epoch_ns(),
+            spills=self._spills,
         )
+        task = tasks.sink(0, gate, self._sinks, self.recorder, delay_ns_per_record=delay_ns)
         gate.request_partitions(now_ns=self.start_ns)
         self.loop.tasks = (task,)
         try:
@@ -99,7 +94,7 @@ class ConsumerPeer(Peer):
             self.say_farewell()
             self._clients.close()
 
-    def _read(self, task: SinkTask, gate: SingleInputGate) -> None:
+    def _read(self, task: StreamTask, gate: SingleInputGate) -> None:
         debloating = BufferDebloating(
             debloated_gates((task,), self.network, now_ns=self.start_ns),
             self.network.debloating_period_ns,

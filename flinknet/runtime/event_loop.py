@@ -10,7 +10,7 @@ from typing import Protocol
 
 from flinknet.core.connection import RECEIVE_BYTES, Connection
 from flinknet.core.water_marks import WriteWaterMarks
-from flinknet.tasks.source import STEPS_PER_TURN
+from flinknet.jobs.stream_task import STEPS_PER_TURN
 from flinknet.tasks.times import TaskTimes
 
 from .clock import monotonic_ns
@@ -29,7 +29,7 @@ IDLE_WAIT_NS = 200_000_000
 
 
 class Task(Protocol):
-    """What the loop steps (tasks.SourceTask, tasks.SinkTask)."""
+    """What the loop steps (jobs.StreamTask; runtime.job.RunningTask)."""
 
     @property
     def is_blocked(self) -> bool:

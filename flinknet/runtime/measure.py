@@ -12,6 +12,8 @@ from flinknet.config import TCP, Scenario
 from flinknet.core.probe import FlushReason
 from flinknet.errors import RunFailedError
 from flinknet.histogram import LogLinearHistogram
+from flinknet.jobs.load.assembly import scheduled_records
+from flinknet.jobs.task_metrics import back_pressure_level
 from flinknet.options import effective_flink_keys
 from flinknet.results import (
     CORES_SHARED,
@@ -33,8 +35,6 @@ from flinknet.results import (
     Wiring,
 )
 from flinknet.tasks.deployment import Deployment
-from flinknet.tasks.task_assembly import scheduled_records
-from flinknet.tasks.task_metrics import back_pressure_level
 from flinknet.units import human_count, human_duration
 from flinknet.workload.arrivals import RECORDED
 

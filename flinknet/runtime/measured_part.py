@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from flinknet.core.consumer.tcp_mode import TcpConsumerConnection
-from flinknet.tasks import SinkTask
-from flinknet.tasks.task_metrics import Metrics, TaskManagerMetrics
+from flinknet.jobs.load.assembly import run_input_of
+from flinknet.jobs.stream_task import StreamTask
+from flinknet.jobs.task_metrics import Metrics, TaskManagerMetrics
 
 from .clock import monotonic_ns
 from .connection_manager import ConnectionManager, LocalConnectionManager
@@ -24,7 +25,7 @@ class MeasuredPart:
     def __init__(
         self,
         connections: ConnectionManager | LocalConnectionManager,
-        sinks: Sequence[SinkTask],
+        sinks: Sequence[StreamTask],
         metrics: TaskManagerMetrics,
     ) -> None:
         self._connections = connections
@@ -82,7 +83,8 @@ class MeasuredPart:
         """Records that each channel's task has taken so far."""
         taken = {}
         for task in self._sinks:
-            for channel, sink in zip(task.gate.channels, task.sinks, strict=True):
+            reading = run_input_of(task)
+            for channel, sink in zip(reading.gate.channels, reading.receivers, strict=True):
                 sink.settle()
                 taken[channel.index] = sink.records
         return taken

@@ -9,12 +9,11 @@ from pathlib import Path
 
 from flinknet.core.producer import BufferWritingResultPartition
 from flinknet.errors import FlinknetError
+from flinknet.jobs.load.assembly import LoadTasks, create_source
+from flinknet.jobs.stream_task import StreamTask
 from flinknet.results import PeerChannel, PeerResult
-from flinknet.tasks import SourceTask
 from flinknet.tasks.assembly import create_partition
-from flinknet.tasks.checkpoints import barrier_of
 from flinknet.tasks.peer import PeerDeployment
-from flinknet.tasks.task_assembly import create_source
 from flinknet.units import NS_PER_MS
 
 from .clock import monotonic_ns, timestamp_epoch_ns
@@ -58,7 +57,7 @@ class ProducerPeer(Peer):
         self._note_every_ns = note_every_ns
         self._server = DataServer(self.network, self.loop, self.protocol)
         self._port = 0
-        self._sources: tuple[SourceTask, ...] = ()
+        self._sources: tuple[StreamTask, ...] = ()
         self._written: tuple[BufferWritingResultPartition, ...] = ()
         self._checkpoint_id = 0
         self._next_checkpoint_ns: int | None = None
@@ -162,8 +161,10 @@ class ProducerPeer(Peer):
         scenario = self.deployment.scenario
         self.start_ns = start_ns = monotonic_ns()
         duration_ns = scenario.workload.duration_ns
+        tasks = LoadTasks(self.network, start_ns=start_ns, timestamp_epoch_ns=timestamp_epoch_ns())
         self._sources = tuple(
             create_source(
+                tasks,
                 self.deployment,
                 producer,
                 partition,
@@ -171,7 +172,6 @@ class ProducerPeer(Peer):
                 start_ns=start_ns,
                 measured_from_ns=start_ns,
                 end_ns=None if duration_ns is None else start_ns + duration_ns,
-                timestamp_epoch_ns=timestamp_epoch_ns(),
             )
             for producer, partition in enumerate(self._written)
         )
@@ -188,14 +188,9 @@ class ProducerPeer(Peer):
         assert self.network.checkpoint_interval_ns is not None
         self._next_checkpoint_ns = now_ns + self.network.checkpoint_interval_ns
         self._checkpoint_id += 1
-        barrier = barrier_of(
-            self.network,
-            self.deployment.edges[0].partitioner,
-            self._checkpoint_id,
-            (now_ns - timestamp_epoch_ns()) // NS_PER_MS,
-        )
+        timestamp_ms = (now_ns - timestamp_epoch_ns()) // NS_PER_MS
         for source in self._sources:
-            source.trigger_checkpoint(barrier, now_ns=now_ns)
+            source.trigger_checkpoint(self._checkpoint_id, timestamp_ms, now_ns=now_ns)
 
     def _fail(self, cause: str) -> None:
         """Tell whoever reads."""
@@ -212,5 +207,5 @@ class ProducerPeer(Peer):
         channel = self.deployment.channels[index]
         records = 0
         if self._sources:
-            records = self._sources[channel.producer].sent_records.get(channel.subpartition, 0)
+            records = self._sources[channel.producer].sent_records.get(index, 0)
         return self.counted(index, records)

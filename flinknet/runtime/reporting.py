@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from flinknet.core.consumer import InputChannel
 from flinknet.histogram import LogLinearHistogram
+from flinknet.jobs.debloating import GateDebloating
+from flinknet.jobs.load.assembly import generator_of, run_input_of
+from flinknet.jobs.stream_task import StreamTask
+from flinknet.jobs.task_metrics import Metrics, TaskManagerMetrics
 from flinknet.results import FillLevels, Strangers
-from flinknet.tasks import RelayTask, SourceTask
-from flinknet.tasks.debloating import GateDebloating
-from flinknet.tasks.deployment import Deployment
-from flinknet.tasks.task_metrics import Metrics, TaskManagerMetrics
 from flinknet.trace.statistics import EventStatistics
+from flinknet.workload.sink import LatencySink
 
 from .clock import monotonic_ns
 from .connection_manager import ConnectionManager, LocalConnectionManager
@@ -63,10 +65,10 @@ class Sampler:
         ]
         records = size = 0
         for relay in self._tasks.relays:
-            for channel, sink in zip(relay.gate.channels, relay.sinks, strict=True):
+            for channel, sink in _channels_of(relay):
                 channels.append(ChannelSample(channel.index, records=sink.records))
         for task in self._tasks.sinks:
-            for channel, sink in zip(task.gate.channels, task.sinks, strict=True):
+            for channel, sink in _channels_of(task):
                 sink.settle()
                 latency.merge(sink.latency)
                 records += sink.measured_records
@@ -100,7 +102,6 @@ class Sampler:
 
 
 def report_of(
-    deployment: Deployment,
     tasks: RunningTasks,
     statistics: EventStatistics,
     measured: MeasuredPart,
@@ -115,13 +116,13 @@ def report_of(
     """The report of a TaskManager whose tasks are finished; the shares are as in Report."""
     return Report(
         _consumer_channels(tasks, statistics, measured),
-        _producer_channels(deployment, tasks, statistics, measured),
+        _producer_channels(tasks, statistics, measured),
         statistics.buffers,
         statistics.events,
         tuple(statistics.reasons.tolist()),
         statistics.credit_announced,
         statistics.credit_messages,
-        max((source.late_ns_max for source in tasks.sources), default=0),
+        max((generator_of(source).late_ns_max for source in tasks.sources), default=0),
         busy_share,
         stolen_share,
         trace_error,
@@ -138,7 +139,7 @@ def _consumer_channels(
 ) -> tuple[ConsumerChannelReport, ...]:
     reports = []
     for task in tasks.reading:
-        for channel, sink in zip(task.gate.channels, task.sinks, strict=True):
+        for channel, sink in _channels_of(task):
             sink.settle()
             reports.append(
                 ConsumerChannelReport(
@@ -160,22 +161,26 @@ def _consumer_channels(
 
 
 def _producer_channels(
-    deployment: Deployment,
     tasks: RunningTasks,
     statistics: EventStatistics,
     measured: MeasuredPart,
 ) -> tuple[ProducerChannelReport, ...]:
-    written: list[tuple[SourceTask | RelayTask, int]] = [(each, 0) for each in tasks.sources]
-    written += [(each, each.output_edge) for each in tasks.relays]
     return tuple(
         ProducerChannelReport(
-            channel.index,
-            task.sent_records.get(channel.subpartition, 0),
-            measured.starved_ns.get(channel.index, 0),
-            int(statistics.channel_buffers[channel.index]),
-            int(statistics.channel_backlog_sum[channel.index]),
-            int(statistics.channel_backlog_max[channel.index]),
+            index,
+            task.sent_records.get(index, 0),
+            measured.starved_ns.get(index, 0),
+            int(statistics.channel_buffers[index]),
+            int(statistics.channel_backlog_sum[index]),
+            int(statistics.channel_backlog_max[index]),
         )
-        for task, edge in written
-        for channel in deployment.channels_of_producer(task.index, edge)
+        for task in (*tasks.sources, *tasks.relays)
+        for output in task.outputs
+        for index in output.channels
     )
+
+
+def _channels_of(task: StreamTask) -> Iterator[tuple[InputChannel, LatencySink]]:
+    """The channels that a task reads, each with what checks and times its records."""
+    reading = run_input_of(task)
+    return zip(reading.gate.channels, reading.receivers, strict=True)

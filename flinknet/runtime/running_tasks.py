@@ -11,12 +11,17 @@ from flinknet.config import SlowConsumer
 from flinknet.core.consumer import SingleInputGate, SpillStore, UnionInputGate
 from flinknet.core.probe import Probe
 from flinknet.core.producer import BufferWritingResultPartition, OutputFlusher
-from flinknet.tasks import RelayTask, SinkTask, SourceTask
+from flinknet.jobs.load.assembly import (
+    LoadTasks,
+    create_relay,
+    create_source,
+    delay_of,
+    run_input_of,
+)
+from flinknet.jobs.stream_task import StreamTask
 from flinknet.tasks.assembly import input_of
 from flinknet.tasks.checkpoints import CheckpointResponder
 from flinknet.tasks.deployment import Deployment
-from flinknet.tasks.sink import delay_of
-from flinknet.tasks.task_assembly import create_relay, create_sink, create_source
 from flinknet.workload.sink import LatencySink
 
 from .messages import Start
@@ -26,22 +31,17 @@ from .messages import Start
 class RunningTasks:
     """The subtasks of one TaskManager: of the first vertex, of those between, and of the last."""
 
-    sources: tuple[SourceTask, ...] = ()
-    relays: tuple[RelayTask, ...] = ()
-    sinks: tuple[SinkTask, ...] = ()
+    sources: tuple[StreamTask, ...] = ()
+    relays: tuple[StreamTask, ...] = ()
+    sinks: tuple[StreamTask, ...] = ()
 
     @property
-    def all(self) -> tuple[SourceTask | RelayTask | SinkTask, ...]:
+    def all(self) -> tuple[StreamTask, ...]:
         """Every task, upstream first."""
         return (*self.sources, *self.relays, *self.sinks)
 
     @property
-    def writing(self) -> tuple[SourceTask | RelayTask, ...]:
-        """Those that write a partition."""
-        return (*self.sources, *self.relays)
-
-    @property
-    def reading(self) -> tuple[RelayTask | SinkTask, ...]:
+    def reading(self) -> tuple[StreamTask, ...]:
         """Those that read a gate."""
         return (*self.relays, *self.sinks)
 
@@ -55,9 +55,9 @@ class RunningTasks:
         for slow in slow_consumers:
             for sink in self.sinks:
                 if slow.slow_ns is not None and sink.index == slow.index:
-                    slow_down = partial(sink.set_delay, slow.delay_ns_per_record)
-                    changes.append((from_ns, slow_down))
-                    changes.append((from_ns + slow.slow_ns, partial(sink.set_delay, 0)))
+                    set_delay = run_input_of(sink).set_delay
+                    changes.append((from_ns, partial(set_delay, slow.delay_ns_per_record)))
+                    changes.append((from_ns + slow.slow_ns, partial(set_delay, 0)))
         return changes
 
 
@@ -84,9 +84,14 @@ class TaskStarter:
         self._partitions = partitions
         self._gates = gates
         self._probe = probe
-        self._respond = respond
-        self._spills = spills
         self._start = start
+        self._load = LoadTasks(
+            deployment.scenario.network,
+            respond,
+            start_ns=start.start_ns,
+            timestamp_epoch_ns=start.timestamp_epoch_ns,
+            spills=spills,
+        )
 
     def tasks_on(self, task_manager: int) -> RunningTasks:
         """All tasks that the deployment puts on a TaskManager."""
@@ -101,57 +106,46 @@ class TaskStarter:
             tuple(map(self._create_sink, deployment.consumers_on(task_manager))),
         )
 
-    def _create_source(self, producer: int) -> SourceTask:
+    def _create_source(self, producer: int) -> StreamTask:
         start = self._start
         return create_source(
+            self._load,
             self._deployment,
             producer,
             self._partitions[0, producer],
             self._probe,
-            self._respond,
             start_ns=start.start_ns,
             measured_from_ns=start.measured_from_ns,
             end_ns=start.end_ns,
             give_up_ns=start.give_up_ns,
-            timestamp_epoch_ns=start.timestamp_epoch_ns,
         )
 
-    def _create_relay(self, vertex: int, subtask: int) -> RelayTask:
-        start = self._start
+    def _create_relay(self, vertex: int, subtask: int) -> StreamTask:
         gate = self._input_of(vertex, subtask)
         edge = self._deployment.outputs_of(vertex)[0].index
         timeout_ns = self._deployment.scenario.network.buffer_timeout_ns
         return create_relay(
+            self._load,
             self._deployment,
             vertex,
             subtask,
             gate,
             self._partitions[edge, subtask],
             self._latency_sinks(gate),
-            OutputFlusher(timeout_ns, start_ns=start.start_ns),
+            OutputFlusher(timeout_ns, start_ns=self._start.start_ns),
             self._probe,
-            self._respond,
-            epoch_ns=start.start_ns,
-            spills=self._spills,
-            timestamp_epoch_ns=start.timestamp_epoch_ns,
         )
 
-    def _create_sink(self, consumer: int) -> SinkTask:
-        start = self._start
+    def _create_sink(self, consumer: int) -> StreamTask:
         gate = self._input_of(len(self._deployment.vertices) - 1, consumer)
         delay_ns = delay_of(consumer, self._deployment.scenario.workload.slow_consumers)
-        return create_sink(
-            self._deployment,
+        return self._load.sink(
             consumer,
             gate,
             self._latency_sinks(gate, delay_ns=max(delay_ns, 0)),
             self._probe,
-            self._respond,
             delay_ns_per_record=delay_ns,
-            start_ns=start.start_ns,
-            spills=self._spills,
             takes_runs=True,
-            timestamp_epoch_ns=start.timestamp_epoch_ns,
         )
 
     def _input_of(self, vertex: int, subtask: int) -> SingleInputGate | UnionInputGate:

@@ -18,14 +18,13 @@ from multiprocessing.connection import Connection as Pipe
 
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
 from flinknet.core.producer import BufferWritingResultPartition
-from flinknet.core.wire.events import CheckpointBarrier
 from flinknet.errors import FlinknetError, TraceError
+from flinknet.jobs.debloating import BufferDebloating, GateDebloating, debloated_gates
+from flinknet.jobs.load.assembly import run_input_of
+from flinknet.jobs.task_metrics import TaskManagerMetrics
 from flinknet.tasks.assembly import create_gate, create_partition
 from flinknet.tasks.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
-from flinknet.tasks.checkpoints import barrier_of
-from flinknet.tasks.debloating import BufferDebloating, GateDebloating, debloated_gates
 from flinknet.tasks.deployment import DeployedChannel
-from flinknet.tasks.task_metrics import TaskManagerMetrics
 
 from . import messages as say
 from .client_factory import ConnectionID
@@ -127,21 +126,15 @@ class TaskManager:
     def _receive_control(self) -> None:
         message = self._pipe.recv()  # EOFError ends the process: see main
         if isinstance(message, TriggerCheckpoint):
-            for source in self._tasks.sources:
-                source.trigger_checkpoint(self._barrier(message), now_ns=monotonic_ns())
+            for task in self._tasks.all:
+                task.trigger_checkpoint(
+                    message.checkpoint_id, message.timestamp_ms, now_ns=monotonic_ns()
+                )
         elif isinstance(message, AbortCheckpoint):
-            for task in self._tasks.writing:
+            for task in self._tasks.all:
                 task.abort_checkpoint(message.checkpoint_id)
         else:
             self._inbox.append(message)
-
-    def _barrier(self, trigger: TriggerCheckpoint) -> CheckpointBarrier:
-        return barrier_of(
-            self._network,
-            self._deployment.edges[0].partitioner,
-            trigger.checkpoint_id,
-            trigger.timestamp_ms,
-        )
 
     def _open_channels(self, connect: object) -> None:
         assert isinstance(connect, say.Connect)
@@ -289,7 +282,7 @@ class TaskManager:
         """The measured part is over; let paused consumers drain."""
         self._measured.end(is_drained=self._is_finished())
         for sink in self._tasks.sinks:
-            sink.unpause()
+            run_input_of(sink).unpause()
 
     def _is_finished(self) -> bool:
         if self._stages is not None and not self._stages.is_last:
@@ -321,7 +314,6 @@ class TaskManager:
         except TraceError as error:
             trace_error = str(error)
         return report_of(
-            self._deployment,
             self._tasks,
             self._statistics,
             self._measured,

@@ -12,6 +12,7 @@ from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, IS_BUFFER, Dat
 from flinknet.core.probe import MessageKind, Probe, TracePoint
 from flinknet.core.producer import PipelinedSubpartition
 from flinknet.errors import InvariantViolatedError, StalledError
+from flinknet.jobs.load.assembly import run_input_of
 
 from .cluster import Cluster
 
@@ -250,23 +251,19 @@ def check_credits(cluster: Cluster, checker: ProtocolChecker) -> None:
 def check_records(cluster: Cluster) -> None:
     """Every record came once and in order. Raises: InvariantViolatedError."""
     sent = {
-        (0, source.index, subpartition): count
-        for source in cluster.sources
-        for subpartition, count in source.sent_records.items()
+        channel: count
+        for task in (*cluster.sources, *cluster.relays)
+        for channel, count in task.sent_records.items()
     }
-    for relay in cluster.relays:
-        for subpartition, count in relay.sent_records.items():
-            sent[relay.output_edge, relay.index, subpartition] = count
-    deployed = {each.index: each for each in cluster.deployment.channels}
     for task in cluster.reading_tasks:
-        for sink, channel in zip(task.sinks, task.gate.channels, strict=True):
-            each = deployed[channel.index]
+        network_input = run_input_of(task)
+        for sink, channel in zip(network_input.receivers, network_input.gate.channels, strict=True):
             sink.settle()
             found = sink.disorder
-            expected = sent[each.edge, each.producer, each.subpartition]
+            expected = sent[channel.index]
             if sink.records != expected or found.lost or found.repeated or found.reordered:
                 raise InvariantViolatedError(
-                    f"channel {each.index}: {sink.records} records of {expected}, {found}",
+                    f"channel {channel.index}: {sink.records} records of {expected}, {found}",
                     cluster.seed,
                 )
 

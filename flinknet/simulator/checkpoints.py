@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from flinknet.jobs.stream_task import StreamTask
 from flinknet.results import CheckpointSummary
-from flinknet.tasks import RelayTask, SourceTask
 from flinknet.tasks.checkpoint_coordinator import (
     AbortCheckpoint,
     Answer,
     CheckpointCoordinator,
     Command,
 )
-from flinknet.tasks.checkpoints import barrier_of, task_names
+from flinknet.tasks.checkpoints import task_names
 from flinknet.tasks.deployment import Deployment
 
 from .scheduler import Scheduler
@@ -23,7 +23,7 @@ class SimulatedCheckpoints:
     """Drives the coordinator of a cluster. Timestamps of barriers are milliseconds of virtual time.
 
     Args:
-        sources, relays: the tasks; filled later.
+        sources, relays, sinks: the tasks; filled later.
         is_over: whether the cluster has finished or failed.
         interval_ns: between the beginnings of two checkpoints.
         start_ns: when the tasks start.
@@ -34,8 +34,9 @@ class SimulatedCheckpoints:
         deployment: Deployment,
         scheduler: Scheduler,
         task_managers: Sequence[SimulatedTaskManager],
-        sources: Sequence[SourceTask],
-        relays: Sequence[RelayTask],
+        sources: Sequence[StreamTask],
+        relays: Sequence[StreamTask],
+        sinks: Sequence[StreamTask],
         is_over: Callable[[], bool],
         *,
         interval_ns: int,
@@ -46,6 +47,7 @@ class SimulatedCheckpoints:
         self._task_managers = task_managers
         self._sources = sources
         self._relays = relays
+        self._sinks = sinks
         self._is_over = is_over
         self._network = deployment.scenario.network
         self._coordinator = CheckpointCoordinator(
@@ -80,21 +82,14 @@ class SimulatedCheckpoints:
         return self._coordinator.summary()
 
     def _tell(self, command: Command) -> None:
-        if isinstance(command, AbortCheckpoint):
-            tasks: list[SourceTask | RelayTask] = [*self._sources, *self._relays]
-            for task in tasks:
+        now_ns = self._scheduler.now_ns
+        for task in (*self._sources, *self._relays, *self._sinks):
+            if isinstance(command, AbortCheckpoint):
                 task.abort_checkpoint(command.checkpoint_id)
-        else:
-            barrier = barrier_of(
-                self._network,
-                self._deployment.edges[0].partitioner,
-                command.checkpoint_id,
-                command.timestamp_ms,
-            )
-            for source in self._sources:
-                source.trigger_checkpoint(barrier, now_ns=self._scheduler.now_ns)
+            else:
+                task.trigger_checkpoint(command.checkpoint_id, command.timestamp_ms, now_ns=now_ns)
         for task_manager in self._task_managers:
-            task_manager.wake(self._scheduler.now_ns)
+            task_manager.wake(now_ns)
 
     def _plan(self) -> None:
         """Come back when the coordinator next has something to say, and not when it once had."""

@@ -18,14 +18,15 @@ from flinknet.core.producer import (
 )
 from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.errors import FlinknetError, SimulationError, StalledError
-from flinknet.tasks import RelayTask, SinkTask, SourceTask
+from flinknet.jobs.debloating import BufferDebloating, GateDebloating, debloated_gates
+from flinknet.jobs.load.assembly import run_input_of
+from flinknet.jobs.stream_task import StreamTask
 from flinknet.tasks.assembly import (
     create_gate,
     create_partition,
     request_backoff_of,
 )
 from flinknet.tasks.checkpoints import ignore
-from flinknet.tasks.debloating import BufferDebloating, GateDebloating, debloated_gates
 from flinknet.tasks.deployment import DeployedChannel, Deployment, deploy
 from flinknet.tasks.flow_control import create_consumer_connection, create_producer_connection
 from flinknet.tasks.memory import most_buffers, segments_of
@@ -115,9 +116,9 @@ class Cluster:
         self.links: dict[tuple[int, int], SimulatedLink] = {}
         self.producer_connections: list[ProducerConnection] = []
         self.consumer_connections: list[ConsumerConnection] = []
-        self.sources: list[SourceTask] = []
-        self.relays: list[RelayTask] = []
-        self.sinks: list[SinkTask] = []
+        self.sources: list[StreamTask] = []
+        self.relays: list[StreamTask] = []
+        self.sinks: list[StreamTask] = []
         self.debloated_gates: list[GateDebloating] = []
         self.stages: Stages | None = None
         scheduling = scheduling_of(deployment.scenario)
@@ -140,6 +141,7 @@ class Cluster:
                 self.task_managers,
                 self.sources,
                 self.relays,
+                self.sinks,
                 lambda: self.is_finished or self.error is not None,
                 interval_ns=interval_ns,
                 start_ns=start_ns,
@@ -193,7 +195,7 @@ class Cluster:
         )
 
     @property
-    def reading_tasks(self) -> list[RelayTask | SinkTask]:
+    def reading_tasks(self) -> list[StreamTask]:
         """Every task that has an input."""
         return [*self.relays, *self.sinks]
 
@@ -259,7 +261,7 @@ class Cluster:
 
     def set_delay(self, consumer: int, delay_ns_per_record: int) -> None:
         """How long a consumer takes for each record from now on."""
-        self.sinks[consumer].set_delay(delay_ns_per_record)
+        run_input_of(self.sinks[consumer]).set_delay(delay_ns_per_record)
         self.task_managers[self.deployment.consumer_task_managers[consumer]].wake(self.now_ns)
 
     def _open_channels(self) -> None:
@@ -366,7 +368,7 @@ class Cluster:
             self.sinks.extend(each.task for each in task_manager.sinks)
             task_manager.wake(self.now_ns)
         self.sources.sort(key=lambda source: source.index)
-        self.relays.sort(key=lambda relay: (relay.input_edge, relay.index))
+        self.relays.sort(key=lambda relay: (relay.outputs[0].edge, relay.index))
         self.sinks.sort(key=lambda sink: sink.index)
         for slow in deployment.scenario.workload.slow_consumers:
             if slow.slow_ns is not None:
@@ -390,7 +392,7 @@ class Cluster:
         if not network.debloating_enabled:
             return
         for task_manager in self.task_managers:
-            readers: list[RelayTask | SinkTask] = [each.task for each in task_manager.relays]
+            readers: list[StreamTask] = [each.task for each in task_manager.relays]
             readers += [each.task for each in task_manager.sinks]
             debloating = BufferDebloating(
                 debloated_gates(readers, network, now_ns=self.now_ns),

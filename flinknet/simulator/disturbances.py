@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from flinknet.core.consumer import SingleInputGate
-from flinknet.tasks import SinkTask
+from flinknet.jobs.load.assembly import run_input_of
+from flinknet.jobs.stream_task import StreamTask
 from flinknet.tasks.deployment import Deployment
 
 from .faults import FaultPlan, Interval
@@ -25,7 +26,7 @@ class Disturbances:
         task_managers: Sequence[SimulatedTaskManager],
         links: Sequence[SimulatedLink],
         gate_of: Mapping[tuple[int, int], SingleInputGate],
-        sinks: Sequence[SinkTask],
+        sinks: Sequence[StreamTask],
     ) -> None:
         self._deployment = deployment
         self._scheduler = scheduler
@@ -50,10 +51,10 @@ class Disturbances:
         link.reset(now_ns=self._scheduler.now_ns)
 
     def _pause(self, consumer: int) -> None:
-        self._sinks[consumer].is_paused = True
+        run_input_of(self._sinks[consumer]).is_paused = True
 
     def _unpause(self, consumer: int) -> None:
-        self._sinks[consumer].unpause()
+        run_input_of(self._sinks[consumer]).unpause()
         task_manager = self._deployment.consumer_task_managers[consumer]
         self._task_managers[task_manager].wake(self._scheduler.now_ns)
 

@@ -31,6 +31,7 @@ from flinknet.core.wire.events import (
     encode_pipelined,
 )
 from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_bounds_ns, bucket_index
+from flinknet.jobs.stream_task import STEPS_PER_TURN
 from flinknet.tasks.deployment import Deployment
 from flinknet.tasks.memory import (
     buffers_of_gate,
@@ -38,7 +39,6 @@ from flinknet.tasks.memory import (
     partition_pool_size,
     segments_of,
 )
-from flinknet.tasks.source import STEPS_PER_TURN
 from flinknet.workload.payload import OVERHEAD_BYTES
 from flinknet.workload.recorded import RecordedExchange
 

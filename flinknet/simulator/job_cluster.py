@@ -33,7 +33,7 @@ from flinknet.jobs.descriptor import (
     descriptors_of,
 )
 from flinknet.jobs.io import FileTextInput, MemoryIO, SocketTextInput, TextInput
-from flinknet.jobs.stream_task import StreamTask
+from flinknet.jobs.stream_task import STEPS_PER_TURN, StreamTask
 from flinknet.results import CheckpointSummary
 from flinknet.tasks.assembly import request_backoff_of, segments_of
 from flinknet.tasks.checkpoint_coordinator import (
@@ -43,7 +43,6 @@ from flinknet.tasks.checkpoint_coordinator import (
     Command,
 )
 from flinknet.tasks.flow_control import create_consumer_connection, create_producer_connection
-from flinknet.tasks.source import STEPS_PER_TURN
 from flinknet.workload.recorded import CostModel
 
 from .faults import NO_FAULTS, FaultPlan, LinkFaults

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.producer import OutputFlusher, RecordWriter
-from flinknet.tasks import RelayTask, SinkTask, SourceTask
-from flinknet.tasks.source import STEPS_PER_TURN, SourceState
+from flinknet.jobs.load.assembly import run_input_of
+from flinknet.jobs.stream_task import STEPS_PER_TURN, StreamTask, TaskState
 from flinknet.tasks.times import TaskTimes
 from flinknet.workload.recorded import Outages
 
@@ -33,7 +33,7 @@ NEVER_NS = 2**63 - 1
 
 
 class SimulatedSource:
-    """Steps a SourceTask when something can come of it, and charges the loop for the records.
+    """Steps a source when something can come of it, and charges the loop for the records.
 
     Args:
         segment_instants: when a record opens another segment; None to step for every record.
@@ -42,7 +42,7 @@ class SimulatedSource:
 
     def __init__(
         self,
-        task: SourceTask,
+        task: StreamTask,
         writer: RecordWriter,
         flusher: OutputFlusher,
         arrivals: PlannedArrivals | None,
@@ -84,7 +84,7 @@ class SimulatedSource:
             # What was due before the beat must be there when it flushes.
             self._emit_until(beat_ns - 1)
         next_ns = self._emit_until(now_ns)
-        if self._stops is not None and task.state is SourceState.RUNNING:
+        if self._stops is not None and task.state is TaskState.RUNNING:
             next_ns = self._stop_after(now_ns)
             beat_ns = self._flusher.next_deadline_ns()
             if beat_ns is not None and beat_ns < next_ns:
@@ -110,7 +110,7 @@ class SimulatedSource:
         """Whether what was written by now waits for this source's own next step in any case."""
         return (
             self._stops is not None
-            and self.task.state is SourceState.RUNNING
+            and self.task.state is TaskState.RUNNING
             and not self.is_blocked
             and not any(
                 subpartition.is_data_available
@@ -150,10 +150,11 @@ class SimulatedSource:
 
 
 class SimulatedSink:
-    """Steps a SinkTask and charges the loop for each buffer."""
+    """Steps a sink and charges the loop for each buffer."""
 
-    def __init__(self, task: SinkTask, *, receive_ns_per_message: float) -> None:
+    def __init__(self, task: StreamTask, *, receive_ns_per_message: float) -> None:
         self.task = task
+        self._input = run_input_of(task)
         self._receive_ns = int(receive_ns_per_message)
         self._busy_until_ns = -1
 
@@ -163,9 +164,9 @@ class SimulatedSink:
         if now_ns < self._busy_until_ns:
             mail_ns = task.step(now_ns=now_ns)  # priority events are read between records
             return now_ns, min(mail_ns or self._busy_until_ns, self._busy_until_ns)
-        gate = task.gate
+        network_input = self._input
         for _ in range(STEPS_PER_TURN):
-            if gate.is_available and not task.is_paused:
+            if network_input.gate.is_available and not network_input.is_paused:
                 if not task.times.is_busy:
                     task.times.go_on(now_ns=now_ns)
                 now_ns += self._receive_ns
@@ -180,13 +181,13 @@ class SimulatedSink:
 
 
 class SimulatedRunSink:
-    """Steps a SinkTask that reads what lies end to end at once, and charges the loop for each turn
+    """Steps a sink that reads what lies end to end at once, and charges the loop for each turn
     in which it reads, and for the records. Those that lie end to end all come when they are begun.
     """
 
     def __init__(
         self,
-        task: SinkTask,
+        task: StreamTask,
         *,
         receive_ns_per_turn: float,
         consume_ns_per_record: float,
@@ -201,9 +202,9 @@ class SimulatedRunSink:
         """Take buffers. Returns: when the loop is done with that, and when to step again."""
         task, fixed_ns = self.task, self._receive_ns
         for _ in range(STEPS_PER_TURN):
-            before = sum(sink.records for sink in task.sinks)
+            before = sum(sink.records for sink in task.receivers)
             next_ns = task.step(now_ns=now_ns)
-            records = sum(sink.records for sink in task.sinks) - before
+            records = sum(sink.records for sink in task.receivers) - before
             is_again = next_ns == now_ns
             if records:
                 took_ns = int(fixed_ns + self._consume_ns * records)
@@ -217,10 +218,10 @@ class SimulatedRunSink:
 
 
 class SimulatedRelay:
-    """Steps a RelayTask and charges the loop for each buffer it takes and each record it emits."""
+    """Steps a relay and charges the loop for each buffer it takes and each record it emits."""
 
     def __init__(
-        self, task: RelayTask, *, receive_ns_per_message: float, emit_ns_per_record: float
+        self, task: StreamTask, *, receive_ns_per_message: float, emit_ns_per_record: float
     ) -> None:
         self.task = task
         self._receive_ns = int(receive_ns_per_message)
@@ -242,7 +243,7 @@ class SimulatedRelay:
 
 
 class Task(Protocol):
-    """What a loop asks of a task (SourceTask, RelayTask, SinkTask, flinknet.jobs.StreamTask)."""
+    """What a loop asks of a task (flinknet.jobs.StreamTask)."""
 
     times: TaskTimes
 

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from flinknet.core.consumer import SingleInputGate, UnionInputGate
 from flinknet.core.probe import Probe
 from flinknet.core.producer import BufferWritingResultPartition, OutputFlusher, RecordWriter
-from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
+from flinknet.jobs.load.assembly import LoadTasks, create_relay, delay_of
+from flinknet.jobs.load.generator import LoadGenerator, RecordBatcher
+from flinknet.jobs.load.run_input import PAUSED_NS
+from flinknet.jobs.stream_task import StreamTask
 from flinknet.tasks.assembly import input_of
-from flinknet.tasks.checkpoints import CheckpointResponder, OutputCheckpoints
-from flinknet.tasks.deployment import Deployment, source_name
-from flinknet.tasks.sink import PAUSED_NS, delay_of
-from flinknet.tasks.task_assembly import create_relay, create_sink
+from flinknet.tasks.checkpoints import CheckpointResponder
+from flinknet.tasks.deployment import Deployment
 from flinknet.workload.payload import OVERHEAD_BYTES
 from flinknet.workload.recorded import CostModel
 from flinknet.workload.sink import LatencySink
@@ -60,7 +61,7 @@ class SimulatedTasks:
         self._plans = plans
         self._costs = costs
         self._probes = probes
-        self._respond = respond
+        self._load = LoadTasks(deployment.scenario.network, respond, start_ns=start_ns)
         self._start_ns = start_ns
         self._flush_overhead_ns = flush_overhead_ns
 
@@ -83,27 +84,29 @@ class SimulatedTasks:
         ends_anywhere = network.debloating_enabled or network.checkpoint_interval_ns is not None
         if timeout_ns != 0 and not ends_anywhere:
             stops = plan.segment_instants(workload.record_size, network.segment_size_bytes)
-        task = SourceTask(
+        batcher = RecordBatcher(
+            workload,
+            (plan.only,) if plan.only < 0 else tuple(range(len(channels))),
+            epoch_ns=start_ns,
+            seed=scenario.seed * 7_368_787 + producer,
+        )
+        task = self._load.source(
             producer,
-            writer,
-            RecordBatcher(
-                workload,
-                (plan.only,) if plan.only < 0 else tuple(range(len(channels))),
-                epoch_ns=start_ns,
-                seed=scenario.seed * 7_368_787 + producer,
+            LoadGenerator(
+                arrivals,
+                batcher.batch_records,
+                records=plan.records,
+                start_ns=start_ns,
+                measured_from_ns=start_ns,
+                end_ns=None,
             ),
+            batcher,
+            writer,
             flusher,
             self._probes[self._deployment.producer_task_managers[producer]],
-            tuple(each.index for each in channels),
-            arrivals=arrivals,
-            records=plan.records,
-            start_ns=start_ns,
-            measured_from_ns=start_ns,
-            end_ns=None,
+            [each.index for each in channels],
+            partitioner=self._deployment.edges[0].partitioner,
             seed=scenario.seed,
-            checkpoints=OutputCheckpoints(
-                source_name(producer), writer, [each.index for each in channels], self._respond
-            ),
         )
         return SimulatedSource(
             task,
@@ -124,6 +127,7 @@ class SimulatedTasks:
         # a number of its own, behind those of the sources, for the phase of its flusher
         number = vertex * len(deployment.vertices[vertex].task_managers) + subtask
         task = create_relay(
+            self._load,
             deployment,
             vertex,
             subtask,
@@ -132,8 +136,6 @@ class SimulatedTasks:
             tuple(LatencySink(epoch_ns=self._start_ns, is_open_loop=False) for _ in gate.channels),
             self._create_flusher(number),
             self._probes[deployment.vertices[vertex].task_managers[subtask]],
-            self._respond,
-            epoch_ns=self._start_ns,
         )
         return SimulatedRelay(
             task,
@@ -173,7 +175,7 @@ class SimulatedTasks:
         is_quick = delay_ns == 0 and consume_ns_per_record * records <= BUSY_NS_MAX
         return self._costs.turns is not None and is_quick
 
-    def _create_sink_task(self, consumer: int, delay_ns: int, *, takes_runs: bool) -> SinkTask:
+    def _create_sink_task(self, consumer: int, delay_ns: int, *, takes_runs: bool) -> StreamTask:
         gate = self._input_of(len(self._deployment.vertices) - 1, consumer)
         sinks = tuple(
             LatencySink(
@@ -181,15 +183,12 @@ class SimulatedTasks:
             )
             for _ in gate.channels
         )
-        return create_sink(
-            self._deployment,
+        return self._load.sink(
             consumer,
             gate,
             sinks,
             self._probes[self._deployment.consumer_task_managers[consumer]],
-            self._respond,
             delay_ns_per_record=delay_ns,
-            start_ns=self._start_ns,
             takes_runs=takes_runs,
         )
 

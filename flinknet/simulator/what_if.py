@@ -202,7 +202,7 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
         raise InvariantViolatedError(str(cluster.error), exchange.seed)
     latency, records, last_ns = LogLinearHistogram(), 0, start_ns
     for task in cluster.sinks:
-        for sink in task.sinks:
+        for sink in task.receivers:
             sink.settle()
             latency.merge(sink.latency)
             records += sink.records

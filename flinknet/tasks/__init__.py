@@ -1,13 +1,6 @@
-"""What runs between the two halves of the network stack: a source that emits records, relays that
-pass them on and a sink that takes them.
+"""What tasks need around them: who runs where, pools and gates, checkpoints, times.
 
-Tasks are sans-IO too: a driver (runtime or simulator) calls `step` with an instant and is told when
-to call again. They take turns on the event loop of their TaskManager, as Flink's mailbox has it
-within one task. They join `core` and `workload`, which do not know each other.
+The tasks themselves are `jobs.StreamTask`. Sans-IO: a driver (runtime or simulator) steps a task
+with an instant and learns when to step it again. The tasks of a TaskManager take turns on its event
+loop.
 """
-
-from .relay import RelayTask
-from .sink import SinkTask
-from .source import RecordBatcher, SourceTask
-
-__all__ = ["RecordBatcher", "RelayTask", "SinkTask", "SourceTask"]

@@ -143,10 +143,6 @@ class OutputCheckpoints:
         """When the barrier that is watched times out."""
         return None if self._watched is None else self._timeout_ns(self._watched)
 
-    def acknowledge_ended(self, checkpoint_id: int) -> None:
-        """The task has ended and has no part in the checkpoint."""
-        self._respond(AcknowledgeCheckpoint(self._task, checkpoint_id))
-
     def _write(self, event: CheckpointBarrier | CancelCheckpointMarker, now_ns: int) -> None:
         if isinstance(event, CancelCheckpointMarker):
             self._partition.broadcast_event(event)
@@ -307,57 +303,10 @@ class InputCheckpoints:
         )
 
 
-class ForwardingCheckpoints(InputCheckpoints):
-    """The checkpoints of a task between source and sink: what its input decides goes on to its
-    output.
-
-    Args:
-        task: names of its input and its output.
-        partitioner: of the edge that it writes, which decides how the barrier is aligned there.
-    """
-
-    def __init__(
-        self,
-        task: tuple[str, str],
-        gate: Gate,
-        writer: RecordWriter,
-        channels: Sequence[int],
-        partitioner: str,
-        network: NetworkConfig,
-        respond: CheckpointResponder = ignore,
-        *,
-        epoch_ns: int = 0,
-    ) -> None:
-        super().__init__(task[0], gate, network, respond, epoch_ns=epoch_ns)
-        self.outputs = OutputCheckpoints(task[1], writer, channels, respond, epoch_ns=epoch_ns)
-        self._partitioner = partitioner
-
-    def trigger_checkpoint(self, barrier: CheckpointBarrier, *, now_ns: int) -> None:
-        """Forward the barrier; one that came unaligned goes on so where the edge allows it."""
-        outgoing = barrier_of(
-            self._network, self._partitioner, barrier.checkpoint_id, barrier.timestamp_ms
-        )
-        if barrier.is_unaligned and outgoing.alignment is AlignmentType.ALIGNED:
-            outgoing = outgoing.as_unaligned()
-        self.outputs.write(outgoing, now_ns=now_ns)
-
-    def abort_checkpoint(self, checkpoint_id: int, reason: AbortReason, *, now_ns: int) -> None:
-        """Tell the coordinator, and those downstream."""
-        super().abort_checkpoint(checkpoint_id, reason, now_ns=now_ns)
-        self.outputs.write(CancelCheckpointMarker(checkpoint_id), now_ns=now_ns)
-
-
 def task_names(deployment: Deployment) -> list[str]:
-    """The names under which the tasks of a run acknowledge: a relay as reader and as writer."""
-    last = len(deployment.vertices) - 1
-    names: list[str] = []
-    for index, vertex in enumerate(deployment.vertices):
-        for subtask in range(vertex.parallelism):
-            name = deployment.task_name(index, subtask)
-            names += reader_and_writer(name) if 0 < index < last else (name,)
-    return names
-
-
-def reader_and_writer(relay: str) -> tuple[str, str]:
-    """Names of a relay, for its input and its output."""
-    return f"{relay} input", f"{relay} output"
+    """The names under which the tasks of a run acknowledge."""
+    return [
+        deployment.task_name(index, subtask)
+        for index, vertex in enumerate(deployment.vertices)
+        for subtask in range(vertex.parallelism)
+    ]

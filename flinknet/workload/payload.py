@@ -45,6 +45,18 @@ WORD_MASK = (1 << 64) - 1
 _TAG_RECORD_WITHOUT_TIMESTAMP = 1
 
 
+BATCH_BYTES = 128 * 1024
+"""Bytes that one step serialises at most of what is offered at a rate: a source that falls behind
+reads on in steps of four segments.
+"""
+
+MAX_RATE_BATCH_BYTES = 320 * 1024
+"""The same at the highest rate: the ten segments a channel may have. Whole segments are cheap, and
+what a batch leaves of one is not: the producer's side without sockets took 8.4 µs a segment at
+100-byte records, against 10.7 with 128 KiB. More than the pool gives would only wait.
+"""
+
+
 class RecordFactory:
     """Serialises records of one size in batches over one reused block of memory.
 

@@ -37,7 +37,7 @@ class SimulatedRun(RecordingRun):
         result = super().__call__(scenario, out_dir=out_dir, trace=trace, on_progress=on_progress)
         cluster = finished(Cluster.of_scenario(scenario))
         latency = latency_of(cluster).summary()
-        ends_ns = [sink.last_measured_ns for task in cluster.sinks for sink in task.sinks]
+        ends_ns = [sink.last_measured_ns for task in cluster.sinks for sink in task.receivers]
         measured = replace(
             result.measured,
             records=latency.count,

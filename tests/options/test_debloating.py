@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flinknet.errors import ConfigError
+from flinknet.jobs.debloating import debloating_config
 from flinknet.options import effective_flink_keys, network_config
-from flinknet.tasks.debloating import debloating_config
 
 DEBLOATING = "taskmanager.network.memory.buffer-debloat"
 ON = {f"{DEBLOATING}.enabled": "true"}

@@ -9,9 +9,9 @@ import pytest
 
 from flinknet.config import Scenario, SlowConsumer
 from flinknet.errors import RemoteTransportError
+from flinknet.jobs.stream_task import TaskState
 from flinknet.simulator.checkers import check_memory, check_records
 from flinknet.simulator.cluster import START_NS, Cluster
-from flinknet.tasks.source import SourceState
 from flinknet.workload.recorded import CostModel
 from tests.simulation import MS, US, S, finished, scenario
 
@@ -46,7 +46,7 @@ class Watch:
             self.at_ns += 10 * MS
             self.cluster.run_until(self.at_ns)
             self.emitted.append(self.cluster.sources[0].emitted_records)
-            self.consumed.append(sum(s.records for s in self.cluster.sinks[0].sinks))
+            self.consumed.append(sum(s.records for s in self.cluster.sinks[0].receivers))
             self.used_buffers.append(
                 sum(m.total_buffers - m.available_buffers for m in self._memories())
             )
@@ -139,8 +139,8 @@ def test_a_task_ends_when_all_that_it_has_written_was_read() -> None:
     (relay,) = cluster.relays
     cluster.run_until(START_NS + 5 * S)
     assert relay.emitted_records == 10
-    assert relay.state is SourceState.AWAITING_ACKNOWLEDGEMENT
-    assert not cluster.partition_of[relay.output_edge, 0].is_finished
+    assert relay.state is TaskState.AWAITING_ACKNOWLEDGEMENT
+    assert not cluster.partition_of[relay.outputs[0].edge, 0].is_finished
     finished(cluster)
     assert relay.is_finished
 

@@ -116,7 +116,7 @@ def test_a_lost_record_is_noticed() -> None:
     cluster, _ = running()
     finished(cluster)
     check_records(cluster)
-    cluster.sinks[0].sinks[0].records -= 1
+    cluster.sinks[0].receivers[0].records -= 1
     with pytest.raises(InvariantViolatedError, match="1999 records of 2000"):
         check_records(cluster)
 

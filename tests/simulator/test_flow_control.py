@@ -13,6 +13,7 @@ from flinknet.config import CREDIT, TCP, NetworkConfig, Scenario, SlowConsumer
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.wire.events import CheckpointBarrier
+from flinknet.jobs.load.assembly import run_input_of
 from flinknet.results import FillLevels, FillSample
 from flinknet.simulator.checkers import check_memory, check_records
 from flinknet.simulator.cluster import Cluster
@@ -91,7 +92,7 @@ def taken_until(cluster: Cluster, consumer: int, at_ns: int) -> int:
 def release(cluster: Cluster) -> None:
     """Let the paused consumers read again, and run to the end."""
     for sink in cluster.sinks:
-        sink.unpause()
+        run_input_of(sink).unpause()
     for task_manager in cluster.task_managers:
         task_manager.wake(cluster.now_ns)
     finished(cluster)

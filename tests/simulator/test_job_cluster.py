@@ -21,10 +21,11 @@ from flinknet.graph import (
 )
 from flinknet.graph.operators import Output
 from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
+from flinknet.jobs.sinks import LatencyOperator
+from flinknet.jobs.stream_task import StreamTask, TaskState
 from flinknet.simulator.faults import FaultPlan
 from flinknet.simulator.job_cluster import START_NS
 from flinknet.tasks.checkpoint_coordinator import AcknowledgeCheckpoint
-from flinknet.tasks.source import SourceState
 from tests.simulated_job import MS, US, S, WatchedJob, printed, run_job, task_named
 
 JOBS = Path(__file__).parents[2] / "bench" / "jobs"
@@ -57,6 +58,12 @@ def some_faults(seed: int, links: int = 2) -> FaultPlan:
         delay_ns_max=drawn.delay_ns_max,
         stalls=drawn.stalls,
     )
+
+
+def latency_operator(task: StreamTask) -> LatencyOperator:
+    """The sink of a task that measures latency."""
+    (operator,) = (each for each in task.chain.operators if isinstance(each, LatencyOperator))
+    return operator
 
 
 def last_counts(lines: list[str]) -> dict[str, int]:
@@ -151,8 +158,8 @@ def test_the_four_layers_of_the_word_count_that_runs_are_these(
     assert job_dump == WORD_COUNT_DUMPS["job"]
     assert execution_tree(watched.plan.graph) == WORD_COUNT_DUMPS["execution"]
     assert physical_tree(watched.plan).startswith(WORD_COUNT_DUMPS["physical"])
-    tasks = watched.run().tasks.values()
-    assert [each.name for each in sorted(tasks, key=lambda each: each.descriptor.key)] == [
+    tasks = watched.run().tasks
+    assert [tasks[key].name for key in sorted(tasks)] == [
         "Source: Socket Stream (1/1)",
         "Flat Map (1/2)",
         "Flat Map (2/2)",
@@ -187,9 +194,8 @@ def test_the_shuffle_runs_eight_tasks_in_four_slots_on_two_connections() -> None
     cluster = watched.run()
     assert len(cluster.tasks) == 8
     slots: dict[tuple[int, int], list[str]] = {}
-    for task in cluster.tasks.values():
-        place = task.descriptor.task_manager, task.descriptor.slot
-        slots.setdefault(place, []).append(task.descriptor.vertex_name)
+    for task in itertools.chain.from_iterable(cluster.descriptors):
+        slots.setdefault((task.task_manager, task.slot), []).append(task.vertex_name)
     assert sorted(slots) == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert all(sorted(each) == ["Sink: B", "Source: A"] for each in slots.values())
     assert sorted(cluster.links) == [(0, 1, 0), (1, 0, 0)]
@@ -200,7 +206,7 @@ def test_the_shuffle_runs_eight_tasks_in_four_slots_on_two_connections() -> None
     sources = [each for each in cluster.tasks.values() if each.is_source]
     emitted = sum(each.emitted_records for each in sources)
     assert emitted == sum(each.processed_records for each in sinks) > 10_000
-    operators = [sink.latency_operators[0] for sink in sinks]
+    operators = [latency_operator(sink) for sink in sinks]
     for operator in operators:
         operator.settle()
     assert emitted == sum(operator.measured_records for operator in operators)
@@ -226,7 +232,7 @@ def test_pressure_of_a_slow_last_stage_reaches_the_source() -> None:
     # the sinks take 1 000 records/s each, the sources were due to make 20 000/s each
     taken = sum(cluster.tasks[2, each].processed_records for each in range(2))
     assert 0.97 * 4_000 < taken <= 4_000
-    latency = cluster.tasks[2, 0].latency_operators[0]
+    latency = latency_operator(cluster.tasks[2, 0])
     latency.settle()
     assert latency.latency.percentile(0.99) > 0.5 * S  # open loop: counted from when it was due
 
@@ -236,7 +242,7 @@ def test_a_task_ends_only_when_its_readers_have_taken_everything() -> None:
     cluster = watched.cluster
     for until_ns in itertools.count(0, 20 * MS):
         cluster.run(until_ns=until_ns)
-        ended = [each for each in cluster.tasks.values() if each.state is SourceState.FINISHED]
+        ended = [each for each in cluster.tasks.values() if each.state is TaskState.FINISHED]
         for channel in (at for each in ended for output in each.outputs for at in output.channels):
             assert watched.read[channel] == watched.written[channel]
         if cluster.is_finished:
@@ -473,13 +479,13 @@ def test_generated_records_are_numbered_and_as_old_as_the_way_they_took() -> Non
         assert own == sorted(own)
     latency = [task_named(cluster, f"Sink: Latency ({each}/2)") for each in (1, 2)]
     for task in latency:
-        (operator,) = task.latency_operators
+        operator = latency_operator(task)
         operator.settle()
         assert operator.measured_records == operator.records
         assert (
             20 * US < operator.latency.percentile(0.5) < 100 * MS
         )  # at most a beat of the flusher
-    assert sum(each.latency_operators[0].records for each in latency) == 1001
+    assert sum(latency_operator(each).records for each in latency) == 1001
 
 
 def test_a_job_without_end_ends_when_its_sources_are_stopped() -> None:
@@ -638,7 +644,8 @@ def test_checkpoints_complete_with_the_acknowledgements_of_all_tasks(is_unaligne
     assert found.triggered >= 19
     assert found.completed >= found.triggered - 1
     assert found.aborted == 0
-    ids = {each.descriptor.execution_vertex_id for each in cluster.tasks.values()}
+    deployed = itertools.chain.from_iterable(cluster.descriptors)
+    ids = {each.execution_vertex_id for each in deployed}
     assert len(ids) == len(cluster.tasks) == 8
     for checkpoint_id in range(1, found.completed + 1):
         told = [each.task for each in answers if each.checkpoint_id == checkpoint_id]

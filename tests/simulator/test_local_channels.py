@@ -101,7 +101,7 @@ def test_latency_counts_from_the_first_producer() -> None:
     cluster, _ = run(
         4, "split", timeout_ns=0, relays=2, relay_delay_ns_per_record=5 * MS, rate_per_s=10.0
     )
-    for sink in cluster.sinks[0].sinks:
+    for sink in cluster.sinks[0].receivers:
         sink.settle()
         assert (sink.latency.summary().min or 0) >= 10 * MS
         assert (sink.latency.summary().max or 0) < 11 * MS

@@ -39,7 +39,7 @@ def finished(cluster: Cluster) -> Cluster:
     """The cluster at its end, with every record where it belongs."""
     cluster.run_until_idle()
     assert cluster.error is None
-    assert sum(sink.records for task in cluster.sinks for sink in task.sinks) == sum(
+    assert sum(sink.records for task in cluster.sinks for sink in task.receivers) == sum(
         source.emitted_records for source in cluster.sources
     )
     return cluster

@@ -26,7 +26,7 @@ def burst(**network: int) -> tuple[Cluster, float]:
         warmup_ns=0,
     )
     cluster = finished(Cluster.of_scenario(drawn, DELAY))
-    taken = sum(sink.records for task in cluster.sinks for sink in task.sinks)
+    taken = sum(sink.records for task in cluster.sinks for sink in task.receivers)
     assert taken == RECORDS
     return cluster, RECORDS / (cluster.now_ns - START_NS) * 1e9
 

@@ -25,6 +25,7 @@ from flinknet.core.wire.events import (
     decode_event,
 )
 from flinknet.errors import ConfigError
+from flinknet.jobs.checkpoints import BranchingCheckpoints
 from flinknet.options import network_config
 from flinknet.tasks.checkpoint_coordinator import (
     AcknowledgeCheckpoint,
@@ -33,7 +34,6 @@ from flinknet.tasks.checkpoint_coordinator import (
 )
 from flinknet.tasks.checkpoints import (
     AT_LEAST_ONCE,
-    ForwardingCheckpoints,
     InputCheckpoints,
     OutputCheckpoints,
     barrier_of,
@@ -413,12 +413,6 @@ def test_a_barrier_of_an_aborted_checkpoint_times_out_no_more() -> None:
     assert pair.acknowledged("source") == {}
 
 
-def test_who_has_ended_acknowledges_without_a_barrier() -> None:
-    pair = CheckpointedPair(ALIGNED)
-    pair.outputs.acknowledge_ended(7)
-    assert pair.acknowledged("source") == {7: AcknowledgeCheckpoint("source", 7)}
-
-
 def test_an_end_of_data_behind_a_barrier_is_acknowledged_after_it() -> None:
     pair = CheckpointedPair(ALIGNED)
     pair.trigger()
@@ -456,14 +450,19 @@ class Forwarding(CheckpointedPair):
     def __init__(self, network: NetworkConfig, partitioner: str) -> None:
         super().__init__(network)
         self.output, _ = partition_of(1)
-        self.forwarding = ForwardingCheckpoints(
-            ("relay input", "relay output"),
-            self.gate,
+        self.written = OutputCheckpoints(
+            "relay output",
             RecordWriter(self.output, ForwardSelector(), buffer_timeout_ns=-1),
             range(1),
-            partitioner,
+            self.answers.append,
+        )
+        self.forwarding = BranchingCheckpoints(
+            "relay input",
+            self.gate,
+            [(self.written, partitioner)],
             network,
             self.answers.append,
+            lambda: None,
         )
 
     def forwarded(self) -> list[tuple[object, int]]:
@@ -505,11 +504,11 @@ def test_a_checkpoint_that_an_input_gives_up_is_cancelled_downstream() -> None:
 
 def test_what_was_aborted_before_its_barrier_came_is_cancelled_downstream() -> None:
     pair = Forwarding(ALIGNED, "rebalance")
-    pair.forwarding.outputs.abort(4)
+    pair.written.abort(4)
     for checkpoint_id in (4, 5):
         barrier = barrier_of(ALIGNED, "rebalance", checkpoint_id, 0)
         pair.forwarding.trigger_checkpoint(barrier, now_ns=0)
-    pair.forwarding.outputs.abort(5)  # its barrier has been written
+    pair.written.abort(5)  # its barrier has been written
     cancellation, forwarded = (event for event, _ in pair.forwarded())
     assert cancellation == CancelCheckpointMarker(4)
     assert isinstance(forwarded, CheckpointBarrier)

@@ -9,9 +9,10 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.producer import RecordWriter
 from flinknet.core.producer.channel_selector import ForwardSelector
 from flinknet.core.wire.messages import NewBufferSize
-from flinknet.tasks import SinkTask
-from flinknet.tasks.debloating import BufferDebloating, GateDebloating, debloated_gates
+from flinknet.jobs.debloating import BufferDebloating, GateDebloating, debloated_gates
+from flinknet.jobs.load.assembly import run_input_of
 from flinknet.workload.sink import LatencySink
+from tests.load_tasks import sink_task
 from tests.pair import Pair, records_of
 from tests.simulation import MS, Rows, S
 
@@ -34,13 +35,13 @@ class Debloated:
         self.rows = Rows()
         self.pair = Pair(NETWORK, channels=channels, probe=self.rows)
         sinks = tuple(LatencySink(epoch_ns=0, is_open_loop=False) for _ in range(channels))
-        self.task = SinkTask(0, self.pair.gate, sinks, self.rows)
+        self.task = sink_task(self.pair.gate, sinks, self.rows)
         (self.gate,) = debloated_gates([self.task], NETWORK, now_ns=0)
         self.writer = RecordWriter(self.pair.partition, ForwardSelector(), buffer_timeout_ns=0)
         self.pair.drive()
 
     def evaluate(self, read_bytes: int, now_ns: int) -> None:
-        self.task.checkpoints.read_bytes[0] += read_bytes
+        run_input_of(self.task).checkpoints.read_bytes[0] += read_bytes
         self.gate.evaluate(now_ns=now_ns)
 
     def sizes(self) -> list[int]:

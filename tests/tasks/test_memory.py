@@ -171,7 +171,7 @@ def test_a_limit_takes_exclusive_buffers_from_the_channels_and_the_run_goes_on(
     assert channel.initial_credit == exclusive
     cluster.run_until_idle()
     assert cluster.error is None
-    assert sum(sink.records for task in cluster.sinks for sink in task.sinks) == 2000
+    assert sum(sink.records for task in cluster.sinks for sink in task.receivers) == 2000
 
 
 def needs(deployment: Deployment) -> list[tuple[int, int]]:

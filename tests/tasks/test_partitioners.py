@@ -21,7 +21,7 @@ from flinknet.core.producer import (
     RescaleSelector,
 )
 from flinknet.errors import ConfigError
-from flinknet.tasks import RecordBatcher
+from flinknet.jobs.load.generator import RecordBatcher
 from flinknet.tasks.partitioners import create_selector, find_custom
 from tests.pair import partition_of
 

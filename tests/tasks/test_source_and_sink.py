@@ -1,4 +1,4 @@
-"""SourceTask and SinkTask over a pair, with a hand-held clock."""
+"""A source and a sink over a pair, with a hand-held clock."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ from flinknet.core.wire.events import (
 )
 from flinknet.core.wire.messages import BufferResponse
 from flinknet.errors import FrameCorruptedError, ProducerFailedError
-from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
-from flinknet.tasks.sink import PAUSED_NS, delay_of
-from flinknet.tasks.source import SourceState
+from flinknet.jobs.load.assembly import delay_of, generator_of, run_input_of
+from flinknet.jobs.load.generator import RecordBatcher
+from flinknet.jobs.load.run_input import PAUSED_NS
+from flinknet.jobs.stream_task import TaskState
 from flinknet.workload.arrivals import RecordedArrivals, ScheduledArrivals
 from flinknet.workload.sink import Disorder, LatencySink
+from tests.load_tasks import sink_task, source_task
 from tests.pair import Pair
 
 MS = 1_000_000
@@ -84,8 +86,7 @@ class TaskPair(Pair):
         self.writer = RecordWriter(
             self.partition, selector, buffer_timeout_ns=network.buffer_timeout_ns
         )
-        self.source = SourceTask(
-            0,
+        self.source = source_task(
             self.writer,
             RecordBatcher(
                 WorkloadConfig(record_size=size),
@@ -95,7 +96,7 @@ class TaskPair(Pair):
             ),
             OutputFlusher(network.buffer_timeout_ns, start_ns=start_ns),
             self.probe,
-            tuple(range(channels)),
+            channels,
             arrivals=arrivals,
             records=records,
             start_ns=start_ns,
@@ -111,7 +112,7 @@ class TaskPair(Pair):
             )
             for _ in range(channels)
         )
-        self.sink = SinkTask(0, self.gate, self.sinks, self.probe, delay_ns_per_record=delay_ns)
+        self.sink = sink_task(self.gate, self.sinks, self.probe, delay_ns_per_record=delay_ns)
         self.idle_ns: list[int] = []
 
     def turn(self) -> bool:
@@ -230,7 +231,7 @@ def test_latency_counts_from_the_intended_instant_and_the_uncorrected_one_from_e
     (sink,) = pair.sinks
     assert (sink.latency.summary().min, sink.latency.summary().max) == (700, 900)
     assert sink.uncorrected.summary().max == 0
-    assert pair.source.late_ns_max == 900
+    assert generator_of(pair.source).late_ns_max == 900
 
 
 def test_at_the_highest_rate_records_count_from_the_measured_part_on() -> None:
@@ -251,7 +252,7 @@ def test_at_the_highest_rate_records_count_from_the_measured_part_on() -> None:
 def test_at_the_highest_rate_a_source_may_stop_at_an_instant() -> None:
     pair = TaskPair(ForwardSelector(), end_ns=10)
     assert pair.source.step(now_ns=9) == 9
-    assert pair.source.state is SourceState.RUNNING
+    assert pair.source.state is TaskState.RUNNING
     pair.now_ns = 10
     pair.run()
     assert pair.source.emitted_records == pair.received()[0] > 0
@@ -260,12 +261,12 @@ def test_at_the_highest_rate_a_source_may_stop_at_an_instant() -> None:
 @pytest.mark.row("S039")
 def test_a_source_waits_while_the_consumer_is_paused_and_the_probe_sees_it() -> None:
     pair = TaskPair(ForwardSelector(), records=5000, delay_ns=PAUSED_NS)
-    assert pair.sink.is_paused
+    assert run_input_of(pair.sink).is_paused
     for _ in range(100):
         pair.turn()
     emitted = pair.source.emitted_records
     assert pair.writer.is_waiting
-    assert not pair.sink.is_available
+    assert not run_input_of(pair.sink).is_available
     for _ in range(100):
         pair.turn()
     assert pair.source.emitted_records == emitted
@@ -273,7 +274,7 @@ def test_a_source_waits_while_the_consumer_is_paused_and_the_probe_sees_it() -> 
     waits = pair.probe.at(TracePoint.WRITER_WAITS)
     assert len(waits) == 1
     assert waits[0][14] == 0
-    pair.sink.unpause()
+    run_input_of(pair.sink).unpause()
     pair.run()
     resumes = pair.probe.at(TracePoint.WRITER_RESUMES)
     assert resumes[0][0] >= paused_ns
@@ -295,11 +296,11 @@ def test_a_source_ends_only_when_every_consumer_has_acknowledged() -> None:
     pair = TaskPair(ForwardSelector(), records=1, delay_ns=PAUSED_NS)
     for _ in range(50):
         pair.turn()
-    assert pair.source.state is SourceState.AWAITING_ACKNOWLEDGEMENT
+    assert pair.source.state is TaskState.AWAITING_ACKNOWLEDGEMENT
     assert pair.source.step(now_ns=pair.now_ns) is not None  # the flusher still beats
-    pair.sink.unpause()
+    run_input_of(pair.sink).unpause()
     pair.run()
-    assert pair.sink.ended_data_channels == 1
+    assert run_input_of(pair.sink).has_ended_data
     assert pair.source.is_finished
     assert pair.source.step(now_ns=pair.now_ns) is None
     kinds = [event[3] for event in pair.probe.at(TracePoint.SENT)]
@@ -322,7 +323,6 @@ def test_each_record_keeps_a_slow_sink_busy_and_its_buffer_taken() -> None:
         pair.step()
     assert pair.sink.step(now_ns=0) == 30
     assert pair.sink.step(now_ns=29) == 30
-    assert pair.sink.is_available
     free = pair.channels[0].buffers.available_buffers
     pair.sink.step(now_ns=30)
     assert pair.channels[0].buffers.available_buffers + pair.input.pool.available_buffers > free
@@ -357,8 +357,8 @@ def test_the_end_of_data_waits_for_the_last_records_that_found_no_buffer() -> No
     for _ in range(30):
         pair.turn()
     assert pair.writer.is_waiting
-    assert pair.source.state is SourceState.RUNNING
-    pair.sink.unpause()
+    assert pair.source.state is TaskState.RUNNING
+    run_input_of(pair.sink).unpause()
     pair.run()
     check_all_arrived(pair)
 

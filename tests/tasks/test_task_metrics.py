@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from flinknet.config import NetworkConfig, RecordSize, WorkloadConfig
 from flinknet.core.producer import OutputFlusher, RecordWriter
 from flinknet.core.producer.channel_selector import ForwardSelector
-from flinknet.tasks import RecordBatcher, SinkTask, SourceTask
-from flinknet.tasks.debloating import debloated_gates
-from flinknet.tasks.task_metrics import TaskManagerMetrics, TaskMetrics, back_pressure_level
+from flinknet.jobs.debloating import debloated_gates
+from flinknet.jobs.load.generator import RecordBatcher
+from flinknet.jobs.stream_task import StreamTask
+from flinknet.jobs.task_metrics import TaskManagerMetrics, TaskMetrics, back_pressure_level
 from flinknet.tasks.times import Meter
 from flinknet.workload.payload import OVERHEAD_BYTES
 from flinknet.workload.sink import LatencySink
+from tests.load_tasks import sink_task, source_task
 from tests.pair import Pair
 from tests.simulation import MS, Rows, S
 
@@ -60,22 +62,16 @@ class Tasks:
         self.arrivals = Bursts()
         self.now_ns = 0
         size = RecordSize(record_bytes - OVERHEAD_BYTES, record_bytes - OVERHEAD_BYTES)
-        self.source = SourceTask(
-            0,
+        self.source = source_task(
             RecordWriter(self.pair.partition, ForwardSelector(), buffer_timeout_ns=0),
             RecordBatcher(WorkloadConfig(record_size=size), (0,), epoch_ns=0, seed=1),
             OutputFlusher(0, start_ns=0),
             self.rows,
-            (0,),
+            1,
             arrivals=self.arrivals,
-            records=None,
-            start_ns=0,
-            measured_from_ns=0,
-            end_ns=None,
-            seed=1,
         )
         sinks = (LatencySink(epoch_ns=0, is_open_loop=False),)
-        self.sink = SinkTask(0, self.pair.gate, sinks, self.rows)
+        self.sink = sink_task(self.pair.gate, sinks, self.rows)
         self.debloating = debloated_gates([self.sink], NETWORK, now_ns=0)
         self.metrics = TaskManagerMetrics(
             [self.source, self.sink],
@@ -109,7 +105,7 @@ class Tasks:
         tasks, _ = self.metrics.sample(now_ns=self.now_ns)
         return tasks["source 0"], tasks["sink 0"]
 
-    def _rest(self, task: SourceTask | SinkTask) -> None:
+    def _rest(self, task: StreamTask) -> None:
         if task.times.is_busy:
             task.rest(now_ns=self.now_ns)
 
@@ -180,7 +176,7 @@ def test_a_writer_that_waits_is_back_pressured_softly_or_hard(tasks: Tasks) -> N
 def test_a_record_that_was_begun_takes_overdraft_and_then_waits_hard() -> None:
     tasks = Tasks(record_bytes=2000)  # twenty buffers: there are five, and four of overdraft
     tasks.emit(1)
-    assert tasks.source.writer.is_inside_record
+    assert tasks.source.writers[0].is_inside_record
     tasks.emit(0)
     tasks.at(4 * S)
     source, _ = tasks.sample()

@@ -15,8 +15,9 @@ from flinknet.errors import (
     PartitionError,
     TransportError,
 )
+from flinknet.jobs.debloating import BufferDebloating
+from flinknet.jobs.descriptor import TaskDeploymentDescriptor
 from flinknet.jobs.stream_task import StreamTask
-from flinknet.tasks.debloating import BufferDebloating
 from flinknet.tasks.metrics import input_metrics, output_metrics
 from flinknet.tasks.times import Meter, TaskTimes
 from flinknet.units import NS_PER_MS
@@ -41,6 +42,7 @@ class RunningTask:
     def __init__(
         self,
         task: StreamTask,
+        descriptor: TaskDeploymentDescriptor,
         partitions: Sequence[BufferWritingResultPartition],
         readers: Sequence[TextReader],
         *,
@@ -48,7 +50,8 @@ class RunningTask:
         debloating: BufferDebloating | None = None,
     ) -> None:
         self.task = task
-        self.attempt_id = task.descriptor.attempt_id
+        self.descriptor = descriptor
+        self.attempt_id = descriptor.attempt_id
         self.partitions = tuple(partitions)
         self.error: str | None = None
         self.is_consequence = False

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.histogram import LogLinearHistogram
-from flinknet.jobs.operators import plain
 from flinknet.jobs.sinks import LatencyOperator
 from flinknet.results import Strangers
 from flinknet.tasks.metrics import memory_metrics
@@ -74,7 +73,7 @@ def trace_closed(
 
 def _counts(running: RunningTask, now_ns: int) -> say.TaskCounts:
     latency = LogLinearHistogram()
-    for operator in plain(list(running.task.chain.operators.values())):
+    for operator in running.task.chain.operators:
         if isinstance(operator, LatencyOperator):
             operator.settle()
             latency.merge(operator.latency)
@@ -90,6 +89,6 @@ def _read(running: RunningTask) -> Iterable[say.ReadChannel]:
     if gate is None or network_input is None:
         return
     sizes = network_input.checkpoints.read_bytes
-    for channel, channel_input in zip(gate.channels, running.task.channel_inputs, strict=True):
+    for channel, channel_input in zip(gate.channels, running.task.receivers, strict=True):
         size_bytes = sizes[channel.index_in_input]
         yield say.ReadChannel(channel.index, channel_input.records, size_bytes)

@@ -15,12 +15,11 @@ import sys
 import traceback
 from collections.abc import Iterable
 from contextlib import redirect_stdout, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flinknet.core.consumer import ConsumerConnection, SingleInputGate, UnionInputGate
+from flinknet.core.consumer import ConsumerConnection, SingleInputGate
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import FlinknetError, TraceError
 from flinknet.graph import JobGraph, job_graph_of, load_program
@@ -28,12 +27,10 @@ from flinknet.graph.execution import ExecutionState
 from flinknet.graph.job_config import job_config
 from flinknet.jobs import TaskDeploymentDescriptor
 from flinknet.jobs.assembly import create_gates, create_partitions, create_task, network_of
+from flinknet.jobs.debloating import BufferDebloating, debloated_gates
 from flinknet.jobs.descriptor import InputChannelDescriptor
 from flinknet.jobs.stream_task import StreamTask
 from flinknet.tasks.checkpoint_coordinator import AcknowledgeCheckpoint, Answer
-from flinknet.tasks.checkpoints import InputCheckpoints
-from flinknet.tasks.debloating import BufferDebloating, debloated_gates
-from flinknet.tasks.times import TaskTimes
 
 from ..client_factory import ConnectionID
 from ..clock import monotonic_ns
@@ -53,16 +50,6 @@ STATISTICS_PAUSE = 20
 """Of so many times what they take: telling them costs a twentieth of the time at most, however many
 channels there are.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class DebloatedTask:
-    """A task with an input, as debloating sees it (implements tasks.debloating.GateReader)."""
-
-    name: str
-    gate: SingleInputGate | UnionInputGate
-    checkpoints: InputCheckpoints
-    times: TaskTimes
 
 
 class TaskExecutor:
@@ -264,6 +251,7 @@ class TaskExecutor:
                 self._gate_deadline_ns = min(deadline_ns, self._gate_deadline_ns or deadline_ns)
         return RunningTask(
             task,
+            descriptor,
             partitions,
             readers,
             start_ns=message.start_ns,
@@ -271,11 +259,9 @@ class TaskExecutor:
         )
 
     def _debloating_of(self, task: StreamTask, now_ns: int) -> BufferDebloating | None:
-        network_input = task.network_input
-        if network_input is None or not self._network.debloating_enabled:
+        gates = debloated_gates([task], self._network, now_ns=now_ns)
+        if not gates:
             return None
-        reader = DebloatedTask(task.name, network_input.gate, network_input.checkpoints, task.times)
-        gates = debloated_gates([reader], self._network, now_ns=now_ns)
         return BufferDebloating(gates, self._network.debloating_period_ns, start_ns=now_ns)
 
     def _tell_state(
@@ -290,7 +276,7 @@ class TaskExecutor:
 
     def _follow_tasks(self) -> None:
         """The loop steps those that are there."""
-        ordered = sorted(self._tasks.values(), key=lambda each: each.task.descriptor.key)
+        ordered = sorted(self._tasks.values(), key=lambda each: each.descriptor.key)
         self._loop.tasks = ordered
         self._loop.has_local_channels = any(
             channel.is_local

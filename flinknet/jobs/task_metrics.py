@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from flinknet.core.buffers import NetworkBufferPool
-from flinknet.core.consumer import SingleInputGate
+from flinknet.tasks.metrics import input_metrics, memory_metrics, output_metrics, queue_metrics
+from flinknet.tasks.times import Meter
 from flinknet.units import NS_PER_MS
 
 from .debloating import GateDebloating
-from .metrics import input_metrics, memory_metrics, output_metrics, queue_metrics
-from .relay import RelayTask
-from .sink import SinkTask
-from .source import SourceState, SourceTask
-from .times import Meter
+from .stream_task import StreamTask, TaskState
 
-Task = SourceTask | RelayTask | SinkTask
 Metrics = dict[str, float]
 
 HIGHEST_OK_MS, HIGHEST_LOW_MS = 100, 500
@@ -51,7 +47,7 @@ class TaskMetrics:
 
     def __init__(
         self,
-        task: Task,
+        task: StreamTask,
         *,
         now_ns: int,
         is_detailed: bool = False,
@@ -79,13 +75,14 @@ class TaskMetrics:
             meter.update(count, now_ns=now_ns)
             found[name] = count
             found[f"{name}PerSecond"] = meter.per_second(count, now_ns=now_ns)
-        if not isinstance(task, SinkTask):
-            found |= output_metrics([task.writer.partition])
-            is_running = task.state is SourceState.RUNNING
-            found["isBackPressured"] = is_running and not task.writer.is_available
-        if not isinstance(task, SourceTask):
-            found |= input_metrics(self._gates)
-            alignment = task.checkpoints.last_alignment
+        if task.outputs:
+            found |= output_metrics([output.partition for output in task.outputs])
+            is_running = task.state is TaskState.RUNNING
+            is_available = all(writer.is_available for writer in task.writers)
+            found["isBackPressured"] = is_running and not is_available
+        if task.network_input is not None:
+            found |= input_metrics(task.gates)
+            alignment = task.network_input.checkpoints.last_alignment
             if alignment is not None:
                 found["checkpointAlignmentTime"] = alignment.duration_ns
                 found["checkpointStartDelayNanos"] = alignment.start_delay_ns
@@ -95,40 +92,37 @@ class TaskMetrics:
             found |= self._queue_metrics()
         return found | task.times.metrics(now_ns=now_ns)
 
-    @property
-    def _gates(self) -> Sequence[SingleInputGate]:
-        if isinstance(self._task, SourceTask):
-            return ()
-        gate = self._task.gate
-        return (gate,) if isinstance(gate, SingleInputGate) else gate.gates
-
     def _start_meters(self, now_ns: int) -> None:
         counters = self._counters()
         self._meters = {name: Meter(count, now_ns=now_ns) for name, count in counters.items()}
 
     def _counters(self) -> dict[str, int]:
         task, found = self._task, dict[str, int]()
-        if not isinstance(task, SourceTask):
-            read_bytes = task.checkpoints.read_bytes
+        network_input = task.network_input
+        if network_input is not None:
+            read_bytes = network_input.checkpoints.read_bytes
             sizes, buffers = {True: 0, False: 0}, {True: 0, False: 0}
-            for channel in task.gate.channels:
+            for channel in network_input.gate.channels:
                 sizes[channel.is_local] += read_bytes[channel.index_in_input]
                 buffers[channel.is_local] += channel.buffers_handed_out
-            for sink in task.sinks:
-                sink.settle()
+            for receiver in task.receivers:
+                receiver.settle()
             found = {
-                "numRecordsIn": sum(sink.records for sink in task.sinks),
+                "numRecordsIn": sum(receiver.records for receiver in task.receivers),
                 "numBytesIn": sum(read_bytes),
                 "numBytesInLocal": sizes[True],
                 "numBytesInRemote": sizes[False],
                 "numBuffersInLocal": buffers[True],
                 "numBuffersInRemote": buffers[False],
             }
-        if not isinstance(task, SinkTask):
-            subpartitions = task.writer.partition.subpartitions
+        if task.outputs:
             found["numRecordsOut"] = task.emitted_records
-            found["numBytesOut"] = task.writer.written_bytes
-            found["numBuffersOut"] = sum(each.buffers_out for each in subpartitions)
+            found["numBytesOut"] = sum(writer.written_bytes for writer in task.writers)
+            found["numBuffersOut"] = sum(
+                each.buffers_out
+                for output in task.outputs
+                for each in output.partition.subpartitions
+            )
         return found
 
     def _debloating_metrics(self) -> Metrics:
@@ -141,13 +135,12 @@ class TaskMetrics:
 
     def _queue_metrics(self) -> Metrics:
         found: Metrics = {}
-        for gate in self._gates:
+        for gate in self._task.gates:
             lengths = (channel.queued_elements for channel in gate.remote_channels)
             found |= _prefixed(f"Input.{gate.index}.", queue_metrics(lengths))
-        if not isinstance(self._task, SinkTask):
-            subpartitions = self._task.writer.partition.subpartitions
-            lengths = (each.queued_elements for each in subpartitions)
-            found |= _prefixed("Output.0.", queue_metrics(lengths))
+        for number, output in enumerate(self._task.outputs):
+            lengths = (each.queued_elements for each in output.partition.subpartitions)
+            found |= _prefixed(f"Output.{number}.", queue_metrics(lengths))
         return found
 
 
@@ -160,7 +153,7 @@ class TaskManagerMetrics:
 
     def __init__(
         self,
-        tasks: Sequence[Task],
+        tasks: Sequence[StreamTask],
         memory: NetworkBufferPool,
         debloating: Sequence[GateDebloating] = (),
         *,

@@ -6,10 +6,9 @@ large buffers should be.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 from flinknet.config import NetworkConfig
-from flinknet.core.consumer import SingleInputGate, UnionInputGate
+from flinknet.core.consumer import SingleInputGate
 from flinknet.core.consumer.buffer_debloater import (
     BufferDebloater,
     DebloatingConfig,
@@ -17,28 +16,7 @@ from flinknet.core.consumer.buffer_debloater import (
 )
 from flinknet.results import DebloatingSample
 
-from .checkpoints import InputCheckpoints
-from .times import TaskTimes
-
-
-class GateReader(Protocol):
-    """A task with an input."""
-
-    @property
-    def name(self) -> str:
-        """By which it is told."""
-
-    @property
-    def gate(self) -> SingleInputGate | UnionInputGate:
-        """What it reads."""
-
-    @property
-    def checkpoints(self) -> InputCheckpoints:
-        """What knows how much it has read."""
-
-    @property
-    def times(self) -> TaskTimes:
-        """How it spends its time."""
+from .stream_task import StreamTask
 
 
 def debloating_config(network: NetworkConfig) -> DebloatingConfig | None:
@@ -70,7 +48,7 @@ class GateDebloating:
 
     def __init__(
         self,
-        task: GateReader,
+        task: StreamTask,
         gate: SingleInputGate,
         config: DebloatingConfig,
         *,
@@ -80,7 +58,8 @@ class GateDebloating:
         self.config = config
         self.samples: list[DebloatingSample] = []
         self.gate = gate
-        self._read_bytes = task.checkpoints.read_bytes
+        assert task.network_input is not None
+        self._read_bytes = task.network_input.checkpoints.read_bytes
         self._idle = task.times.idle
         self._throughput = ThroughputCalculator(now_ns=now_ns)
         self._debloater = BufferDebloater(config)
@@ -144,17 +123,15 @@ class GateDebloating:
 
 
 def debloated_gates(
-    tasks: Iterable[GateReader], network: NetworkConfig, *, now_ns: int
+    tasks: Iterable[StreamTask], network: NetworkConfig, *, now_ns: int
 ) -> list[GateDebloating]:
-    """All gates of these tasks; none if debloating is off."""
+    """All gates that these tasks read; none if debloating is off."""
     config = debloating_config(network)
     if config is None:
         return []
-    found = []
-    for task in tasks:
-        gates = (task.gate,) if isinstance(task.gate, SingleInputGate) else task.gate.gates
-        found += [GateDebloating(task, gate, config, now_ns=now_ns) for gate in gates]
-    return found
+    return [
+        GateDebloating(task, gate, config, now_ns=now_ns) for task in tasks for gate in task.gates
+    ]
 
 
 class BufferDebloating:

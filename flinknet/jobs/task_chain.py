@@ -1,0 +1,59 @@
+# mypyc
+"""TaskChain: what a task does with what it takes, between its input and its outputs."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from flinknet.graph.operators import StreamOperator
+
+
+class TaskChain:
+    """The operators of a task as StreamTask drives them (Flink: OperatorChain's main input).
+
+    A base class and not a protocol, so that a compiled task calls it directly.
+
+    Attributes:
+        batches: what was taken and is not processed to its end.
+        processed_records: handed to the operators, from gates or sources.
+        record_ns: how long each record of the portion in work takes; 0 where that differs or is
+            not known. Mail waits for the end of a record.
+    """
+
+    def __init__(self) -> None:
+        self.batches: deque[Any] = deque()
+        self.processed_records = 0
+        self.record_ns = 0
+
+    @property
+    def operators(self) -> Sequence[StreamOperator]:
+        """The operators of a program that it runs, without their delays."""
+        return ()
+
+    def open(self) -> None:
+        """Open the operators. Raises: TaskFailedError."""
+
+    def add_made(self, operator_id: str, values: Any, instants: Any) -> None:
+        """Take records that a source of the chain has made."""
+        raise NotImplementedError
+
+    def process_portion(self, began_ns: int) -> None:
+        """Process the first of the batches, or a part of it.
+
+        Args:
+            began_ns: when the task begins with it.
+
+        Raises: TaskFailedError.
+        """
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """No more records come: operators emit what they kept. Raises: TaskFailedError."""
+
+    def close(self) -> None:
+        """Close the operators. Raises: TaskFailedError."""
+
+    def cancel(self) -> None:
+        """The task ends early: close what is open, whatever fails."""
