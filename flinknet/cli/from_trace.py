@@ -202,9 +202,9 @@ def _with_secrets(network: NetworkConfig, recorded: NetworkConfig) -> NetworkCon
 def _predictions(
     run: RecordedRun, attempts: list[_Attempt], duration_ns: int, here: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
+    from flinknet.predict.recorded import Setting
     from flinknet.replay.what_if import predict_here
     from flinknet.runtime.host import differences_from
-    from flinknet.workload.recorded import Setting
 
     settings = [Setting(each.scenario.network, each.scenario.flow_control) for each in attempts]
     predictions = predict_here(run, settings, duration_ns)

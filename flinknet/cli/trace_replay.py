@@ -19,7 +19,7 @@ from .paths import check_writable_file, existing_path
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from flinknet.replay.grid import Grid
+    from flinknet.predict.grid import Grid
 
 _EPILOG = """\b
 Examples:
@@ -215,7 +215,7 @@ def _grid(lists: dict[str, str | None], *, is_fine: bool) -> Grid:
 
     Raises: ConfigError for a value that cannot be used, and for too many settings.
     """
-    from flinknet.replay.grid import DEFAULT_TIMEOUTS_NS, FINE_TIMEOUTS_NS, Grid
+    from flinknet.predict.grid import DEFAULT_TIMEOUTS_NS, FINE_TIMEOUTS_NS, Grid
 
     given = {}
     for name, (field, _) in GRID_OPTIONS.items():
@@ -254,7 +254,7 @@ def _value(name: str, text: str) -> Any:
 
 
 def _factor(option: str, text: str) -> float:
-    from flinknet.replay.grid import check_factor
+    from flinknet.predict.grid import check_factor
 
     try:
         factor = float(text)

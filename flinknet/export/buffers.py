@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from flinknet.arrays import IntArray
 from flinknet.replay.buffers import (
     BUFFER_COLUMNS,
     ChannelBuffers,
@@ -13,8 +14,8 @@ from flinknet.replay.buffers import (
     paired_buffers,
     read_channel,
 )
-from flinknet.replay.units import EventColumns, IntArray
 from flinknet.trace import ChannelInfo
+from flinknet.trace.event_block import EventColumns
 
 from .selection import Selection
 

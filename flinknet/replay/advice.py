@@ -18,11 +18,11 @@ from typing import Any
 
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.options import find_option
+from flinknet.predict.queued import CONTRADICTED
 from flinknet.results import ERROR_TO_BET_ON, ModelError, TradeOffPoint
 from flinknet.units import NS_PER_MS, parse_duration_ns
 
 from .frontier import EQUAL, World, are_alike, frontier_of, knee_of, world_of
-from .queued import CONTRADICTED
 from .targets import Target
 
 _INTERVAL = "execution.buffer-timeout.interval"

@@ -10,9 +10,9 @@ import numpy as np
 
 from flinknet.config import RecordSize, Scenario, SlowConsumer, WorkloadConfig
 from flinknet.errors import ConfigError
+from flinknet.predict.exchange import is_blocking, is_max_rate, load_exchange, recorded_setting
 from flinknet.workload.arrivals import RECORDED, RecordedArrivals
 
-from .exchange import is_blocking, is_max_rate, load_exchange, recorded_setting
 from .units import RecordedRun
 
 

@@ -19,9 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flinknet.histogram import LogLinearHistogram
+from flinknet.predict.captured import with_settings
+from flinknet.predict.exchange import is_blocking, is_max_rate, recorded_setting
+from flinknet.predict.grid import Grid, ascending
+from flinknet.predict.recorded import Setting
 from flinknet.results import Measured, TradeOffPoint
 from flinknet.trace import TraceReader, find_runs
-from flinknet.workload.recorded import Setting
 
 from .advice import advice, withheld
 from .details import run_details
@@ -35,9 +38,7 @@ from .edges import (
     pressed_from_behind,
     pressure_in_passing,
 )
-from .exchange import is_blocking, is_max_rate, recorded_setting
 from .finer import finer_settings
-from .grid import Grid, ascending
 from .latency import latency_percentiles
 from .observed import (
     ObservedRows,
@@ -48,7 +49,6 @@ from .observed import (
 )
 from .order import EdgeOrder, produced_edge
 from .part import WHOLE, AskedPart, part_of
-from .passing import with_settings
 from .remarks import remarks, warnings_of
 from .seen import channels_seen, messages_seen, over_time
 from .slices import Slicing, slice_edges, slicing_of
@@ -104,7 +104,7 @@ def replay_runs(
         grid: candidates; the recorded setting is always one more.
         max_records: of each run, to simulate for each candidate; None for as many as take seconds.
         split: parts of its time that each run is cut into; None for as many as suit its size.
-        simulate: the simulation; None for the one of `simulator.what_if`.
+        simulate: the simulation; None for the one of `predict.what_if`.
         targets: bounds that the advice looks for a setting to hold.
         is_finer: predict timeouts between the chosen one and the next longer one, too.
         details: tell what a page shows beside the answer, too.
@@ -296,7 +296,7 @@ def _as_predicted(run: RecordedRun, seen: Measured) -> Measured:
     """What was observed, with its throughput over the length of time that a prediction counts."""
     if run.manifest.is_from_between or not seen.records:
         return seen
-    from flinknet.simulator.what_if import counted_ns
+    from flinknet.predict.what_if import counted_ns
 
     timeout_ns = max(recorded_setting(run.manifest).network.buffer_timeout_ns, 0)
     # Records that typically wait longer than the timeout wait for something else.

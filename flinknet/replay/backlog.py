@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flinknet.core.probe import TracePoint
+from flinknet.trace.event_block import EventBlock
 
 from .sums import Sums
-from .units import Answer, Asked, EventBlock, WorkUnit
+from .units import Answer, Asked, WorkUnit
 from .windows import by_window
 
 _COLUMNS = ("at_ns", "channel", "point", "kind", "data_type", "backlog_buffers")

@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, DataType
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.trace.event_block import EventBlock
 
 from .credit import SWITCHED_SCHEMA, merge_switched, switched_within
-from .units import Answer, Asked, EventBlock, WorkUnit
+from .units import Answer, Asked, WorkUnit
 
 BLOCKED_SCHEMA = "run bigint, channel bigint, blocked_ns bigint"
 MILESTONES_SCHEMA = "run bigint, channel bigint, data_type bigint, value bigint, at_ns bigint"

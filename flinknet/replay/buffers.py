@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from flinknet.arrays import IntArray
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import TraceReader
-
-from .units import IS_BUFFER_BY_TYPE, EventColumns, IntArray
+from flinknet.trace.event_block import IS_BUFFER_BY_TYPE, EventColumns
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flinknet.core.probe import MessageKind
+from flinknet.trace.event_block import EventColumns
 
 from .buffers import BUFFER_COLUMNS, SortedEvents, paired_buffers
 from .details import channel_windows
@@ -16,7 +17,6 @@ from .stretches import Stretch, ask_stretches, stretches
 from .units import (
     Answer,
     Asked,
-    EventColumns,
     RecordedRun,
     WorkUnit,
     ask,

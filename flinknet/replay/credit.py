@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from flinknet.arrays import IntArray
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.trace.event_block import EventBlock, Spans
 
-from .units import Answer, Asked, EventBlock, IntArray, Spans, WorkUnit
+from .units import Answer, Asked, WorkUnit
 
 _COLUMNS = (
     "at_ns",

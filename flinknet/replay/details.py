@@ -21,22 +21,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flinknet.arrays import IntArray
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
+from flinknet.predict.exchange import recorded_network
+from flinknet.trace.event_block import EventColumns, is_data
 
-from .exchange import recorded_network
 from .observed import ObservedTables
 from .regimes import REGIMES
 from .units import (
     Answer,
     Asked,
-    EventColumns,
-    IntArray,
     RecordedRun,
     WorkUnit,
     ask,
     group_rows,
     in_order,
-    is_data,
     is_measured,
     sum_by_group,
 )

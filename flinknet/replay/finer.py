@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flinknet.predict.recorded import Setting
 from flinknet.units import NS_PER_MS
-from flinknet.workload.recorded import Setting
 
 STEPS_MAX = 9
 """Timeouts between two others that are predicted at most."""

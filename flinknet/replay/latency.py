@@ -17,21 +17,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
 from flinknet.histogram import LogLinearHistogram
+from flinknet.trace.event_block import EventBlock, EventColumns
 
-from .units import (
-    ALL_CHANNELS,
-    Answer,
-    Asked,
-    EventBlock,
-    EventColumns,
-    IntArray,
-    WorkUnit,
-    ask,
-    is_measured,
-    merged,
-)
+from .units import ALL_CHANNELS, Answer, Asked, WorkUnit, ask, is_measured, merged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from flinknet.core.probe import MessageKind
+from flinknet.trace.event_block import EventBlock
 
 from .sums import Sums
-from .units import Answer, Asked, EventBlock, WorkUnit
+from .units import Answer, Asked, WorkUnit
 
 _KEYS = ("channel", "point", "kind", "data_type", "reason")
 

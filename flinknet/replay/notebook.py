@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Any
 
 from flinknet.config import FLOW_CONTROLS
 from flinknet.errors import ConfigError
+from flinknet.predict.exchange import is_max_rate, recorded_setting
+from flinknet.predict.grid import Grid
 from flinknet.trace import find_runs, open_run
 from flinknet.units import parse_duration_ns
 
 from . import closer
 from .answer import open_runs
-from .exchange import is_max_rate, recorded_setting
-from .grid import Grid
 from .observed import ObservedTables, observe
 from .session import spark_errors
 from .units import RecordedRun

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import TraceReader
+from flinknet.trace.event_block import EventBlock, EventColumns, Spans, lazy_block
 
 from .buffers import SortedEvents
 from .spared import spare_what_is_loaded
@@ -30,18 +31,7 @@ from .stretches import (
     stretch_columns,
     stretches,
 )
-from .units import (
-    Asked,
-    EventBlock,
-    EventColumns,
-    Merge,
-    RecordedRun,
-    Spans,
-    WorkUnit,
-    arrow_schema,
-    lazy_block,
-    record_batches,
-)
+from .units import Asked, Merge, RecordedRun, WorkUnit, arrow_schema, record_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

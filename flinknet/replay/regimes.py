@@ -14,8 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from flinknet.arrays import IntArray
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, DataType
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.predict.intervals import NOTHING, Intervals, from_switches
+from flinknet.trace.event_block import EventColumns
 
 from .buffers import (
     BUFFER_COLUMNS,
@@ -24,10 +27,9 @@ from .buffers import (
     events_at,
     paired_buffers,
 )
-from .intervals import NOTHING, Intervals, from_switches
 from .stretches import Stretch
 from .sums import Sums
-from .units import Answer, EventColumns, IntArray
+from .units import Answer
 from .windows import window_width_ns
 
 

@@ -22,22 +22,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from flinknet.arrays import IntArray
 from flinknet.config import NetworkConfig
 from flinknet.core.probe import TracePoint
 from flinknet.errors import ConfigError
 from flinknet.histogram import LogLinearHistogram
+from flinknet.predict.costs import CostFit
+from flinknet.predict.exchange import is_max_rate, load_exchange, read_arrivals, recorded_channels
+from flinknet.predict.recorded import Ramps, RecordedExchange, Setting
 from flinknet.trace import RunManifest, open_run
-from flinknet.workload.recorded import (
-    Ramps,
-    RecordedExchange,
-    Setting,
-)
+from flinknet.trace.event_block import EventBlock
 
-from .costs import CostFit
-from .exchange import is_max_rate, load_exchange, read_arrivals, recorded_channels
 from .stretches import cuts, events_within
 from .sums import Sums
-from .units import Answer, Asked, EventBlock, IntArray, RecordedRun, WorkUnit
+from .units import Answer, Asked, RecordedRun, WorkUnit
 
 EVENTS_PER_SLICE = 2_500_000
 """About as many recorded events are simulated at a time; fewer runs than that are not cut."""
@@ -274,7 +272,7 @@ PART_SCHEMA = (
 def simulate_slice(unit: SliceUnit) -> Iterator[dict[str, Any]]:
     """The rows of a slice, one for each setting, with the columns of PART_SCHEMA. Runs in an
     executor."""
-    from flinknet.simulator.what_if import memory_of, simulate_part
+    from flinknet.predict.what_if import memory_of, simulate_part
 
     path = Path(unit.path)
     frame, _ = fitted(path, unit.from_ns, unit.to_ns)

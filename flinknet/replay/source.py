@@ -40,10 +40,10 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from flinknet.errors import ConfigError
 from flinknet.trace import Run, TraceReader, find_runs, open_run
 from flinknet.trace.arrow import DERIVED, NAMES, event_array
+from flinknet.trace.event_block import EventColumns
 from flinknet.trace.schema import COLUMNS
 
 from .quiet import say_nothing_when_abandoned
-from .units import EventColumns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,17 +20,11 @@ import pyarrow as pa
 
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import TraceReader
+from flinknet.trace.event_block import EventColumns
 
 from .buffers import SortedEvents, data_at, events_at
 from .spared import spare_what_is_loaded
-from .units import (
-    UNITS_PER_CORE,
-    Answer,
-    EventColumns,
-    RecordedRun,
-    arrow_schema,
-    record_batches,
-)
+from .units import UNITS_PER_CORE, Answer, RecordedRun, arrow_schema, record_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

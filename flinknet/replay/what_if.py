@@ -13,18 +13,18 @@ import pyarrow as pa
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError, SimulationError
+from flinknet.predict.captured import load_in_passing
+from flinknet.predict.costs import CostFit
+from flinknet.predict.delays import Delays
+from flinknet.predict.exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate, load_exchange
+from flinknet.predict.queued import contradiction
+from flinknet.predict.recorded import RecordedExchange, Setting, SimulatedOutcome
 from flinknet.results import BacklogSummary, LatencySummary
 from flinknet.trace import open_run
 from flinknet.units import human_bytes
-from flinknet.workload.recorded import RecordedExchange, Setting, SimulatedOutcome
 
 from . import slices
-from .costs import CostFit
-from .delays import Delays
 from .edges import NOT_FROM_SOURCES, is_from_sources
-from .exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate, load_exchange
-from .passing import load_in_passing
-from .queued import contradiction
 from .slices import SliceUnit, Slicing
 from .spared import spare_what_is_loaded
 from .units import RecordedRun, arrow_schema, in_order
@@ -126,9 +126,9 @@ def predict(
     """Simulate every candidate.
 
     Args:
-        simulate: the simulation; None for the one of `simulator.what_if`.
+        simulate: the simulation; None for the one of `predict.what_if`.
         slicings: how long runs are cut, by their number; each slice is simulated for itself, by
-            `simulator.what_if`.
+            `predict.what_if`.
 
     Returns: run, candidate (its number), the values of its setting, records, duration_ns,
     throughput_records_per_s, buffers_per_s, credits_per_s, memory_bytes, method (what computed it),
@@ -213,7 +213,7 @@ def _slice_units(
 
 def _outcome_of_slices(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The row of a candidate from those of its slices, in their order."""
-    from flinknet.simulator.what_if import duration_ns
+    from flinknet.predict.what_if import duration_ns
 
     first = parts[0]
     if not all(part["is_covered"] for part in parts):
@@ -405,6 +405,6 @@ def _told_polls(delays: Delays, wakes_per_s: float) -> str:
 
 
 def _own_simulation() -> Simulate:
-    from flinknet.simulator.what_if import simulate
+    from flinknet.predict.what_if import simulate
 
     return simulate

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from flinknet.arrays import IntArray
 from flinknet.core.probe import MessageKind
+from flinknet.trace.event_block import IS_BUFFER_BY_TYPE, EventBlock
 
-from .units import IS_BUFFER_BY_TYPE, Answer, EventBlock, IntArray, WorkUnit
+from .units import Answer, WorkUnit
 
 WINDOWS_MAX = 60
 """Windows that a run's measured part is cut into at most; their width is a round number."""

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.replay.credit import _starved_in_disorder, _starved_within
-from flinknet.replay.units import EventBlock, WorkUnit
+from flinknet.replay.units import WorkUnit
+from flinknet.trace.event_block import EventBlock
 
 UNIT = WorkUnit(0, "", [], 5, 30)
 

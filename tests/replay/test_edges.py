@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from flinknet.predict.grid import Grid
 from flinknet.replay.answer import open_runs, replay_runs
 from flinknet.replay.edges import EdgeEnds, bottlenecks, ends_of, is_from_sources
-from flinknet.replay.grid import Grid
 from flinknet.trace import RunManifest
 from tests.edited_manifest import edit_manifest
 

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
-from flinknet.synth.plan import plan
-from flinknet.synth.run import synthesize
+from flinknet.predict.synth.plan import plan
+from flinknet.predict.synth.run import synthesize
 
 pytestmark = [pytest.mark.spark, pytest.mark.socket]
 

@@ -9,12 +9,12 @@ import pytest
 
 from flinknet.config import NetworkConfig
 from flinknet.histogram import LogLinearHistogram
+from flinknet.predict.grid import Grid
+from flinknet.predict.recorded import Setting, SimulatedOutcome
 from flinknet.replay.answer import open_runs, replay_runs
 from flinknet.replay.finer import between, finer_settings
-from flinknet.replay.grid import Grid
 from flinknet.replay.targets import Target
 from flinknet.results import BacklogSummary
-from flinknet.workload.recorded import Setting, SimulatedOutcome
 
 MS = 1_000_000
 

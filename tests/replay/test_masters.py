@@ -14,9 +14,9 @@ import pytest
 
 import flinknet.__main__
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
+from flinknet.predict.synth.plan import plan
+from flinknet.predict.synth.run import synthesize
 from flinknet.replay.java import find_java, launcher_home
-from flinknet.synth.plan import plan
-from flinknet.synth.run import synthesize
 
 pytestmark = [pytest.mark.spark, pytest.mark.socket]
 

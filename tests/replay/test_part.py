@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from flinknet.errors import ConfigError
+from flinknet.predict.grid import Grid
 from flinknet.replay.answer import open_runs, replay_runs
-from flinknet.replay.grid import Grid
 from flinknet.replay.part import AskedPart
 from flinknet.replay.units import RecordedRun
 from flinknet.trace import RunManifest

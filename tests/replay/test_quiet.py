@@ -39,8 +39,8 @@ def scan(run: Path) -> subprocess.CompletedProcess[str]:
 
 def test_a_limit_ends_a_scan_without_a_stack(tmp_path: Path) -> None:
     from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
-    from flinknet.synth.plan import plan
-    from flinknet.synth.run import synthesize
+    from flinknet.predict.synth.plan import plan
+    from flinknet.predict.synth.run import synthesize
 
     workload = WorkloadConfig(producers=2, consumers=2, rate_per_s=20_000.0, duration_ns=1)
     network = NetworkConfig(buffer_timeout_ns=1_000_000)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.predict.intervals import NOTHING, Intervals, from_switches
 from flinknet.replay.buffers import BUFFER_COLUMNS, ChannelBuffers, paired_buffers
-from flinknet.replay.intervals import NOTHING, Intervals, from_switches
 from flinknet.replay.observed import observe
 from flinknet.replay.regimes import (
     REGIMES,

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.predict.test_captured import write_tapped
 
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.predict.grid import Grid
 from flinknet.replay.answer import open_runs, replay_runs
-from flinknet.replay.grid import Grid
 from flinknet.trace import ProcessInfo, TraceReader, TraceWriter
 from flinknet.trace.schema import COLUMN_NAMES
 from tests.edited_manifest import edit_manifest
 from tests.recorded_run import MS, START_NS, event, rows_of
-from tests.replay.test_passing import write_tapped
 
 pytestmark = pytest.mark.spark
 

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.histogram import LogLinearHistogram
+from flinknet.predict.synth import run as synth_run
+from flinknet.predict.synth.plan import plan
+from flinknet.predict.synth.run import write_file
 from flinknet.replay import latency, stretches
 from flinknet.replay.latency import add_latencies
 from flinknet.replay.observed import collect, observe
 from flinknet.replay.regimes import REGIME_COLUMNS, split_stretch
 from flinknet.replay.stretches import cuts, read_stretch
 from flinknet.replay.units import RecordedRun, open_recorded_run
-from flinknet.synth import run as synth_run
-from flinknet.synth.plan import plan
-from flinknet.synth.run import write_file
 
 MS = 1_000_000
 
