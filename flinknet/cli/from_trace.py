@@ -30,7 +30,7 @@ from . import sweep, value_parsers
 from .options import collect
 
 if TYPE_CHECKING:
-    from flinknet.replay.units import RecordedRun
+    from flinknet.replay.spark.units import RecordedRun
 
 SCHEMA_VERSION = 1
 
@@ -55,9 +55,9 @@ def run_from_trace(values: Mapping[str, Any], executor: sweep.Executor | None) -
 
     Raises: ConfigError for options that the trace answers.
     """
-    from flinknet.replay.again import save_arrivals, scenario_of
-    from flinknet.replay.remarks import warnings_of
-    from flinknet.replay.units import open_recorded_run
+    from flinknet.replay.advise.caveats import warnings_of
+    from flinknet.replay.rerun import save_arrivals, scenario_of
+    from flinknet.replay.spark.units import open_recorded_run
 
     run = open_recorded_run(Path(values["from_trace"]), 0)
     attempts = _attempts(scenario_of(run), values)

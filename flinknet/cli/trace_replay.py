@@ -150,11 +150,11 @@ def replay(
 
     One run gives one JSON object, several give {"schema_version": 1, "replays": [...]}.
     """
-    from flinknet.replay.advice import are_met
+    from flinknet.replay.advise.advice import are_met
+    from flinknet.replay.advise.targets import Target
     from flinknet.replay.answer import open_runs, replay_runs
     from flinknet.replay.part import AskedPart
-    from flinknet.replay.session import WORK_UNITS_MAX, spark_errors, spark_session
-    from flinknet.replay.targets import Target
+    from flinknet.replay.spark.session import WORK_UNITS_MAX, spark_errors, spark_session
     from flinknet.report.page import page_of
     from flinknet.report.replay_console import print_replays
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from flinknet.arrays import IntArray
-from flinknet.replay.buffers import ChannelBuffers
+from flinknet.trace.buffers import ChannelBuffers
 from flinknet.units import NS_PER_S
 
 from .buffers import begun_ns, channel_title, channels_read

@@ -21,8 +21,8 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
-from flinknet.replay.buffers import ChannelBuffers
 from flinknet.trace import ChannelInfo
+from flinknet.trace.buffers import ChannelBuffers
 from flinknet.trace.event_block import EventColumns, is_data
 
 from .buffers import begun_ns, channel_title, channels_read

@@ -110,7 +110,7 @@ class PassingRows:
     resumed: EventColumns
 
 
-def load_in_passing(
+def load_captured(
     path: Path, from_ns: int, to_ns: int, *, edge: int | None = None
 ) -> tuple[RecordedExchange, CostFit]:
     """An exchange from messages seen in passing; see `exchange.load_exchange`."""

@@ -239,11 +239,11 @@ def _fit_consumers(
         own = own[np.argsort(done_ns[own], kind="stable")]
         before_ns = np.r_[np.iinfo(np.int64).min, done_ns[own][:-1]]
         service_ns = (done_ns[own] - np.maximum(arrived_ns[own], before_ns)).astype(np.float64)
-        message_ns, per_record[index], is_told = split_cost(
+        message_ns, per_record[index], is_known = split_cost(
             service_ns, records[own], ASSUMED_RECEIVE_NS_PER_MESSAGE
         )
         fixed.append(message_ns)
-        if not is_told and not notes:
+        if not is_known and not notes:
             notes.append(
                 f"assumed: up to {ASSUMED_RECEIVE_NS_PER_MESSAGE / 1e3:.0f} us of the consumer's"
                 " time belong to a message; its messages are too alike to tell"

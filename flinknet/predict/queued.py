@@ -93,13 +93,13 @@ def contradiction(
         return None
     implied_ns = found.mean_ns + low["mean"]
     if max(found.mean_ns, implied_ns / (1 + ERROR_TO_BET_ON)) > latency["mean"]:
-        return _told("a mean latency", implied_ns, latency["mean"])
+        return _described("a mean latency", implied_ns, latency["mean"])
     if high["p99"] is not None and found.p99_ns > high["p99"]:
-        return _told("a p99", found.p99_ns, high["p99"])
+        return _described("a p99", found.p99_ns, high["p99"])
     return None
 
 
-def _told(what: str, implied_ns: float, predicted_ns: float) -> str:
+def _described(what: str, implied_ns: float, predicted_ns: float) -> str:
     return (
         f"the recorded backlog implies {what} of at least {human_duration(implied_ns)}, and the"
         f" model predicts {human_duration(predicted_ns)}: a consumer is saturated, and how long"

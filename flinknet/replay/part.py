@@ -21,7 +21,7 @@ from flinknet.trace import TraceReader
 from flinknet.trace.event_block import is_data
 from flinknet.units import human_duration
 
-from .units import RecordedRun
+from .spark.units import RecordedRun
 
 LOOK_NS = 120_000_000_000
 """The start-up is looked for in the first two minutes of a trace."""

@@ -14,8 +14,8 @@ from flinknet.predict.recorded import Setting
 from flinknet.results import BacklogSummary, LatencySummary, Measured, ModelError, TradeOffPoint
 from flinknet.units import NS_PER_MS
 
-from .observed import latency_summary
-from .units import RecordedRun
+from .observe.observed import latency_summary
+from .spark.units import RecordedRun
 from .what_if import (
     DEFAULT_MAX_RECORDS,
     DEFAULT_MAX_RECORDS_AT_MAX_RATE,

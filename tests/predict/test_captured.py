@@ -19,7 +19,7 @@ from flinknet.predict.captured import (
     arrivals_between,
     beat_ns,
     fit_in_passing,
-    load_in_passing,
+    load_captured,
     starved_share,
     with_settings,
 )
@@ -128,7 +128,7 @@ def test_bursts_stay_bursts(tmp_path: Path) -> None:
     network = NetworkConfig(buffer_timeout_ns=10 * MS)
     true = exchange_of([BURSTS[each::4] for each in range(4)], network, duration_ns=1000 * MS)
     path = write_tapped_exchange(tmp_path / "run", true)
-    found, fit = load_in_passing(*window(path))
+    found, fit = load_captured(*window(path))
     for timeout_ns in (1 * MS, 5 * MS, 10 * MS, 50 * MS):
         asked = replace(network, buffer_timeout_ns=timeout_ns)
         buffers_per_s = simulate(true, asked).buffers_per_s
@@ -141,11 +141,11 @@ def test_where_the_timeout_is_unknown_or_never_records_may_wait_for_long(tmp_pat
     never = NetworkConfig(buffer_timeout_ns=-1)
     exchange = exchange_of([irregular], never, duration_ns=int(irregular[-1]) + MS)
     path = write_tapped_exchange(tmp_path / "run", exchange)
-    assert EVEN_ARRIVALS in load_in_passing(*window(path))[1].notes
+    assert EVEN_ARRIVALS in load_captured(*window(path))[1].notes
     at_ns = [START_NS + int(each) for each in irregular]
     rows = [flushed(each, 0, number, 1) for number, each in enumerate(at_ns)]
     shapeless = save_tapped(tmp_path / "unknown", rows, to_ns=at_ns[-1] + 1, keys={}, channels=1)
-    found, fit = load_in_passing(*window(shapeless))
+    found, fit = load_captured(*window(shapeless))
     assert EVEN_ARRIVALS in fit.notes
     assert found.channels[0].arrivals.first_ns[1] == (at_ns[0] + at_ns[1]) // 2
 
@@ -274,7 +274,7 @@ def test_settings_that_were_stated_stand(tmp_path: Path) -> None:
 
 
 def test_an_exchange_without_instants_is_predicted_between_bounds(tmp_path: Path) -> None:
-    exchange, fit = load_in_passing(*window(write_tapped(tmp_path / "run")))
+    exchange, fit = load_captured(*window(write_tapped(tmp_path / "run")))
     assert not exchange.has_instants
     assert exchange.records == 2 * 60 * 40
     assert EVEN_WITHIN_TIMEOUT in fit.notes
@@ -298,7 +298,7 @@ def test_an_exchange_without_instants_is_predicted_between_bounds(tmp_path: Path
 
 
 def test_with_timeout_0_only_a_busy_writer_holds_records_up(tmp_path: Path) -> None:
-    exchange, _ = load_in_passing(*window(write_tapped(tmp_path / "run")))
+    exchange, _ = load_captured(*window(write_tapped(tmp_path / "run")))
     outcome = simulate(exchange, replace(NetworkConfig(), buffer_timeout_ns=0))
     assert outcome.latency_bounds is not None
     low, high = outcome.latency_bounds

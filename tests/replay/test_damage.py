@@ -13,7 +13,7 @@ from flinknet.errors import FlinknetError
 from flinknet.predict.grid import Grid
 from flinknet.replay import notebook
 from flinknet.replay.answer import open_runs, replay_runs
-from flinknet.replay.session import spark_errors
+from flinknet.replay.spark.session import spark_errors
 
 pytestmark = pytest.mark.spark
 

@@ -12,8 +12,8 @@ from flinknet.config import NetworkConfig
 from flinknet.predict.grid import Grid
 from flinknet.predict.queued import Queued, contradiction, queued
 from flinknet.predict.recorded import Setting
+from flinknet.replay.advise.targets import Target
 from flinknet.replay.answer import open_runs, replay_runs
-from flinknet.replay.targets import Target
 from flinknet.replay.what_if import predict_here
 from flinknet.report.replay_console import print_replays
 from flinknet.trace.event_block import EventColumns

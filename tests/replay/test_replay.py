@@ -23,8 +23,8 @@ from flinknet.predict.exchange import (
 from flinknet.predict.grid import Grid
 from flinknet.predict.recorded import SimulatedOutcome
 from flinknet.replay.answer import open_runs, replay_runs
-from flinknet.replay.session import spark_errors
-from flinknet.replay.units import open_recorded_run
+from flinknet.replay.spark.session import spark_errors
+from flinknet.replay.spark.units import open_recorded_run
 from flinknet.replay.what_if import GROWS, predict_here
 from flinknet.results import BacklogSummary
 

@@ -22,7 +22,7 @@ from flinknet.predict.synth import run as synth_run
 from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import write_file
 from flinknet.replay import slices, what_if
-from flinknet.replay.units import RecordedRun, open_recorded_run, work_units
+from flinknet.replay.spark.units import RecordedRun, open_recorded_run, work_units
 from flinknet.trace import TraceReader
 from flinknet.trace.event_block import EventBlock
 
