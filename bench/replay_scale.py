@@ -123,12 +123,12 @@ def made(size: str, traces: Path) -> Path:
 
 def measured(runs: list[Path], master: str) -> list[dict[str, Any]]:
     """What each run takes, in one session; a small one goes first and warms it up."""
+    from flinknet.predict.exchange import recorded_setting
+    from flinknet.predict.grid import Grid
     from flinknet.replay.answer import open_runs
-    from flinknet.replay.exchange import recorded_setting
-    from flinknet.replay.grid import Grid
-    from flinknet.replay.observed import collect, observe
-    from flinknet.replay.session import spark_session
-    from flinknet.replay.slices import slice_edges, slicing_of
+    from flinknet.replay.observe.observed import collect, observe
+    from flinknet.replay.observe.slicing import slice_edges, slicing_of
+    from flinknet.replay.spark.session import spark_session
     from flinknet.replay.trade_off import candidates_of
     from flinknet.replay.what_if import predict
 

@@ -9,9 +9,9 @@ from typing import Any
 from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of, physical_plan_of
 from flinknet.jobs import StreamTask
 from flinknet.simulator.checkers import ProtocolChecker
+from flinknet.simulator.cost_model import CostModel
 from flinknet.simulator.faults import NO_FAULTS, FaultPlan
 from flinknet.simulator.job_cluster import JobCluster
-from flinknet.workload.recorded import CostModel
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 

@@ -10,8 +10,8 @@ from flinknet.core.probe import MessageKind, Probe, TracePoint
 from flinknet.histogram import LogLinearHistogram
 from flinknet.simulator.checkers import ProtocolChecker, run_checked
 from flinknet.simulator.cluster import START_NS, Cluster
+from flinknet.simulator.cost_model import CostModel
 from flinknet.simulator.faults import FaultPlan
-from flinknet.workload.recorded import CostModel
 
 US = 1_000
 MS = 1_000_000

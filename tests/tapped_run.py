@@ -11,10 +11,10 @@ import numpy as np
 from flinknet.config import NetworkConfig
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.options import effective_flink_keys
+from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange
+from flinknet.predict.what_if import deployment_of, plans_of
 from flinknet.simulator.cluster import TYPICAL_COSTS, Cluster
-from flinknet.simulator.what_if import deployment_of, plans_of
 from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter
-from flinknet.workload.recorded import Ramps, RecordedChannel, RecordedExchange
 from tests.recorded_run import RECORD_BYTES, START_NS, rows_of
 from tests.simulation import Row, Rows
 

@@ -90,7 +90,7 @@ def check_core() -> Check:
 def check_java() -> Check:
     """The Java that Spark would be started with."""
     from flinknet.errors import FlinknetError
-    from flinknet.replay.java import find_java
+    from flinknet.replay.spark.java import find_java
     from flinknet.runtime.readiness import MISSING, OK, Check
 
     try:
@@ -112,7 +112,7 @@ def check_spark(start: bool) -> Check:
         return Check("Spark", MISSING, "PySpark is not installed", advice)
     if not start:
         return Check("Spark", OK, found)
-    from flinknet.replay.session import spark_session
+    from flinknet.replay.spark.session import spark_session
 
     try:
         with spark_session() as spark:

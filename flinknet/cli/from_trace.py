@@ -30,7 +30,7 @@ from . import sweep, value_parsers
 from .options import collect
 
 if TYPE_CHECKING:
-    from flinknet.replay.units import RecordedRun
+    from flinknet.replay.spark.units import RecordedRun
 
 SCHEMA_VERSION = 1
 
@@ -55,9 +55,9 @@ def run_from_trace(values: Mapping[str, Any], executor: sweep.Executor | None) -
 
     Raises: ConfigError for options that the trace answers.
     """
-    from flinknet.replay.again import save_arrivals, scenario_of
-    from flinknet.replay.remarks import warnings_of
-    from flinknet.replay.units import open_recorded_run
+    from flinknet.replay.advise.caveats import warnings_of
+    from flinknet.replay.rerun import save_arrivals, scenario_of
+    from flinknet.replay.spark.units import open_recorded_run
 
     run = open_recorded_run(Path(values["from_trace"]), 0)
     attempts = _attempts(scenario_of(run), values)
@@ -202,9 +202,9 @@ def _with_secrets(network: NetworkConfig, recorded: NetworkConfig) -> NetworkCon
 def _predictions(
     run: RecordedRun, attempts: list[_Attempt], duration_ns: int, here: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
+    from flinknet.predict.recorded import Setting
     from flinknet.replay.what_if import predict_here
     from flinknet.runtime.host import differences_from
-    from flinknet.workload.recorded import Setting
 
     settings = [Setting(each.scenario.network, each.scenario.flow_control) for each in attempts]
     predictions = predict_here(run, settings, duration_ns)

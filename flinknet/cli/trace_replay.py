@@ -19,7 +19,7 @@ from .paths import check_writable_file, existing_path
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from flinknet.replay.grid import Grid
+    from flinknet.predict.grid import Grid
 
 _EPILOG = """\b
 Examples:
@@ -150,11 +150,11 @@ def replay(
 
     One run gives one JSON object, several give {"schema_version": 1, "replays": [...]}.
     """
-    from flinknet.replay.advice import are_met
+    from flinknet.replay.advise.advice import are_met
+    from flinknet.replay.advise.targets import Target
     from flinknet.replay.answer import open_runs, replay_runs
     from flinknet.replay.part import AskedPart
-    from flinknet.replay.session import WORK_UNITS_MAX, spark_errors, spark_session
-    from flinknet.replay.targets import Target
+    from flinknet.replay.spark.session import WORK_UNITS_MAX, spark_errors, spark_session
     from flinknet.report.page import page_of
     from flinknet.report.replay_console import print_replays
 
@@ -215,7 +215,7 @@ def _grid(lists: dict[str, str | None], *, is_fine: bool) -> Grid:
 
     Raises: ConfigError for a value that cannot be used, and for too many settings.
     """
-    from flinknet.replay.grid import DEFAULT_TIMEOUTS_NS, FINE_TIMEOUTS_NS, Grid
+    from flinknet.predict.grid import DEFAULT_TIMEOUTS_NS, FINE_TIMEOUTS_NS, Grid
 
     given = {}
     for name, (field, _) in GRID_OPTIONS.items():
@@ -254,7 +254,7 @@ def _value(name: str, text: str) -> Any:
 
 
 def _factor(option: str, text: str) -> float:
-    from flinknet.replay.grid import check_factor
+    from flinknet.predict.grid import check_factor
 
     try:
         factor = float(text)

@@ -90,8 +90,8 @@ def synth(
     Buffers leave at the beats of the flusher and when they are full, by the laws of a real run;
     consumers keep up. Each process of the run has a file, written by a process of its own.
     """
-    from flinknet.synth.plan import plan
-    from flinknet.synth.run import synthesize
+    from flinknet.predict.synth.plan import plan
+    from flinknet.predict.synth.run import synthesize
 
     if events is not None and texts["duration"] is not None:
         raise ConfigError("--events and --duration both say where a run ends; give one of them")

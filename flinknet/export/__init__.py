@@ -3,7 +3,7 @@ for Perfetto, a log for HdrHistogram.
 
 A `Selection` says which channels and which time of a run are wanted; each exporter takes one and a
 path. Files are whole or not there. No Spark: events are read block by block (`tables`) or channel
-by channel (`perfetto`, `hdr`), and what the events of a channel mean is told by `replay.buffers`.
+by channel (`perfetto`, `hdr`), and what the events of a channel mean says `trace.buffers`.
 """
 
 from .selection import Selection, select

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from flinknet.replay.buffers import (
+from flinknet.arrays import IntArray
+from flinknet.trace import ChannelInfo
+from flinknet.trace.buffers import (
     BUFFER_COLUMNS,
     ChannelBuffers,
     ChannelUnit,
     paired_buffers,
     read_channel,
 )
-from flinknet.replay.units import EventColumns, IntArray
-from flinknet.trace import ChannelInfo
+from flinknet.trace.event_block import EventColumns
 
 from .selection import Selection
 

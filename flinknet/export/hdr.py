@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from flinknet.replay.buffers import ChannelBuffers
-from flinknet.replay.units import IntArray
+from flinknet.arrays import IntArray
+from flinknet.trace.buffers import ChannelBuffers
 from flinknet.units import NS_PER_S
 
 from .buffers import begun_ns, channel_title, channels_read

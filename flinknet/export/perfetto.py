@@ -19,10 +19,11 @@ from typing import IO, Any
 
 import numpy as np
 
+from flinknet.arrays import IntArray
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
-from flinknet.replay.buffers import ChannelBuffers
-from flinknet.replay.units import EventColumns, IntArray, is_data
 from flinknet.trace import ChannelInfo
+from flinknet.trace.buffers import ChannelBuffers
+from flinknet.trace.event_block import EventColumns, is_data
 
 from .buffers import begun_ns, channel_title, channels_read
 from .files import whole_text_file

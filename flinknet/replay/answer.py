@@ -19,15 +19,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flinknet.histogram import LogLinearHistogram
+from flinknet.predict.captured import with_settings
+from flinknet.predict.exchange import is_blocking, is_max_rate, recorded_setting
+from flinknet.predict.grid import Grid, ascending
+from flinknet.predict.recorded import Setting
 from flinknet.results import Measured, TradeOffPoint
 from flinknet.trace import TraceReader, find_runs
-from flinknet.workload.recorded import Setting
 
-from .advice import advice, withheld
-from .details import run_details
-from .diagnose import Verdict, diagnose, diagnose_in_passing, verdict_of_blocking
-from .distribution import distribution
-from .edges import (
+from .advise.advice import advice, withheld
+from .advise.caveats import caveats, warnings_of
+from .advise.channel_times import channel_times, times_between
+from .advise.diagnose import Verdict, diagnose, diagnose_in_passing, verdict_of_blocking
+from .advise.edges import (
     PRESSED,
     Pressure,
     bottlenecks,
@@ -35,27 +38,17 @@ from .edges import (
     pressed_from_behind,
     pressure_in_passing,
 )
-from .exchange import is_blocking, is_max_rate, recorded_setting
-from .finer import finer_settings
-from .grid import Grid, ascending
-from .latency import latency_percentiles
-from .observed import (
-    ObservedRows,
-    collect,
-    latency_summary,
-    measured_of,
-    observe,
-)
-from .order import EdgeOrder, produced_edge
+from .advise.order import EdgeOrder, produced_edge
+from .advise.targets import Target, finer_settings
+from .observe.distribution import distribution
+from .observe.latency import latency_percentiles
+from .observe.observed import ObservedRows, collect, latency_summary, measured_of, observe
+from .observe.observed_json import channels_json, messages_json, over_time
+from .observe.page_details import run_details
+from .observe.slicing import Slicing, slice_edges, slicing_of
+from .observe.time_shares import shares_of_all
 from .part import WHOLE, AskedPart, part_of
-from .passing import with_settings
-from .remarks import remarks, warnings_of
-from .seen import channels_seen, messages_seen, over_time
-from .slices import Slicing, slice_edges, slicing_of
-from .targets import Target
-from .time_shares import channel_times, shares_of_all, times_between
-from .trade_off import candidates_of, default_max_records, model_error, trade_off_points, window_for
-from .units import (
+from .spark.units import (
     ALL_CHANNELS,
     RecordedRun,
     edges_of,
@@ -63,6 +56,7 @@ from .units import (
     units_frame,
     work_units,
 )
+from .trade_off import candidates_of, default_max_records, model_error, trade_off_points, window_for
 from .what_if import Candidate, Simulate, predict
 
 if TYPE_CHECKING:
@@ -104,7 +98,7 @@ def replay_runs(
         grid: candidates; the recorded setting is always one more.
         max_records: of each run, to simulate for each candidate; None for as many as take seconds.
         split: parts of its time that each run is cut into; None for as many as suit its size.
-        simulate: the simulation; None for the one of `simulator.what_if`.
+        simulate: the simulation; None for the one of `predict.what_if`.
         targets: bounds that the advice looks for a setting to hold.
         is_finer: predict timeouts between the chosen one and the next longer one, too.
         details: tell what a page shows beside the answer, too.
@@ -189,13 +183,13 @@ def replay_runs(
                     "window_ns": windows[run.run].duration_ns,
                     "is_whole": windows[run.run].to_ns == run.to_ns,
                 },
-                "messages": messages_seen(run, own),
-                "channels": channels_seen(run, own, each),
+                "messages": messages_json(run, own),
+                "channels": channels_json(run, own, each),
                 "latency_distribution": distribution(_histogram(own)),
                 "regimes": shares_of_all(own),
                 "diagnosis": [asdict(verdict) for verdict in _diagnosis(run, own, each)],
                 "over_time": over_time(own, run.duration_ns, each.duration_ns),
-                "remarks": remarks(run, own, each),
+                "remarks": caveats(run, own, each),
             }
         )
     _tell_bottlenecks(runs, rows, answers)
@@ -296,7 +290,7 @@ def _as_predicted(run: RecordedRun, seen: Measured) -> Measured:
     """What was observed, with its throughput over the length of time that a prediction counts."""
     if run.manifest.is_from_between or not seen.records:
         return seen
-    from flinknet.simulator.what_if import counted_ns
+    from flinknet.predict.what_if import counted_ns
 
     timeout_ns = max(recorded_setting(run.manifest).network.buffer_timeout_ns, 0)
     # Records that typically wait longer than the timeout wait for something else.
@@ -395,7 +389,7 @@ def _tell_pressure(
         for each in answer["diagnosis"]:
             if pressure.behind and each["kind"] in PRESSED:
                 behind = [names[other].split(" → ")[0] for other in pressure.behind]
-                each |= pressure.told(each["share"], behind)
+                each |= pressure.described(each["share"], behind)
 
 
 def _describe(run: RecordedRun) -> dict[str, Any]:

@@ -26,16 +26,16 @@ from typing import TYPE_CHECKING, Any
 
 from flinknet.config import FLOW_CONTROLS
 from flinknet.errors import ConfigError
+from flinknet.predict.exchange import is_max_rate, recorded_setting
+from flinknet.predict.grid import Grid
 from flinknet.trace import find_runs, open_run
 from flinknet.units import parse_duration_ns
 
-from . import closer
 from .answer import open_runs
-from .exchange import is_max_rate, recorded_setting
-from .grid import Grid
-from .observed import ObservedTables, observe
-from .session import spark_errors
-from .units import RecordedRun
+from .observe import details
+from .observe.observed import ObservedTables, observe
+from .spark.session import spark_errors
+from .spark.units import RecordedRun
 from .what_if import Candidate, predict
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ _NUMBERS: dict[str, tuple[tuple[type, ...], str]] = {
 class Tables:
     """The observed tables of some runs as DataFrames: those of `observed.ObservedTables` under
     their names, computed together in one pass when one is read; and `buffers`, `credit` and
-    `buffer_sizes` of `closer`, each on its own.
+    `buffer_sizes` of `observe.details`, each on its own.
     """
 
     spark: SparkSession
@@ -78,18 +78,18 @@ class Tables:
 
     @property
     def buffers(self) -> DataFrame:
-        """Each data buffer with its life, see `closer.buffers`."""
-        return closer.buffers(self.spark, self.runs, self.split)
+        """Each data buffer with its life, see `details.buffers`."""
+        return details.buffers(self.spark, self.runs, self.split)
 
     @property
     def credit(self) -> DataFrame:
-        """The producer's credit, window by window, see `closer.credit`."""
-        return closer.credit(self.spark, self.runs)
+        """The producer's credit, window by window, see `details.credit`."""
+        return details.credit(self.spark, self.runs)
 
     @property
     def buffer_sizes(self) -> DataFrame:
-        """What debloating announced, see `closer.buffer_sizes`."""
-        return closer.buffer_sizes(self.spark, self.runs)
+        """What debloating announced, see `details.buffer_sizes`."""
+        return details.buffer_sizes(self.spark, self.runs)
 
     def named(self) -> dict[str, DataFrame]:
         """All tables by name."""
@@ -101,11 +101,11 @@ class Tables:
 
 
 def events(spark: SparkSession, path: str, **options: str) -> DataFrame:
-    """Every event of a run as a row; see `replay.source` for the columns and options.
+    """Every event of a run as a row; see `replay.spark.source` for the columns and options.
 
     Raises: FlinknetError for a path that holds no run.
     """
-    from .source import register
+    from .spark.source import register
 
     for run in find_runs(Path(path)):
         open_run(run)

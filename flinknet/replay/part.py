@@ -13,13 +13,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
 from flinknet.errors import ConfigError
+from flinknet.predict.exchange import is_blocking
 from flinknet.trace import TraceReader
+from flinknet.trace.event_block import is_data
 from flinknet.units import human_duration
 
-from .exchange import is_blocking
-from .units import IntArray, RecordedRun, is_data
+from .spark.units import RecordedRun
 
 LOOK_NS = 120_000_000_000
 """The start-up is looked for in the first two minutes of a trace."""

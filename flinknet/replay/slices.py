@@ -15,32 +15,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from flinknet.config import NetworkConfig
-from flinknet.core.probe import TracePoint
 from flinknet.errors import ConfigError
 from flinknet.histogram import LogLinearHistogram
+from flinknet.predict.costs import CostFit
+from flinknet.predict.exchange import load_exchange, read_arrivals, recorded_channels
+from flinknet.predict.recorded import Ramps, RecordedExchange, Setting
 from flinknet.trace import RunManifest, open_run
-from flinknet.workload.recorded import (
-    Ramps,
-    RecordedExchange,
-    Setting,
-)
-
-from .costs import CostFit
-from .exchange import is_max_rate, load_exchange, read_arrivals, recorded_channels
-from .stretches import cuts, events_within
-from .sums import Sums
-from .units import Answer, Asked, EventBlock, IntArray, RecordedRun, WorkUnit
-
-EVENTS_PER_SLICE = 2_500_000
-"""About as many recorded events are simulated at a time; fewer runs than that are not cut."""
 
 WARM_UP_NS, WARM_UP_BEATS = 50_000_000, 3
 """What comes before a slice: so long and so many beats of the flusher, the longer the better."""
@@ -49,177 +36,6 @@ _EDGE_SHARE = 0.25
 """Warm-up and rest may be that long, relative to a slice."""
 
 _NEVER_NS = 2**62
-_COLUMNS = (
-    *("at_ns", "channel", "point", "kind", "data_type"),
-    *("payload_bytes", "records", "first_record_ns", "last_record_ns"),
-)
-_SCHEMA = (
-    "run bigint, channel bigint, slice bigint, records bigint, whole_records bigint,"
-    " payload_bytes bigint, latest_ns bigint"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """A part of a run to simulate.
-
-    Attributes:
-        from_ns: from when on records count.
-        to_ns: up to when.
-        records: of each channel.
-        records_before: of each channel that came before it in the measured part.
-    """
-
-    from_ns: int
-    to_ns: int
-    records: Mapping[int, int]
-    records_before: Mapping[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Slicing:
-    """How a run is cut.
-
-    Attributes:
-        slices: in their order; they cover the measured part.
-        record_wire_bytes: of each channel that carried records.
-        latest_ns: how long after the first of its records a buffer was sent, at most.
-    """
-
-    slices: tuple[Slice, ...]
-    record_wire_bytes: Mapping[int, float]
-    latest_ns: int
-
-
-def slice_edges(run: RecordedRun, split: int | None) -> list[int]:
-    """Where a run is cut.
-
-    Args:
-        split: number of slices; None for as many as suit its size.
-    """
-    if is_max_rate(run.manifest) or run.manifest.is_from_between or run.edge is not None:
-        return [run.from_ns, run.to_ns]
-    parts = split or -(-events_within(run) // EVENTS_PER_SLICE)
-    found = cuts(run.from_ns, run.to_ns, max(parts, 1))
-    return [found[0][0], *(to_ns for _, to_ns in found)]
-
-
-def arrivals_asked(edges: Mapping[int, Sequence[int]]) -> Asked:
-    """The question how many records came in each slice of each run."""
-    question = partial(_count, edges={run: list(each) for run, each in edges.items()})
-    return Asked(question, _COLUMNS, _SCHEMA)
-
-
-MERGE_ARRIVALS = Sums(
-    ("run", "channel", "slice"), ("records", "whole_records", "payload_bytes"), ("latest_ns",)
-)
-"""The table: run, channel, slice (its number), records that came in it; whole_records and
-payload_bytes of buffers whose records all came in it, latest_ns (how long after the first of its
-records one of them was sent, at most)."""
-
-
-def slicing_of(rows: Sequence[Mapping[str, Any]], edges: Sequence[int]) -> Slicing:
-    """How a run is cut, from its rows of `MERGE_ARRIVALS`."""
-    channels = sorted({row["channel"] for row in rows})
-    place = {channel: number for number, channel in enumerate(channels)}
-    records = np.zeros((len(edges), len(channels)), np.int64)
-    sizes = np.zeros((2, len(channels)), np.int64)
-    for row in rows:
-        column = place[row["channel"]]
-        records[row["slice"] + 1, column] += row["records"]
-        sizes[:, column] += row["payload_bytes"], row["whole_records"]
-    before = np.cumsum(records, axis=0).tolist()
-    return Slicing(
-        tuple(
-            Slice(
-                edges[number],
-                edges[number + 1],
-                dict(zip(channels, records[number + 1].tolist(), strict=True)),
-                dict(zip(channels, before[number], strict=True)),
-            )
-            for number in range(len(edges) - 1)
-        ),
-        {
-            channel: float(sizes[0, column] / sizes[1, column])
-            for channel, column in place.items()
-            if sizes[1, column]
-        },
-        max((row["latest_ns"] for row in rows), default=0),
-    )
-
-
-def _count(
-    unit: WorkUnit, blocks: Iterator[EventBlock], *, edges: Mapping[int, Sequence[int]]
-) -> Iterator[Answer]:
-    own_edges = np.array(edges[unit.run])
-    for block in blocks:
-        rows = block.data_at(TracePoint.SENT)
-        is_known = (rows["records"] > 0) & (rows["first_record_ns"] >= 0)
-        is_known &= (rows["last_record_ns"] >= unit.from_ns) & (rows["channel"] >= 0)
-        kept = np.flatnonzero(is_known & (rows["first_record_ns"] < unit.to_ns))
-        first_ns, last_ns = (
-            rows[name].take(kept) for name in ("first_record_ns", "last_record_ns")
-        )
-        first = np.searchsorted(own_edges, first_ns, side="right") - 1
-        is_whole = (last_ns < own_edges[-1]) & (first >= 0)
-        is_whole &= last_ns < own_edges[np.minimum(first + 1, len(own_edges) - 1)]
-        channel, records = rows["channel"].take(kept), rows["records"].take(kept)
-        size = rows["payload_bytes"].take(kept)
-        late_ns = rows["at_ns"].take(kept) - first_ns
-        yield from _sums(unit, channel, first, is_whole, records, size, late_ns)
-        for row in np.flatnonzero(~is_whole).tolist():
-            ramp = Ramps(records[row : row + 1].astype(np.int64), *_one(first_ns, last_ns, row))
-            for number in range(max(int(first[row]), 0), len(own_edges) - 1):
-                part = ramp.within(int(own_edges[number]), int(own_edges[number + 1]))
-                if not len(part) and number > first[row]:
-                    break
-                yield _row(unit, int(channel[row]), number, part.total_records, int(late_ns[row]))
-
-
-def _one(first_ns: IntArray, last_ns: IntArray, row: int) -> tuple[IntArray, IntArray]:
-    return first_ns[row : row + 1], last_ns[row : row + 1]
-
-
-def _row(unit: WorkUnit, channel: int, number: int, records: int, late_ns: int) -> Answer:
-    """Records of a buffer that lies in several slices."""
-    return {
-        "run": [unit.run],
-        "channel": [channel],
-        "slice": [number],
-        "records": [records],
-        "whole_records": [0],
-        "payload_bytes": [0],
-        "latest_ns": [late_ns],
-    }
-
-
-def _sums(
-    unit: WorkUnit,
-    channel: IntArray,
-    number: IntArray,
-    keep: IntArray,
-    records: IntArray,
-    size: IntArray,
-    late_ns: IntArray,
-) -> Iterator[Answer]:
-    """Sums over buffers by channel and slice. Rows of a channel stand together, and in their
-    order."""
-    rows = np.flatnonzero(keep)
-    if not len(rows):
-        return
-    channel, number = channel.take(rows), number.take(rows)
-    is_start = (np.diff(channel) != 0) | (np.diff(number) != 0)
-    starts = np.r_[0, np.flatnonzero(is_start) + 1]
-    own_records = np.add.reduceat(records.take(rows).astype(np.int64), starts)
-    yield {
-        "run": np.full(len(starts), unit.run),
-        "channel": channel[starts],
-        "slice": number[starts],
-        "records": own_records,
-        "whole_records": own_records,
-        "payload_bytes": np.add.reduceat(size.take(rows).astype(np.int64), starts),
-        "latest_ns": np.maximum.reduceat(late_ns.take(rows), starts),
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +90,7 @@ PART_SCHEMA = (
 def simulate_slice(unit: SliceUnit) -> Iterator[dict[str, Any]]:
     """The rows of a slice, one for each setting, with the columns of PART_SCHEMA. Runs in an
     executor."""
-    from flinknet.simulator.what_if import memory_of, simulate_part
+    from flinknet.predict.what_if import memory_of, simulate_part
 
     path = Path(unit.path)
     frame, _ = fitted(path, unit.from_ns, unit.to_ns)

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from flinknet.options import effective_flink_keys
+from flinknet.predict.exchange import is_max_rate
+from flinknet.predict.grid import Grid
+from flinknet.predict.recorded import Setting
 from flinknet.results import BacklogSummary, LatencySummary, Measured, ModelError, TradeOffPoint
 from flinknet.units import NS_PER_MS
-from flinknet.workload.recorded import Setting
 
-from .exchange import is_max_rate
-from .grid import Grid
-from .observed import latency_summary
-from .units import RecordedRun
+from .observe.observed import latency_summary
+from .spark.units import RecordedRun
 from .what_if import (
     DEFAULT_MAX_RECORDS,
     DEFAULT_MAX_RECORDS_AT_MAX_RATE,

@@ -13,21 +13,22 @@ import pyarrow as pa
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError, SimulationError
+from flinknet.predict.captured import load_captured
+from flinknet.predict.costs import CostFit
+from flinknet.predict.delays import Delays
+from flinknet.predict.exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate, load_exchange
+from flinknet.predict.queued import contradiction
+from flinknet.predict.recorded import RecordedExchange, Setting, SimulatedOutcome
 from flinknet.results import BacklogSummary, LatencySummary
 from flinknet.trace import open_run
 from flinknet.units import human_bytes
-from flinknet.workload.recorded import RecordedExchange, Setting, SimulatedOutcome
 
 from . import slices
-from .costs import CostFit
-from .delays import Delays
-from .edges import NOT_FROM_SOURCES, is_from_sources
-from .exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate, load_exchange
-from .passing import load_in_passing
-from .queued import contradiction
-from .slices import SliceUnit, Slicing
-from .spared import spare_what_is_loaded
-from .units import RecordedRun, arrow_schema, in_order
+from .advise.edges import NOT_FROM_SOURCES, is_from_sources
+from .observe.slicing import Slicing
+from .slices import SliceUnit
+from .spark.units import RecordedRun, arrow_schema, in_order
+from .spark.worker import freeze_what_is_loaded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -126,9 +127,9 @@ def predict(
     """Simulate every candidate.
 
     Args:
-        simulate: the simulation; None for the one of `simulator.what_if`.
+        simulate: the simulation; None for the one of `predict.what_if`.
         slicings: how long runs are cut, by their number; each slice is simulated for itself, by
-            `simulator.what_if`.
+            `predict.what_if`.
 
     Returns: run, candidate (its number), the values of its setting, records, duration_ns,
     throughput_records_per_s, buffers_per_s, credits_per_s, memory_bytes, method (what computed it),
@@ -150,7 +151,7 @@ def predict(
             for unit in batch.to_pylist():
                 rows = list(_simulate_unit(unit, simulate))
                 yield pa.RecordBatch.from_pylist(rows, schema=outcome_schema)
-        spare_what_is_loaded()
+        freeze_what_is_loaded()
 
     units = _units(candidates, spark.sparkContext.defaultParallelism)
     frame = spark.createDataFrame(pa.Table.from_pylist(units, schema=_UNIT_SCHEMA))
@@ -167,7 +168,7 @@ def _predict_slices(
             for unit in batch.to_pylist():
                 rows = list(slices.simulate_slice(SliceUnit(**unit)))
                 yield pa.RecordBatch.from_pylist(rows, schema=part_schema)
-        spare_what_is_loaded()
+        freeze_what_is_loaded()
 
     units = [asdict(unit) for unit in _slice_units(candidates, slicings)]
     frame = spark.createDataFrame(pa.Table.from_pylist(units, schema=slices.UNIT_SCHEMA))
@@ -213,7 +214,7 @@ def _slice_units(
 
 def _outcome_of_slices(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The row of a candidate from those of its slices, in their order."""
-    from flinknet.simulator.what_if import duration_ns
+    from flinknet.predict.what_if import duration_ns
 
     first = parts[0]
     if not all(part["is_covered"] for part in parts):
@@ -303,7 +304,7 @@ def _simulate_unit(
     path, edge = Path(unit["path"]), unit.get("edge")
     manifest = open_run(path).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
-    load = load_in_passing if manifest.is_from_between else load_exchange
+    load = load_captured if manifest.is_from_between else load_exchange
     exchange, fit = load(path, unit["from_ns"], unit["to_ns"], edge=edge)
     if ends_its_data:
         exchange = replace(exchange, ends_its_data=True)
@@ -378,7 +379,7 @@ def _numbers(
             setting, outcome.buffers_per_s or 0.0, outcome.throughput_records_per_s or 0.0
         )
         delays = delays.interrupted(load, exchange.wakes_per_s)
-        notes.append(_told_polls(delays, exchange.wakes_per_s))
+        notes.append(_polling_note(delays, exchange.wakes_per_s))
     return {
         "records": outcome.records,
         "duration_ns": outcome.duration_ns,
@@ -397,7 +398,7 @@ def _numbers(
     }
 
 
-def _told_polls(delays: Delays, wakes_per_s: float) -> str:
+def _polling_note(delays: Delays, wakes_per_s: float) -> str:
     if not delays.beside_share:
         return POLLS
     pieces_ns = delays.beside_slice_ns, delays.piece_ns(wakes_per_s)
@@ -405,6 +406,6 @@ def _told_polls(delays: Delays, wakes_per_s: float) -> str:
 
 
 def _own_simulation() -> Simulate:
-    from flinknet.simulator.what_if import simulate
+    from flinknet.predict.what_if import simulate
 
     return simulate

@@ -31,9 +31,9 @@ from flinknet.tasks.deployment import DeployedChannel, Deployment, deploy
 from flinknet.tasks.flow_control import create_consumer_connection, create_producer_connection
 from flinknet.tasks.memory import most_buffers, segments_of
 from flinknet.tasks.scheduling import SchedulingType, StartCondition, scheduling_of
-from flinknet.workload.recorded import TYPICAL_COSTS, CostModel, Outages
 
 from .checkpoints import SimulatedCheckpoints
+from .cost_model import TYPICAL_COSTS, CostModel, Outages
 from .disturbances import Disturbances
 from .faults import NO_FAULTS, FaultPlan, LinkFaults
 from .link import LinkEnd, LinkSettings, SimulatedLink, socket_costs

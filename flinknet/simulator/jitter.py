@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import cycle, repeat
 
 from flinknet.arrays import IntArray
-from flinknet.workload.turn_costs import NO_JITTER, Jitter
+
+from .turn_costs import NO_JITTER, Jitter
 
 
 def over_and_over(values: IntArray) -> Iterator[int]:

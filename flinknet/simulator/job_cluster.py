@@ -43,8 +43,8 @@ from flinknet.tasks.checkpoint_coordinator import (
     Command,
 )
 from flinknet.tasks.flow_control import create_consumer_connection, create_producer_connection
-from flinknet.workload.recorded import CostModel
 
+from .cost_model import CostModel
 from .faults import NO_FAULTS, FaultPlan, LinkFaults
 from .link import LinkEnd, LinkSettings, SendCosts, SimulatedLink
 from .scheduler import START_NS, Scheduler

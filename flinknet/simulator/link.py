@@ -12,8 +12,9 @@ from itertools import repeat
 from typing import Protocol
 
 from flinknet.core.connection import RECEIVE_BYTES, Connection, ScatteringConnection
-from flinknet.workload.recorded import CostModel
-from flinknet.workload.turn_costs import TCP_BYTES
+
+from .cost_model import CostModel
+from .turn_costs import TCP_BYTES
 
 BUFFER_RESPONSE_PIECES = 2
 """Pieces of a message with a payload: header and buffer."""

@@ -16,8 +16,8 @@ from flinknet.core.producer import OutputFlusher, RecordWriter
 from flinknet.jobs.load.assembly import run_input_of
 from flinknet.jobs.stream_task import STEPS_PER_TURN, StreamTask, TaskState
 from flinknet.tasks.times import TaskTimes
-from flinknet.workload.recorded import Outages
 
+from .cost_model import Outages
 from .jitter import RunningJitter, over_and_over
 from .link import LinkEnd
 from .scheduler import Scheduler

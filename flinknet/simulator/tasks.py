@@ -15,9 +15,9 @@ from flinknet.tasks.assembly import input_of
 from flinknet.tasks.checkpoints import CheckpointResponder
 from flinknet.tasks.deployment import Deployment
 from flinknet.workload.payload import OVERHEAD_BYTES
-from flinknet.workload.recorded import CostModel
 from flinknet.workload.sink import LatencySink
 
+from .cost_model import CostModel
 from .jitter import RunningJitter
 from .source_plan import PlannedArrivals, PlannedSelector, SourcePlan, beat_phase_ns
 from .task_manager import (

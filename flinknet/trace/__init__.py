@@ -3,8 +3,9 @@
 Here live the column table of an event, the byte layout of a trace file, the recorder (a
 `core.probe.Probe`), the writer and reader of files, the manifest of a run directory, and the
 checks of `trace verify`. Analysis lives in `replay`, printing in `report`. Rows enter one by one
-through `TraceRecorder.record`; they leave as numpy columns, a block at a time. Bytes of a layout
-stand in `format` and `columns` alone.
+through `TraceRecorder.record`; they leave as numpy columns, a block at a time (`event_block`), and
+`buffers` pairs what both ends of a channel recorded. Bytes of a layout stand in `format` and
+`columns` alone.
 """
 
 from .manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest

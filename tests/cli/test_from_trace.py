@@ -15,8 +15,8 @@ import pytest
 from click.testing import Result
 
 from flinknet.errors import RunFailedError
-from flinknet.replay.again import save_arrivals, scenario_of
-from flinknet.replay.units import open_recorded_run
+from flinknet.replay.rerun import save_arrivals, scenario_of
+from flinknet.replay.spark.units import open_recorded_run
 from flinknet.results import Warning
 from flinknet.workload.arrivals import RECORDED, RecordedArrivals
 from tests.edited_manifest import edit_manifest

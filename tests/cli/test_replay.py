@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from flinknet.cli import main
-from flinknet.replay.grid import FACTOR_MAX, FACTOR_MIN
+from flinknet.predict.grid import FACTOR_MAX, FACTOR_MIN
 from flinknet.replay.what_if import (
     DEFAULT_MAX_RECORDS,
     DEFAULT_MAX_RECORDS_AT_MAX_RATE,

@@ -14,7 +14,7 @@ from tests.recorded_run import write_run
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """The session; started at its first use."""
-    from flinknet.replay.session import spark_session
+    from flinknet.replay.spark.session import spark_session
 
     with spark_session() as session:
         yield session

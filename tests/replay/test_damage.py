@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from flinknet.errors import FlinknetError
+from flinknet.predict.grid import Grid
 from flinknet.replay import notebook
 from flinknet.replay.answer import open_runs, replay_runs
-from flinknet.replay.grid import Grid
-from flinknet.replay.session import spark_errors
+from flinknet.replay.spark.session import spark_errors
 
 pytestmark = pytest.mark.spark
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from flinknet.graph import execution_graph_of, job_graph_of, load_program
+from flinknet.predict.grid import Grid
 from flinknet.replay.answer import open_runs, replay_runs
-from flinknet.replay.grid import Grid
 from flinknet.runtime.job.control_messages import SubmitJob
 from flinknet.runtime.job.job_files import Instants, save_manifest
 from flinknet.runtime.job.job_master import JobMaster

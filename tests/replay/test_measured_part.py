@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from flinknet.errors import TraceFormatError
-from flinknet.replay.measured_part import FOREVER_NS
-from flinknet.replay.units import RecordedRun, open_recorded_run
+from flinknet.predict.measured_part import FOREVER_NS
+from flinknet.replay.spark.units import RecordedRun, open_recorded_run
 from tests.edited_manifest import edit_manifest
 from tests.recorded_run import CONSUME_NS, MS, START_NS, TRANSIT_NS
 

@@ -12,7 +12,7 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.errors import ConfigError, FlinknetError
 from flinknet.replay import notebook
 from tests.recorded_run import CONSUME_NS, MS, START_NS, TRANSIT_NS, event
-from tests.replay.test_remarks import add_events
+from tests.replay.advise.test_caveats import add_events
 
 README = Path(__file__).parent.parent.parent / "README.md"
 

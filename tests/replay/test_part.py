@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from flinknet.errors import ConfigError
+from flinknet.predict.grid import Grid
 from flinknet.replay.answer import open_runs, replay_runs
-from flinknet.replay.grid import Grid
 from flinknet.replay.part import AskedPart
-from flinknet.replay.units import RecordedRun
+from flinknet.replay.spark.units import RecordedRun
 from flinknet.trace import RunManifest
 from tests.tapped_job import MS, SOURCE, START_NS, TappedChannel, write_tapped_job
 

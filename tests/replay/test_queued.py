@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig
+from flinknet.predict.grid import Grid
+from flinknet.predict.queued import Queued, contradiction, queued
+from flinknet.predict.recorded import Setting
+from flinknet.replay.advise.targets import Target
 from flinknet.replay.answer import open_runs, replay_runs
-from flinknet.replay.grid import Grid
-from flinknet.replay.queued import Queued, contradiction, queued
-from flinknet.replay.targets import Target
-from flinknet.replay.units import EventColumns
 from flinknet.replay.what_if import predict_here
 from flinknet.report.replay_console import print_replays
-from flinknet.workload.recorded import Setting
+from flinknet.trace.event_block import EventColumns
 from tests.tapped_run import exchange_of, write_tapped_exchange
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000

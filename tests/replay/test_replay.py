@@ -13,20 +13,20 @@ import pytest
 from flinknet.core.probe import FlushReason
 from flinknet.errors import FlinknetError, SimulationError, TraceFormatError
 from flinknet.histogram import LogLinearHistogram
-from flinknet.replay.answer import open_runs, replay_runs
-from flinknet.replay.exchange import (
+from flinknet.predict.exchange import (
     ASSUMED_FLUSH_OVERHEAD_NS,
     QUEUES_START_EMPTY,
     flush_overhead_ns,
     load_exchange,
     recorded_setting,
 )
-from flinknet.replay.grid import Grid
-from flinknet.replay.session import spark_errors
-from flinknet.replay.units import open_recorded_run
+from flinknet.predict.grid import Grid
+from flinknet.predict.recorded import SimulatedOutcome
+from flinknet.replay.answer import open_runs, replay_runs
+from flinknet.replay.spark.session import spark_errors
+from flinknet.replay.spark.units import open_recorded_run
 from flinknet.replay.what_if import GROWS, predict_here
 from flinknet.results import BacklogSummary
-from flinknet.workload.recorded import SimulatedOutcome
 
 MS = 1_000_000
 START_NS = 1_000_000 * MS

@@ -15,15 +15,16 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
+from flinknet.predict import what_if as simulator
+from flinknet.predict.exchange import load_exchange, recorded_setting
+from flinknet.predict.grid import Grid
+from flinknet.predict.synth import run as synth_run
+from flinknet.predict.synth.plan import plan
+from flinknet.predict.synth.run import write_file
 from flinknet.replay import slices, what_if
-from flinknet.replay.exchange import load_exchange, recorded_setting
-from flinknet.replay.grid import Grid
-from flinknet.replay.units import EventBlock, RecordedRun, open_recorded_run, work_units
-from flinknet.simulator import what_if as simulator
-from flinknet.synth import run as synth_run
-from flinknet.synth.plan import plan
-from flinknet.synth.run import write_file
+from flinknet.replay.spark.units import RecordedRun, open_recorded_run, work_units
 from flinknet.trace import TraceReader
+from flinknet.trace.event_block import EventBlock
 
 MS = 1_000_000
 _KEYS = ("channel", "slice", "records", "whole_records", "payload_bytes", "latest_ns")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from flinknet.predict.grid import Grid
 from flinknet.replay.answer import open_runs, replay_runs
-from flinknet.replay.grid import Grid
 from tests.tapped_job import MS, SECOND, SOURCE, THIRD, TappedChannel, write_tapped_job
 
 CHOSEN = "f362c87ffabe89c8a91fa7d0a523ba6c"

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from flinknet.config import NetworkConfig
+from flinknet.predict.recorded import Setting
 from flinknet.replay.trade_off import trade_off_points
 from flinknet.replay.what_if import Candidate
-from flinknet.workload.recorded import Setting
 
 US = 1_000
 

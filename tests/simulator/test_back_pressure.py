@@ -12,7 +12,7 @@ from flinknet.errors import RemoteTransportError
 from flinknet.jobs.stream_task import TaskState
 from flinknet.simulator.checkers import check_memory, check_records
 from flinknet.simulator.cluster import START_NS, Cluster
-from flinknet.workload.recorded import CostModel
+from flinknet.simulator.cost_model import CostModel
 from tests.simulation import MS, US, S, finished, scenario
 
 OFFERED_PER_S = 20_000

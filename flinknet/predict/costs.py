@@ -1,0 +1,259 @@
+"""What the steps on a buffer's way cost in a recorded run, fitted from its rows by medians.
+
+A run tells how long a message took as a whole. How much of it goes with the message and how much
+with its bytes and records shows only if messages differ in size. Where they do not, the share of a
+message is assumed to be what flinknet's own stack was measured to need, and the rest goes to the
+records; `CostFit.notes` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from flinknet.arrays import IntArray
+from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
+from flinknet.trace import RunManifest
+from flinknet.trace.event_block import EventColumns, same_message
+
+from .delays import NO_DELAYS, Delays
+from .queued import NOT_QUEUED, Queued
+from .saturation import Saturation
+from .turns import Turns
+
+ASSUMED_SEND_NS_PER_MESSAGE = TYPICAL_COSTS.send_ns_per_message
+ASSUMED_SEND_NS_PER_BYTE = TYPICAL_COSTS.send_ns_per_byte
+ASSUMED_RECEIVE_NS_PER_MESSAGE = TYPICAL_COSTS.receive_ns_per_message
+ASSUMED_EMIT_NS_PER_RECORD = TYPICAL_COSTS.emit_ns_per_record
+ASSUMED_CONSUME_NS_PER_RECORD = 20.0
+ASSUMED_TRANSIT_NS = TYPICAL_COSTS.transit_ns
+
+SATURATED_SEND_SHARE = 0.05
+"""Of a producer's time at the highest rate, what goes with the message and not with its records:
+one system call sends many full buffers. Busy per record with buffers of 8 and of 32 KiB: 13.7 and
+16.5 ns, 19.0 and 25.8, so the fixed share does not show."""
+
+SATURATED_RECEIVE_SHARE = 0.55
+"""The same of a consumer's time for a buffer of 32 KiB: 12.8 and 19.1 µs for buffers of 8 and of 32
+KiB, 10.9 and 17.1."""
+
+BYTES_COST = (
+    "assumed: beside what turns take, sending and receiving cost by the byte; one run does not tell"
+    " it from a share of each message"
+)
+
+_SIZES_DIFFER = 2.0
+"""Messages of at least this ratio between the upper and the lower quarter of sizes tell two costs
+apart."""
+
+_MIN_SAMPLES = 20
+
+SHARE_WORTH_TELLING = 0.02
+"""Share of the time in outages from which on it is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostFit:
+    """The costs, and what had to be assumed.
+
+    Attributes:
+        queued: by the recorded backlog; found only where latency was not recorded.
+    """
+
+    costs: CostModel
+    notes: tuple[str, ...]
+    delays: Delays = NO_DELAYS
+    is_message_share_assumed: bool = False  # of the consumers' time
+    queued: Queued = NOT_QUEUED
+
+
+@dataclass(frozen=True, slots=True)
+class DataRows:
+    """Rows of data buffers of one run, one set for each point; columns as in the trace, channels >=
+    0."""
+
+    sent: EventColumns
+    received: EventColumns
+    consumed: EventColumns
+
+
+def fit_costs(
+    rows: DataRows,
+    consumer_of: Mapping[int, int],
+    consumers: int,
+    emit_busy_ns_per_record: float | None,
+) -> CostFit:
+    """Fit the costs of one run.
+
+    Args:
+        rows: of a part of the measured window.
+        consumer_of: channel to index of its consumer.
+        consumers: number of consumers.
+        emit_busy_ns_per_record: time of a producer for each record with all that belongs to it, at
+            the highest rate; None for a run with a rate, which does not tell.
+    """
+    notes: list[str] = []
+    sent_at, received_at = same_message(rows.sent, rows.received)
+    transit_ns = _median(
+        rows.received["at_ns"][received_at] - rows.sent["at_ns"][sent_at], ASSUMED_TRANSIT_NS
+    )
+    receive_ns, consume_ns = _fit_consumers(rows, consumer_of, consumers, notes)
+    is_assumed = bool(notes)
+    records_per_message = _mean(rows.sent["records"], 1.0)
+    bytes_per_message = _mean(rows.sent["payload_bytes"], 0.0)
+    emit_ns = ASSUMED_EMIT_NS_PER_RECORD
+    send_ns, send_ns_per_byte = ASSUMED_SEND_NS_PER_MESSAGE, ASSUMED_SEND_NS_PER_BYTE
+    if emit_busy_ns_per_record is not None:
+        busy_ns = emit_busy_ns_per_record * records_per_message
+        message_ns = send_ns + send_ns_per_byte * bytes_per_message
+        share_ns = min(message_ns, SATURATED_SEND_SHARE * busy_ns)
+        scale = share_ns / message_ns
+        send_ns, send_ns_per_byte = send_ns * scale, send_ns_per_byte * scale
+        emit_ns = (busy_ns - share_ns) / records_per_message
+        notes.append(
+            f"assumed: sending takes {send_ns / 1e3:.1f} us a message of the producer's time;"
+            " one run does not tell it from the time its records take"
+        )
+    costs = CostModel(
+        send_ns_per_message=send_ns,
+        send_ns_per_byte=send_ns_per_byte,
+        transit_ns=max(transit_ns, 0.0),
+        receive_ns_per_message=receive_ns,
+        emit_ns_per_record=emit_ns,
+        consume_ns_per_record=consume_ns,
+    )
+    return CostFit(costs, tuple(notes), is_message_share_assumed=is_assumed)
+
+
+def saturated_costs(
+    fit: CostFit, consumed: EventColumns, saturation: Saturation, manifest: RunManifest
+) -> CostFit:
+    """The costs of a run at the highest rate: ways that met nothing, and consumers that take as
+    long for a buffer as their processes were busy, outages apart.
+    """
+    if saturation.turns is not None:
+        return _with_turns(fit, saturation, saturation.turns, manifest)
+    costs, records = fit.costs, _mean(np.maximum(consumed["records"], 0), 1.0)
+    process_of = {each.consumer: each.consumer_process for each in manifest.channels}
+    busy_ns = saturation.busy_ns_per_buffer
+    consume_ns, receive_ns = list(costs.consume_ns_per_record), []
+    for consumer, per_record_ns in enumerate(costs.consume_ns_per_record):
+        total_ns = busy_ns.get(process_of.get(consumer, ""))
+        if total_ns is None:
+            continue
+        before_ns = costs.receive_ns_per_message + per_record_ns * records
+        message_ns = costs.receive_ns_per_message * total_ns / before_ns
+        if fit.is_message_share_assumed:
+            message_ns = min(message_ns, SATURATED_RECEIVE_SHARE * total_ns)
+        consume_ns[consumer] = (total_ns - message_ns) / records
+        receive_ns.append(message_ns)
+    return replace(
+        fit,
+        costs=replace(
+            costs,
+            transit_ns=max(saturation.transit_ns, 0.0),
+            back_ns=saturation.back_ns,
+            consume_ns_per_record=tuple(consume_ns),
+            receive_ns_per_message=float(np.mean(receive_ns))
+            if receive_ns
+            else costs.receive_ns_per_message,
+        ),
+        notes=(*fit.notes, *_outage_notes(saturation)),
+    )
+
+
+def _with_turns(
+    fit: CostFit, saturation: Saturation, turns: Turns, manifest: RunManifest
+) -> CostFit:
+    """The costs where it is known what turns take."""
+    process_of = {each.consumer: each.consumer_process for each in manifest.channels}
+    consumers = sorted(process_of)
+    runs = [turns.runs[process_of[each]] for each in consumers]
+    consume_ns = list(fit.costs.consume_ns_per_record)
+    for consumer, line in zip(consumers, runs, strict=True):
+        consume_ns[consumer] = line.unit_ns
+    costs = replace(
+        fit.costs,
+        send_ns_per_message=0.0,
+        send_ns_per_byte=turns.send_ns_per_byte,
+        transit_ns=turns.transit_ns,
+        back_ns=turns.back_ns,
+        emit_ns_per_record=turns.emit_ns_per_record,
+        receive_ns_per_message=float(np.mean([each.fixed_ns for each in runs])),
+        consume_ns_per_record=tuple(consume_ns),
+        turns=turns.costs,
+    )
+    return replace(fit, costs=costs, notes=(BYTES_COST, *_outage_notes(saturation)))
+
+
+def _outage_notes(saturation: Saturation) -> tuple[str, ...]:
+    share = saturation.outage_share
+    if share < SHARE_WORTH_TELLING:
+        return ()
+    return (
+        f"the machine kept the TaskManagers from their work for {share:.0%} of the time; the same"
+        " outages are assumed at every setting",
+    )
+
+
+def split_cost(
+    total_ns: npt.NDArray[np.float64], units: IntArray, assumed_fixed_ns: float
+) -> tuple[float, float, bool]:
+    """Split the cost of messages into a fixed part and one for each of their units (records or
+    bytes).
+
+    Returns: fixed ns, ns a unit, and whether the data told them apart.
+    """
+    low, high = np.quantile(units, [0.25, 0.75])
+    small, large = units <= low, units >= high
+    typical_ns, typical_units = float(np.median(total_ns)), max(float(np.median(units)), 1.0)
+    units_small, units_large = float(np.median(units[small])), float(np.median(units[large]))
+    if units_large >= _SIZES_DIFFER * max(units_small, 1.0):
+        step_ns = float(np.median(total_ns[large]) - np.median(total_ns[small]))
+        slope = min(max(step_ns / (units_large - units_small), 0.0), typical_ns / typical_units)
+        return max(typical_ns - slope * typical_units, 0.0), slope, True
+    fixed_ns = min(assumed_fixed_ns, typical_ns)
+    return fixed_ns, (typical_ns - fixed_ns) / typical_units, False
+
+
+def _fit_consumers(
+    rows: DataRows, consumer_of: Mapping[int, int], consumers: int, notes: list[str]
+) -> tuple[float, tuple[float, ...]]:
+    """Fixed ns of a message at its consumer (median over consumers), and ns a record of each
+    consumer."""
+    received_at, consumed_at = same_message(rows.received, rows.consumed)
+    arrived_ns = rows.received["at_ns"][received_at]
+    done_ns = rows.consumed["at_ns"][consumed_at]
+    records = rows.consumed["records"][consumed_at].astype(np.int64)
+    channel = rows.consumed["channel"][consumed_at]
+    consumer = np.array([consumer_of.get(each, -1) for each in channel.tolist()], dtype=np.int64)
+    fixed: list[float] = []
+    per_record = [ASSUMED_CONSUME_NS_PER_RECORD] * consumers
+    for index in range(consumers):
+        own = np.flatnonzero((consumer == index) & (records > 0))
+        if len(own) < _MIN_SAMPLES:
+            continue
+        own = own[np.argsort(done_ns[own], kind="stable")]
+        before_ns = np.r_[np.iinfo(np.int64).min, done_ns[own][:-1]]
+        service_ns = (done_ns[own] - np.maximum(arrived_ns[own], before_ns)).astype(np.float64)
+        message_ns, per_record[index], is_known = split_cost(
+            service_ns, records[own], ASSUMED_RECEIVE_NS_PER_MESSAGE
+        )
+        fixed.append(message_ns)
+        if not is_known and not notes:
+            notes.append(
+                f"assumed: up to {ASSUMED_RECEIVE_NS_PER_MESSAGE / 1e3:.0f} us of the consumer's"
+                " time belong to a message; its messages are too alike to tell"
+            )
+    return float(np.median(fixed)) if fixed else ASSUMED_RECEIVE_NS_PER_MESSAGE, tuple(per_record)
+
+
+def _median(values: npt.NDArray[np.int64], otherwise: float) -> float:
+    return float(np.median(values)) if len(values) else otherwise
+
+
+def _mean(values: IntArray, otherwise: float) -> float:
+    return float(values.mean()) if len(values) and values.any() else otherwise

@@ -1,0 +1,91 @@
+"""Sets of time as sorted, disjoint intervals, and their algebra on arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from flinknet.arrays import IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Intervals:
+    """A set of instants: the union of [starts[i], ends[i]).
+
+    Invariant: starts[i] <= ends[i] <= starts[i + 1]; all int64 ns.
+    """
+
+    starts_ns: IntArray
+    ends_ns: IntArray
+
+    @property
+    def total_ns(self) -> int:
+        """Length of the whole set."""
+        return int((self.ends_ns - self.starts_ns).sum())
+
+    def until(self, at_ns: IntArray) -> IntArray:
+        """Length of the part of the set before each of the instants."""
+        if not len(self.starts_ns):
+            return np.zeros(len(at_ns), np.int64)
+        before = np.r_[0, np.cumsum(self.ends_ns - self.starts_ns)]
+        index = np.searchsorted(self.starts_ns, at_ns, side="right") - 1
+        inside = np.minimum(at_ns, self.ends_ns[index]) - self.starts_ns[index]
+        length: IntArray = np.where(index >= 0, before[index] + inside, 0)
+        return length
+
+    def clipped(self, from_ns: int, to_ns: int) -> Intervals:
+        """What lies in [from_ns, to_ns)."""
+        starts = np.clip(self.starts_ns, from_ns, to_ns)
+        ends = np.clip(self.ends_ns, from_ns, to_ns)
+        keep = starts < ends
+        return Intervals(starts[keep], ends[keep])
+
+    def both(self, other: Intervals) -> Intervals:
+        """What lies in this set and in the other."""
+        return self._where(other, is_in_other=True)
+
+    def without(self, other: Intervals) -> Intervals:
+        """What lies in this set and not in the other."""
+        return self._where(other, is_in_other=False)
+
+    def beside(self, other: Intervals) -> Intervals:
+        """What lies in either set; they have nothing in common."""
+        if not len(other.starts_ns):
+            return self
+        order = np.argsort(np.concatenate([self.starts_ns, other.starts_ns]), kind="stable")
+        return Intervals(
+            np.concatenate([self.starts_ns, other.starts_ns])[order],
+            np.concatenate([self.ends_ns, other.ends_ns])[order],
+        )
+
+    def _where(self, other: Intervals, *, is_in_other: bool) -> Intervals:
+        if not len(other.starts_ns):
+            return NOTHING if is_in_other else self
+        edges = np.concatenate([self.starts_ns, self.ends_ns, other.starts_ns, other.ends_ns])
+        edges.sort(kind="stable")
+        edges = edges[np.r_[True, edges[1:] > edges[:-1]]]
+        if len(edges) < 2:
+            return NOTHING
+        starts, ends = edges[:-1], edges[1:]
+        keep = self._covers(starts) & (other._covers(starts) == is_in_other)
+        return Intervals(starts[keep], ends[keep])
+
+    def _covers(self, at_ns: IntArray) -> npt.NDArray[np.bool_]:
+        """Whether each instant lies in the set."""
+        begun = np.searchsorted(self.starts_ns, at_ns, side="right")
+        ended = np.searchsorted(self.ends_ns, at_ns, side="right")
+        covers: npt.NDArray[np.bool_] = begun > ended
+        return covers
+
+
+NOTHING = Intervals(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def from_switches(at_ns: IntArray, is_on: npt.NDArray[np.bool_], end_ns: int) -> Intervals:
+    """The time in which a switch was on: it is set at each instant (ascending) and stays until the
+    next one, the last until `end_ns`.
+    """
+    next_ns = np.r_[at_ns[1:], max(end_ns, int(at_ns[-1]))] if len(at_ns) else at_ns
+    return Intervals(at_ns[is_on], next_ns[is_on])

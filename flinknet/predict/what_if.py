@@ -1,0 +1,477 @@
+"""What-if: recorded arrivals under other network settings, in virtual time.
+
+What runs smoothly is computed by the compiled kernel (`fast_path`), the rest is simulated with the
+real core; both give the same numbers.
+
+The simulation starts with empty queues at the start of the window. Its data ends where that of the
+recorded run did (RecordedExchange.data_ends_ns): at the end of the window, or a beat of the buffer
+timeout after it, so that records in half-filled buffers leave as they would have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
+from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.core.wire.ids import InputChannelID
+from flinknet.errors import InvariantViolatedError
+from flinknet.histogram import LogLinearHistogram
+from flinknet.results import BacklogSummary
+from flinknet.simulator.cluster import Cluster
+from flinknet.simulator.cost_model import Outages
+from flinknet.simulator.source_plan import SourcePlan
+from flinknet.tasks.deployment import DeployedChannel, DeployedEdge, DeployedVertex, Deployment
+from flinknet.tasks.memory import check_memory, most_buffers
+from flinknet.workload.payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
+
+from .fast_path import FastOutcome, is_covered, run_fast
+from .recorded import RecordedChannel, RecordedExchange, SimulatedOutcome
+
+_SENT, _BUFFER_RESPONSE = int(TracePoint.SENT), int(MessageKind.BUFFER_RESPONSE)
+FAST_FROM_MESSAGES = 5_000
+"""With fewer the simulator is done before the kernel is loaded."""
+
+_ADD_CREDIT = int(MessageKind.ADD_CREDIT)
+_CONSUMED, _WRITER_RESUMES = int(TracePoint.CONSUMED), int(TracePoint.WRITER_RESUMES)
+
+
+class BacklogProbe:
+    """A Probe that keeps what data messages say of the backlog, how much credit came, and when a
+    writer last went on that had waited for buffers.
+    """
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.backlog_total = 0
+        self.backlog_max: int | None = None
+        self.credits = 0
+        self.credit_messages = 0
+        self.resumed_ns = 0
+
+    def record(
+        self,
+        at_ns: int,
+        _channel: int,
+        point: int,
+        kind: int,
+        data_type: int,
+        _reason: int,
+        _sequence_number: int,
+        _payload_bytes: int,
+        _records: int,
+        _first_record_ns: int,
+        _last_record_ns: int,
+        backlog_buffers: int,
+        credit_before: int,
+        *_others: int,
+    ) -> None:
+        """Count a data message or an AddCredit that was sent; note a writer that goes on."""
+        if point == _SENT and kind == _BUFFER_RESPONSE and data_type in IS_BUFFER:
+            self.messages += 1
+            self.backlog_total += backlog_buffers
+            if self.backlog_max is None or backlog_buffers > self.backlog_max:
+                self.backlog_max = backlog_buffers
+        elif point == _SENT and kind == _ADD_CREDIT:
+            self.credit_messages += 1
+            self.credits += credit_before
+        elif point == _WRITER_RESUMES:
+            self.resumed_ns = at_ns
+
+    def summary(self) -> BacklogSummary:
+        """Backlog over the data messages."""
+        mean = self.backlog_total / self.messages if self.messages else None
+        return BacklogSummary(mean, self.backlog_max)
+
+
+class WaitBoundsProbe(BacklogProbe):
+    """Keeps, too, how short and how long the latency may have been of records whose instants are
+    not known: each came after the buffer before its own had left, and before its own did.
+
+    Attributes:
+        low: as if every record had come just before its buffer was sent.
+        high: as if it had come just after the buffer before it was sent; no longer before its own
+            than one beat of the flusher, which would have sent it, unless it waited for credit; and
+            no later than it is assumed to have come.
+
+    Args:
+        beat_ns: of the flusher; None without a buffer timeout.
+    """
+
+    def __init__(self, start_ns: int, beat_ns: int | None) -> None:
+        super().__init__()
+        self.low, self.high = LogLinearHistogram(), LogLinearHistogram()
+        self._start_ns = start_ns
+        self._beat_ns = beat_ns
+        self._last_sent_ns: dict[int, int] = {}
+        self._sent_ns: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def record(self, at_ns: int, channel: int, point: int, kind: int, *rest: int) -> None:
+        """Count a data message, an AddCredit, or the records of a buffer that was consumed."""
+        if kind == _BUFFER_RESPONSE and rest[0] in IS_BUFFER:
+            sequence_number, records = rest[2], rest[4]
+            if point == _SENT:
+                wait_ns = at_ns - self._last_sent_ns.get(channel, self._start_ns)
+                first_record_ns, backlog_buffers = rest[5], rest[7]
+                if self._beat_ns is not None and backlog_buffers <= 0:
+                    wait_ns = min(wait_ns, self._beat_ns)
+                if first_record_ns >= 0:  # a writer that is busy holds records up, too
+                    wait_ns = max(wait_ns, at_ns - first_record_ns)
+                self._sent_ns[channel, sequence_number] = at_ns, wait_ns
+                self._last_sent_ns[channel] = at_ns
+            elif point == _CONSUMED:
+                sent_ns, wait_ns = self._sent_ns.pop((channel, sequence_number))
+                if records > 0:
+                    self.low.add([at_ns - sent_ns], records)
+                    self.high.add([at_ns - sent_ns + wait_ns], records)
+        super().record(at_ns, channel, point, kind, *rest)
+
+
+def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOutcome:
+    """Predict a recorded exchange under other settings, in the faster of two ways.
+
+    Records all have the mean length of the recorded ones, at least what the stamp needs.
+
+    Raises: as `simulate_in_full`.
+    """
+    exchange = without_idle_tasks(exchange)
+    network = _as_it_began(exchange, network)
+    if exchange.has_instants and _messages_of(exchange, network) >= FAST_FROM_MESSAGES:
+        deployment = deployment_of(exchange, network)
+        check_memory(deployment)
+        if is_covered(exchange, network, deployment):
+            fast = run_fast(exchange, network, deployment)
+            if fast is not None:
+                return _outcome_of(fast, exchange, network, deployment)
+    return simulate_in_full(exchange, network)
+
+
+def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOutcome | None:
+    """What counts of an exchange whose beginning and end do not (`RecordedExchange.counted_ns`,
+    `RecordedChannel.counted`).
+
+    Returns: None where the compiled kernel does not know the exchange.
+
+    Raises: ConfigError when the buffers do not fit into network memory.
+    """
+    exchange = without_idle_tasks(exchange)
+    if not exchange.channels or not exchange.has_instants:
+        return None
+    deployment = deployment_of(exchange, network)
+    check_memory(deployment)
+    if not is_covered(exchange, network, deployment):
+        return None
+    return run_fast(exchange, network, deployment)
+
+
+def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOutcome:
+    """Drive a recorded exchange through the stack under other settings.
+
+    Records all have the mean length of the recorded ones, at least what the stamp needs.
+
+    Raises: SimulationError when the run does not come to its end, or loses records; ConfigError
+        when the buffers do not fit into network memory.
+    """
+    exchange = without_idle_tasks(exchange)
+    if not exchange.channels:
+        return SimulatedOutcome(
+            LogLinearHistogram(), 0, 0, exchange.duration_ns, BacklogSummary(None, None)
+        )
+    network = _as_it_began(exchange, network)
+    deployment = deployment_of(exchange, network)
+    check_memory(deployment)
+    start_ns = exchange.measured_from_ns
+    probe = BacklogProbe()
+    if not exchange.has_instants:
+        beat_ns = _beat_ns(exchange, network)
+        probe = WaitBoundsProbe(start_ns, beat_ns)
+    cluster = Cluster(
+        deployment,
+        plans_of(exchange, network),
+        exchange.costs,
+        start_ns=start_ns,
+        probes=(probe,) * deployment.task_managers,
+        outages=outages_of(exchange, deployment),
+        flush_overhead_ns=exchange.flush_overhead_ns,
+    )
+    cluster.run_until_idle()
+    if cluster.error is not None:
+        raise InvariantViolatedError(str(cluster.error), exchange.seed)
+    latency, records, last_ns = LogLinearHistogram(), 0, start_ns
+    for task in cluster.sinks:
+        for sink in task.receivers:
+            sink.settle()
+            latency.merge(sink.latency)
+            records += sink.records
+            last_ns = max(last_ns, sink.last_measured_ns)
+    if records != exchange.records:
+        raise InvariantViolatedError(
+            f"{records} records arrived of {exchange.records}", exchange.seed
+        )
+    length_ns = duration_ns(
+        last_ns, records, probe.messages, exchange, network, resumed_ns=probe.resumed_ns
+    )
+    return SimulatedOutcome(
+        latency=latency,
+        records=records,
+        messages=probe.messages,
+        duration_ns=length_ns,
+        backlog_buffers=probe.summary(),
+        memory_bytes=memory_bytes(deployment),
+        credits=probe.credits,
+        credit_messages=probe.credit_messages,
+        latency_bounds=(probe.low, probe.high) if isinstance(probe, WaitBoundsProbe) else None,
+    )
+
+
+def _beat_ns(exchange: RecordedExchange, network: NetworkConfig) -> int | None:
+    timeout_ns = network.buffer_timeout_ns
+    if timeout_ns < 0:
+        return None
+    return timeout_ns + exchange.flush_overhead_ns if timeout_ns else 0
+
+
+def _as_it_began(exchange: RecordedExchange, network: NetworkConfig) -> NetworkConfig:
+    """Debloating goes on from the buffer size that it had come to when the window began."""
+    size_bytes = exchange.buffer_size_bytes
+    if size_bytes is None or not network.debloating_enabled:
+        return network
+    size_bytes = min(max(size_bytes, network.min_segment_size_bytes), network.segment_size_bytes)
+    return replace(network, starting_segment_size_bytes=size_bytes)
+
+
+def _messages_of(exchange: RecordedExchange, network: NetworkConfig) -> float:
+    """How many messages there will be, roughly and at most."""
+    timeout_ns, records = network.buffer_timeout_ns, exchange.records
+    if timeout_ns == 0:
+        return records
+    sizes = sum(each.records * each.record_wire_bytes for each in exchange.channels)
+    messages = sizes / network.segment_size_bytes + len(exchange.channels)
+    if timeout_ns > 0:
+        messages += len(exchange.channels) * exchange.duration_ns / timeout_ns
+    return min(messages, records)
+
+
+def duration_ns(
+    last_ns: int,
+    records: int,
+    messages: int,
+    exchange: RecordedExchange,
+    network: NetworkConfig,
+    *,
+    resumed_ns: int = 0,
+) -> int:
+    """How long an exchange took whose last record was taken at an instant.
+
+    Args:
+        records, messages: that all tasks together wrote and took; it takes them that long at least.
+        resumed_ns: when a writer last went on that had waited for buffers; 0 for never.
+    """
+    length_ns = last_ns - exchange.measured_from_ns
+    if exchange.is_max_rate:
+        return length_ns
+    costs = exchange.costs
+    consume_ns = float(np.mean(costs.consume_ns_per_record))
+    busy_ns = max(
+        records * costs.emit_ns_per_record / exchange.producers,
+        (records * consume_ns + messages * costs.receive_ns_per_message) / exchange.consumers,
+        resumed_ns - exchange.measured_from_ns,
+    )
+    idle_ns = max(length_ns - round(busy_ns), 0)
+    beat_ns = min(max(network.buffer_timeout_ns, 0), idle_ns)
+    return counted_ns(length_ns, exchange.duration_ns, beat_ns)
+
+
+def counted_ns(length_ns: int, window_ns: int, beat_ns: int) -> int:
+    """The length of time that throughput counts over, of an exchange whose last record was taken
+    `length_ns` after the window began in which its records came.
+
+    Args:
+        beat_ns: that the last records waited at most for the flusher: that is latency, not want of
+            throughput.
+    """
+    return max(length_ns - beat_ns, window_ns)
+
+
+def _outcome_of(
+    fast: FastOutcome, exchange: RecordedExchange, network: NetworkConfig, deployment: Deployment
+) -> SimulatedOutcome:
+    if fast.records != exchange.records:
+        raise InvariantViolatedError(
+            f"{fast.records} records arrived of {exchange.records}", exchange.seed
+        )
+    return SimulatedOutcome(
+        latency=fast.latency,
+        records=fast.records,
+        messages=fast.messages,
+        duration_ns=duration_ns(fast.last_ns, fast.records, fast.messages, exchange, network),
+        backlog_buffers=BacklogSummary(fast.backlog_total / fast.messages, fast.backlog_max),
+        memory_bytes=memory_bytes(deployment),
+        credits=fast.credits,
+        credit_messages=fast.credit_messages,
+        method="kernel",
+    )
+
+
+def memory_of(exchange: RecordedExchange, network: NetworkConfig) -> int:
+    """Most that the pools of all TaskManagers of an exchange can take."""
+    return memory_bytes(deployment_of(without_idle_tasks(exchange), network))
+
+
+def memory_bytes(deployment: Deployment) -> int:
+    """Most that the pools of all TaskManagers can take."""
+    buffers = sum(most_buffers(deployment, each) for each in range(deployment.task_managers))
+    return buffers * deployment.scenario.network.segment_size_bytes
+
+
+def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
+    """The same exchange without the channels and tasks that no record went through."""
+    channels = [channel for channel in exchange.channels if channel.records]
+    producers = sorted({channel.producer for channel in channels})
+    consumers = sorted({channel.consumer for channel in channels})
+    costs = exchange.costs
+    if exchange.task_managers[0]:
+        of_producers, of_consumers = exchange.task_managers
+        exchange = replace(
+            exchange,
+            task_managers=(
+                tuple(of_producers[each] for each in producers),
+                tuple(of_consumers[each] for each in consumers),
+            ),
+        )
+    return replace(
+        exchange,
+        producers=len(producers),
+        consumers=len(consumers),
+        channels=tuple(
+            replace(
+                channel,
+                producer=producers.index(channel.producer),
+                consumer=consumers.index(channel.consumer),
+            )
+            for channel in channels
+        ),
+        outages=_of_those(exchange.outages, producers, consumers),
+        costs=replace(
+            costs,
+            consume_ns_per_record=tuple(costs.consume_ns_per_record[each] for each in consumers),
+        ),
+    )
+
+
+def _of_those(
+    outages: tuple[tuple[Outages, ...], tuple[Outages, ...]],
+    producers: Sequence[int],
+    consumers: Sequence[int],
+) -> tuple[tuple[Outages, ...], tuple[Outages, ...]]:
+    of_producers, of_consumers = outages
+    if not of_producers:
+        return outages
+    return (
+        tuple(of_producers[each] for each in producers),
+        tuple(of_consumers[each] for each in consumers),
+    )
+
+
+def outages_of(exchange: RecordedExchange, deployment: Deployment) -> dict[int, Outages]:
+    """The outages of each TaskManager: those of the process of its first task."""
+    found: dict[int, Outages] = {}
+    places = (deployment.producer_task_managers, deployment.consumer_task_managers)
+    for of_tasks, task_managers in zip(exchange.outages, places, strict=True):
+        for each, task_manager in zip(of_tasks, task_managers, strict=False):
+            found.setdefault(task_manager, each)
+    return found
+
+
+def deployment_of(exchange: RecordedExchange, network: NetworkConfig) -> Deployment:
+    """Who runs where: as it was, or tasks whose channels share a connection share TaskManagers."""
+    lengths = [channel.record_wire_bytes for channel in exchange.channels]
+    weights = [channel.records for channel in exchange.channels]
+    value_bytes = round(float(np.average(lengths, weights=weights))) - OVERHEAD_BYTES
+    value_bytes = max(value_bytes, SMALLEST_VALUE_BYTES)
+    subpartitions = [0] * exchange.producers
+    channels = []
+    for channel in exchange.channels:
+        channels.append(
+            DeployedChannel(
+                channel.channel,
+                channel.producer,
+                channel.consumer,
+                subpartitions[channel.producer],
+                InputChannelID(channel.channel.to_bytes(16, "big")),
+            )
+        )
+        subpartitions[channel.producer] += 1
+    upstream, downstream = exchange.task_managers
+    if not upstream:
+        upstream, downstream = _apart(exchange)
+    scenario = Scenario(
+        network=network,
+        workload=WorkloadConfig(
+            producers=exchange.producers,
+            consumers=exchange.consumers,
+            record_size=RecordSize(value_bytes, value_bytes),
+        ),
+        task_managers=1 + max(*upstream, *downstream),
+        seed=exchange.seed,
+        flow_control=exchange.flow_control,
+    )
+    return Deployment(
+        scenario,
+        (
+            DeployedVertex("producers", upstream),
+            DeployedVertex("consumers", downstream),
+        ),
+        (DeployedEdge(0, 0, 1, scenario.workload.partitioner),),
+        tuple(channels),
+    )
+
+
+def plans_of(exchange: RecordedExchange, network: NetworkConfig) -> list[SourcePlan]:
+    """What each producer emits, in the order of the recorded instants."""
+    end_ns = exchange.data_ends_ns(network)
+    plans = []
+    for producer in range(exchange.producers):
+        own = [channel for channel in exchange.channels if channel.producer == producer]
+        plans.append(_plan_of(own, end_ns, is_max_rate=exchange.is_max_rate))
+    return plans
+
+
+def _plan_of(channels: list[RecordedChannel], end_ns: int, *, is_max_rate: bool) -> SourcePlan:
+    counts = [channel.records for channel in channels]
+    if is_max_rate and len(channels) == 1:
+        return SourcePlan(None, None, counts[0])
+    instants_ns = np.concatenate([channel.arrivals_ns for channel in channels])
+    subpartitions = np.repeat(np.arange(len(channels), dtype=np.int32), counts)
+    order = np.argsort(instants_ns, kind="stable")
+    routes = None if len(channels) == 1 else subpartitions[order]
+    if is_max_rate:
+        return SourcePlan(routes, None, len(order))
+    instants_ns = instants_ns[order]
+    return SourcePlan(routes, instants_ns, len(order), max(end_ns, int(instants_ns[-1])))
+
+
+def _apart(exchange: RecordedExchange) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Producers and consumers in TaskManagers of their own."""
+    upstream = _groups(exchange.producers, [(c.producer, c.connection) for c in exchange.channels])
+    downstream = _groups(
+        exchange.consumers, [(c.consumer, c.connection) for c in exchange.channels]
+    )
+    first = 1 + max(upstream)
+    return tuple(upstream), tuple(first + each for each in downstream)
+
+
+def _groups(members: int, links: list[tuple[int, int]]) -> list[int]:
+    """The group of each member, counted from 0, where members of one connection are together."""
+    group = list(range(members))
+    first_of: dict[int, int] = {}
+    for member, connection in links:
+        other = first_of.setdefault(connection, member)
+        old, new = group[member], group[other]
+        group = [new if each == old else each for each in group]
+    numbers = {each: number for number, each in enumerate(dict.fromkeys(group))}
+    return [numbers[each] for each in group]

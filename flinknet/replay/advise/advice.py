@@ -1,0 +1,269 @@
+"""Advice: which of the predicted settings are worth having, and which one holds a target.
+
+    {"frontier": [3, …], "knee": 5, "knee_patch": "…", "choice": {…} or null, "withheld": null,
+     "worlds": [{"rate_factor": 1.0, …, "knee": 5, "knee_patch": "…", "why_no_knee": null,
+                 "is_alike": false, "choice": {…} or null, "beyond_keys": […]}, …]}
+
+Settings are told by their index among `trade_offs`. Each rate factor, consumer speed, round trip
+and flow control that is asked for is a world of its own, with a knee and a choice of its own; the
+knee and the choice beside `worlds` are those of the recorded world, or of the first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
+from flinknet.options import find_option
+from flinknet.predict.queued import CONTRADICTED
+from flinknet.results import ERROR_TO_BET_ON, ModelError, TradeOffPoint
+from flinknet.units import NS_PER_MS, parse_duration_ns
+
+from .frontier import EQUAL, World, are_alike, frontier_of, knee_of, world_of
+from .targets import Target
+
+_INTERVAL = "execution.buffer-timeout.interval"
+_ENABLED = "execution.buffer-timeout.enabled"
+_WORLD_NAMES = ("rate_factor", "consumer_speed", "round_trip_ns", "flow_control")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to set for some targets.
+
+    Attributes:
+        point: index of the setting among the predicted ones; None if none holds the targets.
+        is_safe: it holds them with the reserve that the model's error asks for.
+        margin: smallest of its margins.
+        nearest: where no setting holds them, the one that misses by least.
+        patch: the keys to change, in Flink's YAML; empty if none differs from the recorded ones.
+        next_longer_ns: the next longer timeout that was predicted; None without one.
+    """
+
+    targets: tuple[str, ...]
+    point: int | None
+    is_safe: bool
+    margin: float | None
+    nearest: int | None
+    patch: str
+    next_longer_ns: int | None = None
+
+
+def choose(
+    points: Sequence[TradeOffPoint],
+    targets: Sequence[Target],
+    error: ModelError,
+    world: World | None = None,
+) -> Choice:
+    """The setting of a world that holds all targets with the longest timeout, then with the least
+    memory and the fewest buffers per second; such as hold them safely come first. Where all are
+    alike, what was recorded stays.
+
+    Args:
+        world: None for the recorded one.
+    """
+    recorded = _recorded(points)
+    world = world or world_of(recorded)
+    reserve = {each: each.reserve(error) for each in targets}
+    scored: list[tuple[float, float, int]] = []  # margin, margin beyond the reserve
+    for index, point in enumerate(points):
+        margins = [each.margin(point) for each in targets]
+        if world_of(point) != world or not _can_be_set(point, recorded):
+            continue
+        known = [each for each in margins if each is not None]
+        if len(known) < len(margins):
+            continue
+        spare = [each - reserve[of] for of, each in zip(targets, known, strict=True)]
+        scored.append((min(known), min(spare), index))
+    texts = tuple(each.text for each in targets)
+    if not scored:
+        return Choice(texts, None, False, None, None, "")
+    holding = [each for each in scored if each[1] >= 0] or [each for each in scored if each[0] >= 0]
+    if not holding:
+        best_margin = max(scored)[0]
+        near = [each for each in scored if each[0] >= best_margin - EQUAL]
+        margin, _, nearest = min(near, key=lambda each: (*_expense(points[each[2]]), -each[0]))
+        return Choice(texts, None, False, margin, nearest, "")
+    as_recorded = [each for each in holding if points[each[2]].config == recorded.config]
+    if as_recorded and are_alike([each for each in points if world_of(each) == world], error):
+        holding = as_recorded
+    margin, beyond, best = max(holding, key=lambda each: _cheapness(points[each[2]]))
+    patch = patch_of(points[best], recorded)
+    longer_ns = _next_longer_ns(points, best)
+    return Choice(texts, best, beyond >= 0, margin, None, patch, longer_ns)
+
+
+def patch_of(point: TradeOffPoint, recorded: TradeOffPoint) -> str:
+    """The keys that differ from the recorded setting, as lines of Flink's config.yaml."""
+    lines = []
+    is_never = point.config.get(_ENABLED) == "false"
+    for key, value in point.config.items():
+        if recorded.config.get(key) == value or (key == _INTERVAL and is_never):
+            continue
+        if find_option(key).fixed_in_2_x is not None:
+            lines.append("# Flink 2.x has no such option; up to 1.20:")
+        lines.append(f"{key}: {value}")
+    return "\n".join(lines)
+
+
+def withheld(errors: Collection[float | None], recorded: TradeOffPoint) -> str | None:
+    """Why nothing can be advised, by the prediction of the recorded setting and its errors; None if
+    it can.
+    """
+    if recorded.why_no_latency is not None:
+        return CONTRADICTED
+    if any(abs(each) > ERROR_TO_BET_ON for each in errors if each is not None):
+        return f"the model is off by more than {ERROR_TO_BET_ON:.0%} on the recorded setting"
+    return None
+
+
+def advice(
+    points: Sequence[TradeOffPoint],
+    targets: Sequence[Target],
+    error: ModelError,
+    *,
+    asked: Collection[int] | None = None,
+    why_not: str | None = None,
+) -> dict[str, Any]:
+    """All of it as JSON-ready plain data.
+
+    Args:
+        asked: indices of the points that were asked for; None for all.
+        why_not: nothing is advised, for this reason.
+    """
+    if why_not is not None:
+        return {
+            "frontier": [],
+            "knee": None,
+            "knee_patch": "",
+            "choice": None,
+            "withheld": why_not,
+            "worlds": [],
+        }
+    frontier = frontier_of(points)
+    recorded = world_of(_recorded(points))
+    wanted = range(len(points)) if asked is None else asked
+    worlds = dict.fromkeys(world_of(points[index]) for index in sorted(wanted)) or {recorded: None}
+    told = [_world_advice(points, targets, error, world, frontier) for world in worlds]
+    first = told[list(worlds).index(recorded)] if recorded in worlds else told[0]
+    return {
+        "frontier": frontier,
+        "knee": first["knee"],
+        "knee_patch": first["knee_patch"],
+        "choice": first["choice"],
+        "withheld": None,
+        "worlds": told,
+    }
+
+
+def _world_advice(
+    points: Sequence[TradeOffPoint],
+    targets: Sequence[Target],
+    error: ModelError,
+    world: World,
+    frontier: Sequence[int],
+) -> dict[str, Any]:
+    recorded = _recorded(points)
+    own = [point for point in points if world_of(point) == world]
+    on_frontier = [index for index in frontier if world_of(points[index]) == world]
+    settable = [index for index in on_frontier if _can_be_set(points[index], recorded)]
+    is_alike = are_alike(own, error)
+    knee = None if is_alike else knee_of(points, settable, error)
+    has_reason = knee is None and len(own) > 1
+    numbers = len(on_frontier), len(settable)
+    why_no_knee = _why_no_knee(*numbers, is_alike=is_alike) if has_reason else None
+    choice = choose(points, targets, error, world) if targets else None
+    return dict(zip(_WORLD_NAMES, world, strict=True)) | {
+        "knee": knee,
+        "knee_patch": "" if knee is None else patch_of(points[knee], recorded),
+        "why_no_knee": why_no_knee,
+        "is_alike": is_alike,
+        "choice": None if choice is None else _plain(choice),
+        "beyond_keys": _beyond_keys(world, recorded),
+    }
+
+
+def _why_no_knee(on_frontier: int, settable: int, *, is_alike: bool) -> str:
+    """Why a world of several settings has no knee, by how many are on its frontier, and how many of
+    those Flink can be given."""
+    if is_alike:
+        return "all settings are alike within the model's error"
+    number = {0: "no setting", 1: "only one setting", 2: "only two settings"}[settable]
+    which = "" if settable == on_frontier else " that Flink can be given"
+    verb = "are" if settable == 2 else "is"
+    return f"{number}{which} {verb} on the frontier, and a knee lies between others"
+
+
+def are_met(answers: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the targets hold in every world of every run of which something was predicted."""
+    told = []
+    for answer in answers:
+        advised = answer["advice"]
+        told += [False] if advised["withheld"] else []
+        choices = [world["choice"] for world in advised["worlds"] if world["choice"] is not None]
+        told += [
+            each["point"] is not None
+            for each in choices
+            if each["point"] is not None or each["nearest"] is not None
+        ]
+    return bool(told) and all(told)
+
+
+def timeout_of(point: TradeOffPoint) -> int:
+    """The buffer timeout in ns; -1 for never."""
+    if point.config.get(_ENABLED) == "false":
+        return BUFFER_TIMEOUT_NEVER_NS
+    return parse_duration_ns(point.config[_INTERVAL], _INTERVAL, allow_never=True)
+
+
+def _plain(choice: Choice) -> dict[str, Any]:
+    return {
+        "targets": list(choice.targets),
+        "point": choice.point,
+        "is_safe": choice.is_safe,
+        "margin": choice.margin,
+        "nearest": choice.nearest,
+        "patch": choice.patch,
+        "next_longer_ns": choice.next_longer_ns,
+    }
+
+
+def _recorded(points: Sequence[TradeOffPoint]) -> TradeOffPoint:
+    return next(point for point in points if point.is_recorded)
+
+
+def _can_be_set(point: TradeOffPoint, recorded: TradeOffPoint) -> bool:
+    """Whether Flink can be told: it reads the timeout in whole milliseconds."""
+    timeout_ns = timeout_of(point)
+    return timeout_ns < 0 or timeout_ns % NS_PER_MS == 0 or timeout_ns == timeout_of(recorded)
+
+
+def _beyond_keys(world: World, recorded: TradeOffPoint) -> list[str]:
+    """What a patch cannot say of a world that someone may want to choose."""
+    flow_control = world[3]
+    if flow_control == recorded.flow_control:
+        return []
+    since = {"tcp": "before 1.5"}.get(flow_control, "since 1.5")
+    return [
+        f"flow control {flow_control} is that of Flink {since}: no key of a current Flink sets it"
+    ]
+
+
+def _next_longer_ns(points: Sequence[TradeOffPoint], best: int) -> int | None:
+    """The next timeout above that of a point, among those of its world that have an end."""
+    own_ns, world = timeout_of(points[best]), world_of(points[best])
+    timeouts_ns = {timeout_of(point) for point in points if world_of(point) == world}
+    return min((each for each in timeouts_ns if 0 <= own_ns < each), default=None)
+
+
+def _cheapness(point: TradeOffPoint) -> tuple[float, float, float]:
+    timeout_ns = timeout_of(point)
+    memory, buffers = _expense(point)
+    return (math.inf if timeout_ns < 0 else timeout_ns), -memory, -buffers
+
+
+def _expense(point: TradeOffPoint) -> tuple[float, float]:
+    return point.memory_bytes or math.inf, point.buffers_per_s or math.inf

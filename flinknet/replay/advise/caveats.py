@@ -1,0 +1,132 @@
+"""Caveats: what must be known beside the numbers of a run, in words: why to doubt them, and what
+they are where two of them look alike."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from flinknet.core.buffers.data_type import DataType
+from flinknet.core.probe import TracePoint
+from flinknet.results import Measured
+from flinknet.trace.manifest import RESULT_NAME
+from flinknet.units import human_count, human_duration
+
+from ..observe.observed import ObservedRows
+from ..spark.units import RecordedRun
+
+BARRIERS = frozenset(
+    {
+        DataType.PRIORITIZED_EVENT_BUFFER,
+        DataType.ALIGNED_CHECKPOINT_BARRIER,
+        DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER,
+    }
+)
+"""Events that end a buffer for a checkpoint."""
+
+COUNTS_DIFFER_FROM = 0.005
+"""Relative difference between the records counted by a run and by its trace that is told."""
+
+STARVED_IS_TOLD_FROM = 0.05
+"""Share of the channels' time without credit that is worth an explanation."""
+
+
+def warnings_of(run: RecordedRun) -> list[str]:
+    """What the run itself said to doubt it; nothing without a result."""
+    found = _result(run).get("warnings")
+    if not isinstance(found, list):
+        return []
+    return [str(each["text"]) for each in found if isinstance(each, dict) and "text" in each]
+
+
+def caveats(run: RecordedRun, rows: ObservedRows, measured: Measured) -> list[str]:
+    """Lines for a person, the weightiest first."""
+    found = [
+        *run.notes,
+        _of_local_channels(run),
+        _of_barriers(rows),
+        _of_count(run, measured),
+        _of_credit(run, rows, measured),
+    ]
+    return [each for each in found if each]
+
+
+def _of_local_channels(run: RecordedRun) -> str | None:
+    """How many channels did not pass where the messages were recorded, as far as numbers of
+    producers and consumers show it."""
+    if not run.manifest.is_from_between:
+        return None
+    pairs = {
+        (info.producer, info.consumer)
+        for info in run.manifest.channels
+        if info.producer >= 0 and info.consumer >= 0
+    }
+    producers = 1 + max((producer for producer, _ in pairs), default=-1)
+    consumers = 1 + max((consumer for _, consumer in pairs), default=-1)
+    every = producers * consumers
+    if len(pairs) == every:
+        return (
+            "local channels are not visible between TaskManagers; none shows by its absence, and if"
+            " there are any, no figure here includes them"
+        )
+    return (
+        f"at least {every - len(pairs)} of {every} channels ({1 - len(pairs) / every:.0%}) did not"
+        f" pass here, most likely local ones, and no figure here includes them: inferred from"
+        f" {producers} producers and {consumers} consumers, if each sends to each"
+    )
+
+
+def _of_barriers(rows: ObservedRows) -> str | None:
+    barriers = sum(
+        row["messages"]
+        for row in rows.messages
+        if row["point"] == TracePoint.SENT and row["data_type"] in BARRIERS
+    )
+    if not barriers:
+        return None
+    return (
+        f"{barriers:,} checkpoint barriers ended buffers early in the recording; predictions are of"
+        " a run without checkpoints, and the model's error holds that, too"
+    )
+
+
+def _of_count(run: RecordedRun, measured: Measured) -> str | None:
+    """Why bench and its trace count differently; only where both tell of the same part."""
+    if run.edge is not None or run.notes or run.manifest.is_from_between:
+        return None
+    told = _result(run).get("measured")
+    if not isinstance(told, dict):
+        return None
+    counted, per_s = told.get("records"), told.get("throughput_records_per_s")
+    if not isinstance(counted, int) or not counted:
+        return None
+    if abs(measured.records - counted) < COUNTS_DIFFER_FROM * counted:
+        return None
+    return (
+        f"the run itself counted {counted:,} records, {human_count(per_s)}/s: it knew the instant"
+        " of each; a trace knows those of the first and the last record of a buffer, and takes"
+        " those between as evenly spread, also over the edges of the measured part"
+    )
+
+
+def _of_credit(run: RecordedRun, rows: ObservedRows, measured: Measured) -> str | None:
+    starved_ns = measured.credits.starved_ns or 0
+    whole_ns = run.duration_ns * max(len(run.manifest.channels), 1)
+    if run.manifest.is_from_between or starved_ns < STARVED_IS_TOLD_FROM * whole_ns:
+        return None
+    waiting_ns = sum(row["ns"] for row in rows.regimes if row["regime"] == "waiting_for_credit")
+    starved, waiting = human_duration(starved_ns), human_duration(waiting_ns)
+    return (
+        f"'starved' is not 'waiting for credit': for {starved} over all channels a producer had"
+        f" buffers queued and no credit; for {waiting} nothing older of its channel was still"
+        " before the consumer, and only then does the channel's time go to waiting for credit"
+    )
+
+
+def _result(run: RecordedRun) -> dict[str, Any]:
+    """What the run left as its result, as far as it can be read."""
+    try:
+        found = json.loads((run.path / RESULT_NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,160 @@
+"""The edges of a run with several exchanges: their names, who feeds them, and which one holds the
+job up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flinknet.trace import RunManifest
+
+from .order import EdgeOrder, vertex_of
+
+ONLY_EDGE = "producers → consumers"
+
+VERTEX_DIGITS = 8
+"""Of a vertex's id, as in the address of its page in Flink's web interface."""
+
+PRESSED = frozenset({"bottleneck", "credit-starved"})
+"""Verdicts of an edge whose producers have to wait for its consumers."""
+
+NOT_FROM_SOURCES = (
+    "its records come from another task, as that gets to them, and not at instants of their own;"
+    " ask for the edge behind the sources"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeEnds:
+    """The vertices of an edge: indices and names."""
+
+    source: int
+    target: int
+    source_name: str
+    target_name: str
+
+    @property
+    def name(self) -> str:
+        """How the edge is told."""
+        return f"{self.source_name} → {self.target_name}"
+
+
+def ends_of(manifest: RunManifest, edge: int | None) -> EdgeEnds:
+    """Who stands at the ends of an edge: by the job of the run, else by its relays, which stand in
+    a row. Of what was recorded between processes the consumers are not known; see `order`.
+    """
+    if edge is None:
+        return EdgeEnds(0, 1, *ONLY_EDGE.split(" → "))
+    job: Any = manifest.scenario.get("job")
+    if isinstance(job, Mapping):
+        names = {each["index"]: each["name"] for each in job["vertices"]}
+        own = next(each for each in job["edges"] if each["index"] == edge)
+        source, target = own["source"], own["target"]
+        return EdgeEnds(source, target, names[source], names[target])
+    if manifest.is_from_between:
+        vertex = vertex_of(manifest.of_edge(edge))
+        of = "" if vertex is None else f" of vertex {vertex.hex()[:VERTEX_DIGITS]}"
+        return EdgeEnds(edge, edge, f"data set {edge}{of}", "its consumers")
+    relays = manifest.scenario.get("workload", {}).get("relays", 0)
+    names = {0: "sources", relays + 1: "sinks"}
+    return EdgeEnds(
+        edge,
+        edge + 1,
+        names.get(edge, f"relays {edge}"),
+        names.get(edge + 1, f"relays {edge + 1}"),
+    )
+
+
+def is_from_sources(manifest: RunManifest, edge: int | None) -> bool:
+    """Whether the records of an edge came at instants of their own, or were seen in passing."""
+    if edge is None or manifest.is_from_between:
+        return True
+    job: Any = manifest.scenario.get("job")
+    if not isinstance(job, Mapping):
+        return edge == 0
+    fed = {each["target"] for each in job["edges"]}
+    return ends_of(manifest, edge).source not in fed
+
+
+def pressed_from_behind(share: float) -> dict[str, str]:
+    """What is said of an edge that is pressed and does not hold the job up itself."""
+    text = (
+        f"pressed from behind: {share:.0%} of the time its consumers did not get to its records,"
+        " for they had to wait for their own output; the edge that holds the job up is behind it"
+    )
+    return {"kind": "pressed", "text": text}
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """Where the pressure on an edge that was recorded between processes comes from.
+
+    Attributes:
+        is_bottleneck: it holds the job up; None if an edge that is pressed as well may be behind
+            it.
+        behind: the pressed edges that are behind it, or may be.
+    """
+
+    is_bottleneck: bool | None
+    behind: tuple[int, ...] = ()
+
+    def described(self, share: float, names: Sequence[str]) -> dict[str, str]:
+        """What the verdict of the edge becomes.
+
+        Args:
+            names: of the edges behind it.
+        """
+        those = " and ".join(names)
+        are = "is" if len(names) == 1 else "are"
+        if self.is_bottleneck is False:
+            text = (
+                f"pressed from behind: {share:.0%} of the time data waited for credit, and {those},"
+                f" behind it, {are} pressed as well"
+            )
+        else:
+            text = (
+                f"pressed: {share:.0%} of the time data waited for credit; {those} {are} pressed as"
+                " well, and whether behind this edge does not show between TaskManagers: the last"
+                " of them holds the job up"
+            )
+        return {"kind": "pressed", "text": text}
+
+
+def pressure_in_passing(order: EdgeOrder, pressed: Sequence[int]) -> dict[int, Pressure]:
+    """Where the pressure on each pressed edge comes from: one behind it, or its own consumers.
+
+    Args:
+        order: of all edges of one trace.
+        pressed: those whose producers have to wait for credit.
+    """
+    found = {}
+    for edge in pressed:
+        behind = {other: order.is_behind(other, edge) for other in pressed if other != edge}
+        sure = tuple(other for other, is_behind in behind.items() if is_behind)
+        unsure = tuple(other for other, is_behind in behind.items() if is_behind is None)
+        if sure:
+            found[edge] = Pressure(False, sure)
+        else:
+            found[edge] = Pressure(None, unsure) if unsure else Pressure(True)
+    return found
+
+
+def bottlenecks(edges: Sequence[tuple[EdgeEnds, Mapping[str, float]]]) -> list[int]:
+    """Which edges hold the job up: pressure travels upstream, so it is those that are pressed and
+    have no pressed edge behind them.
+
+    Args:
+        edges: of one run; the ends of each, and its verdicts with their shares.
+
+    Returns: their places, those with the largest share first.
+    """
+    pressed = {
+        place: max(share for kind, share in verdicts.items() if kind in PRESSED)
+        for place, (_, verdicts) in enumerate(edges)
+        if PRESSED & verdicts.keys()
+    }
+    behind = {edges[place][0].source for place in pressed}
+    last = [place for place in pressed if edges[place][0].target not in behind]
+    return sorted(last, key=lambda place: -pressed[place])

@@ -1,0 +1,107 @@
+"""Targets: bounds that a predicted setting shall hold, and timeouts between the one that was chosen
+for them and the next longer one, in whole milliseconds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from flinknet.errors import ConfigError
+from flinknet.predict.recorded import Setting
+from flinknet.results import ModelError, TradeOffPoint
+from flinknet.units import NS_PER_MS, parse_duration_ns, parse_rate_per_s
+
+MARGIN_MIN = 0.05
+"""Share of a target's limit that is kept free at least; more where the model is off by more."""
+
+_LATENCIES = ("p50", "p75", "p90", "p95", "p99", "p99.9", "mean", "max")
+_TARGET = re.compile(r"\s*(p\d+(?:\.\d)?|mean|max|throughput)\s*(<=|>=|<|>)\s*(.+?)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A bound that a setting shall hold: latencies from above (ns), throughput from below (records
+    per second).
+    """
+
+    text: str
+    metric: str
+    limit: float
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """Read "p99<=20ms" or "throughput>=100k/s". Raises: ConfigError."""
+        match = _TARGET.fullmatch(text)
+        if match is None or match[1] not in (*_LATENCIES, "throughput"):
+            raise ConfigError(
+                f"--target: {text!r} is not a target; write {', '.join(_LATENCIES)} with <= and a"
+                " duration, such as p99<=20ms, or throughput>=100k/s"
+            )
+        metric, relation, bound = match.groups()
+        if (metric == "throughput") != relation.startswith(">"):
+            wanted = ">=" if metric == "throughput" else "<="
+            raise ConfigError(f"--target: {text!r} asks for the wrong side; write {metric}{wanted}")
+        if metric == "throughput":
+            rate_per_s = parse_rate_per_s(bound, "--target")
+            if rate_per_s is None:
+                raise ConfigError(f"--target: {text!r} has no limit; write throughput>=100k/s")
+            return cls(text, metric, rate_per_s)
+        return cls(text, metric, parse_duration_ns(bound, "--target", bare_unit=None))
+
+    def margin(self, point: TradeOffPoint) -> float | None:
+        """Share of the limit that a point leaves free; negative where it does not hold it. Of a
+        latency that is an interval, the greatest counts.
+        """
+        if self.metric == "throughput":
+            value = point.throughput_records_per_s
+            return None if value is None else (value - self.limit) / (self.limit or 1.0)
+        name = self.metric.replace(".", "_")
+        summaries = (point.latency_ns, point.latency_high_ns)
+        values = [getattr(each, name) for each in summaries if each is not None]
+        if any(each is None for each in values):
+            return None
+        return float(self.limit - max(values)) / (self.limit or 1.0)
+
+    def reserve(self, error: ModelError) -> float:
+        """The margin that a prediction needs to be relied on."""
+        known = {"throughput": error.throughput, "p50": error.p50}.get(self.metric, error.p99)
+        return max(abs(known or 0.0), MARGIN_MIN)
+
+
+STEPS_MAX = 9
+"""Timeouts between two others that are predicted at most."""
+
+
+def finer_settings(
+    worlds: Iterable[Mapping[str, Any]], settings: Sequence[Setting]
+) -> list[Setting]:
+    """The chosen setting of each world of an advice with each finer timeout.
+
+    Args:
+        settings: by the index that the advice knows them under.
+    """
+    finer = []
+    for choice in (world["choice"] for world in worlds if not world["is_alike"]):
+        if choice is None or choice["point"] is None or choice["next_longer_ns"] is None:
+            continue
+        chosen = settings[choice["point"]]
+        timeouts_ns = between(chosen.network.buffer_timeout_ns, choice["next_longer_ns"])
+        finer += [
+            replace(chosen, network=replace(chosen.network, buffer_timeout_ns=each))
+            for each in timeouts_ns
+        ]
+    return [each for each in dict.fromkeys(finer) if each not in settings]
+
+
+def between(low_ns: int, high_ns: int) -> list[int]:
+    """Whole milliseconds between two timeouts, neither of them included; spread evenly if there are
+    more than `STEPS_MAX`."""
+    first, last = low_ns // NS_PER_MS + 1, -(-high_ns // NS_PER_MS) - 1
+    count = last - first + 1
+    if count <= STEPS_MAX:
+        return [each * NS_PER_MS for each in range(first, last + 1)]
+    steps = range(1, STEPS_MAX + 1)
+    gap = last - first + 2
+    return [(first - 1 + gap * step // (STEPS_MAX + 1)) * NS_PER_MS for step in steps]

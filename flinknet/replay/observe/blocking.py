@@ -1,0 +1,86 @@
+"""What a tap shows of checkpoints: how long barriers kept channels blocked, and when barriers and
+ends passed. The runs that recorded themselves have regimes instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, DataType
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.trace.event_block import EventBlock
+
+from ..spark.units import Answer, Asked, WorkUnit
+from .credit import SWITCHED_SCHEMA, merge_switched, switched_within
+
+BLOCKED_SCHEMA = "run bigint, channel bigint, blocked_ns bigint"
+MILESTONES_SCHEMA = "run bigint, channel bigint, data_type bigint, value bigint, at_ns bigint"
+
+CHECKPOINTS_PER_BLOCK = 4
+"""Checkpoints of a block whose barriers are looked at: a few suffice for the order of the edges."""
+
+_COLUMNS = ("at_ns", "channel", "point", "kind", "data_type", "order")
+_BLOCKING = sorted(IS_BLOCKING_UPSTREAM)
+_BARRIERS = (
+    DataType.ALIGNED_CHECKPOINT_BARRIER,
+    DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER,
+    DataType.PRIORITIZED_EVENT_BUFFER,
+)
+_ENDS = (DataType.END_OF_DATA, DataType.END_OF_PARTITION)
+_MILESTONE_KEYS = ["run", "channel", "data_type", "value"]
+
+
+def merge_blocked(parts: pa.Table) -> pa.Table:
+    """Run, channel, blocked_ns: from a blocking event until the consumer says to go on."""
+    return merge_switched(parts, "blocked_ns")
+
+
+def merge_milestones(parts: pa.Table) -> pa.Table:
+    """The first instant of each."""
+    found = parts.group_by(_MILESTONE_KEYS).aggregate([("at_ns", "min")])
+    return found.rename_columns([*_MILESTONE_KEYS, "at_ns"])
+
+
+def _blocked(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
+    if unit.counted_at != TracePoint.SENT:
+        return
+    for block in blocks:
+        is_blocking = _is_event(block) & np.isin(block["data_type"], _BLOCKING)
+        goes_on = block["kind"] == MessageKind.RESUME_CONSUMPTION
+        goes_on &= block["point"] == TracePoint.RECEIVED
+        kept = np.flatnonzero((is_blocking | goes_on) & (block["channel"] >= 0))
+        if len(kept):
+            yield switched_within(unit, block, kept, is_blocking)
+
+
+def _milestones(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
+    if unit.counted_at != TracePoint.SENT:
+        return
+    for block in blocks:
+        is_event = _is_event(block) & (block["channel"] >= 0)
+        is_barrier = is_event & np.isin(block["data_type"], _BARRIERS) & (block["value"] >= 0)
+        checkpoints = np.unique(block["value"][is_barrier])[:CHECKPOINTS_PER_BLOCK]
+        is_barrier &= np.isin(block["value"], checkpoints)
+        rows = np.flatnonzero(is_barrier | (is_event & np.isin(block["data_type"], _ENDS)))
+        # A barrier is one milestone, whichever type it has got on its way.
+        data_type = np.where(is_barrier[rows], _BARRIERS[0], block["data_type"][rows])
+        yield {
+            "run": np.full(len(rows), unit.run),
+            "channel": block["channel"][rows].astype(np.int64),
+            "data_type": data_type.astype(np.int64),
+            "value": np.where(is_barrier[rows], block["value"][rows], -1).astype(np.int64),
+            "at_ns": block["at_ns"][rows],
+        }
+
+
+def _is_event(block: EventBlock) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = block["kind"] == MessageKind.BUFFER_RESPONSE
+    found &= block["point"] == TracePoint.SENT
+    return found
+
+
+BLOCKED = Asked(_blocked, _COLUMNS, SWITCHED_SCHEMA)
+MILESTONES = Asked(_milestones, (*_COLUMNS[:-1], "value"), MILESTONES_SCHEMA)

@@ -1,0 +1,162 @@
+"""Credit-starved time: how long a producer had buffers queued for a channel and no credit to send
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from flinknet.arrays import IntArray
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.trace.event_block import EventBlock, Spans
+
+from ..spark.units import Answer, Asked, WorkUnit
+
+_COLUMNS = (
+    "at_ns",
+    "channel",
+    "point",
+    "kind",
+    "backlog_buffers",
+    "credit_after",
+    "order",
+)
+SWITCHED_SCHEMA = (
+    "run bigint, channel bigint, window_to_ns bigint, begun_ns bigint,"
+    " on_ns bigint, first_ns bigint, last_ns bigint, ends_on boolean"
+)
+_LACKS_ORDER = -1
+STARVED_SCHEMA = "run bigint, channel bigint, starved_ns bigint"
+
+
+def merge_starved(parts: pa.Table) -> pa.Table:
+    """run, channel, starved_ns from the answers to STARVED: the gaps between blocks are closed."""
+    return merge_switched(parts, "starved_ns")
+
+
+def merge_switched(parts: pa.Table, name: str) -> pa.Table:
+    """How long each channel was in a state; the gaps between blocks are closed.
+
+    Args:
+        parts: by SWITCHED_SCHEMA: of each block the time within itself, and how it starts and ends.
+        name: of the column of that time.
+    """
+    keys = ("run", "channel", "begun_ns")
+    rows = parts.sort_by([(name, "ascending") for name in keys])
+    run, channel, first_ns, last_ns, to_ns = (
+        rows[name].to_numpy() for name in ("run", "channel", "first_ns", "last_ns", "window_to_ns")
+    )
+    starts = np.flatnonzero(np.r_[True, (np.diff(run) != 0) | (np.diff(channel) != 0)])
+    if not len(run):
+        return rows.select(["run", "channel", "on_ns"]).rename_columns(["run", "channel", name])
+    next_ns = np.r_[first_ns[1:], 0]
+    ends = np.r_[starts[1:], len(run)] - 1
+    next_ns[ends] = to_ns[ends]
+    gap_ns = np.where(rows["ends_on"].to_numpy(), next_ns - last_ns, 0)
+    on_ns = np.add.reduceat(rows["on_ns"].to_numpy() + gap_ns, starts)
+    return pa.table({"run": run[starts], "channel": channel[starts], name: on_ns})
+
+
+def _starved_within(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
+    from .sums_kernel import starve_all
+
+    for block in blocks:
+        sent = block.spans.of(MessageKind.BUFFER_RESPONSE, TracePoint.SENT)
+        credited = block.spans.of(MessageKind.ADD_CREDIT, TracePoint.RECEIVED)
+        channel = np.union1d(sent.channel, credited.channel)
+        channel = channel[channel >= 0]
+        if not len(channel):
+            continue
+        rows = np.concatenate([_rows_of(sent, channel), _rows_of(credited, channel)], axis=1)
+        columns = (block["at_ns"], block["credit_after"], block["backlog_buffers"])
+        window_ns = (unit.from_ns, unit.to_ns)
+        lacks, found = starve_all(rows, *columns, np.zeros(0, np.int32), window_ns)
+        if lacks == _LACKS_ORDER:
+            lacks, found = starve_all(rows, *columns, block["order"], window_ns)
+        if lacks:
+            yield from _starved_in_disorder(unit, block)
+            continue
+        has_rows = found[:, 0] > 0
+        channel, found = channel[has_rows], found[has_rows]
+        yield {
+            "run": np.full(len(channel), unit.run),
+            "channel": channel,
+            "window_to_ns": np.full(len(channel), unit.to_ns),
+            "begun_ns": found[:, 1],
+            "on_ns": found[:, 2],
+            "first_ns": found[:, 3],
+            "last_ns": found[:, 4],
+            "ends_on": found[:, 5] != 0,
+        }
+
+
+def _rows_of(spans: Spans, channel: IntArray) -> IntArray:
+    """First row and the one after the last of each channel; 0 and 0 where there are none."""
+    rows = np.zeros((len(channel), 2), np.int64)
+    place = np.searchsorted(channel, spans.channel)
+    is_wanted = spans.channel >= 0
+    rows[place[is_wanted], 0] = spans.starts[is_wanted]
+    rows[place[is_wanted], 1] = spans.ends[is_wanted]
+    return rows
+
+
+def _starved_in_disorder(unit: WorkUnit, block: EventBlock) -> Iterator[Answer]:
+    """The same where instants go back from one row of a kind to the next."""
+    is_sent = (block["kind"] == MessageKind.BUFFER_RESPONSE) & (block["point"] == TracePoint.SENT)
+    is_credit = (block["kind"] == MessageKind.ADD_CREDIT) & (block["point"] == TracePoint.RECEIVED)
+    keep = (is_sent | is_credit) & (block["credit_after"] >= 0) & (block["channel"] >= 0)
+    kept = np.flatnonzero(keep)
+    if not len(kept):
+        return
+    yield switched_within(
+        unit, block, kept, is_sent & (block["credit_after"] == 0) & (block["backlog_buffers"] > 0)
+    )
+
+
+def switched_within(
+    unit: WorkUnit, block: EventBlock, kept: IntArray, is_on: npt.NDArray[np.bool_]
+) -> Answer:
+    """How long each channel was in a state within a block, and how it starts and ends.
+
+    Args:
+        kept: rows that switch the state, at least one.
+        is_on: of all rows, whether they switch it on.
+    """
+    rows = _by_instant(block, kept)
+    channel = block["channel"].take(rows).astype(np.int64)
+    begun_ns = block["at_ns"].take(rows)
+    at_ns = np.clip(begun_ns, unit.from_ns, unit.to_ns)
+    is_on = is_on.take(rows)
+    starts = np.flatnonzero(np.r_[True, channel[1:] != channel[:-1]])
+    ends = np.r_[starts[1:], len(channel)] - 1
+    until_next_ns = np.r_[np.diff(at_ns), 0]
+    until_next_ns[ends] = 0
+    return {
+        "run": np.full(len(starts), unit.run),
+        "channel": channel[starts],
+        "window_to_ns": np.full(len(starts), unit.to_ns),
+        "begun_ns": begun_ns[starts],
+        "on_ns": np.add.reduceat(np.where(is_on, until_next_ns, 0), starts),
+        "first_ns": at_ns[starts],
+        "last_ns": at_ns[ends],
+        "ends_on": is_on[ends],
+    }
+
+
+def _by_instant(block: EventBlock, rows: IntArray) -> IntArray:
+    """Some rows by channel, instant and order of recording."""
+    keys = (block[name].take(rows) for name in ("order", "at_ns", "channel"))
+    return rows.take(np.lexsort(tuple(keys)))
+
+
+STARVED = Asked(_starved_within, _COLUMNS, SWITCHED_SCHEMA)
+"""Time within the measured window with backlog but no credit, observed at the producer.
+
+Starts when a buffer leaves with the last credit and announces a backlog, ends with the next
+AddCredit. A backlog that grows while there is no credit is not visible (nothing is sent then), so
+this is a lower bound. Each block gives the time within itself and how it starts and ends;
+`merge_starved` closes the gaps between blocks.
+"""

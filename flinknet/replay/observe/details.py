@@ -1,0 +1,121 @@
+"""Tables that look closer than the summary of a run needs: each buffer with its life, credit window
+by window, the sizes that debloating announced. Each reads the traces when it is read itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from flinknet.core.probe import MessageKind
+from flinknet.trace.buffers import BUFFER_COLUMNS, SortedEvents, paired_buffers
+from flinknet.trace.event_block import EventColumns
+
+from ..spark.units import (
+    Answer,
+    Asked,
+    RecordedRun,
+    WorkUnit,
+    ask,
+    in_order,
+    is_measured,
+    units_frame,
+    work_units,
+)
+from .page_details import channel_windows
+from .time_slices import TimeSlice, ask_time_slices, time_slices_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_PAIRED = (
+    *("sequence_number", "first_record_ns", "sent_ns", "received_ns", "consumed_ns"),
+    *("records", "payload_bytes", "reason"),
+)
+_BUFFER_SCHEMA = "run bigint, channel bigint, " + ", ".join(f"{name} bigint" for name in _PAIRED)
+_SIZE_COLUMNS = ("at_ns", "channel", "point", "kind", "value")
+_SIZE_SCHEMA = "run bigint, channel bigint, at_ns bigint, point bigint, size_bytes bigint"
+
+
+def buffers(
+    spark: SparkSession, runs: Sequence[RecordedRun], split: int | None = None
+) -> DataFrame:
+    """Each data buffer sent in the measured part, its producer's and its consumer's events brought
+    together by channel and sequence number. One whose consumer was not done with it when the
+    recording ended is left out, and so is every one that was seen in passing.
+
+    Args:
+        split: stretches of time that each run is cut into; None for what suits.
+
+    Returns: run, channel, sequence_number, first_record_ns (null where not recorded), sent_ns,
+    received_ns, consumed_ns, records, payload_bytes, reason (ordinal as in the trace); instants of
+    the trace's clock.
+    """
+    from pyspark.sql import functions as f
+
+    own = [run for run in runs if not run.manifest.is_from_between]
+    units = time_slices_of(own, spark.sparkContext.defaultParallelism, split)
+    if not units:
+        return spark.createDataFrame([], _BUFFER_SCHEMA)
+    found = ask_time_slices(spark, units, _paired, BUFFER_COLUMNS, _BUFFER_SCHEMA)
+    came = f.col("first_record_ns")
+    return found.withColumn("first_record_ns", f.when(came >= 0, came))
+
+
+def credit(spark: SparkSession, runs: Sequence[RecordedRun]) -> DataFrame:
+    """The producer's credit of each channel, window by window from the measured part on; what
+    passes between processes tells it, too. Windows in which it did not change are left out.
+
+    Returns: run, channel, from_ns (of the window, counted from the start of the measured part),
+    changes (of the credit), credit_mean and credit_min over them.
+    """
+    from pyspark.sql import functions as f
+
+    units = units_frame(spark, work_units(runs, spark.sparkContext.defaultParallelism))
+    return (
+        channel_windows(units)
+        .where("credits > 0")
+        .select(
+            *("run", "channel", "from_ns"),
+            f.col("credits").alias("changes"),
+            (f.col("credit_sum") / f.col("credits")).alias("credit_mean"),
+            "credit_min",
+        )
+    )
+
+
+def buffer_sizes(spark: SparkSession, runs: Sequence[RecordedRun]) -> DataFrame:
+    """The buffer sizes that consumers announced in the measured part; none without debloating.
+
+    Returns: run, channel, at_ns (counted from the start of the measured part), point (ordinal:
+    where it was seen), size_bytes.
+    """
+    units = units_frame(spark, work_units(runs, spark.sparkContext.defaultParallelism))
+    found = ask(units, Asked(_announced, _SIZE_COLUMNS, _SIZE_SCHEMA))
+    return in_order(found, "run", "channel", "at_ns", "point")
+
+
+def _paired(unit: TimeSlice, events: Mapping[int, EventColumns | SortedEvents]) -> Iterator[Answer]:
+    for channel in unit.channels:
+        found = paired_buffers(events[channel])
+        keep = (found.sent_ns >= unit.from_ns) & (found.sent_ns < unit.to_ns)
+        count = int(keep.sum())
+        yield {
+            "run": np.full(count, unit.run),
+            "channel": np.full(count, channel),
+            **{name: getattr(found, name)[keep] for name in _PAIRED},
+        }
+
+
+def _announced(unit: WorkUnit, blocks: Iterator[EventColumns]) -> Iterator[Answer]:
+    for block in blocks:
+        keep = (block["kind"] == MessageKind.NEW_BUFFER_SIZE) & (block["channel"] >= 0)
+        keep &= is_measured(unit, block["at_ns"])
+        yield {
+            "run": np.full(int(keep.sum()), unit.run),
+            "channel": block["channel"][keep],
+            "at_ns": block["at_ns"][keep] - unit.from_ns,
+            "point": block["point"][keep],
+            "size_bytes": block["value"][keep],
+        }

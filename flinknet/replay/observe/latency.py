@@ -1,0 +1,253 @@
+"""Latency of records: from the intended instant until the consumer was done with the buffer that
+holds the end of it.
+
+The records of a buffer are taken as evenly spread between the first and the last of them, whose
+instants are recorded. A record counts if its intended instant lies in the measured window, whenever
+it arrived.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from flinknet.arrays import IntArray
+from flinknet.core.probe import TracePoint
+from flinknet.histogram import LogLinearHistogram
+from flinknet.trace.event_block import EventBlock, EventColumns
+
+from ..spark.units import ALL_CHANNELS, Answer, Asked, WorkUnit, ask, is_measured, merged
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_COLUMNS = (
+    "at_ns",
+    "channel",
+    "point",
+    "kind",
+    "data_type",
+    "payload_bytes",
+    "records",
+    "first_record_ns",
+    "last_record_ns",
+)
+_PART_SCHEMA = (
+    "run bigint, channel bigint, payload_bytes double, consumed_to_ns bigint, histogram binary"
+)
+LATENCY_SCHEMA = (
+    "run bigint, channel bigint, payload_bytes double, consumed_to_ns bigint,"
+    " count bigint, min bigint, mean double, p50 double, p75 double, p90 double, p95 double,"
+    " p99 double, p99_9 double, max bigint, histogram binary"
+)
+_SUMMARY = pa.schema(
+    [
+        ("run", pa.int64()),
+        ("channel", pa.int64()),
+        ("payload_bytes", pa.float64()),
+        ("consumed_to_ns", pa.int64()),
+        ("count", pa.int64()),
+        ("min", pa.int64()),
+        *((name, pa.float64()) for name in ("mean", "p50", "p75", "p90", "p95", "p99", "p99_9")),
+        ("max", pa.int64()),
+        ("histogram", pa.binary()),
+    ]
+)
+_TAKEN = ("at_ns", "channel", "payload_bytes", "records", "first_record_ns", "last_record_ns")
+_RECORDS_AT_ONCE = 1 << 20
+
+COMPILED_FROM_RECORDS = 200
+"""Below that the plain way is as fast."""
+
+
+@dataclass(slots=True)
+class _Consumed:
+    """What is known of the records of one channel."""
+
+    histogram: LogLinearHistogram = field(default_factory=LogLinearHistogram)
+    payload_bytes: float = 0.0
+    consumed_to_ns: int = 0
+
+
+def latency_percentiles(units: DataFrame) -> DataFrame:
+    """Latency of each channel, and of all together as channel -1.
+
+    Returns: run, channel, payload_bytes (of the records that count), consumed_to_ns (when the last
+    of them was), and the
+        fields of `results.LatencySummary`, whose count is the number of records; and histogram, for
+        `LogLinearHistogram.from_bytes`.
+    """
+    return merged(ask(units, LATENCY), merge_latency, LATENCY_SCHEMA)
+
+
+def merge_latency(parts: pa.Table) -> pa.Table:
+    """`latency_percentiles` from the answers to LATENCY."""
+    found: dict[tuple[int, int], _Consumed] = {}
+    for part in parts.to_pylist():
+        whole = found.setdefault((part["run"], part["channel"]), _Consumed())
+        histogram = LogLinearHistogram.from_bytes(part["histogram"])
+        _join(whole, _Consumed(histogram, part["payload_bytes"], part["consumed_to_ns"]))
+    rows = [
+        {
+            "run": run,
+            "channel": channel,
+            "payload_bytes": whole.payload_bytes,
+            "consumed_to_ns": whole.consumed_to_ns,
+            **asdict(whole.histogram.summary()),
+            "histogram": whole.histogram.to_bytes(),
+        }
+        for (run, channel), whole in sorted(found.items())
+    ]
+    return pa.Table.from_pylist(rows, schema=_SUMMARY)
+
+
+def spread_records(
+    records: IntArray, first_ns: IntArray, last_ns: IntArray
+) -> tuple[IntArray, IntArray]:
+    """The instants of the records of some buffers, evenly spread in each.
+
+    Returns: for each record the index of its buffer, and its instant.
+    """
+    buffer = np.repeat(np.arange(len(records)), records)
+    position = np.arange(len(buffer)) - np.repeat(np.cumsum(records) - records, records)
+    steps = np.maximum(records - 1, 1)[buffer]
+    return buffer, first_ns[buffer] + (last_ns - first_ns)[buffer] * position // steps
+
+
+class _Latencies:
+    """The latencies of the blocks of a unit, by channel."""
+
+    def __init__(self, unit: WorkUnit) -> None:
+        self._unit = unit
+        self._consumed: defaultdict[int, _Consumed] = defaultdict(_Consumed)
+
+    def take(self, block: EventBlock) -> None:
+        """Count the records that a block tells to be consumed."""
+        unit = self._unit
+        rows = block.data_at(TracePoint.CONSUMED)
+        if not len(rows["records"]):
+            return
+        _add_bare_buffers(unit, rows, self._consumed)
+        keep = (rows["records"] > 0) & (rows["first_record_ns"] >= 0)
+        keep &= rows["first_record_ns"] < unit.to_ns
+        keep &= rows["last_record_ns"] >= unit.from_ns
+        wanted = {name: rows[name] for name in _TAKEN}
+        if not keep.all():
+            kept = np.flatnonzero(keep)
+            wanted = {name: values.take(kept) for name, values in wanted.items()}
+        for start, end in _pieces(wanted["channel"], wanted["records"]):
+            channel = int(wanted["channel"][start])
+            piece = {name: values[start:end] for name, values in wanted.items()}
+            _add(unit, piece, self._consumed[channel])
+
+    def answers(self) -> Iterator[Answer]:
+        """A row for each channel, and one for all."""
+        if not self._consumed:
+            return
+        total = _Consumed()
+        for part in self._consumed.values():
+            _join(total, part)
+        parts = {ALL_CHANNELS: total, **self._consumed}
+        yield {
+            "run": [self._unit.run] * len(parts),
+            "channel": list(parts),
+            "payload_bytes": [part.payload_bytes for part in parts.values()],
+            "consumed_to_ns": [part.consumed_to_ns for part in parts.values()],
+            "histogram": [part.histogram.to_bytes() for part in parts.values()],
+        }
+
+
+def _measure(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
+    tally = _Latencies(unit)
+    for block in blocks:
+        tally.take(block)
+    yield from tally.answers()
+
+
+def _pieces(channel: IntArray, records: IntArray) -> Iterator[tuple[int, int]]:
+    """Ranges of rows of one channel with not many more than _RECORDS_AT_ONCE records; rows are
+    sorted by channel."""
+    if not len(channel):
+        return
+    bounds = [0, *(np.flatnonzero(channel[1:] != channel[:-1]) + 1).tolist(), len(channel)]
+    for low, high in pairwise(bounds):
+        before = np.cumsum(records[low:high], dtype=np.int64)
+        if before[-1] <= _RECORDS_AT_ONCE:
+            yield low, high
+            continue
+        portion = (before - records[low]) // _RECORDS_AT_ONCE
+        cuts = np.flatnonzero(np.r_[True, portion[1:] != portion[:-1], True]) + low
+        yield from pairwise(cuts.tolist())
+
+
+def _add(unit: WorkUnit, rows: EventColumns, into: _Consumed) -> None:
+    records, payload_bytes = rows["records"], rows["payload_bytes"]
+    inside = add_latencies(into.histogram, rows, unit.from_ns, unit.to_ns)
+    if np.array_equal(inside, records):
+        into.payload_bytes += float(payload_bytes.sum(dtype=np.int64))
+        into.consumed_to_ns = max(into.consumed_to_ns, int(rows["at_ns"].max()))
+    elif inside.any():
+        # Whole bytes, so that sums do not depend on their order.
+        into.payload_bytes += float((payload_bytes * inside // records).sum())
+        into.consumed_to_ns = max(into.consumed_to_ns, int(rows["at_ns"][inside > 0].max()))
+
+
+def add_latencies(
+    histogram: LogLinearHistogram, rows: EventColumns, from_ns: int, to_ns: int
+) -> IntArray:
+    """Count how long before `at_ns` the records of some buffers came; those that came in
+    [from_ns, to_ns). Many are counted by compiled code.
+
+    Returns: for each buffer how many did.
+    """
+    records = rows["records"]
+    if records.sum() >= COMPILED_FROM_RECORDS:
+        from .latency_kernel import count_latencies
+
+        first_ns, last_ns = rows["first_record_ns"], rows["last_record_ns"]
+        inside: IntArray = np.zeros(len(records), np.int64)
+        whole = np.zeros(3, np.int64)  # total, smallest, largest
+        count_latencies(
+            rows["at_ns"],
+            records,
+            first_ns,
+            last_ns,
+            (from_ns, to_ns),
+            histogram.counts,
+            inside,
+            whole,
+        )
+        histogram.take_in(int(inside.sum()), *whole.tolist())
+        return inside
+    buffer, intended_ns = spread_records(records, rows["first_record_ns"], rows["last_record_ns"])
+    counts = (intended_ns >= from_ns) & (intended_ns < to_ns)
+    buffer = buffer[counts]
+    histogram.add(rows["at_ns"][buffer] - intended_ns[counts])
+    return np.bincount(buffer, minlength=len(records))
+
+
+def _add_bare_buffers(unit: WorkUnit, rows: EventColumns, into: dict[int, _Consumed]) -> None:
+    """Buffers in which no record ends hold a piece of one: their bytes count by when they were
+    taken."""
+    keep = rows["records"] == 0
+    if not keep.any():
+        return
+    keep &= is_measured(unit, rows["at_ns"])
+    for channel in np.unique(rows["channel"][keep]).tolist():
+        sizes = rows["payload_bytes"][keep & (rows["channel"] == channel)]
+        into[channel].payload_bytes += float(sizes.sum(dtype=np.int64))
+
+
+def _join(into: _Consumed, other: _Consumed) -> None:
+    into.histogram.merge(other.histogram)
+    into.payload_bytes += other.payload_bytes
+    into.consumed_to_ns = max(into.consumed_to_ns, other.consumed_to_ns)
+
+
+LATENCY = Asked(_measure, _COLUMNS, _PART_SCHEMA, _Latencies)

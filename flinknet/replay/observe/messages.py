@@ -1,0 +1,65 @@
+"""How many messages of which kind went over each channel, seen where, and why buffers left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from flinknet.core.probe import MessageKind
+from flinknet.trace.event_block import EventBlock
+
+from ..spark.units import Answer, Asked, WorkUnit
+from .sums import Sums
+
+_KEYS = ("channel", "point", "kind", "data_type", "reason")
+
+_COLUMNS = ("at_ns", *_KEYS, "payload_bytes", "value")
+_SCHEMA = (
+    "run bigint, channel bigint, point bigint, kind bigint, data_type bigint, reason bigint,"
+    " messages bigint, payload_bytes bigint, credit bigint"
+)
+
+MERGE_MESSAGES = Sums(("run", *_KEYS), ("messages", "payload_bytes", "credit"))
+
+
+def _count(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
+    from .sums_kernel import REASONS, count_kinds, sum_within
+
+    window_ns = (unit.from_ns, unit.until_ns)
+    for block in blocks:
+        spans = block.spans
+        at_ns, payload_bytes = block["at_ns"], block["payload_bytes"]
+        span, number, messages, sizes = count_kinds(
+            spans.starts,
+            spans.ends,
+            at_ns,
+            block["data_type"],
+            block["reason"],
+            payload_bytes,
+            window_ns,
+        ).T
+        credit = np.zeros(len(spans.starts), np.int64)
+        is_credit = spans.kind == MessageKind.ADD_CREDIT
+        told = spans.only(is_credit)
+        credit[is_credit] = sum_within(told.starts, told.ends, at_ns, block["value"], window_ns)
+        data_type, reason = np.divmod(number, REASONS)
+        yield {
+            "run": np.full(len(span), unit.run),
+            "channel": spans.channel[span],
+            "point": spans.point[span],
+            "kind": spans.kind[span],
+            "data_type": data_type,
+            "reason": reason,
+            "messages": messages,
+            "payload_bytes": sizes,
+            "credit": credit[span],
+        }
+
+
+MESSAGES = Asked(_count, _COLUMNS, _SCHEMA)
+"""Messages of the measured window and of the drain behind it, which carries its last records.
+
+Columns: run, channel, point, kind, data_type, reason (ordinals as in the trace), messages,
+payload_bytes, and credit: the sum of what AddCredit messages announced.
+"""

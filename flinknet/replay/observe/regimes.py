@@ -1,0 +1,204 @@
+"""Regimes: where the time of a channel goes. Each instant belongs to one, so they sum to the whole.
+
+At any instant the oldest record that its consumer is not done with is somewhere on its way; that
+place is the channel's regime. Without such a record the channel is idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from flinknet.arrays import IntArray
+from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, DataType
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.predict.intervals import NOTHING, Intervals, from_switches
+from flinknet.trace.buffers import (
+    BUFFER_COLUMNS,
+    ChannelBuffers,
+    SortedEvents,
+    events_at,
+    paired_buffers,
+)
+from flinknet.trace.event_block import EventColumns
+
+from ..spark.units import Answer
+from .sums import Sums
+from .time_slices import TimeSlice
+from .windows import window_width_ns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Regimes:
+    """The time of one channel, split; the intervals are disjoint."""
+
+    waiting_for_flush: Intervals
+    """In a buffer that is still open, or that waits for its producer's turn."""
+    waiting_for_credit: Intervals
+    """Ready to leave, but the receiver has no free buffer."""
+    blocked_by_alignment: Intervals
+    """Behind a checkpoint barrier whose alignment goes on."""
+    in_socket: Intervals
+    """Handed to the transport, and not decoded yet."""
+    in_receiver_queue: Intervals
+    """Decoded, and its consumer is not done with it; on a local channel also ready to be read, for
+    its consumer reads what the producer has queued."""
+
+
+REGIMES = (*(each.name for each in fields(Regimes)), "idle")
+
+_IS_BLOCKING_BY_TYPE = np.isin(np.arange(1 << 8), list(IS_BLOCKING_UPSTREAM))
+
+REGIME_COLUMNS = (*BUFFER_COLUMNS, "backlog_buffers", "credit_after")
+REGIMES_SCHEMA = (
+    "run bigint, channel bigint, from_ns bigint, width_ns bigint, regime string, ns bigint"
+)
+
+_BY_WINDOW = Sums(("run", "channel", "from_ns", "regime"), ("width_ns", "ns"))
+
+
+def merge_regimes(parts: pa.Table) -> pa.Table:
+    """How long each channel was in each regime, window by window of the measured part.
+
+    Columns: run, channel, from_ns (of the window, counted from the start of the measured part),
+    width_ns, regime, ns. The regimes of a window sum to its width.
+    """
+    return _BY_WINDOW(parts).select(parts.column_names)
+
+
+def regimes_of(
+    buffers: ChannelBuffers,
+    starved: Intervals,
+    blocked: Intervals,
+    from_ns: int,
+    to_ns: int,
+    offered: Intervals = NOTHING,
+) -> Regimes:
+    """Split the time of a channel.
+
+    Args:
+        buffers: of the channel, in the order of their sequence numbers.
+        starved: when the producer had something to send and no credit.
+        blocked: when a barrier kept the producer from sending.
+        from_ns: start of the window.
+        to_ns: end of the window.
+        offered: when the producer of a local channel had something ready for its consumer.
+    """
+    done_before_ns = np.maximum.accumulate(np.r_[from_ns, buffers.consumed_ns])[:-1]
+    has_instant = buffers.first_record_ns >= 0
+    came_ns = np.where(has_instant, buffers.first_record_ns, buffers.sent_ns)
+    oldest_from_ns = np.maximum(came_ns, done_before_ns)
+    edges = [oldest_from_ns]
+    for instants_ns in (buffers.sent_ns, buffers.received_ns, buffers.consumed_ns):
+        edges.append(np.maximum(edges[-1], instants_ns))
+    queued, in_socket, in_receiver_queue = (
+        Intervals(start_ns, end_ns).clipped(from_ns, to_ns) for start_ns, end_ns in pairwise(edges)
+    )
+    free = queued.without(blocked)
+    before_consumer = free.both(offered)
+    free = free.without(offered)
+    return Regimes(
+        waiting_for_flush=free.without(starved),
+        waiting_for_credit=free.both(starved),
+        blocked_by_alignment=queued.both(blocked),
+        in_socket=in_socket,
+        in_receiver_queue=in_receiver_queue.beside(before_consumer),
+    )
+
+
+def starved_intervals(events: EventColumns | SortedEvents, to_ns: int) -> Intervals:
+    """When the producer of a channel had a backlog and no credit, as its messages tell."""
+    sent = _sent(events)
+    is_starved = (sent["credit_after"] == 0) & (sent["backlog_buffers"] > 0)
+    return _switched(events, is_starved, MessageKind.ADD_CREDIT, to_ns)
+
+
+def offered_intervals(events: EventColumns | SortedEvents, to_ns: int) -> Intervals:
+    """When more was ready on a local channel, which knows no credit, behind what its consumer had
+    taken."""
+    sent = _sent(events)
+    is_offered = (sent["credit_after"] < 0) & (sent["backlog_buffers"] > 0)
+    return _switched(events, is_offered, None, to_ns)
+
+
+def blocked_intervals(events: EventColumns | SortedEvents, to_ns: int) -> Intervals:
+    """When a blocking event had left the producer of a channel and its consumer had not said to go
+    on. On a local channel no message says so: what leaves next shows it, and the end of recovery,
+    which has no alignment, blocks nothing.
+    """
+    sent = _sent(events)
+    is_barrier = _IS_BLOCKING_BY_TYPE[sent["data_type"]]
+    if is_barrier.any():
+        is_barrier &= (sent["credit_after"] >= 0) | (
+            sent["data_type"] != DataType.RECOVERY_COMPLETION
+        )
+    return _switched(events, is_barrier, MessageKind.RESUME_CONSUMPTION, to_ns)
+
+
+def _sent(events: EventColumns | SortedEvents) -> EventColumns:
+    columns = ("at_ns", "data_type", "backlog_buffers", "credit_after")
+    return events_at(events, MessageKind.BUFFER_RESPONSE, TracePoint.SENT, columns)
+
+
+def _switched(
+    events: EventColumns | SortedEvents,
+    is_on: npt.NDArray[np.bool_],
+    ended_by: MessageKind | None,
+    to_ns: int,
+) -> Intervals:
+    """The time from those messages sent that switch something on until the next message is sent, or
+    one of another kind received."""
+    if not is_on.any():
+        return NOTHING
+    columns = ("at_ns", "place")
+    parts = [events_at(events, MessageKind.BUFFER_RESPONSE, TracePoint.SENT, columns)]
+    if ended_by is not None:
+        parts.append(events_at(events, ended_by, TracePoint.RECEIVED, columns))
+    at_ns, place = (np.concatenate([part[name] for part in parts]) for name in columns)
+    is_on = np.concatenate([is_on, np.zeros(len(at_ns) - len(is_on), bool)])
+    order = np.argsort(place, kind="stable")
+    order = order[np.argsort(at_ns[order], kind="stable")]
+    return from_switches(at_ns[order], is_on[order], to_ns)
+
+
+def split_time_slice(
+    unit: TimeSlice, events: Mapping[int, EventColumns | SortedEvents]
+) -> Iterator[Answer]:
+    for channel in unit.channels:
+        yield from _split_channel(unit, channel, events[channel])
+
+
+def _split_channel(
+    unit: TimeSlice, channel: int, events: EventColumns | SortedEvents
+) -> Iterator[Answer]:
+    regimes = regimes_of(
+        paired_buffers(events),
+        starved_intervals(events, unit.to_ns),
+        blocked_intervals(events, unit.to_ns),
+        unit.from_ns,
+        unit.to_ns,
+        offered_intervals(events, unit.to_ns),
+    )
+    width_ns = window_width_ns(unit.measured_to_ns - unit.measured_from_ns)
+    first = (unit.from_ns - unit.measured_from_ns) // width_ns
+    starts_ns = np.arange(unit.measured_from_ns + first * width_ns, unit.to_ns, width_ns)
+    edges_ns = np.r_[unit.from_ns, starts_ns[1:], unit.to_ns]
+    spent: dict[str, IntArray] = {
+        each.name: np.diff(getattr(regimes, each.name).until(edges_ns)) for each in fields(Regimes)
+    }
+    widths_ns = np.diff(edges_ns)
+    spent["idle"] = widths_ns - np.sum(list(spent.values()), axis=0)
+    count = len(starts_ns)
+    yield {
+        "run": np.full(len(spent) * count, unit.run),
+        "channel": np.full(len(spent) * count, channel),
+        "from_ns": np.tile(starts_ns - unit.measured_from_ns, len(spent)),
+        "width_ns": np.tile(widths_ns, len(spent)),
+        "regime": np.repeat(np.array(list(spent), object), count),
+        "ns": np.concatenate(list(spent.values())),
+    }

@@ -1,0 +1,253 @@
+"""Sums over the rows of a block, span by span, compiled by numba. A row of what is found has the
+number of its span first; a span has several rows where what it is summed by changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..spark.worker import compiled
+
+Ints = npt.NDArray[np.int64]
+Column = npt.NDArray[Any]
+Flags = npt.NDArray[np.bool_]
+
+REASONS = 1 << 8
+"""More than there are; a data type and a reason make one number."""
+
+
+def _count_kinds(
+    starts: Ints,
+    ends: Ints,
+    at_ns: Column,
+    data_type: Column,
+    reason: Column,
+    payload_bytes: Column,
+    window_ns: tuple[int, int],
+) -> Ints:
+    """Messages of a window, by data type and reason.
+
+    Returns: rows of span, data_type * REASONS + reason, messages, payload_bytes.
+    """
+    from_ns, to_ns = window_ns
+    found = np.empty(((ends - starts).sum(), 4), np.int64)
+    count = 0
+    for span in range(len(starts)):
+        first, place = count, count
+        for row in range(starts[span], ends[span]):
+            if at_ns[row] < from_ns or at_ns[row] >= to_ns:
+                continue
+            number = np.int64(data_type[row]) * REASONS + reason[row]
+            if place == count or found[place, 1] != number:
+                place = first
+                while place < count and found[place, 1] != number:
+                    place += 1
+                if place == count:
+                    found[place, 0], found[place, 1] = span, number
+                    found[place, 2], found[place, 3] = 0, 0
+                    count += 1
+            found[place, 2] += 1
+            found[place, 3] += payload_bytes[row]
+    return found[:count].copy()
+
+
+def _sum_within(
+    starts: Ints, ends: Ints, at_ns: Column, values: Column, window_ns: tuple[int, int]
+) -> Ints:
+    """The sum of a column in a window, for each span."""
+    from_ns, to_ns = window_ns
+    sums = np.zeros(len(starts), np.int64)
+    for span in range(len(starts)):
+        for row in range(starts[span], ends[span]):
+            if from_ns <= at_ns[row] < to_ns:
+                sums[span] += values[row]
+    return sums
+
+
+def _open(row: Ints, span: int, since_ns: int, width_ns: int) -> int:
+    """Begin the row of a span's next window. Returns: when the window begins, as `since_ns`."""
+    row[:] = 0
+    row[0], row[1] = span, since_ns // width_ns
+    return row[1] * width_ns  # type: ignore[no-any-return]
+
+
+_open_window = compiled(_open)
+
+
+def _sum_windows(
+    starts: Ints,
+    ends: Ints,
+    at_ns: Column,
+    data_type: Column,
+    is_buffer: Flags,
+    records: Column,
+    payload_bytes: Column,
+    times_ns: tuple[int, int, int],
+) -> Ints:
+    """What data buffers held, window by window.
+
+    Args:
+        is_buffer: for each data type.
+        times_ns: the first instant, the one after the last, and the width of a window.
+
+    Returns: rows of span, window, buffers, records, payload_bytes.
+    """
+    from_ns, to_ns, width_ns = times_ns
+    found = np.empty(((ends - starts).sum(), 5), np.int64)
+    last = -1
+    for span in range(len(starts)):
+        low_ns, high_ns = np.int64(1), np.int64(0)
+        for row in range(starts[span], ends[span]):
+            at = at_ns[row]
+            if not is_buffer[data_type[row]] or at < from_ns or at >= to_ns:
+                continue
+            if at < low_ns or at >= high_ns:
+                last += 1
+                low_ns = from_ns + _open_window(found[last], span, at - from_ns, width_ns)
+                high_ns = low_ns + width_ns
+            found[last, 2] += 1
+            found[last, 3] += max(records[row], 0)
+            found[last, 4] += payload_bytes[row]
+    return found[: last + 1].copy()
+
+
+def _sample_windows(
+    starts: Ints,
+    ends: Ints,
+    at_ns: Column,
+    data_type: Column,
+    is_buffer: Flags,
+    backlog_buffers: Column,
+    times_ns: tuple[int, int, int],
+) -> Ints:
+    """What backlog data buffers told, window by window.
+
+    Args:
+        times_ns: as in `sum_windows`.
+
+    Returns: rows of span, window, buffers, sum and largest of the backlog.
+    """
+    from_ns, to_ns, width_ns = times_ns
+    found = np.empty(((ends - starts).sum(), 5), np.int64)
+    last = -1
+    for span in range(len(starts)):
+        low_ns, high_ns = np.int64(1), np.int64(0)
+        for row in range(starts[span], ends[span]):
+            at, backlog = at_ns[row], backlog_buffers[row]
+            is_inside = from_ns <= at < to_ns
+            if not is_buffer[data_type[row]] or not is_inside or backlog < 0:
+                continue
+            if at < low_ns or at >= high_ns:
+                last += 1
+                low_ns = from_ns + _open_window(found[last], span, at - from_ns, width_ns)
+                high_ns = low_ns + width_ns
+            found[last, 2] += 1
+            found[last, 3] += backlog
+            found[last, 4] = max(found[last, 4], backlog)
+    return found[: last + 1].copy()
+
+
+def _starve(
+    sent: tuple[int, int],
+    credited: tuple[int, int],
+    at_ns: Column,
+    credit_after: Column,
+    backlog_buffers: Column,
+    order: Column,
+    window_ns: tuple[int, int],
+    found: Ints,
+) -> int:
+    """How long one channel was without credit in a block, up to the last row that tells its credit.
+
+    Args:
+        sent: first row and the one after the last of messages sent.
+        credited: the same of credit received.
+        order: of recording; may be empty.
+        window_ns: instants before and after are taken for its edges.
+        found: takes when it begins, the time without credit, the first and the last instant within
+            the window, and whether it ends without credit.
+
+    Returns: rows that counted; -1 if the order of recording is needed, -2 if instants go back.
+    """
+    left, right = sent[0], credited[0]
+    begun_ns = last_ns = whole_ns = np.int64(0)
+    is_starved, count = False, 0
+    while True:
+        while left < sent[1] and credit_after[left] < 0:
+            left += 1
+        while right < credited[1] and credit_after[right] < 0:
+            right += 1
+        if left == sent[1] and right == credited[1]:
+            break
+        is_sent = right == credited[1]
+        if left < sent[1] and right < credited[1]:
+            if at_ns[left] == at_ns[right]:
+                if not len(order):
+                    return -1
+                is_sent = order[left] < order[right]
+            else:
+                is_sent = at_ns[left] < at_ns[right]
+        row = left if is_sent else right
+        at = at_ns[row]
+        if count and at < begun_ns:
+            return -2
+        inside_ns = min(max(at, window_ns[0]), window_ns[1])
+        if not count:
+            found[0], found[2] = at, inside_ns
+        elif is_starved:
+            whole_ns += inside_ns - last_ns
+        begun_ns, last_ns, count = at, inside_ns, count + 1
+        is_starved = is_sent and credit_after[row] == 0 and backlog_buffers[row] > 0
+        if is_sent:
+            left += 1
+        else:
+            right += 1
+    found[1], found[3], found[4] = whole_ns, last_ns, is_starved
+    return count
+
+
+_starve_one = compiled(_starve)
+
+
+def _starve_all(
+    channels: Ints,
+    at_ns: Column,
+    credit_after: Column,
+    backlog_buffers: Column,
+    order: Column,
+    window_ns: tuple[int, int],
+) -> tuple[int, Ints]:
+    """The time without credit of several channels.
+
+    Args:
+        channels: for each the rows of `sent` and of `credited`.
+
+    Returns: 0 or what lacks (see `_starve`); and rows of rows counted, beginning, time without
+    credit, first, last, whether it ends without credit.
+    """
+    found = np.zeros((len(channels), 6), np.int64)
+    for place in range(len(channels)):
+        one = channels[place]
+        found[place, 0] = _starve_one(
+            (one[0], one[1]),
+            (one[2], one[3]),
+            at_ns,
+            credit_after,
+            backlog_buffers,
+            order,
+            window_ns,
+            found[place, 1:],
+        )
+        if found[place, 0] < 0:
+            return found[place, 0], found
+    return 0, found
+
+
+count_kinds = compiled(_count_kinds)
+sum_within = compiled(_sum_within)
+sum_windows = compiled(_sum_windows)
+sample_windows = compiled(_sample_windows)
+starve_all = compiled(_starve_all)

@@ -1,0 +1,205 @@
+"""Buffers: each data buffer of a channel with its whole life, from the first record in it to the
+instant at which its consumer was done with it.
+
+Producer and consumer write files of their own, so the events of one channel are brought together
+here, by their sequence number; only the blocks that hold that channel are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flinknet.arrays import IntArray
+from flinknet.core.probe import MessageKind, TracePoint
+
+from . import TraceReader
+from .event_block import IS_BUFFER_BY_TYPE, EventColumns
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelUnit:
+    """One channel of a run, in all its files, and the window that counts."""
+
+    run: int
+    files: list[str]
+    channel: int
+    from_ns: int
+    to_ns: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChannelBuffers:
+    """Data buffers of one channel that were sent, received and consumed; columns int64, ascending
+    by sequence number.
+
+    `first_record_ns` is when its first record came, as far as it is known: the buffers of a record
+    that spans several take the instant of the record; -1 without record instants.
+    """
+
+    sequence_number: IntArray
+    first_record_ns: IntArray
+    sent_ns: IntArray
+    received_ns: IntArray
+    consumed_ns: IntArray
+    records: IntArray
+    payload_bytes: IntArray
+    reason: IntArray
+
+
+def read_channel(
+    unit: ChannelUnit,
+    columns: Sequence[str],
+    from_ns: int | None = None,
+    to_ns: int | None = None,
+) -> EventColumns:
+    """The events of the unit's channel, in the order of their instants.
+
+    Args:
+        columns: wanted, `at_ns` among them.
+        from_ns: first instant, no bound for None.
+        to_ns: instant after the last one, no bound for None.
+    """
+    parts: dict[str, list[IntArray]] = {name: [] for name in columns}
+    for file in unit.files:
+        with TraceReader(Path(file)) as reader:
+            for block in reader.events(columns, (unit.channel,), from_ns, to_ns):
+                for name in columns:
+                    parts[name].append(block[name].astype(np.int64))
+    joined = {
+        name: np.concatenate(each) if each else np.zeros(0, np.int64)
+        for name, each in parts.items()
+    }
+    by_instant = np.argsort(joined["at_ns"], kind="stable")
+    return {name: values[by_instant] for name, values in joined.items()}
+
+
+BUFFER_COLUMNS = (
+    "at_ns",
+    "point",
+    "kind",
+    "data_type",
+    "reason",
+    "sequence_number",
+    "payload_bytes",
+    "records",
+    "first_record_ns",
+)
+"""What `paired_buffers` needs."""
+
+
+_SENT_COLUMNS = (
+    *("at_ns", "sequence_number", "payload_bytes", "records", "first_record_ns", "reason"),
+)
+_SEEN_COLUMNS = ("at_ns", "sequence_number")
+
+
+class SortedEvents(dict[tuple[int, int], EventColumns]):
+    """Events of one channel by kind and point, each in the order of recording, with the columns
+    that matter there."""
+
+
+def events_at(
+    events: EventColumns | SortedEvents, kind: int, point: int, columns: Sequence[str]
+) -> EventColumns:
+    """Columns of the events of one kind and point; `place` is where they stand among all."""
+    if isinstance(events, SortedEvents):
+        found = events.get((kind, point))
+        if found is None:
+            return {name: np.zeros(0, np.int64) for name in columns}
+        return {name: found[name] for name in columns}
+    rows = np.flatnonzero((events["kind"] == kind) & (events["point"] == point))
+    return {name: rows if name == "place" else events[name].take(rows) for name in columns}
+
+
+def data_at(
+    events: EventColumns | SortedEvents, point: int, columns: Sequence[str]
+) -> EventColumns:
+    """Columns of the data buffers at a point."""
+    rows = events_at(events, MessageKind.BUFFER_RESPONSE, point, (*columns, "data_type"))
+    is_data = IS_BUFFER_BY_TYPE[rows.pop("data_type")]
+    return rows if is_data.all() else _only(rows, is_data)
+
+
+def paired_buffers(events: EventColumns | SortedEvents) -> ChannelBuffers:
+    """Bring the events of one channel together, buffer by buffer.
+
+    A buffer that is missing at one of its three points (it was under way when the recording ended)
+    is left out.
+    """
+    sent = _by_number(data_at(events, TracePoint.SENT, _SENT_COLUMNS))
+    received, consumed = (
+        _by_number(data_at(events, point, _SEEN_COLUMNS))
+        for point in (TracePoint.RECEIVED, TracePoint.CONSUMED)
+    )
+    numbers = [rows["sequence_number"] for rows in (sent, received, consumed)]
+    number = _common(_common(numbers[0], numbers[1]), numbers[2])
+    sent, received, consumed = (_of_numbers(rows, number) for rows in (sent, received, consumed))
+    return ChannelBuffers(
+        sequence_number=number,
+        first_record_ns=_filled_back(sent["first_record_ns"]),
+        sent_ns=sent["at_ns"],
+        received_ns=received["at_ns"],
+        consumed_ns=consumed["at_ns"],
+        records=np.maximum(sent["records"], 0),
+        payload_bytes=sent["payload_bytes"],
+        reason=sent["reason"],
+    )
+
+
+def _by_number(rows: EventColumns) -> EventColumns:
+    """Rows by their sequence number, which they mostly are; the first one of each."""
+    number = rows["sequence_number"]
+    if (number[1:] > number[:-1]).all():
+        return rows
+    order = np.argsort(number, kind="stable")
+    is_first = np.r_[True, np.diff(number[order]) > 0]
+    return _only(rows, order[is_first])
+
+
+def _only(rows: EventColumns, wanted: npt.NDArray[Any]) -> EventColumns:
+    return {name: values[wanted] for name, values in rows.items()}
+
+
+def _common(left: IntArray, right: IntArray) -> IntArray:
+    """Numbers that are in both; ascending, as they are."""
+    if not len(left) or not len(right):
+        return left[:0]
+    if _is_gapless(left) and _is_gapless(right):
+        first, last = max(left[0], right[0]), min(left[-1], right[-1])
+        return left[first - left[0] : max(last - left[0] + 1, 0)]
+    place = np.minimum(np.searchsorted(right, left), len(right) - 1)
+    common: IntArray = left[right[place] == left]
+    return common
+
+
+def _of_numbers(rows: EventColumns, number: IntArray) -> EventColumns:
+    """Rows of some of the sequence numbers."""
+    own = rows["sequence_number"]
+    if len(own) == len(number):
+        return rows
+    if len(number) and _is_gapless(own) and _is_gapless(number):
+        start = int(number[0]) - int(own[0])
+        return {name: values[start : start + len(number)] for name, values in rows.items()}
+    place = np.searchsorted(own, number)
+    return {name: values.take(place) for name, values in rows.items()}
+
+
+def _is_gapless(number: IntArray) -> bool:
+    """Whether ascending numbers, at least one, leave none out."""
+    return int(number[-1]) - int(number[0]) == len(number) - 1
+
+
+def _filled_back(first_record_ns: IntArray) -> IntArray:
+    """Each unknown instant replaced by the next known one, for that is the record it is part of."""
+    known = np.flatnonzero(first_record_ns >= 0)
+    if len(known) in (0, len(first_record_ns)):
+        return first_record_ns
+    filled: IntArray = np.full(len(first_record_ns), -1)
+    filled[: known[-1] + 1] = np.repeat(first_record_ns[known], np.diff(known, prepend=-1))
+    return filled

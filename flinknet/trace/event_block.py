@@ -1,0 +1,153 @@
+"""Events as columns: blocks of a trace whose columns are read when they are first asked for, and
+which of their rows are data buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flinknet.arrays import IntArray
+from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.probe import MessageKind
+
+from .reader import TraceReader
+
+EventColumns = dict[str, npt.NDArray[Any]]
+
+
+IS_BUFFER_BY_TYPE = np.isin(np.arange(1 << 8), list(IS_BUFFER))
+"""Whether a data type, by its ordinal, is a buffer of data."""
+
+
+def lazy_block(reader: TraceReader, index: int, channels: Sequence[int] = ()) -> EventBlock:
+    """A block whose columns are read when they are first asked for.
+
+    Args:
+        channels: whose rows are wanted; empty for all.
+    """
+    held = reader.blocks()[index].channels
+    is_own = np.isin(held["channel"], channels) if channels else np.ones(len(held), bool)
+    if is_own.all():
+        return EventBlock({}, partial(reader.read_column, index))
+    own = np.flatnonzero(np.repeat(is_own, held["count"]))
+    return EventBlock({}, lambda name: reader.read_column(index, name).take(own))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spans:
+    """Ranges of rows of one channel, kind and point, in the order of the rows; arrays of one
+    length."""
+
+    starts: IntArray
+    ends: IntArray
+    channel: IntArray
+    kind: IntArray
+    point: IntArray
+
+    def of(self, kind: int, point: int) -> Spans:
+        """Those of one kind and point."""
+        return self.only((self.kind == kind) & (self.point == point))
+
+    def only(self, keep: npt.NDArray[np.bool_]) -> Spans:
+        """Some of them."""
+        return Spans(*(getattr(self, each.name)[keep] for each in fields(self)))
+
+    def rows(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Their rows of a column."""
+        parts = [
+            values[start:end]
+            for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True)
+        ]
+        return np.concatenate(parts) if parts else values[:0]
+
+
+class EventBlock(dict[str, npt.NDArray[Any]]):
+    """Columns of a block by name. What several questions look at is picked out once."""
+
+    def __init__(
+        self, columns: EventColumns, read: Callable[[str], npt.NDArray[Any]] | None = None
+    ) -> None:
+        """A block with some of its columns.
+
+        Args:
+            read: gives a column that is not there yet.
+        """
+        super().__init__(columns)
+        self._read = read
+        self._data: dict[int, EventColumns] = {}
+        self._spans: Spans | None = None
+
+    def __missing__(self, name: str) -> npt.NDArray[Any]:
+        if self._read is None:
+            raise KeyError(name)
+        values = self[name] = self._read(name)
+        return values
+
+    @property
+    def spans(self) -> Spans:
+        """Where channel, kind or point change."""
+        if self._spans is None:
+            self._spans = _spans(self["channel"], self["kind"], self["point"])
+        return self._spans
+
+    def data_at(self, point: int) -> EventColumns:
+        """The rows of data buffers at a point; a column is taken when it is first asked for."""
+        rows = self._data.get(point)
+        if rows is None:
+            rows = self._data[point] = _Picked(self, point)
+        return rows
+
+
+class _Picked(dict[str, npt.NDArray[Any]]):
+    """The rows of a block that are data buffers at a point."""
+
+    def __init__(self, block: EventBlock, point: int) -> None:
+        super().__init__()
+        self._block = block
+        self._spans = block.spans.of(MessageKind.BUFFER_RESPONSE, point)
+        is_buffer = IS_BUFFER_BY_TYPE[self._spans.rows(block["data_type"])]
+        self._rows = None if is_buffer.all() else np.flatnonzero(is_buffer)
+
+    def __missing__(self, name: str) -> npt.NDArray[Any]:
+        values = self._spans.rows(self._block[name])
+        if self._rows is not None:
+            values = values.take(self._rows)
+        self[name] = values
+        return values
+
+
+def _spans(channel: IntArray, kind: IntArray, point: IntArray) -> Spans:
+    if not len(channel):
+        nothing = np.zeros(0, np.int64)
+        return Spans(nothing, nothing, nothing, nothing, nothing)
+    is_other = channel[1:] != channel[:-1]
+    is_other |= kind[1:] != kind[:-1]
+    is_other |= point[1:] != point[:-1]
+    starts = np.r_[0, np.flatnonzero(is_other) + 1]
+    ends = np.r_[starts[1:], len(channel)]
+    return Spans(starts, ends, *(each[starts].astype(np.int64) for each in (channel, kind, point)))
+
+
+def is_data(block: EventColumns, point: int) -> npt.NDArray[np.bool_]:
+    """Which rows are data buffers at a point; needs the columns point, kind and data_type."""
+    rows: npt.NDArray[np.bool_] = (block["kind"] == MessageKind.BUFFER_RESPONSE) & (
+        block["point"] == point
+    )
+    rows &= IS_BUFFER_BY_TYPE[block["data_type"]]
+    return rows
+
+
+def same_message(left: EventColumns, right: EventColumns) -> tuple[IntArray, IntArray]:
+    """Rows of the same message, by channel and sequence number: their indices in both, in the same
+    order."""
+    left_keys, right_keys = (
+        (rows["channel"].astype(np.int64) << 32) + rows["sequence_number"] for rows in (left, right)
+    )
+    _, in_left, in_right = np.intersect1d(left_keys, right_keys, return_indices=True)
+    return in_left, in_right

@@ -1,0 +1,303 @@
+"""A synthetic run on disk: whole, consistent, and what the plan said."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from flinknet.cli import main
+from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
+from flinknet.errors import ConfigError
+from flinknet.predict.synth import run as synth_run
+from flinknet.predict.synth.plan import SynthPlan, plan
+from flinknet.predict.synth.run import synthesize, write_file
+from flinknet.trace import TraceReader, open_run
+from flinknet.trace.describe import describe_run
+from flinknet.trace.verify import verify_run
+
+pytestmark = pytest.mark.usefixtures("usual_signals")
+
+MS = 1_000_000
+
+
+def planned(
+    *, timeout_ns: int = 5 * MS, skew: float = 0.0, events: int | None = None, **workload: int
+) -> SynthPlan:
+    given = {"producers": 2, "consumers": 3, "rate_per_s": 20_000.0, "warmup_ns": 100 * MS}
+    scenario = Scenario(
+        network=NetworkConfig(buffer_timeout_ns=timeout_ns, exclusive_buffers=4),
+        workload=WorkloadConfig(**given | {"duration_ns": 500 * MS} | workload),  # type: ignore[arg-type]
+        seed=3,
+    )
+    return plan(scenario, skew=skew, events=events)
+
+
+@pytest.mark.parametrize("timeout_ns", [0, MS, 100 * MS, -1])
+@pytest.mark.parametrize("skew", [0.0, 1.5])
+def test_a_synthetic_run_passes_every_check(tmp_path: Path, timeout_ns: int, skew: float) -> None:
+    found = planned(timeout_ns=timeout_ns, skew=skew)
+    write_here(found, tmp_path)
+    result = verify_run(open_run(tmp_path))
+    assert result.findings == ()
+    assert result.channels == 6
+    assert result.messages_sent == result.messages_received
+
+
+def test_as_many_events_as_were_asked_for(tmp_path: Path) -> None:
+    found = planned(events=200_000)
+    made = synthesize(found, tmp_path / "run")
+    assert made.events == pytest.approx(200_000, rel=0.01)
+    described = describe_run(open_run(tmp_path / "run"))
+    assert described.events == made.events
+    assert described.manifest is not None
+    assert described.manifest.is_synthetic
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+    synthesize(planned(), tmp_path / "a")
+    synthesize(planned(), tmp_path / "b")
+    for path in (tmp_path / "a").iterdir():
+        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+
+
+def test_what_is_stopped_early_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(synth_run, "SLICE_EVENTS", 100)
+    monkeypatch.setattr(synth_run, "_SLICE_EVENTS_PER_CHANNEL", 1)
+    found = planned()
+    write_here(found, tmp_path, stop_ns=found.measured_from_ns)
+    result = verify_run(open_run(tmp_path))
+    assert result.findings == ()
+    assert 0 < result.events < found.events / 2
+
+
+SYNTH = (sys.executable, "-m", "flinknet", "trace", "synth", "--events", "2G", "--out")
+
+
+GIVE_UP_S = 60
+"""Far longer than anything that is waited for takes."""
+
+
+@contextmanager
+def started(out: Path) -> Iterator[subprocess.Popen[str]]:
+    """A synthesis of minutes, in a group of its own; what is left of it is killed."""
+    process = subprocess.Popen(
+        [*SYNTH, str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def wait_until(is_so: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """While it runs; the suite's time-out ends what never comes."""
+    while not is_so():
+        assert process.poll() is None
+        os.sched_yield()
+
+
+def wait_until_it_writes(process: subprocess.Popen[str], out: Path) -> None:
+    """Until both of its processes do."""
+    files = [out / "tm-0.fnt", out / "tm-1.fnt"]
+    wait_until(
+        lambda: all(file.exists() and file.stat().st_size > 100_000 for file in files), process
+    )
+    assert process.poll() is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_leaves_whole_blocks_and_no_process(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with started(tmp_path / "run") as process:
+        wait_until_it_writes(process, tmp_path / "run")
+        os.killpg(process.pid, number)
+        out, err = process.communicate(timeout=GIVE_UP_S)
+        assert process.returncode == 128 + number
+        assert err == "interrupted: what is there is whole\n"
+        assert "events in" in out
+        assert verify_run(open_run(tmp_path / "run")).findings == ()
+        wait_until_none_is_left(process)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_processes_start_is_the_parents(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with started(tmp_path / "run") as process:
+        # Itself, multiprocessing's helper, and the first that writes a file.
+        wait_until(lambda: len(group_members(process)) >= 3, process)
+        assert process.poll() is None
+        os.killpg(process.pid, number)
+        _, err = process.communicate(timeout=GIVE_UP_S)
+        assert process.returncode == 128 + number
+        assert err == "interrupted: what is there is whole\n"
+        assert verify_run(open_run(tmp_path / "run")).findings == ()
+        wait_until_none_is_left(process)
+
+
+def test_who_was_killed_leaves_no_writer(tmp_path: Path) -> None:
+    with started(tmp_path / "run") as process:
+        wait_until_it_writes(process, tmp_path / "run")
+        process.kill()
+        process.communicate(timeout=GIVE_UP_S)
+        wait_until_none_is_left(process)
+
+
+@pytest.mark.parametrize("task_manager", [0, 1])
+def test_a_writer_that_dies_ends_the_others(tmp_path: Path, task_manager: int) -> None:
+    with started(tmp_path / "run") as process:
+        wait_until_it_writes(process, tmp_path / "run")
+        writer_of(tmp_path / "run" / f"tm-{task_manager}.fnt", process).kill()
+        _, err = process.communicate(timeout=GIVE_UP_S)
+        assert process.returncode == 1
+        assert err == f"flinknet: the process that made tm-{task_manager} ended with -9\n"
+        with TraceReader(tmp_path / "run" / f"tm-{1 - task_manager}.fnt") as reader:
+            assert reader.is_whole
+        wait_until_none_is_left(process)
+
+
+@pytest.mark.parametrize("before", [0, 1])
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_a_writer_that_cannot_be_started_ends_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int, is_interrupted: bool
+) -> None:
+    start = synth_run._Worker
+
+    def start_or_fail(context: Any, found: SynthPlan, directory: Path, number: int) -> Any:
+        if number < before:
+            return start(context, found, directory, number)
+        if is_interrupted:
+            signal.raise_signal(signal.SIGINT)
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(synth_run, "_Worker", start_or_fail)
+    found = planned(events=20_000_000)
+    with pytest.raises(OSError, match="no more processes"):
+        synthesize(found, tmp_path / "run")
+    assert events_written(tmp_path / "run") < found.events / 4
+
+
+def test_progress_that_cannot_be_told_ends_all(tmp_path: Path) -> None:
+    def tell(_: int) -> None:
+        raise BrokenPipeError("nobody listens")
+
+    found = planned(events=20_000_000)
+    with pytest.raises(BrokenPipeError, match="nobody listens"):
+        synthesize(found, tmp_path / "run", tell)
+    assert events_written(tmp_path / "run") < found.events / 4
+
+
+def test_a_directory_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("")
+    with pytest.raises(ConfigError, match="is not empty"):
+        synthesize(planned(), tmp_path)
+    call = ["trace", "synth", "--out", str(tmp_path), "--events", "10"]
+    refused = CliRunner().invoke(main, call)
+    assert refused.exit_code == 2
+    assert refused.stdout == ""  # nothing is announced that is not made
+    assert f"--out: {tmp_path} is not empty" in refused.stderr
+
+
+def test_what_is_announced_is_in_units_for_people_and_holds(tmp_path: Path) -> None:
+    call = ["trace", "synth", "--out", str(tmp_path / "run"), "--events", "10"]
+    announced, made = CliRunner().invoke(main, call).stdout.splitlines()
+    assert announced == (
+        "seed 1, about 10 events over 11.9 ms, and up to 40 for the ends of 4 channels"
+    )
+    assert 10 <= int(made.split()[0]) <= 50
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"rate_per_s": 0.0}, "--rate"),
+        ({"rate_per_s": 1e8}, "lower the rate"),
+        ({"record_size": RecordSize(10, 20)}, "--record-size"),
+        ({"arrivals": "poisson"}, "--arrivals"),
+        ({"records": 5, "duration_ns": None}, "--records"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(changes: dict[str, int], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        planned(**changes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--events", "many"], "not a number of events"),
+        (["--events", "1M", "--duration", "3s"], "give one of them"),
+        (["--rate", "max"], "needs one"),
+    ],
+)
+def test_a_wrong_call_is_one_line(tmp_path: Path, arguments: list[str], says: str) -> None:
+    from flinknet.cli.trace_synth import synth
+
+    result = CliRunner().invoke(synth, ["--out", str(tmp_path / "run"), *arguments])
+    assert isinstance(result.exception, ConfigError)
+    assert says in str(result.exception)
+    assert not (tmp_path / "run").exists()
+
+
+def group_members(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """Processes of its group that still run."""
+    found = []
+    for each in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+            if each.status() != psutil.STATUS_ZOMBIE and os.getpgid(each.pid) == process.pid:
+                found.append(each)
+    return found
+
+
+def writer_of(file: Path, process: subprocess.Popen[str]) -> psutil.Process:
+    [found] = [
+        each
+        for each in group_members(process)
+        if any(opened.path == str(file) for opened in each.open_files())
+    ]
+    return found
+
+
+def wait_until_none_is_left(process: subprocess.Popen[str]) -> None:
+    """Multiprocessing's own helper ends a moment after the others."""
+    _, alive = psutil.wait_procs(group_members(process), timeout=GIVE_UP_S)
+    assert alive == []
+    assert group_members(process) == []
+
+
+def events_written(directory: Path) -> int:
+    """In all files; each is whole."""
+    events = 0
+    for path in directory.glob("*.fnt"):
+        with TraceReader(path) as reader:
+            assert reader.is_whole
+            events += sum(block.count for block in reader.blocks())
+    return events
+
+
+def write_here(found: SynthPlan, directory: Path, stop_ns: int | None = None) -> None:
+    """All files, by this process."""
+    names = [f"tm-{number}" for number in range(found.deployment.task_managers)]
+    synth_run._manifest(found, names, found.end_ns).save(directory)
+    stop = SimpleNamespace(value=stop_ns or found.end_ns)
+    for number in range(len(names)):
+        counters = SimpleNamespace(value=0), SimpleNamespace(value=0)
+        write_file(found, directory, number, *counters, stop)

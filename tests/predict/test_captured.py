@@ -1,0 +1,308 @@
+"""Traces of messages seen in passing: arrivals, costs and settings that nobody recorded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flinknet.config import NetworkConfig
+from flinknet.core.buffers.data_type import DataType
+from flinknet.core.probe import FlushReason, MessageKind, TracePoint
+from flinknet.predict.captured import (
+    EVEN_ARRIVALS,
+    EVEN_WITHIN_TIMEOUT,
+    WAY_SHARE,
+    PassingRows,
+    arrivals_between,
+    beat_ns,
+    fit_in_passing,
+    load_captured,
+    starved_share,
+    with_settings,
+)
+from flinknet.predict.what_if import simulate
+from flinknet.trace import RunManifest
+from flinknet.trace.event_block import EventColumns
+from tests.recorded_run import START_NS, event
+from tests.tapped_run import exchange_of, save_tapped, write_tapped_exchange
+
+MS, US = 1_000_000, 1_000
+FULL, FLUSH = FlushReason.FULL, FlushReason.FLUSH
+
+
+def columns(**values: list[int]) -> EventColumns:
+    return {name: np.array(each, np.int64) for name, each in values.items()}
+
+
+def sent(
+    at_ns: list[int],
+    records: list[int],
+    *,
+    channel: int = 0,
+    reason: int = FLUSH,
+    credit_after: list[int] | None = None,
+    backlog: list[int] | None = None,
+) -> EventColumns:
+    count = len(at_ns)
+    return columns(
+        at_ns=at_ns,
+        channel=[channel] * count,
+        sequence_number=list(range(count)),
+        records=records,
+        reason=[reason] * count,
+        payload_bytes=[100 * max(each, 0) for each in records],
+        credit_after=credit_after or [1] * count,
+        backlog_buffers=backlog or [0] * count,
+    )
+
+
+def credit(at_ns: list[int], *, channel: int = 0) -> EventColumns:
+    return columns(at_ns=at_ns, channel=[channel] * len(at_ns))
+
+
+def passing(data: EventColumns, back: EventColumns | None = None) -> PassingRows:
+    return PassingRows(data, credit([]) if back is None else back, np.array([2]), credit([]))
+
+
+def test_records_come_evenly_since_the_buffer_before() -> None:
+    ramps = arrivals_between(passing(sent([100, 200, 600], [5, 2, 1])), 0)[0]
+    assert ramps.instants()[1].tolist() == [10, 30, 50, 70, 90, 125, 175, 400]
+
+
+def test_buffers_without_the_end_of_a_record_belong_to_the_next() -> None:
+    ramps = arrivals_between(passing(sent([100, 200, 300, 400], [1, 0, 0, 1])), 0)[0]
+    assert ramps.first_ns.tolist() == [50, 250]
+
+
+def test_a_record_of_a_tap_that_begins_late_comes_no_earlier_than_the_tap() -> None:
+    ramps = arrivals_between(passing(sent([1_000, 1_100], [1, 1])), 900)[0]
+    assert ramps.first_ns.tolist() == [950, 1_050]
+
+
+def test_no_record_of_a_buffer_came_longer_before_it_than_a_record_can_wait() -> None:
+    rows = passing(sent([100, 200, 1_000], [1, 1, 4]))
+    ramps = arrivals_between(rows, 0, 80)[0]
+    assert ramps.instants()[1].tolist() == [60, 160, 930, 950, 970, 990]
+    assert arrivals_between(rows, 0)[0].first_ns.tolist() == [50, 150, 300]
+
+
+def test_a_record_in_many_buffers_waited_before_the_first_of_them() -> None:
+    ramps = arrivals_between(passing(sent([1_000, 5_000, 5_100, 5_200], [1, 0, 0, 1])), 0, 80)[0]
+    assert ramps.first_ns.tolist() == [960, 5_060]
+
+
+@pytest.mark.parametrize(
+    ("credit_after", "backlog", "credit_ns", "resumed_ns", "is_held"),
+    [
+        (1, 0, None, None, False),
+        (1, 3, None, None, True),  # others were ready, too
+        (0, 0, 60 * MS - 100 * US, None, True),  # it left when credit came
+        (-1, 0, 60 * MS - 100 * US, None, True),  # nobody knows of the credit before
+        (0, 0, 20 * MS, None, False),  # it could have left long before
+        (1, 0, 60 * MS - 100 * US, None, False),  # there was credit all the time
+        (1, 0, None, 60 * MS - 100 * US, True),  # it left when the channel was resumed
+    ],
+)
+def test_records_of_a_buffer_that_was_held_back_may_be_older(
+    credit_after: int,
+    backlog: int,
+    credit_ns: int | None,
+    resumed_ns: int | None,
+    is_held: bool,
+) -> None:
+    at_ns = [10 * MS, 60 * MS]
+    data = sent(at_ns, [1, 1], credit_after=[credit_after, 1], backlog=[backlog, 0])
+    back, resumed = (credit([] if each is None else [each]) for each in (credit_ns, resumed_ns))
+    ramps = arrivals_between(PassingRows(data, back, np.array([2]), resumed), 0, 10 * MS)[0]
+    assert ramps.first_ns.tolist() == [5 * MS, (35 if is_held else 55) * MS]
+
+
+BURSTS = np.add.outer(np.arange(0, 1000 * MS, 200 * MS), np.arange(0, 50 * MS, 25 * US)).ravel()
+"""40,000 records per second for 50 ms, then silence for 150 ms."""
+
+
+def test_bursts_stay_bursts(tmp_path: Path) -> None:
+    network = NetworkConfig(buffer_timeout_ns=10 * MS)
+    true = exchange_of([BURSTS[each::4] for each in range(4)], network, duration_ns=1000 * MS)
+    path = write_tapped_exchange(tmp_path / "run", true)
+    found, fit = load_captured(*window(path))
+    for timeout_ns in (1 * MS, 5 * MS, 10 * MS, 50 * MS):
+        asked = replace(network, buffer_timeout_ns=timeout_ns)
+        buffers_per_s = simulate(true, asked).buffers_per_s
+        assert simulate(found, asked).buffers_per_s == pytest.approx(buffers_per_s, rel=0.2)
+    assert EVEN_WITHIN_TIMEOUT in fit.notes
+
+
+def test_where_the_timeout_is_unknown_or_never_records_may_wait_for_long(tmp_path: Path) -> None:
+    irregular = np.cumsum(np.random.default_rng(1).exponential(20 * MS, 100)).astype(np.int64)
+    never = NetworkConfig(buffer_timeout_ns=-1)
+    exchange = exchange_of([irregular], never, duration_ns=int(irregular[-1]) + MS)
+    path = write_tapped_exchange(tmp_path / "run", exchange)
+    assert EVEN_ARRIVALS in load_captured(*window(path))[1].notes
+    at_ns = [START_NS + int(each) for each in irregular]
+    rows = [flushed(each, 0, number, 1) for number, each in enumerate(at_ns)]
+    shapeless = save_tapped(tmp_path / "unknown", rows, to_ns=at_ns[-1] + 1, keys={}, channels=1)
+    found, fit = load_captured(*window(shapeless))
+    assert EVEN_ARRIVALS in fit.notes
+    assert found.channels[0].arrivals.first_ns[1] == (at_ns[0] + at_ns[1]) // 2
+
+
+@pytest.mark.parametrize("period_ns", [MS, 10 * MS + 100 * US, 100 * MS])
+def test_the_beat_shows_in_the_flushes(period_ns: int) -> None:
+    at_ns = [number * period_ns + number % 3 * US for number in range(60)]
+    assert beat_ns(sent(at_ns, [1] * 60)) == pytest.approx(period_ns, rel=0.01)
+
+
+def test_full_buffers_and_irregular_flushes_have_no_beat() -> None:
+    at_ns = [number * MS for number in range(60)]
+    assert beat_ns(sent(at_ns, [1] * 60, reason=FULL)) is None
+    irregular = np.cumsum(np.random.default_rng(1).exponential(MS, 60)).astype(int).tolist()
+    assert beat_ns(sent(irregular, [1] * 60)) is None
+    assert beat_ns(sent(at_ns[:5], [1] * 5)) is None
+
+
+def test_a_buffer_alone_on_its_way_tells_what_it_costs() -> None:
+    records = [10, 40] * 50
+    at_ns = [number * MS for number in range(100)]
+    back_ns = [at + 100 * US + 2 * US * each for at, each in zip(at_ns, records, strict=True)]
+    fit = fit_in_passing(passing(sent(at_ns, records), credit(back_ns)), {0: 0}, 1)
+    assert fit.costs.consume_ns_per_record == pytest.approx((2_000.0,))
+    assert fit.costs.transit_ns == pytest.approx(WAY_SHARE * 100 * US)
+    assert fit.costs.receive_ns_per_message == pytest.approx(0.2 * 100 * US)
+    assert "100 us from a buffer to its credit" in fit.notes[0]
+
+
+def test_buffers_in_company_are_not_asked() -> None:
+    at_ns = [number * MS + extra for number in range(50) for extra in (0, 10 * US)]
+    back_ns = [number * MS + 500 * US for number in range(50)]
+    fit = fit_in_passing(passing(sent(at_ns, [1] * 100), credit(back_ns)), {0: 0}, 1)
+    assert "no credit came back that belongs to one buffer alone" in fit.notes[0]
+
+
+def test_each_consumer_has_its_own_speed() -> None:
+    records = [10, 40] * 50
+    at_ns = [number * 10 * MS for number in range(100)]
+    both, back = [], []
+    for channel, per_record_ns in ((0, 1 * US), (1, 50 * US)):
+        both.append(sent(at_ns, records, channel=channel))
+        took_ns = [100 * US + per_record_ns * each for each in records]
+        back_ns = [at + took for at, took in zip(at_ns, took_ns, strict=True)]
+        back.append(credit(back_ns, channel=channel))
+    data, backs = (
+        {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
+        for parts in (both, back)
+    )
+    fit = fit_in_passing(passing(data, backs), {0: 0, 1: 1}, 2)
+    assert fit.costs.consume_ns_per_record == pytest.approx((1_000.0, 50_000.0))
+
+
+def test_time_under_pressure_is_the_time_without_credit_while_more_waits() -> None:
+    data = sent([0, 10, 20, 60], [1] * 4, credit_after=[1, 0, 1, 0], backlog=[3, 3, 0, 0])
+    assert starved_share(passing(data, credit([15, 70])), 100) == pytest.approx(0.05)
+
+
+def flushed(at_ns: int, channel: int, number: int, records: int) -> tuple[int, ...]:
+    """The row of a buffer that was flushed with credit left and none behind it."""
+    return event(
+        at_ns=at_ns,
+        channel=channel,
+        point=TracePoint.SENT,
+        kind=MessageKind.BUFFER_RESPONSE,
+        data_type=DataType.DATA_BUFFER,
+        reason=FLUSH,
+        sequence_number=number,
+        payload_bytes=105 * records,
+        records=records,
+        backlog_buffers=0,
+        credit_before=4,
+        credit_after=3,
+    )
+
+
+def write_tapped(
+    directory: Path,
+    *,
+    period_ns: int = 10 * MS,
+    buffers: int = 60,
+    keys: dict[str, str] | None = None,
+) -> Path:
+    """Two channels that flush at each beat, by turns 20 and 60 records; credit follows 80 µs and
+    1 µs a record later."""
+    events = []
+    for channel in (0, 1):
+        common = {"channel": channel, "point": TracePoint.RECEIVED}
+        asked = {"at_ns": START_NS - MS, "kind": MessageKind.PARTITION_REQUEST, "value": 4}
+        events.append(event(**common, **asked))
+        for number in range(buffers):
+            records = 20 if number % 2 else 60
+            at_ns = START_NS + (number + 1) * (period_ns + 100 * US)
+            events.append(flushed(at_ns, channel, number, records))
+            added = {"at_ns": at_ns + 80 * US + records * US, "kind": MessageKind.ADD_CREDIT}
+            events.append(event(**common, **added, value=1))
+    to_ns = START_NS + buffers * (period_ns + 100 * US) + 1
+    return save_tapped(directory, events, to_ns=to_ns, keys=keys or {})
+
+
+def window(path: Path) -> tuple[Path, int, int]:
+    manifest = RunManifest.load(path)
+    assert manifest.measured_from_ns is not None
+    assert manifest.measured_to_ns is not None
+    return path, manifest.measured_from_ns, manifest.measured_to_ns
+
+
+def test_settings_are_told_by_the_messages(tmp_path: Path) -> None:
+    path = write_tapped(tmp_path / "run")
+    found, notes, is_timeout_known = with_settings(RunManifest.load(path), path)
+    assert is_timeout_known
+    assert found.flink_keys["execution.buffer-timeout.interval"] == "10 ms"
+    assert found.flink_keys["taskmanager.network.memory.buffers-per-channel"] == "4"
+    assert notes == (
+        "assumed: execution.buffer-timeout.interval 10 ms, by the beat of the messages",
+    )
+
+
+def test_settings_that_were_stated_stand(tmp_path: Path) -> None:
+    keys = {"execution.buffer-timeout.interval": "20 ms"}
+    path = write_tapped(tmp_path / "run", keys=keys)
+    found, notes, is_timeout_known = with_settings(RunManifest.load(path), path)
+    assert is_timeout_known
+    assert found.flink_keys["execution.buffer-timeout.interval"] == "20 ms"
+    assert notes == ()
+
+
+def test_an_exchange_without_instants_is_predicted_between_bounds(tmp_path: Path) -> None:
+    exchange, fit = load_captured(*window(write_tapped(tmp_path / "run")))
+    assert not exchange.has_instants
+    assert exchange.records == 2 * 60 * 40
+    assert EVEN_WITHIN_TIMEOUT in fit.notes
+    assert exchange.flush_overhead_ns == pytest.approx(100 * US, rel=0.05)
+    for timeout_ns in (MS, 10 * MS, 50 * MS):
+        network = replace(NetworkConfig(), buffer_timeout_ns=timeout_ns)
+        outcome = simulate(exchange, network)
+        assert outcome.latency_bounds is not None
+        low, high = outcome.latency_bounds
+        assert low.count == high.count == outcome.latency.count == exchange.records
+        for q in (0.1, 0.5, 0.9):
+            least, assumed, most = (
+                each.percentile(q) or 0 for each in (low, outcome.latency, high)
+            )
+            assert least <= assumed <= most
+        middle_ns = outcome.latency.percentile(0.5) or 0
+        wait_ns = timeout_ns / 2
+        if timeout_ns <= 10 * MS:
+            assert middle_ns == pytest.approx(wait_ns, rel=0.25)
+        assert (high.percentile(0.5) or 0) - (low.percentile(0.5) or 0) <= timeout_ns + 200 * US
+
+
+def test_with_timeout_0_only_a_busy_writer_holds_records_up(tmp_path: Path) -> None:
+    exchange, _ = load_captured(*window(write_tapped(tmp_path / "run")))
+    outcome = simulate(exchange, replace(NetworkConfig(), buffer_timeout_ns=0))
+    assert outcome.latency_bounds is not None
+    low, high = outcome.latency_bounds
+    for q in (0.1, 0.5, 0.9, 0.99):
+        least, assumed, most = (each.percentile(q) or 0 for each in (low, outcome.latency, high))
+        assert least <= assumed <= most
+    assert (high.percentile(0.5) or 0) - (low.percentile(0.5) or 0) < MS

@@ -1,0 +1,242 @@
+"""The compiled kernel gives the numbers of the simulator that runs the real core.
+
+The bound: records, messages, credit and backlog are equal; the mean lies within 2 ns, what rounding
+comes to; each percentile lies within a bucket (1 %) of those one and a half records around it: the
+kernel moves a record by a bucket at most (`fast_kernel.latencies`), and its counts are rounded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from flinknet.config import TCP, NetworkConfig
+from flinknet.histogram import bucket_index
+from flinknet.predict.fast_path import FastOutcome, is_covered, run_fast
+from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange
+from flinknet.predict.what_if import FAST_FROM_MESSAGES, deployment_of, simulate, simulate_in_full
+from flinknet.simulator.cost_model import CostModel
+from tests.simulation import MS, NEVER, US, S
+
+FROM_NS = 3 * S
+QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
+
+
+def bursts(count: int, gap_ns: int, per_burst: int, seed: int) -> Ramps:
+    """Records in ramps of uneven length and distance."""
+    random = np.random.default_rng(seed)
+    records = random.integers(1, 2 * per_burst, count)
+    lengths_ns = random.integers(0, gap_ns, count) * (records > 1)
+    pauses_ns = random.integers(1, 2 * gap_ns, count)
+    first_ns = FROM_NS + np.cumsum(pauses_ns + lengths_ns) - lengths_ns
+    return Ramps(records, first_ns, first_ns + lengths_ns)
+
+
+@st.composite
+def exchanges(draw: st.DrawFn) -> RecordedExchange:
+    producers, consumers = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    gap_ns = draw(st.sampled_from([20 * US, 200 * US, 2 * MS]))
+    per_burst = draw(st.sampled_from([1, 3, 40]))
+    seed = draw(st.integers(0, 1000))
+    routes = [(p, c) for p in range(producers) for c in range(consumers)]
+    channels = tuple(
+        RecordedChannel(
+            number,
+            producer,
+            consumer,
+            draw(st.integers(0, 1)),
+            bursts(draw(st.integers(1, 60)), gap_ns, per_burst, seed + number),
+            float(draw(st.sampled_from([105, 1024]))),
+        )
+        for number, (producer, consumer) in enumerate(routes)
+    )
+    last_ns = max(int(each.arrivals.last_ns[-1]) for each in channels)
+    return RecordedExchange(
+        producers,
+        consumers,
+        channels,
+        NetworkConfig(),
+        False,
+        FROM_NS,
+        last_ns + MS,
+        seed,
+        CostModel(
+            send_ns_per_message=draw(st.sampled_from([0.0, 12_000.0])),
+            send_ns_per_byte=draw(st.sampled_from([0.0, 0.15])),
+            transit_ns=draw(st.sampled_from([15_000.0, 50_000.0, 2e6])),
+            receive_ns_per_message=draw(st.sampled_from([0.0, 9_000.0])),
+            emit_ns_per_record=draw(st.sampled_from([0.0, 100.0])),
+            consume_ns_per_record=(draw(st.sampled_from([0.0, 20.0, 5_000.0])),) * consumers,
+        ),
+        flush_overhead_ns=draw(st.sampled_from([0, 70 * US])),
+        ends_its_data=draw(st.booleans()),
+    )
+
+
+networks = st.builds(
+    NetworkConfig,
+    buffer_timeout_ns=st.sampled_from([0, 130 * US, MS, 10 * MS, 100 * MS, NEVER]),
+    segment_size_bytes=st.sampled_from([4096, 32768]),
+    exclusive_buffers=st.integers(1, 4),
+    floating_buffers=st.integers(1, 8),
+)
+
+
+def run_if_covered(exchange: RecordedExchange, network: NetworkConfig) -> FastOutcome | None:
+    """What the kernel gives; None if it does not cover the exchange."""
+    deployment = deployment_of(exchange, network)
+    if not is_covered(exchange, network, deployment):
+        return None
+    return run_fast(exchange, network, deployment)
+
+
+def assert_alike(
+    fast: FastOutcome | None, exchange: RecordedExchange, network: NetworkConfig
+) -> None:
+    """The kernel covered the exchange, and agrees with the core within the bound."""
+    assert fast is not None
+    full = simulate_in_full(exchange, network)
+    assert fast.records == full.records
+    assert fast.latency.count == full.latency.count
+    assert fast.messages == full.messages
+    assert fast.credits == full.credits
+    assert fast.credit_messages == full.credit_messages
+    assert fast.backlog_max == full.backlog_buffers.max
+    assert fast.latency.mean == pytest.approx(full.latency.mean, rel=0, abs=2)
+    slack = 1.5 / full.latency.count
+    for q in QUANTILES:
+        low, ours, high = (
+            int(bucket_index(np.array([int(each or 0)]))[0])
+            for each in (
+                full.latency.percentile(max(q - slack, 0.0)),
+                fast.latency.percentile(q),
+                full.latency.percentile(min(q + slack, 1.0)),
+            )
+        )
+        assert low - 1 <= ours <= high + 1, q
+
+
+@settings(max_examples=60)
+@given(exchange=exchanges(), network=networks)
+def test_the_kernel_gives_the_numbers_of_the_real_core(
+    exchange: RecordedExchange, network: NetworkConfig
+) -> None:
+    """Sixty exchanges are compared; that most are not covered would fail as filtering too much."""
+    fast = run_if_covered(exchange, network)
+    assume(fast is not None)
+    assert_alike(fast, exchange, network)
+
+
+def steady(rate_per_s: float, seconds: float, **changes: object) -> RecordedExchange:
+    """One channel with evenly spaced records."""
+    records = int(rate_per_s * seconds)
+    last_ns = FROM_NS + int(seconds * S)
+    arrivals = Ramps(np.array([records]), np.array([FROM_NS]), np.array([last_ns - 1]))
+    exchange = RecordedExchange(
+        1,
+        1,
+        (RecordedChannel(0, 0, 0, 0, arrivals, 105.0),),
+        NetworkConfig(),
+        False,
+        FROM_NS,
+        last_ns,
+        7,
+        CostModel(12_000.0, 0.15, 50_000.0, 12_000.0, 100.0, (20.0,)),
+    )
+    return replace(exchange, **changes)  # type: ignore[arg-type]
+
+
+AT_ONCE = NetworkConfig(buffer_timeout_ns=0)
+
+
+def test_latencies_that_lie_apart_are_counted_where_they_lie() -> None:
+    arrivals = Ramps(
+        np.array([38, 41, 60, 76, 3]),
+        FROM_NS + np.array([3_476_101, 5_457_726, 8_196_291, 13_404_399, 14_930_824]),
+        FROM_NS + np.array([3_764_420, 7_103_613, 10_093_589, 13_902_856, 15_554_486]),
+    )
+    exchange = steady(1.0, 1.0, costs=CostModel(0.0, 0.0, 15_000.0, 0.0, 0.0, (0.0,)))
+    exchange = replace(
+        exchange,
+        channels=(replace(exchange.channels[0], arrivals=arrivals),),
+        measured_to_ns=FROM_NS + 16_554_486,
+        seed=1,
+    )
+    network = NetworkConfig(buffer_timeout_ns=MS, segment_size_bytes=4096)
+    assert_alike(run_if_covered(exchange, network), exchange, network)
+
+
+def test_a_source_ends_when_its_data_was_acknowledged_while_another_still_sends() -> None:
+    """The EndOfPartition of the first goes out between buffers of the second."""
+    at_ns = FROM_NS + np.arange(100, dtype=np.int64) * US
+    channels = (
+        RecordedChannel(0, 0, 0, 0, Ramps.of(at_ns[:3]), 1024.0),
+        RecordedChannel(1, 1, 0, 0, Ramps.of(at_ns), 1024.0),
+    )
+    exchange = steady(
+        1.0,
+        1.0,
+        producers=2,
+        channels=channels,
+        measured_to_ns=FROM_NS + MS,
+        costs=CostModel(12_000.0, 0.0, 2e6, 9_000.0, 0.0, (0.0,)),
+    )
+    network = NetworkConfig(buffer_timeout_ns=0, exclusive_buffers=1, floating_buffers=6)
+    assert_alike(run_if_covered(exchange, network), exchange, network)
+
+
+def test_a_long_smooth_run_is_computed_by_the_kernel() -> None:
+    exchange = steady(4000.0, 2.0)
+    assert exchange.records >= FAST_FROM_MESSAGES
+    quick, full = simulate(exchange, AT_ONCE), simulate_in_full(exchange, AT_ONCE)
+    assert (quick.method, full.method) == ("kernel", "simulator")
+    assert (quick.records, quick.messages, quick.duration_ns, quick.memory_bytes) == (
+        full.records,
+        full.messages,
+        full.duration_ns,
+        full.memory_bytes,
+    )
+    assert quick.backlog_buffers == full.backlog_buffers
+    assert (quick.latency.min, quick.latency.max) == (full.latency.min, full.latency.max)
+    assert quick.latency.total == pytest.approx(full.latency.total, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "exchange",
+    [
+        pytest.param(steady(4000.0, 2.0, flow_control=TCP), id="without credit"),
+        pytest.param(steady(4000.0, 2.0, is_max_rate=True), id="at the highest rate"),
+        pytest.param(
+            steady(4000.0, 2.0, costs=CostModel(0.0, 0.0, 50_000.0, 0.0, 0.0, (900_000.0,))),
+            id="writers that wait",
+        ),
+        pytest.param(steady(4000.0, 2.0, task_managers=((0,), (0,))), id="local channels"),
+        pytest.param(steady(1000.0, 2.0), id="few messages"),
+    ],
+)
+def test_what_the_kernel_does_not_cover_is_simulated(exchange: RecordedExchange) -> None:
+    outcome = simulate(exchange, AT_ONCE)
+    assert outcome.method == "simulator"
+    assert outcome.records == exchange.records
+
+
+def test_ramps_of_many_records_have_the_latencies_of_each_of_them() -> None:
+    exchange = steady(50_000.0, 0.2)
+    network = NetworkConfig(buffer_timeout_ns=MS)
+    apart = replace(
+        exchange,
+        channels=tuple(
+            replace(each, arrivals=Ramps.of(each.arrivals_ns)) for each in exchange.channels
+        ),
+    )
+    deployment = deployment_of(exchange, network)
+    ramps, single = (run_fast(each, network, deployment) for each in (exchange, apart))
+    assert ramps is not None
+    assert single is not None
+    assert (ramps.messages, ramps.last_ns) == (single.messages, single.last_ns)
+    difference = np.cumsum(ramps.latency.counts - single.latency.counts)
+    assert np.abs(difference).max() <= 0.004 * exchange.records

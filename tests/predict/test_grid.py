@@ -1,0 +1,59 @@
+"""A grid is all combinations of its lists, with the recorded setting among them."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinknet.config import NetworkConfig
+from flinknet.errors import ConfigError
+from flinknet.predict.grid import FACTOR_MAX, FACTOR_MIN, Grid
+from flinknet.predict.recorded import Setting
+
+MS = 1_000_000
+RECORDED = Setting(NetworkConfig(buffer_timeout_ns=10 * MS))
+
+
+def test_every_combination_and_the_recorded_one() -> None:
+    grid = Grid(buffer_timeouts_ns=(-1, 5 * MS), floating_buffers=(2, 16), rate_factors=(2.0,))
+    settings = grid.settings(RECORDED, is_max_rate=False)
+    seen = [
+        (s.rate_factor, s.network.floating_buffers, s.network.buffer_timeout_ns) for s in settings
+    ]
+    assert seen == [
+        (1.0, 8, 10 * MS),
+        (2.0, 2, 5 * MS),
+        (2.0, 2, -1),
+        (2.0, 16, 5 * MS),
+        (2.0, 16, -1),
+    ]
+    assert settings[0] == RECORDED
+
+
+def test_a_list_with_the_recorded_value_does_not_repeat_it() -> None:
+    settings = Grid(buffer_timeouts_ns=(10 * MS, 10 * MS)).settings(RECORDED, is_max_rate=False)
+    assert settings == [RECORDED]
+
+
+def test_the_highest_rate_has_no_factor() -> None:
+    assert Grid(rate_factors=(2.0,)).settings(RECORDED, is_max_rate=True) == [RECORDED]
+
+
+def test_too_many_settings_are_refused_with_their_number() -> None:
+    with pytest.raises(ConfigError, match=r"10 x 100 = 1,000 settings is too large; at most 512"):
+        Grid(floating_buffers=range(1, 101), exclusive_buffers=range(10)).check()
+    Grid(floating_buffers=range(1, 101), exclusive_buffers=range(5)).check()
+
+
+@pytest.mark.parametrize("name", ["consumer_speeds", "rate_factors"])
+@pytest.mark.parametrize("factor", [1e-9, 0.00099, 1001, 0.0, -1.0, float("inf"), float("nan")])
+def test_a_factor_that_would_take_without_end_is_refused_with_its_bounds(
+    name: str, factor: float
+) -> None:
+    with pytest.raises(ConfigError, match=rf"{name}: {factor} .* from 0.001 to 1000$"):
+        Grid(**{name: (1.0, factor)})
+
+
+def test_the_bounds_of_a_factor_are_factors() -> None:
+    grid = Grid(rate_factors=(FACTOR_MIN, FACTOR_MAX), consumer_speeds=(FACTOR_MIN, FACTOR_MAX))
+    grid.check()
+    assert len(grid.asked(RECORDED, is_max_rate=False)) == 4

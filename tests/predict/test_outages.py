@@ -1,0 +1,69 @@
+"""Work without progress that lasts far longer than usual is an outage; the rest is what things
+cost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from flinknet.predict.intervals import Intervals
+from flinknet.predict.outages import activity_of, joined, uncontended_ns, union
+
+MS = 1_000_000
+US = 1_000
+
+
+def ns(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def pairs(found: Intervals) -> list[tuple[int, int]]:
+    return list(zip(found.starts_ns.tolist(), found.ends_ns.tolist(), strict=True))
+
+
+def test_a_union_joins_what_overlaps_and_drops_what_is_empty() -> None:
+    assert pairs(union(ns(5, 0, 2, 9, 20), ns(7, 3, 4, 9, 30))) == [(0, 4), (5, 7), (20, 30)]
+    assert pairs(joined([union(ns(0), ns(5)), union(ns(5, 8), ns(6, 9))])) == [(0, 6), (8, 9)]
+
+
+def test_a_stop_in_the_middle_of_work_is_an_outage_and_its_time_no_cost() -> None:
+    steps = np.arange(1000) * 20 * US
+    steps[500:] += 4 * MS
+    work = Intervals(ns(0), ns(int(steps[-1])))
+    found = activity_of(work, steps)
+    assert pairs(found.outages) == [(int(steps[499]), int(steps[499]) + 4 * MS)]
+    assert found.busy_ns == 999 * 20 * US
+
+
+def test_a_late_beginning_counts_from_when_there_was_work() -> None:
+    steps = np.arange(100) * 20 * US
+    later = steps + 50 * MS
+    work = Intervals(ns(0, 45 * MS), ns(int(steps[-1]), int(later[-1])))
+    found = activity_of(work, np.r_[steps, later])
+    assert pairs(found.outages) == [(45 * MS, 50 * MS - 20 * US)]
+
+
+def test_time_without_work_is_no_outage() -> None:
+    steps = np.arange(100) * 20 * US
+    later = steps + 50 * MS
+    work = Intervals(ns(0, 50 * MS), ns(int(steps[-1]), int(later[-1])))
+    assert pairs(activity_of(work, np.r_[steps, later]).outages) == []
+
+
+def test_who_always_takes_long_has_no_outages() -> None:
+    steps = np.arange(100) * 3 * MS
+    assert pairs(activity_of(Intervals(ns(0), ns(int(steps[-1]))), steps).outages) == []
+
+
+def test_the_way_is_that_of_messages_that_met_nothing() -> None:
+    assert uncontended_ns(np.r_[np.full(20, 30), np.full(80, 900)], 5.0) == pytest.approx(30)
+    assert uncontended_ns(np.zeros(0, np.int64), 5.0) == 5.0
+
+
+def test_who_was_idle_takes_time_to_wake_and_that_is_no_cost_of_work() -> None:
+    begins = np.arange(100) * MS
+    work = Intervals(begins, begins + 100 * US)
+    steps = np.concatenate([begins + 30 * US, begins + 100 * US])
+    found = activity_of(work, steps)
+    assert found.wakes_ns.tolist() == [30 * US] * 99  # the first began before anything is known
+    assert found.busy_ns == 100 * 100 * US - 99 * 30 * US

@@ -1,0 +1,80 @@
+"""What a run at the highest rate tells, from rows whose costs are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flinknet.core.probe import TracePoint
+from flinknet.predict.saturated_rows import SaturatedRows
+from flinknet.predict.saturation import fit_saturation
+from flinknet.trace import ChannelInfo, open_run
+from tests.recorded_run import write_run
+
+MS = 1_000_000
+US = 1_000
+
+
+def info() -> ChannelInfo:
+    return ChannelInfo(
+        index=0,
+        receiver_id="0" * 32,
+        producer=0,
+        consumer=0,
+        producer_process="tm-0",
+        consumer_process="tm-1",
+        connection="tm-0->tm-1",
+        subpartition=0,
+        partition="00",
+        is_local=False,
+    )
+
+
+def rows(at_ns: np.ndarray, **columns: object) -> dict[str, np.ndarray]:
+    names = ("channel", "sequence_number", "records", "point", "value", "payload_bytes")
+    given = {name: np.broadcast_to(columns.get(name, 0), at_ns.shape) for name in names}
+    return given | {"at_ns": at_ns}
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> object:
+    found = open_run(write_run(tmp_path / "run", channels=1, buffers=20)).manifest
+    assert found is not None
+    return found
+
+
+def test_busy_time_ways_and_outages_are_told_apart(manifest: object) -> None:
+    """A buffer each 50 µs, 30 µs on its way, 40 µs of work; at buffer 500 the consumer stops for
+    5 ms. A record takes its producer 2 µs, ten make a buffer."""
+    count = 1000
+    number = np.arange(count)
+    sent_ns = number * 50 * US
+    sent_ns[501:] += 5 * MS
+    consumed_ns = sent_ns + 70 * US
+    consumed_ns[500] += 5 * MS
+    received_ns = sent_ns + 30 * US
+    waits_ns = np.r_[sent_ns + 20 * US, sent_ns]
+    waits_points = np.repeat([TracePoint.WRITER_WAITS, TracePoint.WRITER_RESUMES], count)
+    credit_ns = consumed_ns + US
+    found = fit_saturation(
+        SaturatedRows(
+            sent=rows(sent_ns, sequence_number=number, records=10),
+            received=rows(received_ns, sequence_number=number),
+            consumed=rows(consumed_ns, sequence_number=number, records=10),
+            credit_sent=rows(credit_ns, value=number % 7),
+            credit_received=rows(credit_ns[:-1] + 9 * US, value=(number % 7)[:-1]),
+            waits=rows(waits_ns, point=waits_points),
+        ),
+        manifest,  # type: ignore[arg-type]
+        0,
+        int(consumed_ns[-1]) + MS,
+    )
+    assert (found.transit_ns, found.back_ns) == (30 * US, 9 * US)
+    outages = found.outages["tm-1"]
+    assert outages.starts_ns.tolist() == [pytest.approx(500 * 50 * US + 30 * US, abs=50 * US)]
+    assert outages.lengths_ns.tolist() == [pytest.approx(5 * MS, rel=0.02)]
+    assert found.busy_ns_per_buffer["tm-1"] == pytest.approx(40 * US, rel=0.02)
+    assert found.busy_ns_per_record["tm-0"] == pytest.approx(2 * US, rel=0.05)
+    assert not len(found.outages["tm-0"].starts_ns)

@@ -1,0 +1,246 @@
+"""Targets, choices and patches, on points whose answer is plain to see."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flinknet.config import NetworkConfig
+from flinknet.errors import ConfigError
+from flinknet.options import effective_flink_keys
+from flinknet.replay.advise.advice import advice, are_met, choose, patch_of, withheld
+from flinknet.replay.advise.frontier import frontier_of
+from flinknet.replay.advise.targets import Target
+from flinknet.results import BacklogSummary, LatencySummary, ModelError, TradeOffPoint
+
+MS = 1_000_000
+EXACT = ModelError(0.0, 0.0, 0.0)
+
+
+def point(
+    timeout_ns: int,
+    p99_ms: float,
+    buffers_per_s: float,
+    *,
+    floating: int = 8,
+    is_recorded: bool = False,
+    throughput: float = 1000.0,
+) -> TradeOffPoint:
+    network = NetworkConfig(buffer_timeout_ns=timeout_ns, floating_buffers=floating)
+    return TradeOffPoint(
+        config=dict(effective_flink_keys(network)),
+        throughput_records_per_s=throughput,
+        latency_ns=LatencySummary(count=1000, p50=p99_ms * MS / 2, p99=p99_ms * MS),
+        backlog_buffers=BacklogSummary(0.0, 0),
+        buffers_per_s=buffers_per_s,
+        is_recorded=is_recorded,
+        memory_bytes=(2 + floating) * 32768,
+    )
+
+
+POINTS = [
+    point(0, 0.2, 1000.0),
+    point(5 * MS, 5.0, 200.0),
+    point(10 * MS, 10.0, 100.0, is_recorded=True),
+    point(10 * MS, 10.0, 100.0, floating=2),
+    point(10 * MS, 30.0, 100.0, floating=4),
+    point(100 * MS, 100.0, 10.0),
+    point(-1, 5000.0, 6.0),
+]
+
+
+def in_world(of: TradeOffPoint, p99_ms: float, **world: object) -> TradeOffPoint:
+    """The same setting in another world, with another latency."""
+    latency = LatencySummary(count=1000, p50=p99_ms * MS / 2, p99=p99_ms * MS)
+    return replace(of, latency_ns=latency, is_recorded=False, **world)  # type: ignore[arg-type]
+
+
+FASTER = [in_world(each, 18.0, rate_factor=2.0) for each in POINTS[:3]]
+
+
+def test_each_world_that_is_asked_for_has_a_choice_of_its_own() -> None:
+    points = [POINTS[5], replace(POINTS[2], is_recorded=True), *FASTER]
+    told = advice(points, [Target.parse("p99<=20ms")], EXACT, asked=range(2, 5))
+    (world,) = told["worlds"]
+    assert (world["rate_factor"], world["choice"]["point"]) == (2.0, 4)
+    assert told["choice"] == world["choice"]
+    both = advice(points, [Target.parse("p99<=20ms")], EXACT)
+    assert [each["choice"]["point"] for each in both["worlds"]] == [1, 4]
+    assert both["choice"]["point"] == 1
+
+
+def test_other_worlds_do_not_compete() -> None:
+    faster = in_world(POINTS[0], 0.001, rate_factor=0.5)
+    assert frontier_of([*POINTS, faster]) == [0, 1, 3, 5, 6, 7]
+    choice = choose([*POINTS, faster], [Target.parse("p99<=1us")], EXACT)
+    assert (choice.point, choice.nearest) == (None, 0)
+
+
+def test_a_choice_that_no_key_of_flink_makes_says_so() -> None:
+    tcp = in_world(POINTS[2], 10.0, flow_control="tcp")
+    told = advice([*POINTS, tcp], [Target.parse("p99<=20ms")], EXACT)
+    credit, other = told["worlds"]
+    assert credit["beyond_keys"] == []
+    assert (other["choice"]["point"], other["choice"]["patch"]) == (7, "")
+    assert "flow control tcp is that of Flink before 1.5" in other["beyond_keys"][0]
+
+
+def test_a_target_gives_the_longest_timeout_that_holds_it_with_the_cheapest_buffers() -> None:
+    choice = choose(POINTS, [Target.parse("p99 <= 20ms")], EXACT)
+    assert (choice.point, choice.is_safe, choice.margin) == (3, True, 0.5)
+    assert "floating-buffers-per-gate: 2" in choice.patch
+    assert choice.patch.startswith("# Flink 2.x has no such option")
+
+
+def test_the_error_of_the_model_is_kept_free() -> None:
+    target = Target.parse("p99<=12ms")
+    assert choose(POINTS, [target], EXACT).point == 3
+    assert choose(POINTS, [target], ModelError(0.0, 0.0, -0.3)).point == 1
+    only = [each for each in POINTS if each is not POINTS[0] and each is not POINTS[1]]
+    unsafe = choose(only, [target], ModelError(0.0, 0.0, -0.3))
+    assert (unsafe.point, unsafe.is_safe) == (1, False)
+
+
+def test_several_targets_hold_at_once() -> None:
+    slow = replace(POINTS[3], throughput_records_per_s=500.0)
+    points = [*POINTS[:3], slow, *POINTS[4:]]
+    targets = [Target.parse("p99<=20ms"), Target.parse("throughput>=900/s")]
+    assert choose(points, targets, EXACT).point == 2
+
+
+def test_a_target_that_nothing_holds_names_the_nearest() -> None:
+    choice = choose(POINTS, [Target.parse("p50<=50us")], EXACT)
+    assert (choice.point, choice.nearest, choice.patch) == (None, 0, "")
+    assert choice.margin == pytest.approx(-1.0)
+
+
+def test_of_the_nearest_ones_the_one_with_the_least_memory_is_named() -> None:
+    points = [point(0, 40.0, 100.0, floating=each, is_recorded=each == 8) for each in (8, 2, 4)]
+    assert choose(points, [Target.parse("p99<=20ms")], EXACT).nearest == 1
+
+
+def test_of_an_interval_the_greatest_decides() -> None:
+    def between(timeout_ns: int, middle_ms: float, high_ms: float) -> TradeOffPoint:
+        high = LatencySummary(count=1000, p99=high_ms * MS)
+        return replace(point(timeout_ns, middle_ms, 50.0), latency_high_ns=high)
+
+    points = [POINTS[2], between(40 * MS, 40.0, 45.0), between(50 * MS, 49.7, 57.8)]
+    target = Target.parse("p99<=53ms")
+    choice = choose(points, [target], EXACT)
+    assert (choice.point, choice.is_safe) == (1, True)
+    assert choice.margin == pytest.approx(8 / 53)
+    assert target.margin(points[2]) == pytest.approx(-4.8 / 53)
+    assert target.margin(between(0, 12.0, 11.7)) == pytest.approx(41 / 53)
+
+
+def test_flink_reads_whole_milliseconds_and_gets_no_others() -> None:
+    points = [point(500_000, 0.5, 500.0), point(0, 0.2, 1000.0), POINTS[2]]
+    assert choose(points, [Target.parse("p99<=1ms")], EXACT).point == 1
+    own = [replace(points[0], is_recorded=True), point(0, 0.2, 1000.0)]
+    assert choose(own, [Target.parse("p99<=1ms")], EXACT).point == 0
+
+
+def test_where_all_are_alike_what_was_recorded_stays_and_there_is_no_knee() -> None:
+    points = [
+        point(each * MS, 10.0 + each / 10, 100.0 - each / 10, is_recorded=each == 5)
+        for each in (1, 5, 10)
+    ]
+    off = ModelError(0.05, 0.05, 0.2)
+    told = advice(points, [Target.parse("p99<=50ms")], off)
+    assert (told["worlds"][0]["is_alike"], told["knee"]) == (True, None)
+    assert told["worlds"][0]["why_no_knee"] == "all settings are alike within the model's error"
+    assert (told["choice"]["point"], told["choice"]["patch"]) == (1, "")
+    differ = advice(points, [Target.parse("p99<=50ms")], EXACT)
+    assert (differ["worlds"][0]["is_alike"], differ["choice"]["point"]) == (False, 2)
+    cheaper = [*points, point(5 * MS, 10.5, 99.5, floating=2)]
+    assert not advice(cheaper, [], off)["worlds"][0]["is_alike"]
+
+
+def test_each_world_of_several_settings_has_a_knee_or_the_reason_why_it_has_none() -> None:
+    both = [point(10 * MS, 10.0, 100.0, is_recorded=True), point(1 * MS, 1.0, 1000.0)]
+    twice = [replace(each, rate_factor=2.0, is_recorded=False) for each in both]
+    beaten = [replace(both[0], rate_factor=4.0, is_recorded=False)]
+    beaten += [replace(beaten[0], buffers_per_s=1000.0)]
+    alone = [replace(both[0], rate_factor=8.0, is_recorded=False)]
+    told = advice([*both, *twice, *beaten, *alone], [], EXACT)["worlds"]
+    two, one = "only two settings are on the frontier", "only one setting is on the frontier"
+    assert [each["knee"] for each in told] == [None] * 4
+    lies = ", and a knee lies between others"
+    assert [each["why_no_knee"] for each in told] == [two + lies, two + lies, one + lies, None]
+    half = [*both, point(500_000, 0.5, 2000.0)]
+    (world,) = advice(half, [], EXACT)["worlds"]
+    assert world["why_no_knee"] == two.replace(" are", " that Flink can be given are") + lies
+    three = [*both, point(5 * MS, 4.0, 300.0)]
+    (world,) = advice(three, [], EXACT)["worlds"]
+    assert (world["knee"] is not None, world["why_no_knee"]) == (True, None)
+
+
+def test_a_model_that_is_far_off_advises_nothing() -> None:
+    assert withheld([0.1, None, -0.5], POINTS[0]) is None
+    why_not = withheld([0.1, None, -0.51], POINTS[0])
+    assert why_not == "the model is off by more than 50% on the recorded setting"
+    told = advice(POINTS, [Target.parse("p99<=20ms")], EXACT, why_not=why_not)
+    assert (told["frontier"], told["knee"], told["choice"]) == ([], None, None)
+    assert (told["worlds"], told["withheld"]) == ([], why_not)
+
+
+def test_where_the_backlog_contradicts_the_predictions_nothing_is_advised() -> None:
+    unknown = LatencySummary(count=0)
+    why = "the recorded backlog implies more"
+    points = [replace(each, latency_ns=unknown, why_no_latency=why) for each in POINTS]
+    why_not = withheld([0.0], points[0])
+    assert why_not == "the recorded backlog contradicts the predicted latency"
+    for text in ("p99<=20s", "throughput>=1/s"):
+        found = advice(points, [Target.parse(text)], EXACT, why_not=why_not)
+        assert (found["frontier"], found["choice"], found["withheld"]) == ([], None, why_not)
+        assert not are_met([{"advice": found}])
+
+
+def test_targets_are_met_when_each_world_of_each_run_has_a_setting() -> None:
+    def answer(text: str, points: list[TradeOffPoint], why_not: str | None = None) -> object:
+        return {"advice": advice(points, [Target.parse(text)], EXACT, why_not=why_not)}
+
+    holds, misses = answer("p99<=19ms", POINTS), answer("p99<=1us", POINTS)
+    silent = replace(POINTS[2], latency_ns=LatencySummary(count=0), throughput_records_per_s=None)
+    unknown = answer("p99<=19ms", [silent])
+    assert are_met([holds])
+    assert are_met([holds, unknown])
+    assert not are_met([holds, misses])
+    assert not are_met([unknown])
+    assert not are_met([holds, answer("p99<=19ms", POINTS, "off")])
+    assert not are_met([answer("p99<=17ms", [*POINTS, *FASTER])])
+    assert are_met([answer("p99<=19ms", [*POINTS, *FASTER])])
+
+
+def test_a_patch_is_what_differs_in_flinks_keys() -> None:
+    assert patch_of(POINTS[1], POINTS[2]) == "execution.buffer-timeout.interval: 5 ms"
+    assert patch_of(POINTS[6], POINTS[2]) == "execution.buffer-timeout.enabled: false"
+    assert patch_of(POINTS[2], POINTS[6]).splitlines() == [
+        "execution.buffer-timeout.enabled: true",
+        "execution.buffer-timeout.interval: 10 ms",
+    ]
+    assert patch_of(POINTS[2], POINTS[2]) == ""
+
+
+def test_all_of_it_is_plain_data() -> None:
+    found = advice(POINTS, [Target.parse("p99<=20ms")], EXACT)
+    assert (found["frontier"], found["knee"]) == ([0, 1, 3, 5, 6], 3)
+    assert found["choice"]["point"] == 3
+    assert advice(POINTS, [], EXACT)["choice"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("p42<=1ms", "is not a target"),
+        ("p99", "is not a target"),
+        ("p99>=1ms", "wrong side"),
+        ("throughput<=5/s", "wrong side"),
+        ("p99<=5", "has no unit"),
+        ("throughput>=max", "has no limit"),
+    ],
+)
+def test_a_target_that_makes_no_sense_is_refused(text: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        Target.parse(text)

@@ -1,0 +1,178 @@
+"""What is said beside the numbers of a run, and numbers that need saying: runs that were cut, parts
+that are simulated, blocking exchanges, barriers, taps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinknet.core.buffers.data_type import DataType
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.predict.grid import Grid
+from flinknet.replay.answer import open_runs, replay_runs
+from flinknet.trace import ProcessInfo, TraceReader, TraceWriter
+from flinknet.trace.schema import COLUMN_NAMES
+from tests.edited_manifest import edit_manifest
+from tests.predict.test_captured import write_tapped
+from tests.recorded_run import MS, START_NS, event, rows_of
+
+pytestmark = pytest.mark.spark
+
+MakeRun = Callable[..., Path]
+
+
+def answer_of(spark: Any, *paths: Path, **options: Any) -> dict[str, Any]:
+    return replay_runs(spark, open_runs(paths), Grid(), **options).to_dict()
+
+
+def add_events(run: Path, name: str, events: list[tuple[int, ...]]) -> None:
+    """Write the trace of a process anew with more events."""
+    file = run / f"{name}.fnt"
+    with TraceReader(file) as reader:
+        process = reader.process
+        for block in reader.events():
+            columns = (block[column].tolist() for column in COLUMN_NAMES)
+            events = [*events, *zip(*columns, strict=True)]
+    file.unlink()
+    with TraceWriter(file, ProcessInfo(name, file.name, process.pid)) as writer:
+        writer.write_events(rows_of(events))
+
+
+@pytest.mark.parametrize("name", ["tm-0.fnt", "tm-1.fnt"])
+def test_a_cut_file_shortens_the_answer_and_does_not_falsify_it(
+    spark: Any, tmp_path: Path, make_run: MakeRun, name: str
+) -> None:
+    whole = answer_of(spark, make_run(tmp_path / "whole", buffers=60))
+    run = make_run(tmp_path / "run", buffers=60)
+    data = (run / name).read_bytes()
+    (run / name).write_bytes(data[: len(data) // 2])
+    answer = answer_of(spark, run)
+    assert answer["trace"]["damaged_files"] == [name]
+    assert answer["remarks"][0].startswith(f"{name} is cut off")
+    seen, all_seen = answer["observed"], whole["observed"]
+    assert 200 < seen["records"] < 1_000
+    per_s = all_seen["throughput_records_per_s"]
+    assert seen["throughput_records_per_s"] == pytest.approx(per_s, rel=0.05)
+    assert seen["latency_ns"]["mean"] == pytest.approx(all_seen["latency_ns"]["mean"], rel=0.05)
+    assert answer["regimes"] == pytest.approx(whole["regimes"], abs=0.03)
+    buffers_per_s = [
+        each["observed"]["buffers"] / each["observed"]["duration_ns"] for each in (answer, whole)
+    ]
+    assert buffers_per_s[0] == pytest.approx(buffers_per_s[1], rel=0.08)
+    shares = [each["credits"]["starved_ns"] / each["duration_ns"] for each in (seen, all_seen)]
+    assert shares[0] == pytest.approx(shares[1], rel=0.2)
+
+
+def test_an_interrupted_run_is_answered_up_to_there(
+    spark: Any, tmp_path: Path, make_run: MakeRun
+) -> None:
+    run = make_run(tmp_path / "run", buffers=60)
+    edit_manifest(run, lambda manifest: manifest.update(measured_to_ns=None))
+    answer = answer_of(spark, run)
+    assert "interrupted" in answer["remarks"][0]
+    assert answer["observed"]["throughput_records_per_s"] == pytest.approx(2_000, rel=0.05)
+    assert answer["trade_offs"][0]["throughput_records_per_s"] == pytest.approx(2_000, rel=0.05)
+
+
+def test_a_part_is_compared_over_the_length_that_is_predicted(
+    spark: Any, sawtooth_run: Path
+) -> None:
+    whole = answer_of(spark, sawtooth_run)
+    part = answer_of(spark, sawtooth_run, max_records=100)
+    assert not part["simulated"]["is_whole"]
+    assert whole["model_error"]["throughput"] == pytest.approx(0, abs=0.01)
+    assert part["model_error"]["throughput"] == pytest.approx(0, abs=0.01)
+
+
+def test_a_blocking_exchange_is_not_predicted(
+    spark: Any, tmp_path: Path, make_run: MakeRun
+) -> None:
+    # All leaves behind the measured part, as if it had been written before.
+    window_ns = (START_NS, START_NS + 5 * MS)
+    run = make_run(tmp_path / "run", buffers=10, window_ns=window_ns)
+    edit_manifest(
+        run, lambda manifest: manifest["scenario"]["workload"].update(partition_type="blocking")
+    )
+    answer = answer_of(spark, run, split=3)
+    assert answer["model_error"] == {"throughput": None, "p50": None, "p99": None}
+    assert all(each["latency_ns"]["p50"] is None for each in answer["trade_offs"])
+    assert all("blocking" in " ".join(each["notes"]) for each in answer["trade_offs"])
+    (verdict,) = answer["diagnosis"]
+    assert verdict["kind"] == "blocking"
+    # The first buffer leaves after 10 ms; its records are done with 70 us later.
+    assert verdict["share"] == pytest.approx(1, abs=0.01)
+
+
+def test_barriers_are_told_beside_the_error(spark: Any, tmp_path: Path, make_run: MakeRun) -> None:
+    run = make_run(tmp_path / "run", buffers=20)
+    assert not any("barrier" in each for each in answer_of(spark, run)["remarks"])
+    barrier = {
+        "channel": 0,
+        "kind": MessageKind.BUFFER_RESPONSE,
+        "data_type": DataType.ALIGNED_CHECKPOINT_BARRIER,
+        "point": TracePoint.SENT,
+        "sequence_number": 1000,
+    }
+    at = [START_NS + number * 50 * MS + 3 * MS for number in range(3)]
+    add_events(run, "tm-0", [event(**barrier, at_ns=at_ns) for at_ns in at])
+    (remark,) = [each for each in answer_of(spark, run)["remarks"] if "barrier" in each]
+    assert remark.startswith("3 checkpoint barriers")
+
+
+def test_what_the_run_said_to_doubt_it_is_repeated(
+    spark: Any, tmp_path: Path, make_run: MakeRun
+) -> None:
+    run = make_run(tmp_path / "run", buffers=20)
+    assert answer_of(spark, run)["trace"]["warnings"] == []
+    warning = {"code": "disturbed", "text": "other processes took the processor"}
+    measured = {"records": 300, "throughput_records_per_s": 1_500.0}
+    (run / "result.json").write_text(json.dumps({"warnings": [warning], "measured": measured}))
+    answer = answer_of(spark, run)
+    assert answer["trace"]["warnings"] == ["other processes took the processor"]
+    (count,) = [each for each in answer["remarks"] if "counted" in each]
+    assert "300 records" in count
+    (run / "result.json").write_text("not JSON")
+    assert answer_of(spark, run)["trace"]["warnings"] == []
+
+
+def test_time_without_credit_is_told_apart_from_waiting_for_it(
+    spark: Any, sawtooth_run: Path
+) -> None:
+    (remark,) = answer_of(spark, sawtooth_run)["remarks"]
+    assert remark.startswith("'starved' is not 'waiting for credit': for 241 ms over all")
+
+
+def test_over_time_goes_on_until_the_last_record(
+    spark: Any, tmp_path: Path, make_run: MakeRun
+) -> None:
+    # One buffer of 100 ms in a measured part of 10 ms: its records come within, it leaves later.
+    window_ns = (START_NS, START_NS + 10 * MS)
+    run = make_run(tmp_path / "run", period_ns=100 * MS, buffers=2, window_ns=window_ns)
+    (answer,) = replay_runs(spark, open_runs([run]), Grid(), details=True).answers
+    windows = answer["over_time"]
+    assert len(windows) <= 60
+    assert windows[-1]["from_ns"] + windows[-1]["width_ns"] == answer["observed"]["duration_ns"]
+    carried = sum(each["throughput_records_per_s"] * each["width_ns"] / 1e9 for each in windows)
+    assert carried == pytest.approx(20)  # the buffers that hold its records
+    details = answer["details"]
+    assert details["duration_ns"] == answer["observed"]["duration_ns"] == 100 * MS + 70_000
+    assert [sum(each["windows"]["records"]) for each in details["channels"]] == [10, 10]
+
+
+def test_what_was_seen_in_passing_counts_where_it_was_seen(spark: Any, tmp_path: Path) -> None:
+    path = write_tapped(tmp_path / "run")
+    (answer,) = replay_runs(spark, open_runs([path]), Grid(), details=True).answers
+    kinds = {each["kind"]: each["messages"] for each in answer["messages"]}
+    assert kinds["ADD_CREDIT"] == answer["observed"]["credits"]["messages"] > 0
+    for channel in answer["channels"]:
+        assert channel["messages"]["ADD_CREDIT"] == kinds["ADD_CREDIT"] // 2
+        assert channel["records"] == 60 * 40
+        assert channel["throughput_records_per_s"] == pytest.approx(
+            answer["observed"]["throughput_records_per_s"] / 2
+        )
+    assert [each["channel"] for each in answer["details"]["channels"]] == [0, 1]
+    assert all(each["windows"]["buffers"] for each in answer["details"]["channels"])

@@ -1,0 +1,123 @@
+"""Runs with several exchanges: each edge by name, and which one holds the job up."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinknet.predict.grid import Grid
+from flinknet.replay.advise.edges import EdgeEnds, bottlenecks, ends_of, is_from_sources
+from flinknet.replay.answer import open_runs, replay_runs
+from flinknet.trace import RunManifest
+from tests.edited_manifest import edit_manifest
+
+JOB = {
+    "vertices": [
+        {"index": 0, "name": "Source: Words"},
+        {"index": 1, "name": "Enrich"},
+        {"index": 2, "name": "Sink: Slow"},
+    ],
+    "edges": [
+        {"index": 0, "source": 0, "target": 1},
+        {"index": 1, "source": 1, "target": 2},
+    ],
+}
+
+
+def with_two_edges(recorded: Path, directory: Path, **scenario: Any) -> Path:
+    """The run with its last channel on a second edge."""
+    shutil.copytree(recorded, directory)
+
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["channels"][-1] |= {"edge": 1, "consumer": 0}
+        manifest["scenario"] |= scenario
+
+    edit_manifest(directory, change)
+    return directory
+
+
+def test_edges_are_named_by_the_job(sawtooth_run: Path, tmp_path: Path) -> None:
+    manifest = RunManifest.load(with_two_edges(sawtooth_run, tmp_path / "run", job=JOB))
+    assert ends_of(manifest, 1) == EdgeEnds(1, 2, "Enrich", "Sink: Slow")
+    assert ends_of(manifest, 1).name == "Enrich → Sink: Slow"
+    assert is_from_sources(manifest, 0)
+    assert not is_from_sources(manifest, 1)
+
+
+def test_edges_of_relays_stand_in_a_row(sawtooth_run: Path) -> None:
+    manifest = RunManifest.load(sawtooth_run)
+    scenario = manifest.scenario | {"workload": {"relays": 2}}
+    manifest = replace(manifest, scenario=scenario)
+    names = [ends_of(manifest, edge).name for edge in range(3)]
+    assert names == ["sources → relays 1", "relays 1 → relays 2", "relays 2 → sinks"]
+    assert [is_from_sources(manifest, edge) for edge in range(3)] == [True, False, False]
+
+
+def test_one_edge_has_no_name_of_its_own(sawtooth_run: Path) -> None:
+    manifest = RunManifest.load(sawtooth_run)
+    assert ends_of(manifest, None).name == "producers → consumers"
+    assert is_from_sources(manifest, None)
+
+
+def ends(source: int, target: int) -> EdgeEnds:
+    return EdgeEnds(source, target, "a", "b")
+
+
+@pytest.mark.parametrize(
+    ("edges", "expected"),
+    [
+        ([((0, 1), {"bottleneck": 0.9}), ((1, 2), {"credit-starved": 0.8})], [1]),
+        ([((0, 1), {"bottleneck": 0.9}), ((1, 2), {"idle": 0.8})], [0]),
+        ([((0, 1), {"flush-limited": 0.9}), ((1, 2), {"idle": 0.8})], []),
+        ([((0, 2), {"bottleneck": 0.5}), ((1, 3), {"bottleneck": 0.9, "skewed": 1.0})], [1, 0]),
+    ],
+)
+def test_the_pressed_edge_with_no_pressed_edge_behind_it(
+    edges: list[tuple[tuple[int, int], dict[str, float]]], expected: list[int]
+) -> None:
+    assert bottlenecks([(ends(*each), verdicts) for each, verdicts in edges]) == expected
+
+
+def test_runs_are_opened_edge_by_edge(sawtooth_run: Path, tmp_path: Path) -> None:
+    path = with_two_edges(sawtooth_run, tmp_path / "run", job=JOB)
+    first, second, other = open_runs([path, sawtooth_run])
+    assert [each.run for each in (first, second, other)] == [0, 1, 2]
+    assert [each.edge for each in (first, second, other)] == [0, 1, None]
+    assert [each.index for each in first.manifest.channels] == [0]
+    assert [each.index for each in second.manifest.channels] == [1]
+
+
+@pytest.mark.spark
+def test_each_edge_has_an_answer(spark: Any, sawtooth_run: Path, tmp_path: Path) -> None:
+    path = with_two_edges(sawtooth_run, tmp_path / "run", job=JOB)
+    runs = open_runs([path, sawtooth_run])
+    first, second, whole = replay_runs(spark, runs, Grid(buffer_timeouts_ns=(5_000_000,))).answers
+    assert first["trace"]["edge"] == "Source: Words → Enrich"
+    assert [each["channel"] for each in first["channels"]] == [0]
+    assert [each["channel"] for each in second["channels"]] == [1]
+    records = [each["observed"]["records"] for each in (first, second)]
+    assert sum(records) == whole["observed"]["records"]
+    assert all(each["throughput_records_per_s"] for each in first["trade_offs"])
+    for point in second["trade_offs"]:
+        assert point["throughput_records_per_s"] is None
+        assert "its records come from another task" in point["notes"][-1]
+    assert not first["is_bottleneck"]
+    assert "is_bottleneck" not in whole
+
+
+@pytest.mark.spark
+def test_details_of_an_edge_are_of_its_channels(
+    spark: Any, sawtooth_run: Path, tmp_path: Path
+) -> None:
+    path = with_two_edges(sawtooth_run, tmp_path / "run", job=JOB)
+    answers = replay_runs(spark, open_runs([path, sawtooth_run]), Grid(), details=True).answers
+    details = [each["details"] for each in answers]
+    assert [[each["channel"] for each in one["channels"]] for one in details] == [[0], [1], [0, 1]]
+    full, timeout = ([one["fill"][why] for one in details] for why in ("full", "timeout"))
+    for first, second, whole in (full, timeout):
+        assert sum(whole) > 0
+        assert [a + b for a, b in zip(first, second, strict=True)] == whole

@@ -1,0 +1,49 @@
+"""The order of the edges of a job, from what a tap knows of each."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinknet.core.buffers.data_type import DataType
+from flinknet.replay.advise.order import EdgeOrder, ProducedEdge
+from tests.tapped_job import SECOND, SOURCE, THIRD
+
+BARRIER = int(DataType.ALIGNED_CHECKPOINT_BARRIER)
+CHOSEN = "f362c87ffabe89c8a91fa7d0a523ba6c"
+
+
+def edge(vertex: str | None, *, graph: int = 1, **passed_ns: int) -> ProducedEdge:
+    """An edge with the instants of its checkpoints, c1=… and so on."""
+    return ProducedEdge(
+        None if vertex is None else bytes.fromhex(vertex),
+        frozenset({bytes([graph])}),
+        {(BARRIER, int(name[1:])): at_ns for name, at_ns in passed_ns.items()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("later", "earlier", "expected"),
+    [
+        (edge(SECOND), edge(SOURCE), True),
+        (edge(THIRD), edge(SOURCE), True),
+        (edge(SOURCE), edge(SECOND), False),
+        (edge(SOURCE), edge(CHOSEN), False),
+        (edge(CHOSEN), edge(SOURCE), None),
+        (edge(CHOSEN, c1=5), edge(SOURCE, c1=7), False),
+        (edge(CHOSEN, c1=8), edge(SOURCE, c1=7), None),
+        (edge(CHOSEN, c1=5), edge(SOURCE, c2=7), None),
+        (edge(CHOSEN, graph=1), edge(SOURCE, graph=2), False),
+        (edge(None, c1=5), edge(SOURCE, c1=7), None),
+    ],
+)
+def test_one_edge_is_behind_another_where_ids_or_barriers_show_it(
+    later: ProducedEdge, earlier: ProducedEdge, expected: bool | None
+) -> None:
+    between = [edge(SECOND)] if later.vertex == bytes.fromhex(THIRD) else []
+    assert EdgeOrder([later, earlier, *between]).is_behind(0, 1) is expected
+
+
+def test_which_of_two_outputs_leads_on_does_not_show() -> None:
+    order = EdgeOrder([edge(SOURCE), edge(SOURCE), edge(SECOND)])
+    assert order.is_behind(2, 0) is None
+    assert order.is_behind(1, 0) is False

@@ -1,0 +1,81 @@
+"""Finer steps around the timeout that holds a target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinknet.config import NetworkConfig
+from flinknet.histogram import LogLinearHistogram
+from flinknet.predict.grid import Grid
+from flinknet.predict.recorded import Setting, SimulatedOutcome
+from flinknet.replay.advise.targets import Target, between, finer_settings
+from flinknet.replay.answer import open_runs, replay_runs
+from flinknet.results import BacklogSummary
+
+MS = 1_000_000
+
+
+def choice(point: int | None, next_longer_ns: int | None) -> dict[str, Any]:
+    return {"is_alike": False, "choice": {"point": point, "next_longer_ns": next_longer_ns}}
+
+
+def test_steps_are_whole_milliseconds_between_two_timeouts() -> None:
+    assert between(15 * MS, 20 * MS) == [16 * MS, 17 * MS, 18 * MS, 19 * MS]
+    assert between(30 * MS, 40 * MS) == [each * MS for each in range(31, 40)]
+    assert between(0, MS) == between(5 * MS, 6 * MS) == []
+    assert between(500_000, 2_500_000) == [MS, 2 * MS]
+
+
+def test_wide_gaps_are_cut_evenly_and_not_too_often() -> None:
+    assert between(500 * MS, 1000 * MS) == [each * MS for each in range(550, 1000, 50)]
+    steps = between(50 * MS, 70 * MS)
+    assert len(steps) == len(set(steps)) == 9
+    assert all(step % MS == 0 and 50 * MS < step < 70 * MS for step in steps)
+
+
+def test_each_world_gets_steps_around_its_own_choice() -> None:
+    settings = [
+        Setting(NetworkConfig(buffer_timeout_ns=each * MS), rate_factor=factor)
+        for factor in (1.0, 2.0)
+        for each in (3, 5, 7)
+    ]
+    worlds = [choice(0, 5 * MS), choice(4, 7 * MS), choice(None, None)]
+    found = finer_settings(worlds, settings)
+    assert [(each.rate_factor, each.network.buffer_timeout_ns) for each in found] == [
+        (1.0, 4 * MS),
+        (2.0, 6 * MS),
+    ]
+    assert finer_settings([choice(0, 5 * MS) | {"is_alike": True}], settings) == []
+    assert finer_settings([choice(2, None)], settings) == []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("is_finer", "held_ns"), [(True, 19 * MS), (False, 15 * MS)])
+def test_the_longest_timeout_that_holds_is_found_to_the_millisecond(
+    spark: Any, sawtooth_run: Path, is_finer: bool, held_ns: int
+) -> None:
+    def up_to_the_timeout(exchange: Any, network: Any) -> Any:
+        import numpy as np
+
+        latency = LogLinearHistogram()
+        latency.add(np.linspace(0, network.buffer_timeout_ns, exchange.records).astype(np.int64))
+        return SimulatedOutcome(
+            latency, latency.count, 1, exchange.duration_ns, BacklogSummary(0.0, 3)
+        )
+
+    (answer,) = replay_runs(
+        spark,
+        open_runs([sawtooth_run]),
+        Grid(buffer_timeouts_ns=(15 * MS, 20 * MS, 25 * MS)),
+        simulate=up_to_the_timeout,
+        targets=[Target.parse("p99<=20ms")],
+        is_finer=is_finer,
+    ).answers
+    points = answer["trade_offs"]
+    timeouts = [each["config"]["execution.buffer-timeout.interval"] for each in points]
+    wanted = ["10 ms", "15 ms", *(f"{each} ms" for each in range(16, 20) if is_finer)]
+    assert timeouts == [*wanted, "20 ms", "25 ms"]
+    assert timeouts[answer["advice"]["choice"]["point"]] == f"{held_ns // MS} ms"

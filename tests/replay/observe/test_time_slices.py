@@ -1,0 +1,149 @@
+"""However a run is cut into stretches of time and blocks, the observed answers are the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
+from flinknet.histogram import LogLinearHistogram
+from flinknet.predict.synth import run as synth_run
+from flinknet.predict.synth.plan import plan
+from flinknet.predict.synth.run import write_file
+from flinknet.replay.observe import latency, time_slices
+from flinknet.replay.observe.latency import add_latencies
+from flinknet.replay.observe.observed import collect, observe
+from flinknet.replay.observe.regimes import REGIME_COLUMNS, split_time_slice
+from flinknet.replay.observe.time_slices import cuts, read_time_slice
+from flinknet.replay.spark.units import RecordedRun, open_recorded_run
+
+MS = 1_000_000
+
+
+def made_run(directory: Path, *, seed: int, timeout_ns: int, rate_per_s: float) -> RecordedRun:
+    """A synthetic run of many small blocks; some of its buffers wait for credit."""
+    directory.mkdir()
+    scenario = Scenario(
+        network=NetworkConfig(buffer_timeout_ns=timeout_ns, exclusive_buffers=2),
+        workload=WorkloadConfig(
+            producers=2,
+            consumers=2,
+            rate_per_s=rate_per_s,
+            duration_ns=800 * MS,
+            warmup_ns=100 * MS,
+        ),
+        seed=seed,
+    )
+    found = plan(scenario, skew=0.7)
+    synth_run._manifest(found, ["tm-0", "tm-1"], found.end_ns).save(directory)
+    for number in range(2):
+        counters = SimpleNamespace(value=0), SimpleNamespace(value=0)
+        write_file(found, directory, number, *counters, SimpleNamespace(value=found.end_ns))
+    return open_recorded_run(directory, 0)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(synth_run, "BLOCK_EVENTS", 500)
+    monkeypatch.setattr(synth_run, "SLICE_EVENTS", 2_000)
+
+
+def regimes(run: RecordedRun, split: int) -> dict[tuple[Any, ...], int]:
+    """The sums that `merge_regimes` takes, without Spark."""
+    columns = time_slices.time_slice_columns(REGIME_COLUMNS)
+    sums: dict[tuple[Any, ...], int] = {}
+    for unit in time_slices.time_slices_of([run], cores=2, split=split):
+        for answer in split_time_slice(unit, read_time_slice(unit, columns)):
+            columns_of = (answer[name] for name in ("channel", "from_ns", "regime", "ns"))
+            for channel, from_ns, regime, ns in zip(*columns_of, strict=True):
+                key = int(channel), int(from_ns), regime
+                sums[key] = sums.get(key, 0) + int(ns)
+    return sums
+
+
+@pytest.mark.parametrize(
+    ("timeout_ns", "rate_per_s"), [(0, 4_000.0), (MS, 20_000.0), (40 * MS, 9_000.0), (-1, 3e5)]
+)
+def test_regimes_do_not_depend_on_how_time_is_cut(
+    tmp_path: Path, small_blocks: None, timeout_ns: int, rate_per_s: float
+) -> None:
+    run = made_run(
+        tmp_path / "run", seed=timeout_ns % 7, timeout_ns=timeout_ns, rate_per_s=rate_per_s
+    )
+    whole = regimes(run, 1)
+    assert sum(whole.values()) == 4 * run.duration_ns
+    assert sum(ns for (_, _, name), ns in whole.items() if name == "in_socket") > 0
+    for split in (2, 7, 150):
+        assert regimes(run, split) == whole
+
+
+@pytest.mark.spark
+def test_every_table_is_the_same_for_any_split(
+    spark: Any, tmp_path: Path, small_blocks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = made_run(tmp_path / "run", seed=5, timeout_ns=3 * MS, rate_per_s=20_000.0)
+    answers = []
+    for most, split in ((3_000_000, 1), (3_000_000, 13), (5_000, None)):
+        monkeypatch.setattr(time_slices, "EVENTS_PER_TIME_SLICE", most)
+        (rows,) = collect(observe(spark, [run], split), [run])
+        arrivals = sum(row["records"] for row in rows.arrivals)
+        answers.append((replace(rows, arrivals=[]), arrivals))
+    assert answers[0] == answers[1] == answers[2]
+    rows, arrivals = answers[0]
+    assert arrivals == rows.latency[0]["count"] == pytest.approx(2 * 20_000 * 0.8, rel=0.001)
+
+
+@pytest.mark.spark
+def test_regimes_are_a_table_that_sums_to_the_whole(spark: Any, sawtooth_run: Path) -> None:
+    run = open_recorded_run(sawtooth_run, 0)
+    first, second = (
+        sorted(map(tuple, observe(spark, [run], split).regimes.collect())) for split in (1, 9)
+    )
+    assert first == second
+    assert sum(row[-1] for row in first) == 2 * run.duration_ns
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 40), st.integers(0, 3_000), st.integers(0, 10**6)), max_size=20
+    ),
+    st.integers(0, 3_000),
+    st.integers(0, 3_000),
+)
+@settings(max_examples=60, deadline=None)
+def test_compiled_and_plain_latencies_are_the_same(
+    buffers: list[tuple[int, int, int]], from_ns: int, length_ns: int
+) -> None:
+    records, first_ns, lasts_ns = np.array(buffers, np.int64).reshape(-1, 3).T
+    records = records + 1
+    rows = {
+        "records": records,
+        "first_record_ns": first_ns,
+        "last_record_ns": np.where(records > 1, first_ns + lasts_ns, first_ns),
+        "at_ns": first_ns + lasts_ns * 2,
+    }
+    found = []
+    for limit in (0, 1 << 40):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(latency, "COMPILED_FROM_RECORDS", limit)
+            histogram = LogLinearHistogram()
+            inside = add_latencies(histogram, rows, from_ns, from_ns + length_ns)
+        found.append((histogram.to_bytes(), inside.tolist()))
+    assert found[0] == found[1]
+
+
+@given(st.integers(0, 10**9), st.integers(1, 10**6), st.integers(1, 200))
+def test_cuts_cover_the_time_once(from_ns: int, length_ns: int, parts: int) -> None:
+    found = cuts(from_ns, from_ns + length_ns, parts)
+    assert len(found) <= parts
+    assert (found[0][0], found[-1][1]) == (from_ns, from_ns + length_ns)
+    assert all(left[1] == right[0] for left, right in pairwise(found))
+    assert all(start < end for start, end in found)

@@ -1,0 +1,138 @@
+"""Wherever Spark runs, the answer is the same, to the byte: here, a cluster, spark-submit."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+
+import flinknet.__main__
+from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
+from flinknet.predict.synth.plan import plan
+from flinknet.predict.synth.run import synthesize
+from flinknet.replay.spark.java import find_java, launcher_home
+
+pytestmark = [pytest.mark.spark, pytest.mark.socket]
+
+SPARK_HOME = Path(pyspark.__file__).parent
+MS = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """30 000 events."""
+    directory = tmp_path_factory.mktemp("runs") / "run"
+    network = NetworkConfig(buffer_timeout_ns=5 * MS)
+    workload = WorkloadConfig(producers=2, consumers=2, rate_per_s=20_000.0, duration_ns=1)
+    synthesize(plan(Scenario(network=network, workload=workload), events=30_000), directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def local_answer(run: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return answer(run, tmp_path_factory.mktemp("local") / "answer.json", "--master", "local[*]")
+
+
+def environment() -> dict[str, str]:
+    """What Spark's own scripts need."""
+    return os.environ | {
+        "JAVA_HOME": str(launcher_home(find_java())),
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_NO_DAEMONIZE": "1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+
+
+def answer(run: Path, out: Path, *options: str, command: tuple[str, ...] = ()) -> bytes:
+    """The JSON of a replay in a process of its own, whose stderr only says that it begins."""
+    command = command or (sys.executable, "-m", "flinknet")
+    arguments = ("trace", "replay", str(run), "--buffer-timeout", "1ms,-1", "--split", "3")
+    done = subprocess.run(
+        [*command, *arguments, *options, "--json", str(out)],
+        capture_output=True,
+        text=True,
+        env=environment(),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    if not command[0].endswith("spark-submit"):
+        assert done.stderr == "flinknet: starting Spark …\n"
+    return out.read_bytes()
+
+
+def test_one_thread_gives_the_same_bytes_and_so_does_another_time(
+    run: Path, local_answer: bytes, tmp_path: Path
+) -> None:
+    assert answer(run, tmp_path / "one.json", "--master", "local[1]") == local_answer
+    assert b'"method": "kernel"' in local_answer
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """A standalone cluster on loopback: a master and a worker."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(name: str, *arguments: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [
+                str(SPARK_HOME / "bin" / "spark-class"),
+                f"org.apache.spark.deploy.{name}",
+                *arguments,
+            ],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+            env=environment() | {"SPARK_DAEMON_MEMORY": "512m", "SPARK_CONF_DIR": str(tmp_path)},
+        )
+        started.append(process)
+        return process
+
+    (tmp_path / "log4j2.properties").write_text(
+        "rootLogger.level = info\nrootLogger.appenderRef.e.ref = e\n"
+        "appender.e.type = Console\nappender.e.name = e\nappender.e.target = SYSTEM_ERR\n"
+        "appender.e.layout.type = PatternLayout\nappender.e.layout.pattern = %m%n\n"
+    )
+    ports = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+    try:
+        master = start("master.Master", *ports)
+        url = told(master, r"Starting Spark master at (spark://\S+)")
+        more = ("--cores", "2", "--memory", "1g", "--work-dir", str(tmp_path / "work"))
+        worker = start("worker.Worker", *ports, *more, url)
+        told(worker, r"(Successfully registered) with master")
+        yield url
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.communicate()
+
+
+def told(process: subprocess.Popen[str], pattern: str) -> str:
+    """What a process says on stderr."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        found = re.search(pattern, line)
+        if found:
+            return found[1]
+    raise AssertionError(f"it ended with {process.wait()} before it said {pattern}")
+
+
+def test_a_standalone_cluster_gives_the_same_bytes(
+    run: Path, local_answer: bytes, cluster: str, tmp_path: Path
+) -> None:
+    assert answer(run, tmp_path / "cluster.json", "--master", cluster) == local_answer
+    assert any((tmp_path / "work").iterdir())  # an executor worked there
+
+
+def test_spark_submit_gives_the_same_bytes(run: Path, local_answer: bytes, tmp_path: Path) -> None:
+    submit = (str(SPARK_HOME / "bin" / "spark-submit"), "--master", "local[2]")
+    script = str(Path(flinknet.__main__.__file__))
+    found = answer(run, tmp_path / "submitted.json", command=(*submit, script))
+    assert found == local_answer
