@@ -19,6 +19,7 @@ from flinknet.runtime.job.control_connection import (
     decode_message,
     encode_message,
 )
+from flinknet.tasks.checkpoint_coordinator import AcknowledgeCheckpoint
 
 ATTEMPT = ExecutionAttemptID.decode(bytes(range(40)))
 
@@ -32,7 +33,7 @@ MESSAGES = [
         (say.TaskCounts(ATTEMPT, {"numRecordsIn": 5, "share": 0.5}, b"\x00\xff"),),
         (say.ReadChannel(7, 8, 9),),
     ),
-    say.Acknowledge("t", 1, {0: 10}, {}, None, 5, 0, 0, False),
+    AcknowledgeCheckpoint("t", 1, {0: 10}, {}, None, 5, 0, 0, False),
     say.CancelTask(ATTEMPT),
     JobStatus(
         "id",
