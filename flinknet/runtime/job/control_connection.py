@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from flinknet.errors import RemoteProtocolError, RemoteTransportError, TransportError
+from flinknet.plain_values import from_plain, to_plain
 
 from .control_messages import MESSAGES, PROTOCOL_VERSION, Hello, Refused
-from .plain_values import from_plain, to_plain
 
 LENGTH_BYTES = 4
 HELLO_MAX_BYTES = 4096

@@ -7,10 +7,10 @@ TaskExecutorGateway.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.graph.execution import ExecutionState
+from flinknet.jobs.descriptor import TaskDeploymentDescriptor
 from flinknet.results import JobStatus, Strangers
 from flinknet.tasks.checkpoint_coordinator import (
     AbortCheckpoint,
@@ -132,12 +132,11 @@ class SubmitTask:
     """JobManager: run an attempt (Flink: TaskExecutorGateway.submitTask).
 
     Attributes:
-        task: a `jobs.TaskDeploymentDescriptor` as JSON has it.
         addresses: data ports of the TaskManagers that it reads from.
         start_ns: when generated sources begin; `end_ns` when they stop.
     """
 
-    task: dict[str, Any]
+    task: TaskDeploymentDescriptor
     addresses: dict[int, tuple[str, int]]
     start_ns: int
     measured_from_ns: int

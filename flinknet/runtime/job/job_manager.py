@@ -297,7 +297,7 @@ class JobManager:
             self._outbox.tell(
                 task.task_manager,
                 say.SubmitTask(
-                    task.to_dict(),
+                    task,
                     {at: self._task_managers[at].address for at in sources},
                     max(job.start_ns, now_ns),
                     begin_ns,

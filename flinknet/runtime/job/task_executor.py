@@ -184,7 +184,7 @@ class TaskExecutor:
         self._control.send(say.JobInitialized())
 
     def _submit(self, message: say.SubmitTask, now_ns: int) -> None:
-        descriptor = TaskDeploymentDescriptor.from_dict(message.task)
+        descriptor = message.task
         attempt_id = descriptor.attempt_id
         try:
             task = self._create(descriptor, message, now_ns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
+from itertools import chain
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import RemoteProtocolError
+from flinknet.graph import execution_graph_of, job_graph_of, physical_plan_of
 from flinknet.graph.execution import ExecutionState
+from flinknet.jobs import descriptors_of
 from flinknet.results import JobStatus, TaskManagerStatus, VertexStatus
 from flinknet.runtime.job import control_messages as say
 from flinknet.runtime.job.control_connection import (
@@ -20,13 +23,17 @@ from flinknet.runtime.job.control_connection import (
     encode_message,
 )
 from flinknet.tasks.checkpoint_coordinator import AcknowledgeCheckpoint
+from tests.graph.programs import all_to_all
 
+*_, DESCRIPTOR = chain.from_iterable(
+    descriptors_of(physical_plan_of(execution_graph_of(job_graph_of(all_to_all(2)))))
+)
 ATTEMPT = ExecutionAttemptID.decode(bytes(range(40)))
 
 MESSAGES = [
     say.SubmitJob("/a/job.py", "text", ("1", "2"), {"a.b": "c"}, True, None, 5, 1),
     say.TaskStateChanged(ATTEMPT, ExecutionState.FAILED, "why"),
-    say.SubmitTask({"any": [1, "x", None]}, {1: ("h", 2)}, 1, 2, None),
+    say.SubmitTask(DESCRIPTOR, {1: ("h", 2)}, 1, 2, None),
     say.HeartbeatAnswer(3),
     say.Statistics(
         4,

@@ -1,6 +1,8 @@
 """Values of dataclasses as plain JSON data and back, strictly by their annotations.
 
-Nothing but data comes out of it: no class is looked up by what a peer says, no code is run.
+Nothing but data comes out of it: no class is looked up by what a peer says, no code is run. An id,
+a dataclass that can `encode` itself to bytes and `decode` itself from them, is written as the
+hexadecimal text of those.
 """
 
 from __future__ import annotations
@@ -10,22 +12,9 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 
-from flinknet.core.wire.ids import (
-    AbstractID,
-    ExecutionAttemptID,
-    ExecutionVertexID,
-    IntermediateResultPartitionID,
-    ResultPartitionID,
-)
 from flinknet.errors import FlinknetError, RemoteProtocolError
-
-_IDS = (
-    *(AbstractID, ExecutionAttemptID, ExecutionVertexID),
-    *(IntermediateResultPartitionID, ResultPartitionID),
-)
-"""Written as the hexadecimal text of their bytes."""
 
 _SCALARS = frozenset((type(None), bool, int, float, str))
 
@@ -38,9 +27,10 @@ def to_plain(value: Any) -> Any:
         return value.name
     if isinstance(value, bytes):
         return value.hex()
-    if isinstance(value, _IDS):
-        return value.encode().hex()
     if is_dataclass(value) and not isinstance(value, type):
+        if _is_id(type(value)):
+            encoded: str = value.encode().hex()  # type: ignore[attr-defined]
+            return encoded
         return {name: to_plain(getattr(value, name)) for name in _names(type(value))}
     if isinstance(value, Mapping):
         return {_key_text(key): to_plain(each) for key, each in value.items()}
@@ -79,7 +69,9 @@ def _read(kind: Any, plain: Any) -> Any:
         if not isinstance(plain, dict):
             raise ValueError(f"{plain!r:.60} is no object")
         return {_read_key(key_kind, key): _read(value_kind, each) for key, each in plain.items()}
-    if is_dataclass(kind) and isinstance(kind, type) and not issubclass(kind, _IDS):
+    if isinstance(kind, NewType):
+        return _read(kind.__supertype__, plain)
+    if is_dataclass(kind) and isinstance(kind, type) and not _is_id(kind):
         return _read_fields(kind, plain)
     return _read_scalar(kind, plain)
 
@@ -99,8 +91,8 @@ def _read_scalar(kind: Any, plain: Any) -> Any:
         if plain not in kind.__members__:
             raise ValueError(f"{plain!r:.60} is no {kind.__name__}")
         return kind[plain]
-    if isinstance(kind, type) and issubclass(kind, _IDS):
-        return kind.decode(bytes.fromhex(plain))
+    if isinstance(kind, type) and _is_id(kind):
+        return kind.decode(bytes.fromhex(plain))  # type: ignore[attr-defined]
     raise TypeError(f"{kind} cannot be read from plain data")
 
 
@@ -128,6 +120,11 @@ def _read_tuple(kinds: tuple[Any, ...], plain: Any) -> tuple[Any, ...]:
 
 def _read_key(kind: Any, key: str) -> Any:
     return int(key) if kind is int else _read(kind, key)
+
+
+@cache
+def _is_id(kind: type) -> bool:
+    return hasattr(kind, "encode") and hasattr(kind, "decode") and is_dataclass(kind)
 
 
 @cache
