@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from flinknet.core.producer import OutputFlusher, RecordWriter
 
@@ -34,6 +35,14 @@ class TaskOutput:
     @property
     def sent_records(self) -> dict[int, int]:
         """Records written so far, by index of the channel in the run."""
+        raise NotImplementedError
+
+    def __call__(self, value: Any) -> None:
+        """Take a record, where operators emit to it one by one.
+
+        Here and not only in subclasses: compiled classes that can be called have one field more, so
+        a base class without it would look for all others in the wrong place.
+        """
         raise NotImplementedError
 
     def write(self) -> None:
