@@ -7,6 +7,7 @@ hexadecimal text of those.
 
 from __future__ import annotations
 
+import json
 import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -50,6 +51,33 @@ def from_plain(kind: Any, plain: Any) -> Any:
         return _read(kind, plain)
     except (ValueError, OverflowError, RecursionError, FlinknetError) as error:
         raise RemoteProtocolError(f"a control message is wrong: {error}") from None
+
+
+def encode_message(message: Any) -> bytes:
+    """A message as JSON text: an object {"message": name of its class, "body": fields}."""
+    body = {"message": type(message).__name__, "body": to_plain(message)}
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def decode_message(kinds: Mapping[str, type], data: bytes) -> Any:
+    """Back from `encode_message`.
+
+    Args:
+        kinds: of messages, by name.
+
+    Raises: RemoteProtocolError for anything else, whatever the bytes are.
+    """
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise RemoteProtocolError(f"a control message is no JSON ({error})") from None
+    if not isinstance(document, dict) or document.keys() != {"message", "body"}:
+        raise RemoteProtocolError("a control message has not the two fields message and body")
+    name = document["message"]
+    kind = kinds.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise RemoteProtocolError(f"control message {name!r:.60} is not known")
+    return from_plain(kind, document["body"])
 
 
 def _key_text(key: Any) -> str:
@@ -97,8 +125,8 @@ def _read_scalar(kind: Any, plain: Any) -> Any:
 
 
 def _read_union(kinds: tuple[Any, ...], plain: Any) -> Any:
-    if plain is None and type(None) in kinds:
-        return None
+    if type(plain) in _SCALARS and type(plain) in kinds:
+        return plain
     for kind in kinds:
         if kind is not type(None):
             try:

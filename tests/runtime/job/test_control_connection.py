@@ -15,12 +15,11 @@ from flinknet.errors import RemoteProtocolError
 from flinknet.graph import execution_graph_of, job_graph_of, physical_plan_of
 from flinknet.graph.execution import ExecutionState
 from flinknet.jobs import descriptors_of
+from flinknet.plain_values import decode_message, encode_message
 from flinknet.results import JobStatus, TaskManagerStatus, VertexStatus
 from flinknet.runtime.job import control_messages as say
 from flinknet.runtime.job.control_connection import (
     ControlConnection,
-    decode_message,
-    encode_message,
 )
 from flinknet.tasks.checkpoint_coordinator import AcknowledgeCheckpoint
 from tests.graph.programs import all_to_all
@@ -56,6 +55,12 @@ MESSAGES = [
 ]
 
 
+def framed(text: str) -> memoryview:
+    """A message on the wire, from its JSON text."""
+    data = text.encode()
+    return memoryview(len(data).to_bytes(4, "big") + data)
+
+
 def pair(token: str = "secret") -> tuple[ControlConnection, ControlConnection]:
     return ControlConnection("secret"), ControlConnection(token, role="client")
 
@@ -87,14 +92,14 @@ def test_without_the_secret_nothing_is_taken() -> None:
     assert server.is_closing
     assert not server.is_open
     (refusal,) = server.data_to_send(now_ns=0)
-    assert isinstance(decode_message(bytes(refusal)[4:]), say.Refused)
+    assert isinstance(decode_message(say.MESSAGES, bytes(refusal)[4:]), say.Refused)
 
 
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [
-        (encode_message(say.CancelJob()), "no hello"),
-        (encode_message(say.Hello(99, "client", "secret")), "version 99"),
+        (framed(encode_message(say.CancelJob()).decode()), "no hello"),
+        (framed(encode_message(say.Hello(99, "client", "secret")).decode()), "version 99"),
         ((1 << 20).to_bytes(4, "big"), "too long"),
         (b"\x00\x00\x00\x02{]", "no JSON"),
         (b"\x00\x00\x00\x02{}", "fields"),
@@ -122,7 +127,7 @@ def test_before_the_hello_nothing_else_is_taken(data: bytes, complaint: str) -> 
 )
 def test_what_is_no_message_is_refused(document: object) -> None:
     with pytest.raises(RemoteProtocolError):
-        decode_message(json.dumps(document).encode())
+        decode_message(say.MESSAGES, json.dumps(document).encode())
 
 
 def test_a_peer_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,12 +137,6 @@ def test_a_peer_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) 
         server.send(say.Heartbeat(number))
     assert not server.is_open
     assert server.is_closing
-
-
-def framed(text: str) -> memoryview:
-    """A message on the wire, from its JSON text."""
-    data = text.encode()
-    return memoryview(len(data).to_bytes(4, "big") + data)
 
 
 HELLO = '{"message":"Hello","body":{"version":1,"role":"client","token":%s}}'
