@@ -21,7 +21,7 @@ FIRST = ("starting", "compiled_core")
 """What the package itself imports before anything else."""
 
 LEAVES = (
-    *(*FIRST, "errors", "units", "arrays", "whole_files"),
+    *(*FIRST, "errors", "units", "arrays", "whole_files", "plain_values"),
     *("config", "results", "histogram", "comparison", "options"),
 )
 """Modules of the package itself, each of which may import those before it; no room imports less.
@@ -40,6 +40,7 @@ LEAVES_OF = {
     "runtime": {
         "starting",
         "whole_files",
+        "plain_values",
         "errors",
         "units",
         "config",

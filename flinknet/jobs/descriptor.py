@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
 
 from flinknet.core.buffers.pool_sizes import PoolSize
 from flinknet.core.producer.partition_type import ResultPartitionType
@@ -19,7 +18,6 @@ from flinknet.core.wire.ids import (
     IntermediateDataSetID,
     IntermediateResultPartitionID,
     ResultPartitionID,
-    input_channel_id,
 )
 from flinknet.graph.physical_plan import PhysicalPlan, PlannedEdge, PlannedTask
 from flinknet.graph.stream_config import StreamConfig
@@ -60,36 +58,6 @@ class ResultPartitionDeploymentDescriptor:
         """The data set it is a part of."""
         return self.partition_id.partition_id.intermediate_data_set_id
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {
-            "edge": self.edge,
-            "partition_id": self.partition_id.encode().hex(),
-            "partition_type": self.partition_type.name,
-            "partitioner": self.partitioner,
-            "target_key_groups": self.target_key_groups,
-            "channels": list(self.channels),
-            "buffer_timeout_ns": self.buffer_timeout_ns,
-            "required_buffers": self.pool.required_buffers,
-            "max_buffers": self.pool.max_buffers,
-            "overdraft_buffers": self.overdraft_buffers,
-        }
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """From `to_dict`."""
-        return cls(
-            document["edge"],
-            ResultPartitionID.decode(bytes.fromhex(document["partition_id"])),
-            ResultPartitionType[document["partition_type"]],
-            document["partitioner"],
-            document["target_key_groups"],
-            tuple(document["channels"]),
-            document["buffer_timeout_ns"],
-            PoolSize(document["required_buffers"], document["max_buffers"]),
-            document["overdraft_buffers"],
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class InputChannelDescriptor:
@@ -109,33 +77,6 @@ class InputChannelDescriptor:
     receiver_id: InputChannelID
     is_local: bool
     connection_index: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {
-            "index": self.index,
-            "producer": self.producer,
-            "partition_id": self.partition_id.encode().hex(),
-            "subpartition": self.subpartition,
-            "task_manager": self.task_manager,
-            "receiver_id": self.receiver_id.hex(),
-            "is_local": self.is_local,
-            "connection_index": self.connection_index,
-        }
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """From `to_dict`."""
-        return cls(
-            document["index"],
-            document["producer"],
-            ResultPartitionID.decode(bytes.fromhex(document["partition_id"])),
-            document["subpartition"],
-            document["task_manager"],
-            input_channel_id(bytes.fromhex(document["receiver_id"])),
-            document["is_local"],
-            document["connection_index"],
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,34 +100,6 @@ class InputGateDeploymentDescriptor:
     exclusive_buffers: int
     pool: PoolSize
     channels: tuple[InputChannelDescriptor, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {
-            "edge": self.edge,
-            "stream_edge_id": self.stream_edge_id,
-            "data_set_id": self.data_set_id.raw.hex(),
-            "partition_type": self.partition_type.name,
-            "partitioner": self.partitioner,
-            "exclusive_buffers": self.exclusive_buffers,
-            "required_buffers": self.pool.required_buffers,
-            "max_buffers": self.pool.max_buffers,
-            "channels": [each.to_dict() for each in self.channels],
-        }
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """From `to_dict`."""
-        return cls(
-            document["edge"],
-            document["stream_edge_id"],
-            IntermediateDataSetID(bytes.fromhex(document["data_set_id"])),
-            ResultPartitionType[document["partition_type"]],
-            document["partitioner"],
-            document["exclusive_buffers"],
-            PoolSize(document["required_buffers"], document["max_buffers"]),
-            tuple(InputChannelDescriptor.from_dict(each) for each in document["channels"]),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,39 +158,6 @@ class TaskDeploymentDescriptor:
     def config(self) -> StreamConfig:
         """Configuration of the operators."""
         return StreamConfig.from_json(self.stream_config)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {
-            "job_id": self.job_id,
-            "job_name": self.job_name,
-            "vertex": self.vertex,
-            "vertex_id": self.vertex_id,
-            "vertex_name": self.vertex_name,
-            "subtask": self.subtask,
-            "parallelism": self.parallelism,
-            "max_parallelism": self.max_parallelism,
-            "attempt_id": self.attempt_id.encode().hex(),
-            "task_manager": self.task_manager,
-            "slot": self.slot,
-            "stage": self.stage,
-            "stream_config": self.stream_config,
-            "outputs": [each.to_dict() for each in self.outputs],
-            "inputs": [each.to_dict() for each in self.inputs],
-        }
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """From `to_dict`."""
-        known = dict(document)
-        known["attempt_id"] = ExecutionAttemptID.decode(bytes.fromhex(known["attempt_id"]))
-        known["outputs"] = tuple(
-            ResultPartitionDeploymentDescriptor.from_dict(each) for each in known["outputs"]
-        )
-        known["inputs"] = tuple(
-            InputGateDeploymentDescriptor.from_dict(each) for each in known["inputs"]
-        )
-        return cls(**known)
 
 
 def descriptors_of(

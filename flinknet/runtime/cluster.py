@@ -7,10 +7,10 @@ No process outlives the run: TaskManagers watch the control pipe, and whatever h
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from flinknet.errors import RunFailedError
 from flinknet.options import effective_flink_keys
+from flinknet.plain_values import to_plain
 from flinknet.results import Taken
 from flinknet.tasks.deployment import Deployment
 from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
@@ -28,6 +29,7 @@ from . import messages as say
 from .aftermath import Ending, error_of
 from .checkpoints import CheckpointLead
 from .clock import monotonic_ns, wall_clock_iso
+from .control_pipe import ControlPipe, connected_pair
 from .host import available_cores, environment, host_id, versions_of
 from .metrics_log import MetricsLog
 from .signals import interrupts_held, raise_dropped_termination
@@ -66,7 +68,7 @@ class Cluster:
         self._started_at = wall_clock_iso()
         self._host = environment()  # takes some milliseconds, which a run must not be disturbed by
         self._processes: list[BaseProcess] = []
-        self._pipes: list[Pipe] = []
+        self._pipes: list[ControlPipe] = []
         self._spill_dir: TemporaryDirectory[str] | None = None
         self._metrics = MetricsLog(trace_dir) if trace_dir is not None else None
         self._run_directory: RunDirectory | None = None
@@ -106,20 +108,23 @@ class Cluster:
         has_own_core = available_cores() >= self.deployment.scenario.task_managers
         for index in range(self.deployment.scenario.task_managers):
             raise_dropped_termination()
-            ours, theirs = context.Pipe()
+            ours, theirs = connected_pair()
             path = self.trace_dir / _trace_name(index) if self.trace_dir is not None else None
             spec = say.TaskManagerSpec(
                 index,
-                self.deployment,
-                path,
+                self.deployment.scenario,
+                str(path) if path is not None else None,
                 has_own_core,
                 self.sample_interval_ns,
-                Path(self._spill_dir.name) if self._spill_dir is not None else None,
+                self._spill_dir.name if self._spill_dir is not None else None,
             )
             process = context.Process(
-                target=task_manager_main, args=(theirs, spec), name=spec.name, daemon=True
+                target=task_manager_main,
+                args=(theirs, json.dumps(to_plain(spec))),
+                name=spec.name,
+                daemon=True,
             )
-            self._pipes.append(ours)
+            self._pipes.append(ControlPipe(ours))
             with interrupts_held():
                 process.start()
             self._processes.append(process)
@@ -248,8 +253,8 @@ class Cluster:
 
     def _ready(self, waiting: Iterable[int], timeout_ns: int) -> list[int]:
         """Which of these have said something or ended; waits for it, but not longer."""
-        ready = wait([self._pipes[index] for index in waiting], timeout_ns / 1e9)
-        return [index for index in waiting if self._pipes[index] in ready]
+        ready = wait([self._pipes[index].connection for index in waiting], timeout_ns / 1e9)
+        return [index for index in waiting if self._pipes[index].connection in ready]
 
     def _check_silence(self, waiting: list[int], heard_ns: list[int]) -> None:
         for index in waiting:
@@ -265,7 +270,7 @@ class Cluster:
         """What a TaskManager said, or how it ended."""
         process = self._processes[index]
         try:
-            message: object = self._pipes[index].recv()
+            message: object = self._pipes[index].receive()
         except (EOFError, OSError):
             process.join(EXIT_WAIT_S)
             return Ending(index, process.pid, exit_code=process.exitcode)

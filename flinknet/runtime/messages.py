@@ -5,28 +5,37 @@ order of a run.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from flinknet.config import Scenario
 from flinknet.results import DebloatingSample, FillLevels, FillSample, Strangers
-from flinknet.tasks.deployment import Deployment
+from flinknet.tasks.checkpoint_coordinator import (
+    AbortCheckpoint,
+    AcknowledgeCheckpoint,
+    DeclineCheckpoint,
+    TriggerCheckpoint,
+)
+
+Metrics = dict[str, bool | int | float]
+"""Values by Flink's names, which keep their types."""
 
 _EMPTY, _NOBODY = FillLevels(), Strangers()
 
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerSpec:
-    """Given at spawn: who the process is and where it writes its trace (None: nowhere).
+    """Given at spawn: who the process is and where it writes its trace (None: nowhere). Tasks and
+    channels follow from the scenario, so that every process deploys the same.
 
     `has_own_core` says that there is a processor core for each TaskManager; `sample_interval_ns`
     how often it tells where it stands; `spill_dir` is where blocking exchanges are written.
     """
 
     index: int
-    deployment: Deployment
-    trace_path: Path | None
+    scenario: Scenario
+    trace_path: str | None
     has_own_core: bool
     sample_interval_ns: int = 200_000_000
-    spill_dir: Path | None = None
+    spill_dir: str | None = None
 
     @property
     def name(self) -> str:
@@ -115,8 +124,8 @@ class Sample:
     latency: bytes | None
     channels: tuple[ChannelSample, ...]
     fill: FillSample | None = None
-    tasks: dict[str, dict[str, float]] = field(default_factory=dict)
-    memory: dict[str, float] = field(default_factory=dict)
+    tasks: dict[str, Metrics] = field(default_factory=dict)
+    memory: Metrics = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +182,8 @@ class Report:
     trace_error: str | None = None
     fill_bounds: FillLevels = _EMPTY
     unread_share: float = 0.0
-    tasks: dict[str, dict[str, float]] = field(default_factory=dict)
-    memory: dict[str, float] = field(default_factory=dict)
+    tasks: dict[str, Metrics] = field(default_factory=dict)
+    memory: Metrics = field(default_factory=dict)
     debloating: tuple[tuple[str, tuple[DebloatingSample, ...]], ...] = ()
     strangers: Strangers = _NOBODY
 
@@ -190,3 +199,13 @@ class Failed:
 @dataclass(frozen=True, slots=True)
 class Exit:
     """Launcher: close everything and end."""
+
+
+MESSAGES = {
+    each.__name__: each
+    for each in (
+        *(Bound, Connect, Ready, Start, Produced, Consume, Sample, Report, Failed, Exit),
+        *(TriggerCheckpoint, AbortCheckpoint, AcknowledgeCheckpoint, DeclineCheckpoint),
+    )
+}
+"""Every message by the name it has on the pipe."""

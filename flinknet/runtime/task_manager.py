@@ -8,13 +8,15 @@ leads, over a control pipe; when the pipe breaks the launcher is gone, and so is
 from __future__ import annotations
 
 import gc
+import json
 import shutil
 import signal
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from multiprocessing.connection import Connection as Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
 
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
 from flinknet.core.producer import BufferWritingResultPartition
@@ -22,13 +24,15 @@ from flinknet.errors import FlinknetError, TraceError
 from flinknet.jobs.debloating import BufferDebloating, GateDebloating, debloated_gates
 from flinknet.jobs.load.assembly import run_input_of
 from flinknet.jobs.task_metrics import TaskManagerMetrics
+from flinknet.plain_values import from_plain
 from flinknet.tasks.assembly import create_gate, create_partition
 from flinknet.tasks.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
-from flinknet.tasks.deployment import DeployedChannel
+from flinknet.tasks.deployment import DeployedChannel, deploy
 
 from . import messages as say
 from .client_factory import ConnectionID
 from .clock import monotonic_ns, process_time_ns
+from .control_pipe import ControlPipe
 from .fill_levels import FillMeter
 from .host import stay_on_core
 from .measured_part import MeasuredPart
@@ -45,18 +49,18 @@ STAGE_CHECK_NS = 1_000_000
 class TaskManager:
     """Everything one process owns."""
 
-    def __init__(self, pipe: Pipe, spec: say.TaskManagerSpec) -> None:
+    def __init__(self, pipe: ControlPipe, spec: say.TaskManagerSpec) -> None:
         self._pipe = pipe
         self._spec = spec
-        self._deployment = spec.deployment
-        self._scenario = spec.deployment.scenario
+        self._deployment = deploy(spec.scenario)
+        self._scenario = spec.scenario
         self._network = self._scenario.network
         self._environment = ShuffleEnvironment(
             self._network,
             self._scenario.flow_control,
             spec.name,
             task_managers=self._deployment.task_managers,
-            trace_path=spec.trace_path,
+            trace_path=Path(spec.trace_path) if spec.trace_path is not None else None,
             channels=len(self._deployment.channels),
             channel_of={each.receiver_id: each.index for each in self._deployment.channels},
             may_spin=spec.has_own_core,
@@ -72,6 +76,7 @@ class TaskManager:
         self._gates: dict[tuple[int, int], SingleInputGate] = {}
         self._tasks = RunningTasks()
         self._inbox: list[object] = []
+        self._spill_dir = Path(spec.spill_dir) if spec.spill_dir is not None else None
         self._debloated_gates: Sequence[GateDebloating] = ()
         self._busy_share = 0.0
         self._stolen_share = 0.0
@@ -124,7 +129,7 @@ class TaskManager:
         self._check_errors()
 
     def _receive_control(self) -> None:
-        message = self._pipe.recv()  # EOFError ends the process: see main
+        message = self._pipe.receive()  # EOFError ends the process: see main
         if isinstance(message, TriggerCheckpoint):
             for task in self._tasks.all:
                 task.trigger_checkpoint(
@@ -147,7 +152,7 @@ class TaskManager:
                     self._pool,
                     self._partitions,
                     edge=edge.index,
-                    create_data=partial(create_spill_file, self._spec.spill_dir),
+                    create_data=partial(create_spill_file, self._spill_dir),
                 )
         for edge in deployment.edges:
             for consumer in deployment.vertices[edge.target].subtasks_on(index):
@@ -326,8 +331,15 @@ class TaskManager:
         )
 
 
-def main(pipe: Pipe, spec: say.TaskManagerSpec) -> None:
-    """Entry of the process."""
+def main(connection: Connection, spec_json: str) -> None:
+    """Entry of the process.
+
+    Args:
+        connection: to the launcher.
+        spec_json: a TaskManagerSpec as JSON.
+    """
+    pipe = ControlPipe(connection)
+    spec: say.TaskManagerSpec = from_plain(say.TaskManagerSpec, json.loads(spec_json))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides when we end
     if spec.has_own_core:
         stay_on_core(spec.index)
@@ -355,6 +367,6 @@ def _save_trace(manager: TaskManager | None) -> None:
             manager.close_trace()
 
 
-def _tell(pipe: Pipe, message: object) -> None:
+def _tell(pipe: ControlPipe, message: object) -> None:
     with suppress(OSError):
         pipe.send(message)

@@ -14,6 +14,7 @@ from flinknet.graph import (
     physical_plan_of,
 )
 from flinknet.jobs import TaskDeploymentDescriptor, descriptors_of
+from flinknet.plain_values import from_plain, to_plain
 
 
 def plan_of(task_managers: int = 2) -> PhysicalPlan:
@@ -66,8 +67,8 @@ def test_both_ends_of_a_channel_know_it_by_the_same_index_and_partition() -> Non
 
 def test_descriptors_travel_as_json() -> None:
     for task in descriptors_of(plan_of())[1]:
-        text = json.dumps(task.to_dict())
-        assert TaskDeploymentDescriptor.from_dict(json.loads(text)) == task
+        text = json.dumps(to_plain(task))
+        assert from_plain(TaskDeploymentDescriptor, json.loads(text)) == task
 
 
 def test_what_belongs_to_a_new_attempt_has_other_ids() -> None:

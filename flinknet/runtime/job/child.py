@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
-from .plain_values import from_plain, to_plain
+from flinknet.plain_values import from_plain, to_plain
 
 GRACE_S = 5
 JOB_MANAGER, TASK_MANAGER = "jobmanager", "taskmanager"

@@ -7,15 +7,14 @@ A message is 4 bytes of length (big-endian) and an object {"message": name, "bod
 from __future__ import annotations
 
 import hmac
-import json
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 from flinknet.errors import RemoteProtocolError, RemoteTransportError, TransportError
+from flinknet.plain_values import decode_message, encode_message
 
 from .control_messages import MESSAGES, PROTOCOL_VERSION, Hello, Refused
-from .plain_values import from_plain, to_plain
 
 LENGTH_BYTES = 4
 HELLO_MAX_BYTES = 4096
@@ -26,29 +25,9 @@ UNSENT_MAX_BYTES = 64 << 20
 """A peer that leaves more unread is given up."""
 
 
-def encode_message(message: Any) -> bytes:
-    """A message as it is on the wire."""
-    body = {"message": type(message).__name__, "body": to_plain(message)}
-    data = json.dumps(body, separators=(",", ":")).encode()
+def _framed(message: Any) -> bytes:
+    data = encode_message(message)
     return len(data).to_bytes(LENGTH_BYTES, "big") + data
-
-
-def decode_message(data: bytes) -> Any:
-    """A message from its JSON text.
-
-    Raises: RemoteProtocolError for anything else, whatever the bytes are.
-    """
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise RemoteProtocolError(f"a control message is no JSON ({error})") from None
-    if not isinstance(document, dict) or document.keys() != {"message", "body"}:
-        raise RemoteProtocolError("a control message has not the two fields message and body")
-    name = document["message"]
-    kind = MESSAGES.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise RemoteProtocolError(f"control message {name!r:.60} is not known")
-    return from_plain(kind, document["body"])
 
 
 class ControlConnection:
@@ -92,7 +71,7 @@ class ControlConnection:
         """Let a message leave with the next bytes; without effect when the connection is over."""
         if self.loss is not None or self.is_closing:
             return
-        data = encode_message(message)
+        data = _framed(message)
         self._unsent.append(data)
         self._unsent_bytes += len(data)
         if self._unsent_bytes > UNSENT_MAX_BYTES:
@@ -147,7 +126,7 @@ class ControlConnection:
             return None
         data = bytes(unread[LENGTH_BYTES : LENGTH_BYTES + length])
         del unread[: LENGTH_BYTES + length]
-        return decode_message(data)
+        return decode_message(MESSAGES, data)
 
     def _take(self, message: Any) -> None:
         if not self._is_server or self.peer_role is not None:
@@ -166,6 +145,6 @@ class ControlConnection:
         self.peer_role = message.role
 
     def _refuse(self, reason: str) -> None:
-        data = encode_message(Refused(reason))
+        data = _framed(Refused(reason))
         self._unsent.append(data)
         self.is_closing = True

@@ -7,11 +7,17 @@ TaskExecutorGateway.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.graph.execution import ExecutionState
+from flinknet.jobs.descriptor import TaskDeploymentDescriptor
 from flinknet.results import JobStatus, Strangers
+from flinknet.tasks.checkpoint_coordinator import (
+    AbortCheckpoint,
+    AcknowledgeCheckpoint,
+    DeclineCheckpoint,
+    TriggerCheckpoint,
+)
 
 PROTOCOL_VERSION = 1
 
@@ -126,12 +132,11 @@ class SubmitTask:
     """JobManager: run an attempt (Flink: TaskExecutorGateway.submitTask).
 
     Attributes:
-        task: a `jobs.TaskDeploymentDescriptor` as JSON has it.
         addresses: data ports of the TaskManagers that it reads from.
         start_ns: when generated sources begin; `end_ns` when they stop.
     """
 
-    task: dict[str, Any]
+    task: TaskDeploymentDescriptor
     addresses: dict[int, tuple[str, int]]
     start_ns: int
     measured_from_ns: int
@@ -174,47 +179,6 @@ class TaskStateChanged:
     state: ExecutionState
     error: str = ""
     is_consequence: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Trigger:
-    """JobManager: begin a checkpoint; sources write its barrier."""
-
-    checkpoint_id: int
-    timestamp_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Abort:
-    """JobManager: a checkpoint was given up."""
-
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class Acknowledge:
-    """TaskManager: a task's part of a checkpoint is done (see
-    tasks.checkpoint_coordinator.AcknowledgeCheckpoint).
-    """
-
-    task: str
-    checkpoint_id: int
-    written_ns: dict[int, int]
-    read_ns: dict[int, int]
-    start_delay_ns: int | None
-    alignment_ns: int | None
-    overtaken_bytes: int
-    processed_bytes: int
-    is_unaligned: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Decline:
-    """TaskManager: a task cannot take part in a checkpoint."""
-
-    task: str
-    checkpoint_id: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +292,8 @@ MESSAGES = {
             SubmitTask,
             CancelTask,
         ),
-        *(ReleasePartitions, TaskStateChanged, Trigger, Abort, Acknowledge, Decline),
+        *(ReleasePartitions, TaskStateChanged),
+        *(TriggerCheckpoint, AbortCheckpoint, AcknowledgeCheckpoint, DeclineCheckpoint),
         *(Heartbeat, HeartbeatAnswer, Statistics, CloseTrace, TraceClosed, Disconnect),
     )
 }

@@ -11,13 +11,12 @@ from flinknet.graph.execution_graph import ExecutionGraph
 from flinknet.results import CheckpointSummary
 from flinknet.tasks.checkpoint_coordinator import (
     AcknowledgeCheckpoint,
+    Answer,
     CheckpointCoordinator,
     Command,
     DeclineCheckpoint,
     TriggerCheckpoint,
 )
-
-from . import control_messages as say
 
 
 class JobCheckpoints:
@@ -48,7 +47,7 @@ class JobCheckpoints:
             epoch_ns=epoch_ns,
         )
         self._is_running = False
-        self.to_tell: list[say.Trigger | say.Abort] = []
+        self.to_tell: list[Command] = []
 
     @property
     def completed(self) -> int:
@@ -82,24 +81,9 @@ class JobCheckpoints:
                 now_ns,
             )
 
-    def receive(self, answer: say.Acknowledge | say.Decline, *, now_ns: int) -> None:
+    def receive(self, answer: Answer, *, now_ns: int) -> None:
         """Take a task's answer."""
-        taken: AcknowledgeCheckpoint | DeclineCheckpoint
-        if isinstance(answer, say.Decline):
-            taken = DeclineCheckpoint(answer.task, answer.checkpoint_id, answer.reason)
-        else:
-            taken = AcknowledgeCheckpoint(
-                answer.task,
-                answer.checkpoint_id,
-                answer.written_ns,
-                answer.read_ns,
-                answer.start_delay_ns,
-                answer.alignment_ns,
-                answer.overtaken_bytes,
-                answer.processed_bytes,
-                answer.is_unaligned,
-            )
-        self._tell(self._coordinator.receive(taken, now_ns=now_ns), now_ns)
+        self._tell(self._coordinator.receive(answer, now_ns=now_ns), now_ns)
 
     def summary(self) -> CheckpointSummary:
         """What became of them."""
@@ -107,10 +91,8 @@ class JobCheckpoints:
 
     def _tell(self, commands: Iterable[Command], now_ns: int) -> None:
         for command in commands:
-            if not isinstance(command, TriggerCheckpoint):
-                self.to_tell.append(say.Abort(command.checkpoint_id))
-                continue
-            self.to_tell.append(say.Trigger(command.checkpoint_id, command.timestamp_ms))
-            for subtask in self._graph.subtasks():
-                if subtask.state is ExecutionState.FINISHED:
-                    self.finish(str(subtask.id), now_ns=now_ns)
+            self.to_tell.append(command)
+            if isinstance(command, TriggerCheckpoint):
+                for subtask in self._graph.subtasks():
+                    if subtask.state is ExecutionState.FINISHED:
+                        self.finish(str(subtask.id), now_ns=now_ns)

@@ -15,6 +15,7 @@ from flinknet.config import Scenario
 from flinknet.errors import ConfigError, FlinknetError
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.options import effective_flink_keys
+from flinknet.plain_values import from_plain, to_plain
 from flinknet.results import CheckpointSummary, JobResult, TaskManagerMeasured, Warning
 from flinknet.trace.manifest import RESULT_NAME, ClockInfo, ProcessInfo, RunManifest
 from flinknet.whole_files import whole_file
@@ -25,7 +26,6 @@ from .cluster_process import TaskManagerProcess
 from .job_master import JobMaster
 from .job_state import JobState
 from .measurements import Measurements, limited_by
-from .plain_values import from_plain, to_plain
 
 CONTACT_NAME = "jobmanager.json"
 

@@ -25,6 +25,7 @@ from flinknet.graph import execution_graph_of, job_graph_of, load_program
 from flinknet.graph.execution import ExecutionState
 from flinknet.graph.job_config import job_config
 from flinknet.results import JobStatus, Strangers, Warning
+from flinknet.tasks.checkpoint_coordinator import Answer
 from flinknet.trace.run_directory import seal_run
 
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
@@ -239,7 +240,7 @@ class JobManager:
             if self._metrics_log is not None and message.tasks:
                 named = self._measurements.named(job.master.graph, message)
                 self._metrics_log.add(task_manager.index, named, now_ns=message.at_ns)
-        elif isinstance(message, say.Acknowledge | say.Decline) and job.checkpoints is not None:
+        elif isinstance(message, Answer) and job.checkpoints is not None:
             job.checkpoints.receive(message, now_ns=now_ns)
 
     def _task_state_changed(self, job: _Job, message: say.TaskStateChanged, now_ns: int) -> None:
@@ -296,7 +297,7 @@ class JobManager:
             self._outbox.tell(
                 task.task_manager,
                 say.SubmitTask(
-                    task.to_dict(),
+                    task,
                     {at: self._task_managers[at].address for at in sources},
                     max(job.start_ns, now_ns),
                     begin_ns,

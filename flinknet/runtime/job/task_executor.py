@@ -30,7 +30,7 @@ from flinknet.jobs.assembly import create_gates, create_partitions, create_task,
 from flinknet.jobs.debloating import BufferDebloating, debloated_gates
 from flinknet.jobs.descriptor import InputChannelDescriptor
 from flinknet.jobs.stream_task import StreamTask
-from flinknet.tasks.checkpoint_coordinator import AcknowledgeCheckpoint, Answer
+from flinknet.tasks.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
 
 from ..client_factory import ConnectionID
 from ..clock import monotonic_ns
@@ -153,12 +153,12 @@ class TaskExecutor:
             self._cancel(message.attempt_id)
         elif isinstance(message, say.Heartbeat):
             self._control.send(say.HeartbeatAnswer(message.number))
-        elif isinstance(message, say.Trigger):
+        elif isinstance(message, TriggerCheckpoint):
             for each in list(self._tasks.values()):
                 each.task.trigger_checkpoint(
                     message.checkpoint_id, message.timestamp_ms, now_ns=now_ns
                 )
-        elif isinstance(message, say.Abort):
+        elif isinstance(message, AbortCheckpoint):
             for each in list(self._tasks.values()):
                 each.task.abort_checkpoint(message.checkpoint_id)
         elif isinstance(message, say.ReleasePartitions):
@@ -184,7 +184,7 @@ class TaskExecutor:
         self._control.send(say.JobInitialized())
 
     def _submit(self, message: say.SubmitTask, now_ns: int) -> None:
-        descriptor = TaskDeploymentDescriptor.from_dict(message.task)
+        descriptor = message.task
         attempt_id = descriptor.attempt_id
         try:
             task = self._create(descriptor, message, now_ns)
@@ -228,7 +228,7 @@ class TaskExecutor:
                 partitions,
                 gates,
                 self._recorder,
-                self._respond,
+                self._control.send,
                 io=self._io,
                 start_ns=message.start_ns,
                 end_ns=message.end_ns,
@@ -350,25 +350,6 @@ class TaskExecutor:
         if running is not None:
             for partition in running.partitions:
                 self._partitions.release(partition)
-
-    def _respond(self, answer: Answer) -> None:
-        """A task says something about a checkpoint."""
-        if isinstance(answer, AcknowledgeCheckpoint):
-            self._control.send(
-                say.Acknowledge(
-                    answer.task,
-                    answer.checkpoint_id,
-                    dict(answer.written_ns),
-                    dict(answer.read_ns),
-                    answer.start_delay_ns,
-                    answer.alignment_ns,
-                    answer.overtaken_bytes,
-                    answer.processed_bytes,
-                    answer.is_unaligned,
-                )
-            )
-        else:
-            self._control.send(say.Decline(answer.task, answer.checkpoint_id, answer.reason))
 
     def _sample(self, tasks: Iterable[RunningTask], now_ns: int) -> say.Statistics:
         environment = self._environment

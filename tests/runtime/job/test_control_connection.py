@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
+from itertools import chain
 
 import pytest
 from hypothesis import given
@@ -11,28 +12,34 @@ from hypothesis import strategies as st
 
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import RemoteProtocolError
+from flinknet.graph import execution_graph_of, job_graph_of, physical_plan_of
 from flinknet.graph.execution import ExecutionState
+from flinknet.jobs import descriptors_of
+from flinknet.plain_values import decode_message, encode_message
 from flinknet.results import JobStatus, TaskManagerStatus, VertexStatus
 from flinknet.runtime.job import control_messages as say
 from flinknet.runtime.job.control_connection import (
     ControlConnection,
-    decode_message,
-    encode_message,
 )
+from flinknet.tasks.checkpoint_coordinator import AcknowledgeCheckpoint
+from tests.graph.programs import all_to_all
 
+*_, DESCRIPTOR = chain.from_iterable(
+    descriptors_of(physical_plan_of(execution_graph_of(job_graph_of(all_to_all(2)))))
+)
 ATTEMPT = ExecutionAttemptID.decode(bytes(range(40)))
 
 MESSAGES = [
     say.SubmitJob("/a/job.py", "text", ("1", "2"), {"a.b": "c"}, True, None, 5, 1),
     say.TaskStateChanged(ATTEMPT, ExecutionState.FAILED, "why"),
-    say.SubmitTask({"any": [1, "x", None]}, {1: ("h", 2)}, 1, 2, None),
+    say.SubmitTask(DESCRIPTOR, {1: ("h", 2)}, 1, 2, None),
     say.HeartbeatAnswer(3),
     say.Statistics(
         4,
         (say.TaskCounts(ATTEMPT, {"numRecordsIn": 5, "share": 0.5}, b"\x00\xff"),),
         (say.ReadChannel(7, 8, 9),),
     ),
-    say.Acknowledge("t", 1, {0: 10}, {}, None, 5, 0, 0, False),
+    AcknowledgeCheckpoint("t", 1, {0: 10}, {}, None, 5, 0, 0, False),
     say.CancelTask(ATTEMPT),
     JobStatus(
         "id",
@@ -46,6 +53,12 @@ MESSAGES = [
         (TaskManagerStatus(0, 1, "registered", 2, 1, 3, 5),),
     ),
 ]
+
+
+def framed(text: str) -> memoryview:
+    """A message on the wire, from its JSON text."""
+    data = text.encode()
+    return memoryview(len(data).to_bytes(4, "big") + data)
 
 
 def pair(token: str = "secret") -> tuple[ControlConnection, ControlConnection]:
@@ -79,14 +92,14 @@ def test_without_the_secret_nothing_is_taken() -> None:
     assert server.is_closing
     assert not server.is_open
     (refusal,) = server.data_to_send(now_ns=0)
-    assert isinstance(decode_message(bytes(refusal)[4:]), say.Refused)
+    assert isinstance(decode_message(say.MESSAGES, bytes(refusal)[4:]), say.Refused)
 
 
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [
-        (encode_message(say.CancelJob()), "no hello"),
-        (encode_message(say.Hello(99, "client", "secret")), "version 99"),
+        (framed(encode_message(say.CancelJob()).decode()), "no hello"),
+        (framed(encode_message(say.Hello(99, "client", "secret")).decode()), "version 99"),
         ((1 << 20).to_bytes(4, "big"), "too long"),
         (b"\x00\x00\x00\x02{]", "no JSON"),
         (b"\x00\x00\x00\x02{}", "fields"),
@@ -114,7 +127,7 @@ def test_before_the_hello_nothing_else_is_taken(data: bytes, complaint: str) -> 
 )
 def test_what_is_no_message_is_refused(document: object) -> None:
     with pytest.raises(RemoteProtocolError):
-        decode_message(json.dumps(document).encode())
+        decode_message(say.MESSAGES, json.dumps(document).encode())
 
 
 def test_a_peer_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,12 +137,6 @@ def test_a_peer_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) 
         server.send(say.Heartbeat(number))
     assert not server.is_open
     assert server.is_closing
-
-
-def framed(text: str) -> memoryview:
-    """A message on the wire, from its JSON text."""
-    data = text.encode()
-    return memoryview(len(data).to_bytes(4, "big") + data)
 
 
 HELLO = '{"message":"Hello","body":{"version":1,"role":"client","token":%s}}'

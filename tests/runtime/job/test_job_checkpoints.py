@@ -5,8 +5,14 @@ from __future__ import annotations
 from flinknet.graph import execution_graph_of, job_graph_of
 from flinknet.graph.execution import ExecutionState
 from flinknet.graph.execution_graph import ExecutionGraph
-from flinknet.runtime.job import control_messages as say
 from flinknet.runtime.job.job_checkpoints import JobCheckpoints
+from flinknet.tasks.checkpoint_coordinator import (
+    AbortCheckpoint,
+    AcknowledgeCheckpoint,
+    Command,
+    DeclineCheckpoint,
+    TriggerCheckpoint,
+)
 from tests.graph.programs import all_to_all
 
 _S = ExecutionState
@@ -26,15 +32,15 @@ def checkpoints_of(found: ExecutionGraph) -> JobCheckpoints:
     )
 
 
-def told(checkpoints: JobCheckpoints) -> list[say.Trigger | say.Abort]:
+def told(checkpoints: JobCheckpoints) -> list[Command]:
     found = list(checkpoints.to_tell)
     checkpoints.to_tell.clear()
     return found
 
 
-def acknowledge(task: str, checkpoint_id: int) -> say.Acknowledge:
+def acknowledge(task: str, checkpoint_id: int) -> AcknowledgeCheckpoint:
     (task_id,) = (str(each.id) for each in graph().subtasks() if each.name == task)
-    return say.Acknowledge(task_id, checkpoint_id, {}, {}, None, None, 0, 0, False)
+    return AcknowledgeCheckpoint(task_id, checkpoint_id)
 
 
 def test_a_checkpoint_is_complete_when_every_task_has_acknowledged_it() -> None:
@@ -44,7 +50,7 @@ def test_a_checkpoint_is_complete_when_every_task_has_acknowledged_it() -> None:
     assert checkpoints.next_deadline_ns() is None
     checkpoints.set_running(True, now_ns=11)
     checkpoints.handle_deadline(now_ns=11)
-    assert told(checkpoints) == [say.Trigger(1, 0)]
+    assert told(checkpoints) == [TriggerCheckpoint(1, 0)]
     checkpoints.receive(acknowledge("Source: A (1/1)", 1), now_ns=12)
     assert checkpoints.completed == 0
     checkpoints.receive(acknowledge("Sink: B (1/1)", 1), now_ns=13)
@@ -72,13 +78,13 @@ def test_a_checkpoint_is_given_up_when_tasks_begin_again() -> None:
     checkpoints.handle_deadline(now_ns=10)
     told(checkpoints)
     checkpoints.set_running(False, now_ns=15)
-    assert told(checkpoints) == [say.Abort(1)]
+    assert told(checkpoints) == [AbortCheckpoint(1)]
     checkpoints.receive(acknowledge("Source: A (1/1)", 1), now_ns=16)
     checkpoints.receive(acknowledge("Sink: B (1/1)", 1), now_ns=16)
     assert checkpoints.completed == 0
     checkpoints.set_running(True, now_ns=40)
     checkpoints.handle_deadline(now_ns=40)
-    assert told(checkpoints) == [say.Trigger(2, 0)]
+    assert told(checkpoints) == [TriggerCheckpoint(2, 0)]
     assert checkpoints.summary().aborted == 1
 
 
@@ -87,5 +93,5 @@ def test_what_one_task_declines_is_given_up_by_all() -> None:
     checkpoints.set_running(True, now_ns=10)
     checkpoints.handle_deadline(now_ns=10)
     told(checkpoints)
-    checkpoints.receive(say.Decline("Sink: B (1/1)", 1, "why"), now_ns=12)
-    assert told(checkpoints) == [say.Abort(1)]
+    checkpoints.receive(DeclineCheckpoint("Sink: B (1/1)", 1, "why"), now_ns=12)
+    assert told(checkpoints) == [AbortCheckpoint(1)]

@@ -1,31 +1,21 @@
 """Values of dataclasses as plain JSON data and back, strictly by their annotations.
 
-Nothing but data comes out of it: no class is looked up by what a peer says, no code is run.
+Nothing but data comes out of it: no class is looked up by what a peer says, no code is run. An id,
+a dataclass that can `encode` itself to bytes and `decode` itself from them, is written as the
+hexadecimal text of those.
 """
 
 from __future__ import annotations
 
+import json
 import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 
-from flinknet.core.wire.ids import (
-    AbstractID,
-    ExecutionAttemptID,
-    ExecutionVertexID,
-    IntermediateResultPartitionID,
-    ResultPartitionID,
-)
 from flinknet.errors import FlinknetError, RemoteProtocolError
-
-_IDS = (
-    *(AbstractID, ExecutionAttemptID, ExecutionVertexID),
-    *(IntermediateResultPartitionID, ResultPartitionID),
-)
-"""Written as the hexadecimal text of their bytes."""
 
 _SCALARS = frozenset((type(None), bool, int, float, str))
 
@@ -38,9 +28,10 @@ def to_plain(value: Any) -> Any:
         return value.name
     if isinstance(value, bytes):
         return value.hex()
-    if isinstance(value, _IDS):
-        return value.encode().hex()
     if is_dataclass(value) and not isinstance(value, type):
+        if _is_id(type(value)):
+            encoded: str = value.encode().hex()  # type: ignore[attr-defined]
+            return encoded
         return {name: to_plain(getattr(value, name)) for name in _names(type(value))}
     if isinstance(value, Mapping):
         return {_key_text(key): to_plain(each) for key, each in value.items()}
@@ -62,6 +53,33 @@ def from_plain(kind: Any, plain: Any) -> Any:
         raise RemoteProtocolError(f"a control message is wrong: {error}") from None
 
 
+def encode_message(message: Any) -> bytes:
+    """A message as JSON text: an object {"message": name of its class, "body": fields}."""
+    body = {"message": type(message).__name__, "body": to_plain(message)}
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def decode_message(kinds: Mapping[str, type], data: bytes) -> Any:
+    """Back from `encode_message`.
+
+    Args:
+        kinds: of messages, by name.
+
+    Raises: RemoteProtocolError for anything else, whatever the bytes are.
+    """
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise RemoteProtocolError(f"a control message is no JSON ({error})") from None
+    if not isinstance(document, dict) or document.keys() != {"message", "body"}:
+        raise RemoteProtocolError("a control message has not the two fields message and body")
+    name = document["message"]
+    kind = kinds.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise RemoteProtocolError(f"control message {name!r:.60} is not known")
+    return from_plain(kind, document["body"])
+
+
 def _key_text(key: Any) -> str:
     return key if isinstance(key, str) else str(to_plain(key))
 
@@ -79,7 +97,9 @@ def _read(kind: Any, plain: Any) -> Any:
         if not isinstance(plain, dict):
             raise ValueError(f"{plain!r:.60} is no object")
         return {_read_key(key_kind, key): _read(value_kind, each) for key, each in plain.items()}
-    if is_dataclass(kind) and isinstance(kind, type) and not issubclass(kind, _IDS):
+    if isinstance(kind, NewType):
+        return _read(kind.__supertype__, plain)
+    if is_dataclass(kind) and isinstance(kind, type) and not _is_id(kind):
         return _read_fields(kind, plain)
     return _read_scalar(kind, plain)
 
@@ -99,14 +119,14 @@ def _read_scalar(kind: Any, plain: Any) -> Any:
         if plain not in kind.__members__:
             raise ValueError(f"{plain!r:.60} is no {kind.__name__}")
         return kind[plain]
-    if isinstance(kind, type) and issubclass(kind, _IDS):
-        return kind.decode(bytes.fromhex(plain))
+    if isinstance(kind, type) and _is_id(kind):
+        return kind.decode(bytes.fromhex(plain))  # type: ignore[attr-defined]
     raise TypeError(f"{kind} cannot be read from plain data")
 
 
 def _read_union(kinds: tuple[Any, ...], plain: Any) -> Any:
-    if plain is None and type(None) in kinds:
-        return None
+    if type(plain) in _SCALARS and type(plain) in kinds:
+        return plain
     for kind in kinds:
         if kind is not type(None):
             try:
@@ -128,6 +148,11 @@ def _read_tuple(kinds: tuple[Any, ...], plain: Any) -> tuple[Any, ...]:
 
 def _read_key(kind: Any, key: str) -> Any:
     return int(key) if kind is int else _read(kind, key)
+
+
+@cache
+def _is_id(kind: type) -> bool:
+    return hasattr(kind, "encode") and hasattr(kind, "decode") and is_dataclass(kind)
 
 
 @cache
