@@ -171,7 +171,7 @@ def assemble(
             scenario, measured, deployment, asked, processors, pace, within_ns=within_ns
         ),
         warnings=(
-            *_given_up(deployment, reports, start),
+            *_given_up(deployment, reports, start, pace),
             *_warnings(scenario, measured, reports, asked, processors, pace),
         ),
         trace=trace,
@@ -310,10 +310,7 @@ class _Pace:
         """What to do about records that were late."""
         if self.is_overloaded:
             return "Lower --rate if the load should not saturate the stack."
-        return (
-            "The run was not at its limit (event loops poll while they wait), so it was the"
-            " machine: run again on a quiet one."
-        )
+        return "The run was not at its limit, so it was the machine: run again on a quiet one."
 
 
 def _pace(
@@ -467,7 +464,9 @@ def _warnings(
     return found
 
 
-def _given_up(deployment: Deployment, reports: Sequence[Report], start: Start) -> Sequence[Warning]:
+def _given_up(
+    deployment: Deployment, reports: Sequence[Report], start: Start, pace: _Pace
+) -> Sequence[Warning]:
     """What to doubt if records of a rate were due and never sent."""
     workload = deployment.scenario.workload
     if start.give_up_ns is None or start.measured_to_ns is None or workload.is_max_rate:
@@ -490,7 +489,7 @@ def _given_up(deployment: Deployment, reports: Sequence[Report], start: Start) -
             "given-up",
             f"{human_count(due - sent)} of {human_count(due)} records that were due had not been"
             f" sent {human_duration(drain_ns)} after the end and were given up: latency and"
-            " throughput are those of the others. Lower --rate.",
+            f" throughput are those of the others. {pace.advice}",
         ),
     )
 

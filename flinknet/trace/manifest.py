@@ -6,15 +6,14 @@ on, so that what a killed run left can be read; at the end with a checksum of ea
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import reprlib
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from flinknet.errors import TraceError, TraceFormatError
+from flinknet.whole_files import whole_file
 
 from .seal import WHAT_TO_DO, checksum_of_document
 
@@ -160,6 +159,7 @@ class RunManifest:
         for name in (*(process.file for process in manifest.processes), *manifest.files):
             if not _is_plain_name(name):
                 raise TraceFormatError(f"{_told(name)} is not a plain file name")
+        _check_scenario(manifest.scenario)
         free = (manifest.scenario, manifest.flink_keys, manifest.host, manifest.versions)
         if any(_is_deeper(each, DEPTH_MAX) for each in free):
             raise TraceFormatError(f"it has more than {DEPTH_MAX} levels of lists and objects")
@@ -174,15 +174,12 @@ class RunManifest:
         Raises: TraceError, naming the path and the cause.
         """
         path = directory / MANIFEST_NAME
-        draft = path.with_suffix(".json.tmp")
         value = replace(self, schema_version=SCHEMA_VERSION).to_dict()
         value["seal"] = checksum_of_document(value)
         try:
-            draft.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
-            os.replace(draft, path)
+            with whole_file(path) as file:
+                file.write(f"{json.dumps(value, indent=1)}\n".encode())
         except OSError as error:
-            with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)
             raise TraceError(f"{path}: cannot write the manifest ({error.strerror})") from error
         return path
 
@@ -268,6 +265,17 @@ def _decode_all(cls: type[_T], parent: dict[str, Any], name: str) -> tuple[_T, .
     if not isinstance(values, list):
         raise TraceFormatError(f"{name} is not a list")
     return tuple(_decode(cls, value, f"{name}[{i}]") for i, value in enumerate(values))
+
+
+def _check_scenario(scenario: dict[str, Any]) -> None:
+    """Raises: TraceFormatError for a part of another shape than readers rely on."""
+    for name in ("workload", "network", "job"):
+        if not isinstance(scenario.get(name, {}), dict):
+            raise TraceFormatError(f"scenario.{name} is not a JSON object")
+    for name in ("vertices", "edges") if "job" in scenario else ():
+        parts = scenario["job"].get(name)
+        if not isinstance(parts, list) or not all(isinstance(each, dict) for each in parts):
+            raise TraceFormatError(f"scenario.job.{name} is not a list of JSON objects")
 
 
 def _is_plain_name(name: str) -> bool:

@@ -15,6 +15,8 @@ from .seal import WHAT_TO_DO, checksum_of_file, read_ends
 
 TRACE_SUFFIX = ".fnt"
 
+_REMOVE_ONE = "copy it back, or remove the second one"
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -43,9 +45,9 @@ class Run:
         names = Counter(process.file for process in self.manifest.processes)
         indexes = Counter(channel.index for channel in self.manifest.channels)
         for name in (name for name, times in names.items() if times > 1):
-            yield Fault(MANIFEST_NAME, f"it names {name} more than once; {WHAT_TO_DO}")
+            yield Fault(MANIFEST_NAME, f"it names {name} more than once; {_REMOVE_ONE}")
         for index in (index for index, times in indexes.items() if times > 1):
-            yield Fault(MANIFEST_NAME, f"it has channel {index} more than once; {WHAT_TO_DO}")
+            yield Fault(MANIFEST_NAME, f"it has channel {index} more than once; {_REMOVE_ONE}")
         for process in self.manifest.processes:
             fault = self._fault_of_trace(process, self.manifest.files.get(process.file))
             if fault is not None:
@@ -58,10 +60,10 @@ class Run:
             recorded = ProcessInfo.from_dict(description)
         except (TraceFormatError, OSError):
             return None
-        if recorded != process:
+        if (recorded.name, recorded.pid) != (process.name, process.pid):  # files may be renamed
             return (
-                f"it was recorded by {recorded.name} (pid {recorded.pid}) as {recorded.file}, the"
-                f" manifest says {process.name} (pid {process.pid}): they are of different runs"
+                f"it was recorded by {recorded.name} (pid {recorded.pid}), the manifest says"
+                f" {process.name} (pid {process.pid}): they are of different runs"
             )
         if None in (found, checksum) or found == checksum:
             return None
@@ -109,10 +111,13 @@ def open_with_faults(path: Path) -> tuple[Run, tuple[Fault, ...]]:
 
 
 def check_file(directory: Path, manifest: RunManifest, name: str) -> None:
-    """Check a file of a run, other than a trace, before it is believed.
+    """Check a file of a run, other than a trace, before it is believed. Without the file there is
+    nothing to believe: that it is missing is for `trace verify` to report.
 
     Raises: TraceFormatError if it is not what the run left.
     """
+    if not (directory / name).exists():
+        return
     fault = fault_of_file(directory, manifest, name)
     if fault is not None:
         raise TraceFormatError(f"{directory / name}: {fault}")

@@ -270,9 +270,12 @@ def test_all_that_is_said_of_one_run_names_one_cause(
         producer_channels=(produced(starved_ns=round(starved * S)),),
     )
     reports = [upstream, replace(taken(600, behind_ns=0), busy_share=busy)]
-    run = assemble(deployment_of(rate_per_s=800.0), reports, START, None)
+    start = replace(START, give_up_ns=13 * S)
+    run = assemble(deployment_of(rate_per_s=800.0), reports, start, None)
     texts = {each.code: each.text for each in run.warnings}
     is_load = "Lower --rate" in texts["schedule-missed"]
+    assert is_load is ("Lower --rate" in texts["given-up"])
+    assert is_load is not ("it was the machine" in texts["given-up"])
     assert is_load is not ("it was the machine" in texts["schedule-missed"])
     assert is_load is ("Lower --rate" in texts["rate-not-reached"])
     assert is_load is run.limited_by.startswith(("the processor", "credit"))

@@ -15,6 +15,7 @@ import pytest
 from flinknet.errors import TraceError, TraceFormatError
 from flinknet.replay.spark.units import open_recorded_run
 from flinknet.trace import open_run
+from flinknet.trace.describe import describe_run
 from flinknet.trace.run import open_with_faults
 from flinknet.trace.run_directory import seal_result, seal_run
 from flinknet.trace.verify import verify_run
@@ -163,6 +164,48 @@ def test_what_is_named_twice_is_refused(tmp_path: Path, change: Any, says: str) 
     ((file, text),) = findings(run)
     assert file == "manifest.json"
     assert says in text
+    assert text.endswith("more than once; copy it back, or remove the second one")
+
+
+def test_a_trace_file_may_be_renamed_with_its_manifest(tmp_path: Path) -> None:
+    run = write_sealed(tmp_path / "run")
+    (run / "tm-0.fnt").rename(run / "first.fnt")
+    edit_manifest(run, lambda value: value["processes"][0].update(file="first.fnt"))
+    assert [file.name for file in open_run(run).files] == ["first.fnt", "tm-1.fnt"]
+    assert findings(run) == []
+
+
+def test_the_trace_of_another_process_is_refused(tmp_path: Path) -> None:
+    run = write_sealed(tmp_path / "run")
+    edit_manifest(run, lambda value: value["processes"][0].update(pid=7))
+    with pytest.raises(TraceFormatError, match=r"tm-0\.fnt: it was recorded by tm-0 \(pid "):
+        open_run(run)
+
+
+@pytest.mark.parametrize("name", ["result.json", "metrics.jsonl"])
+def test_what_a_reader_can_do_without_may_be_missing(tmp_path: Path, name: str) -> None:
+    run = write_sealed(tmp_path / "run")
+    (run / name).unlink()
+    describe_run(open_run(run))
+    open_recorded_run(run, 0)
+    assert [file for file, _ in findings(run)] == [name]
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("result.json", lambda run: open_recorded_run(run, 0)),
+        ("metrics.jsonl", lambda run: describe_run(open_run(run))),
+    ],
+)
+def test_what_a_reader_believes_must_be_what_the_run_left(
+    tmp_path: Path, name: str, read: Callable[[Path], object]
+) -> None:
+    run = write_sealed(tmp_path / "run")
+    with (run / name).open("a") as file:
+        file.write(" ")
+    with pytest.raises(TraceFormatError, match=r"its checksum is not that in the manifest"):
+        read(run)
 
 
 def test_the_trace_of_a_run_of_the_same_names_is_not_taken_for_this_one(tmp_path: Path) -> None:

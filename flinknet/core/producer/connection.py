@@ -481,6 +481,8 @@ class ProducerConnection:
             reader.subpartition.is_acknowledged = True
 
     def _cancel(self, message: CancelPartitionRequest) -> None:
+        if message.receiver_id not in self.queue.readers:
+            self._note_receiver(message.receiver_id)
         self._note(
             _RECEIVED,
             MessageKind.CANCEL_PARTITION_REQUEST,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flinknet.core.wire.ids import ResultPartitionID
+from flinknet.errors import FrameCorruptedError
 from flinknet.graph.lineage import ancestors
 from flinknet.trace import RunManifest
 
@@ -67,7 +68,11 @@ class EdgeOrder:
 
     def is_behind(self, later: int, earlier: int) -> bool | None:
         """Whether what passes on one edge comes out of the consumers of another one, at once or by
-        way of others; None if that is not known."""
+        way of others; None if that is not known.
+
+        Ids of vertices prove it either way; checkpoints count only where ids prove nothing, for a
+        milestone may have been recorded late.
+        """
         one, other = self._edges[later], self._edges[earlier]
         if one.vertex is None or other.vertex is None:
             return None
@@ -78,22 +83,25 @@ class EdgeOrder:
             return False
         if one.vertex in self._ancestors.get(other.vertex, ()):
             return False
-        if any(
+        if known is not None:
+            return True if self._outputs_of(other.vertex) == 1 else None
+        is_reversed = any(
             one.passed_ns[milestone] < other.passed_ns[milestone]
             for milestone in one.passed_ns.keys() & other.passed_ns.keys()
-        ):
-            return False
-        if known is None or self._outputs_of(other.vertex) > 1:
-            return None
-        return True
+        )
+        return False if is_reversed else None
 
     def _outputs_of(self, vertex: bytes) -> int:
         return sum(each.vertex == vertex for each in self._edges)
 
 
 def _producer(partition: str) -> tuple[bytes | None, bytes | None]:
-    """Vertex and execution graph of the producer of a partition, which a manifest holds as hex."""
+    """Vertex and execution graph of the producer of a partition, which a manifest has as hex; None
+    for text that is no partition."""
     if len(partition) != 2 * ResultPartitionID.BYTES:
         return None, None
-    producer = ResultPartitionID.decode(bytes.fromhex(partition)).producer_id
+    try:
+        producer = ResultPartitionID.decode(bytes.fromhex(partition)).producer_id
+    except (ValueError, FrameCorruptedError):  # an edited manifest
+        return None, None
     return producer.execution_vertex_id.job_vertex_id.raw, producer.execution_graph_id.raw

@@ -743,8 +743,9 @@ def test_a_frame_is_short_until_something_of_the_run_was_requested() -> None:
         lambda receiver: request(receiver, of=partition_id(7)),
         lambda receiver: AddCredit(1, receiver),
         lambda receiver: TaskEventRequest(EVENT, partition_id(), receiver),
+        CancelPartitionRequest,
     ],
-    ids=["PartitionRequest", "AddCredit", "TaskEventRequest"],
+    ids=["PartitionRequest", "AddCredit", "TaskEventRequest", "CancelPartitionRequest"],
 )
 def test_who_asks_too_often_for_what_is_not_of_the_run_is_sent_away(
     message: Callable[[InputChannelID], Message],
@@ -768,7 +769,7 @@ def test_who_asks_too_often_for_what_is_not_of_the_run_is_sent_away(
 def test_receivers_of_the_run_may_ask_as_often_as_they_like() -> None:
     connection, _ = producer_of()
     for _ in range(2 * STRANGE_REQUESTS_MAX):
-        receive(connection, AddCredit(1, RECEIVER))
+        receive(connection, AddCredit(1, RECEIVER), CancelPartitionRequest(RECEIVER))
         assert types(sent(connection)) == "E"
     assert connection.strange_requests == 0
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from flinknet.core.buffers.data_type import DataType
-from flinknet.replay.advise.order import EdgeOrder, ProducedEdge
-from tests.tapped_job import SECOND, SOURCE, THIRD
+from flinknet.replay.advise.order import EdgeOrder, ProducedEdge, vertex_of
+from flinknet.trace import RunManifest
+from tests.tapped_job import SECOND, SOURCE, THIRD, TappedChannel, write_tapped_job
 
 BARRIER = int(DataType.ALIGNED_CHECKPOINT_BARRIER)
 CHOSEN = "f362c87ffabe89c8a91fa7d0a523ba6c"
@@ -29,6 +33,7 @@ def edge(vertex: str | None, *, graph: int = 1, **passed_ns: int) -> ProducedEdg
         (edge(SOURCE), edge(SECOND), False),
         (edge(SOURCE), edge(CHOSEN), False),
         (edge(CHOSEN), edge(SOURCE), None),
+        (edge(SECOND, c1=5), edge(SOURCE, c1=7), True),
         (edge(CHOSEN, c1=5), edge(SOURCE, c1=7), False),
         (edge(CHOSEN, c1=8), edge(SOURCE, c1=7), None),
         (edge(CHOSEN, c1=5), edge(SOURCE, c2=7), None),
@@ -47,3 +52,11 @@ def test_which_of_two_outputs_leads_on_does_not_show() -> None:
     order = EdgeOrder([edge(SOURCE), edge(SOURCE), edge(SECOND)])
     assert order.is_behind(2, 0) is None
     assert order.is_behind(1, 0) is False
+
+
+@pytest.mark.parametrize("partition", ["z" * 120, "f" * 120, "", "00"])
+def test_text_that_is_no_partition_names_no_vertex(tmp_path: Path, partition: str) -> None:
+    manifest = RunManifest.load(write_tapped_job(tmp_path / "run", [TappedChannel(SOURCE)]))
+    assert vertex_of(manifest) == bytes.fromhex(SOURCE)
+    edited = replace(manifest.channels[0], partition=partition)
+    assert vertex_of(replace(manifest, channels=(edited,))) is None
