@@ -22,6 +22,7 @@ from flinknet.predict.synth import run as synth_run
 from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import write_file
 from flinknet.replay import slices, what_if
+from flinknet.replay.observe import slicing
 from flinknet.replay.spark.units import RecordedRun, open_recorded_run, work_units
 from flinknet.trace import TraceReader
 from flinknet.trace.event_block import EventBlock
@@ -48,10 +49,10 @@ def made_run(directory: Path, *, seed: int, rate_per_s: float, timeout_ns: int) 
     return open_recorded_run(directory, 0)
 
 
-def slicing(run: RecordedRun, parts: int) -> slices.Slicing:
+def slicing_in(run: RecordedRun, parts: int) -> slicing.Slicing:
     """What `MERGE_ARRIVALS` gives, without Spark."""
-    edges = slices.slice_edges(run, parts)
-    asked = slices.arrivals_asked({run.run: edges})
+    edges = slicing.slice_edges(run, parts)
+    asked = slicing.arrivals_asked({run.run: edges})
     rows = []
     for unit in work_units([run], cores=2):
         with TraceReader(Path(unit.file)) as reader:
@@ -59,7 +60,7 @@ def slicing(run: RecordedRun, parts: int) -> slices.Slicing:
             for answer in asked.question(unit, blocks):
                 columns = [np.asarray(answer[key]).tolist() for key in _KEYS]
                 rows += [dict(zip(_KEYS, row, strict=True)) for row in zip(*columns, strict=True)]
-    return slices.slicing_of(rows, edges)
+    return slicing.slicing_of(rows, edges)
 
 
 def sliced(run: RecordedRun, grid: Grid, parts: int) -> dict[int, dict[str, Any]]:
@@ -69,7 +70,7 @@ def sliced(run: RecordedRun, grid: Grid, parts: int) -> dict[int, dict[str, Any]
         for number, each in enumerate(settings)
     ]
     rows: dict[int, list[dict[str, Any]]] = {each.number: [] for each in candidates}
-    for unit in what_if._slice_units(candidates, {run.run: slicing(run, parts)}):
+    for unit in what_if._slice_units(candidates, {run.run: slicing_in(run, parts)}):
         for row in slices.simulate_slice(unit):
             rows[row["candidate"]].append(row)
     return {number: what_if._outcome_of_slices(own) for number, own in rows.items()}
@@ -117,7 +118,7 @@ def test_what_the_kernel_does_not_cover_is_simulated_as_far_as_without_slices(
     setting = recorded_setting(run.manifest)
     capped_to_ns = run.from_ns + 500 * MS
     candidates = [what_if.Candidate(run, 0, setting, run.to_ns, capped_to_ns)]
-    units = list(what_if._slice_units(candidates, {0: slicing(run, 2)}))
+    units = list(what_if._slice_units(candidates, {0: slicing_in(run, 2)}))
     rows = [row for unit in units for row in slices.simulate_slice(unit)]
     assert [row["is_covered"] for row in rows] == [True, True]
     rows[1]["is_covered"] = False
@@ -130,7 +131,7 @@ def test_what_the_kernel_does_not_cover_is_simulated_as_far_as_without_slices(
 def test_each_record_is_counted_in_one_slice(tmp_path: Path) -> None:
     run = made_run(tmp_path / "run", seed=1, rate_per_s=3_000.0, timeout_ns=50 * MS)
     for parts in (1, 5, 400):
-        found = slicing(run, parts)
+        found = slicing_in(run, parts)
         assert sum(sum(each.records.values()) for each in found.slices) == 2 * 3_000 * 4
         assert json.dumps(sorted(found.record_wire_bytes)) == "[0, 1, 2, 3]"
         before = dict.fromkeys(found.slices[0].records, 0)
