@@ -105,8 +105,7 @@ def _grid_options(command: Any) -> Any:
     metavar="OFFSET",
     help="Start of the part of each trace to use, such as 30s, counted from its first data buffer"
     " (from its measured part, if the run recorded itself). [default: the whole; of a tap or a"
-    " capture without the start-up, which lasts until every channel has carried data and a window"
-    " (1/40) of the first 2min differs from the median by less than 1.5 times; a quarter at most]",
+    " capture all but the start-up of the job]",
 )
 @click.option("--to", "to_offset", metavar="OFFSET", help="End of that part, such as 2min.")
 @click.option(

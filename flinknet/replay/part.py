@@ -124,4 +124,4 @@ def _check(run: RecordedRun, asked: AskedPart) -> None:
             f"--from: {run.path} ends after {human_duration(run.duration_ns)}; give less than that"
         )
     if asked.to_ns is not None and asked.to_ns <= from_ns:
-        raise ConfigError("--to: it is not behind --from; give a later end")
+        raise ConfigError("--to: it is not after --from; give a later end")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -263,13 +264,17 @@ def print_comparison(
     interval = f"{confidence * 100:g} % interval"
 
     def build(left_out: Sequence[str], *, is_tight: bool, name_width: int | None) -> Table:
-        table = empty_table(f"{candidate} against {base}", is_tight=is_tight)
+        table = empty_table(f"{escape(candidate)} against {escape(base)}", is_tight=is_tight)
         table.add_column("metric", no_wrap=True)
         most = name_width and MEAN_WIDTH
         for name in (base, candidate):
             if name not in left_out:
                 table.add_column(
-                    name, justify="right", overflow="fold", min_width=MEAN_WIDTH, max_width=most
+                    escape(name),
+                    justify="right",
+                    overflow="fold",
+                    min_width=MEAN_WIDTH,
+                    max_width=most,
                 )
         for name in ("change", interval):
             table.add_column(name, justify="right", no_wrap=True)
@@ -290,8 +295,10 @@ def print_comparison(
     note = "Columns are geometric means over the rounds; change is their ratio."
     zeros = [metric for metric, each in differences.items() if not each.is_ratio]
     if zeros:
+        one = len(zeros) == 1
         note += (
-            f" Zeros have no ratio: {', '.join(zeros)} in arithmetic means and their difference."
+            f" {' and '.join(zeros)} {'has' if one else 'have'} zeros, so"
+            f" {'it is' if one else 'they are'} shown as arithmetic means and their difference."
         )
     console.print(Text(note), soft_wrap=True)
 

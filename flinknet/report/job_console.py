@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -57,7 +58,7 @@ def vertex_table(vertices: Sequence[Mapping[str, Any]]) -> Table:
     for each in vertices:
         latency = each["latency_ns"]
         table.add_row(
-            each["name"],
+            escape(each["name"]),
             str(each["parallelism"]),
             human_count(each["records_in"]) if each["records_in"] else "",
             human_count(each["records_out"]) if each["records_out"] else "",
@@ -72,7 +73,7 @@ def edge_table(edges: Sequence[Mapping[str, Any]], width: int) -> Table:
     """What went over each edge; on a narrow terminal the columns that answer most."""
     columns = {
         "edge": [
-            f"{each['index']} {each['source']} -{each['partitioner']}-> {each['target']}"
+            escape(f"{each['index']} {each['source']} -{each['partitioner']}-> {each['target']}")
             for each in edges
         ],
         "channels": [str(each["channels"]) for each in edges],
@@ -91,7 +92,8 @@ def edge_table(edges: Sequence[Mapping[str, Any]], width: int) -> Table:
     if width < WIDTH_FOR_ALL:
         columns = {name: cells for name, cells in columns.items() if name not in ON_WIDE_ONLY}
     table = _table(*columns)
-    note_left_out(table, ON_WIDE_ONLY if width < WIDTH_FOR_ALL else (), WIDTH_FOR_ALL)
+    left_out = ON_WIDE_ONLY if width < WIDTH_FOR_ALL else ()
+    note_left_out(table, left_out, WIDTH_FOR_ALL, instead=", or read result.json")
     for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
     return table
@@ -171,7 +173,7 @@ def _status_tables(status: JobStatus) -> list[Table]:
     )
     for each in status.vertices:
         vertices.add_row(
-            each.name,
+            escape(each.name),
             str(each.parallelism),
             each.state,
             str(each.attempt),

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
@@ -62,7 +63,7 @@ def number_table(
             table.add_column(f"{above}\n{column.name}", justify="right", no_wrap=True)
         for name, values in rows:
             cells = [column.show(_typical(map(column.read, values))) for column in shown]
-            table.add_row(name, *cells)
+            table.add_row(escape(name), *cells)
         return table
 
     by_rank = sorted(columns, key=lambda column: -column.rank)
@@ -102,13 +103,17 @@ def fitting_table(build: Callable[..., Table], expendable: Sequence[str], width:
     return table
 
 
-def note_left_out(table: Table, left_out: Sequence[str], width: int) -> None:
-    """Say below the table which columns are left out, and the width that has room for all."""
+def note_left_out(
+    table: Table, left_out: Sequence[str], width: int, *, instead: str = ", or use --json"
+) -> None:
+    """Say below the table which columns are left out, and the width that has room for all.
+
+    Args:
+        instead: where all of them are without that room, as the end of a sentence.
+    """
     if left_out:
-        table.caption = (
-            f"Left out to fit: {', '.join(left_out)}. Widen the terminal to {width} columns, or"
-            " use --json."
-        )
+        names = escape(", ".join(left_out))
+        table.caption = f"Left out to fit: {names}. Widen the terminal to {width} columns{instead}."
         table.caption_justify, table.caption_style = "left", ""
 
 

@@ -71,10 +71,11 @@ def terminations_unwind() -> Iterator[None]:
         signal.signal(each, _terminate)
     try:
         yield
-        raise_dropped_termination()
+        if _termination:  # nothing is on its way up, even if somebody keeps the exception
+            raise Terminated(128 + _termination[0][0])
     except Terminated:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if _termination:
             raise Terminated(128 + _termination[0][0]) from error
         raise

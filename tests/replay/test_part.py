@@ -73,8 +73,8 @@ def test_from_0_keeps_the_start_up_and_an_end_behind_the_trace_is_its_end(tmp_pa
     ("asked", "complaint"),
     [
         ({"from_ns": 10 * S}, "--from: .* ends after 10.0 s; give less"),
-        ({"from_ns": 2 * S, "to_ns": 2 * S}, "--to: it is not behind --from"),
-        ({"to_ns": 0}, "--to: it is not behind --from"),
+        ({"from_ns": 2 * S, "to_ns": 2 * S}, "--to: it is not after --from"),
+        ({"to_ns": 0}, "--to: it is not after --from"),
     ],
 )
 def test_a_part_that_there_is_not_is_refused(

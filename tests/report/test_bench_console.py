@@ -15,6 +15,7 @@ from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.report import console as tables
 from flinknet.report import live
 from flinknet.report.export import write_json
+from flinknet.report.number_table import NumberColumn, number_table
 from flinknet.report.warnings import doubts
 from flinknet.results import (
     BacklogSummary,
@@ -409,3 +410,23 @@ def test_a_comparison_that_is_too_wide_leaves_out_the_means_and_says_so() -> Non
     )
     assert "+1096.0 %  -97.8…+10227.4  no difference" in stream.getvalue()
     assert "Left out to fit: base, new. Widen the terminal to" in stream.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 120])
+def test_names_of_configurations_are_no_markup(width: int) -> None:
+    alike = Difference(*[0.5e6] * 4, 10.96, -0.978, 102.274, 4, Verdict.NONE)
+    stream = io.StringIO()
+    console = Console(file=stream, width=width)
+    names = ("[/a]/base.yaml", "[/x]y")
+    tables.print_comparison(console, *names, {"p99": alike}, {"p99": "bytes"}, 0.95)
+    shown = " ".join(stream.getvalue().split())
+    assert "[/x]y against [/a]/base.yaml" in shown
+    where = "Left out to fit: {}." if width == 60 else "metric {} {} change"
+    assert where.format(*names) in shown
+
+
+def test_names_of_settings_are_no_markup() -> None:
+    column: NumberColumn[None] = NumberColumn("", "n", lambda _: 1.0, lambda _: "1", 0)
+    stream = io.StringIO()
+    Console(file=stream).print(number_table("setting", [column], [("[/x]y", [None])], 80))
+    assert "[/x]y" in stream.getvalue()

@@ -107,6 +107,24 @@ def test_a_narrow_terminal_gets_the_columns_that_answer_most() -> None:
     )
 
 
+def test_a_narrow_job_names_the_file_that_has_every_column() -> None:
+    told = " ".join(shown("job", RESULT.to_dict(), width=80).split())
+    assert "115 columns, or read result.json." in told
+    assert "--json" not in told
+
+
+def test_names_of_vertices_are_no_markup() -> None:
+    (first, *others), edges = RESULT.vertices, RESULT.edges
+    named = replace(
+        RESULT,
+        vertices=(replace(first, name="[/x]y"), *others),
+        edges=tuple(replace(each, source="[/x]y") for each in edges),
+    )
+    assert shown("job", named.to_dict()).count("[/x]y") == 2
+    status = replace(STATUS, vertices=(replace(STATUS.vertices[0], name="[/x]y"),))
+    assert "[/x]y" in shown("status", status)
+
+
 def test_a_job_that_never_began_has_its_reason() -> None:
     never = replace(RESULT, vertices=(), edges=(), reason="too few slots", restarts=0)
     assert shown("job", never.to_dict()) == "Count: failed after 3.00 s\ntoo few slots"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -85,6 +86,39 @@ def test_a_second_termination_acts_if_the_first_was_dropped() -> None:
     with pytest.raises(Terminated):
         run()
     assert steps == ["first"]
+
+
+def keep(raised: list[BaseException]) -> None:
+    """What a signal raises is dropped and kept, as an unraisable hook may do."""
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    except Terminated as error:
+        raised.append(error)
+
+
+def test_a_termination_that_is_kept_somewhere_still_ends_the_block() -> None:
+    kept: list[BaseException] = []
+
+    def run() -> None:
+        with terminations_unwind():
+            keep(kept)
+
+    with pytest.raises(Terminated) as raised:
+        run()
+    assert raised.value.code == 128 + signal.SIGTERM
+    assert raised.value is not kept[0]
+
+
+def test_an_exit_of_its_own_does_not_hide_a_termination() -> None:
+    kept: list[BaseException] = []
+
+    def run() -> None:
+        with terminations_unwind():
+            keep(kept)
+            sys.exit(0)
+
+    with pytest.raises(Terminated):
+        run()
 
 
 class _Fails:

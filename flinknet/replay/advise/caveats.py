@@ -66,8 +66,8 @@ def _of_local_channels(run: RecordedRun) -> str | None:
     every = producers * consumers
     if len(pairs) == every:
         return (
-            "local channels are not visible between TaskManagers; none shows by its absence, and if"
-            " there are any, no figure here includes them"
+            "local channels are not visible between TaskManagers; none is known to be missing here,"
+            " and if there are any, no figure here includes them"
         )
     return (
         f"at least {every - len(pairs)} of {every} channels ({1 - len(pairs) / every:.0%}) did not"

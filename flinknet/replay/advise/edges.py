@@ -116,8 +116,8 @@ class Pressure:
         else:
             text = (
                 f"pressed: {share:.0%} of the time data waited for credit; {those} {are} pressed as"
-                " well, and whether behind this edge does not show between TaskManagers: the last"
-                " of them holds the job up"
+                " well; which of them is further downstream cannot be seen between TaskManagers;"
+                " the one furthest downstream holds the job up"
             )
         return {"kind": "pressed", "text": text}
 

@@ -6,6 +6,7 @@ import socket
 
 from ..clock import monotonic_ns
 from ..event_loop import EventLoop
+from ..listener import Listener
 from .control_connection import ControlConnection
 
 LOOPBACK = "127.0.0.1"
@@ -32,19 +33,22 @@ class ControlServer:
     def __init__(self, loop: EventLoop, token: str) -> None:
         self._loop = loop
         self._token = token
-        self._socket = socket.create_server((LOOPBACK, 0))
-        self._socket.setblocking(False)
-        loop.add_reader(self._socket, self._accept)
-        self.port: int = self._socket.getsockname()[1]
+        sock = socket.create_server((LOOPBACK, 0))
+        sock.setblocking(False)
+        self._listener = Listener(
+            sock,
+            watch=lambda: loop.add_reader(sock, self._accept),
+            unwatch=lambda: loop.remove_reader(sock),
+        )
+        self._resting_until_ns = 0
+        self.port: int = sock.getsockname()[1]
         self.connections: list[ControlConnection] = []
         self._unknown_since_ns: dict[ControlConnection, int] = {}
-        self._resting_until_ns: int | None = None
 
     def forget_unknown(self, *, now_ns: int) -> None:
         """Close connections that have not shown the secret in time; to be called in every turn."""
-        if self._resting_until_ns is not None and now_ns >= self._resting_until_ns:
-            self._resting_until_ns = None
-            self._loop.add_reader(self._socket, self._accept)
+        if now_ns >= self._resting_until_ns:
+            self._listener.wake()
         for connection, since_ns in list(self._unknown_since_ns.items()):
             if connection.peer_role is not None or connection.loss is not None:
                 del self._unknown_since_ns[connection]
@@ -53,20 +57,18 @@ class ControlServer:
 
     def close(self) -> None:
         """Stop listening."""
-        if self._resting_until_ns is None:
-            self._loop.remove_reader(self._socket)
-        self._socket.close()
+        self._listener.close()
 
     def _accept(self) -> None:
-        try:
-            sock, (host, port) = self._socket.accept()
-        except (BlockingIOError, ConnectionError):  # it may have gone away in the meantime
+        taken = self._listener.accept(socket.socket.accept)
+        if taken is None:
+            if self._listener.is_resting:  # those without the secret give their descriptors back
+                if self._drop_oldest_unknown():
+                    self._listener.wake()
+                else:
+                    self._resting_until_ns = monotonic_ns() + REST_NS
             return
-        except OSError:  # no file descriptors are left: those without the secret give theirs back
-            if not self._drop_oldest_unknown():
-                self._loop.remove_reader(self._socket)
-                self._resting_until_ns = monotonic_ns() + REST_NS
-            return
+        sock, (host, port) = taken
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = ControlConnection(self._token, peer=f"{host}:{port}")
         while len(self._unknown_since_ns) >= UNKNOWN_MAX:

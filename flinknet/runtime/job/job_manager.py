@@ -344,11 +344,10 @@ class JobManager:
         master = job.master
         text = "" if master.state is JobState.FINISHED else master.reason
         is_well = master.state is JobState.FINISHED
-        try:
-            self._save_all(job)
-        except (FlinknetError, OSError) as error:
+        fault = self._save_all(job)
+        if fault is not None:
             is_well = False
-            text = f"{text}; the results could not be saved: {error}".lstrip("; ")
+            text = f"{text}; {fault}".lstrip("; ")
         self._end = say.JobEnded(master.state.name, text, int(not is_well))
 
     def _save_manifest(self, job: _Job) -> None:
@@ -362,7 +361,20 @@ class JobManager:
                 self._instants(job),
             )
 
-    def _save_all(self, job: _Job) -> None:
+    def _save_all(self, job: _Job) -> str | None:
+        """Save what the job left. Returns: what went wrong."""
+        try:
+            self._save_result(job)
+        except (FlinknetError, OSError) as error:
+            return f"the results could not be saved: {error}"
+        if self._spec.records_trace and job.first_deployed_ns is not None:
+            try:
+                seal_run(self._run_dir)
+            except (FlinknetError, OSError) as error:
+                return f"its trace is not complete: {error}"
+        return None
+
+    def _save_result(self, job: _Job) -> None:
         if job.first_deployed_ns is not None:
             self._save_manifest(job)
         faults = [each.error for each in self._closed if each.error is not None]
@@ -383,8 +395,6 @@ class JobManager:
             str(self._run_dir) if self._spec.records_trace else None,
         )
         save_result(self._run_dir, result)
-        if self._spec.records_trace and job.first_deployed_ns is not None:
-            seal_run(self._run_dir)
 
     def _instants(self, job: _Job) -> Instants:
         return Instants(

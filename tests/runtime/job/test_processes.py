@@ -243,6 +243,20 @@ def test_a_word_count_over_a_socket_equals_a_plain_one(start: Start) -> None:
     assert verify_run(open_run(job.run_dir)).is_ok
 
 
+def test_a_trace_that_is_gone_is_said_to_be_incomplete(start: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        job = start(WORD_COUNT, server.getsockname()[1], task_managers=2, slots=1)
+        connection, _ = server.accept()
+        with connection:
+            job.until_running(records=0)
+            (job.run_dir / "tm-0.fnt").unlink()
+    ended = job.ended()
+    assert ended.state == "FINISHED"
+    assert ended.reason.startswith("its trace is not complete: ")
+    assert "names tm-0.fnt, which is not there" in ended.reason
+    assert job.result()["state"] == "finished"
+
+
 def test_a_task_that_fails_begins_again_and_its_region_with_it(
     start: Start, tmp_path: Path
 ) -> None:
