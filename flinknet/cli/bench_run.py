@@ -51,7 +51,7 @@ def run(executor: Executor | None, /, **values: Any) -> None:
     flinknet bench run --checkpoint-interval 50ms
         -D execution.checkpointing.unaligned.enabled=false,true
         how checkpoint barriers travel, aligned and unaligned
-    flinknet bench run --records 1000000 --no-trace --json - | jq .runs[0].measured
+    flinknet bench run --records 100000 --no-trace --json - | jq .runs[0].measured
 
     Producers and consumers run in TaskManager processes on this machine and speak Flink's own
     protocol. With a rate, latency counts from the instant at which a record was meant to leave; the
