@@ -25,12 +25,14 @@ from flinknet.report.printable import printable
 from flinknet.runtime.signals import terminations_unwind
 from flinknet.starting import EXIT_INTERRUPTED, raise_at_interrupt
 
+from .groups import CommandGroup
+
 _COMMANDS = {
     "bench": ("bench", "Measure an exchange between tasks over real sockets."),
     "trace": ("trace", "Look into recorded runs, and replay them for other settings."),
     "compare-configs": ("compare_configs", "Say which configuration is better, and how surely."),
     "plan": ("plan", "What becomes of a job: graphs, channels, sockets, buffers."),
-    "job": ("job", "Look at jobs that run detached, and end them."),
+    "job": ("job", "Run a job, look at jobs that run detached, and end them."),
     "certificates": ("certificates", "Make a test set of certificates for TLS."),
     "doctor": ("doctor", "Is this machine ready: Python, Java, Spark, ports, clock?"),
 }
@@ -53,7 +55,7 @@ _ADVICE_BY_ERRNO = {
 EXIT_KNOWN_ERROR = 4
 
 
-class _CommandLine(click.Group):
+class _CommandLine(CommandGroup):
     """Loads a command when it is called for, and turns errors into one line and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -141,10 +143,12 @@ def main(ctx: click.Context) -> None:
     """Show, measure and predict what Apache Flink's network stack does between two tasks.
 
     \b
-    flinknet bench                                   how fast, how late, and what limited it
+    flinknet bench                            how fast, how late, and why
     flinknet bench --rate 1k/s --buffer-timeout 0,5ms,100ms
-    flinknet trace replay flinknet-runs/*/           what other settings would have done
+    flinknet trace replay flinknet-runs/*/    what other settings would have done
     flinknet compare-configs base execution.buffer-timeout.interval=5ms
+
+    Shell completion: eval "$(_FLINKNET_COMPLETE=bash_source flinknet)" (zsh: zsh_source).
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

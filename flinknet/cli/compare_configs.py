@@ -111,7 +111,7 @@ _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
     default=False,
     help="Record every message, for `trace`. [default: no-trace]",
 )
-@load_options
+@load_options()
 @output_options
 @click.pass_obj
 def compare_configs(executor: Executor | None, /, configs: tuple[str, ...], **values: Any) -> int:

@@ -1,4 +1,4 @@
-"""`flinknet job`: look at jobs that run, and end them."""
+"""`flinknet job`: run jobs, look at those that run, and end them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ import click
 
 from flinknet.errors import ConfigError, TransportError
 
+from .groups import CommandGroup
+from .job_run import run
+
 RUNS = Path("flinknet-runs")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def job() -> None:
-    """Look at jobs that run detached, and end them."""
+    """Run a job, look at jobs that run detached, and end them."""
+
+
+job.add_command(run)
 
 
 @job.command("list")
@@ -69,7 +75,7 @@ def status(directory: Path) -> None:
     except (OSError, ValueError, RecursionError):
         raise ConfigError(
             f"{directory}: no job runs there, and there is no result of one; give the directory"
-            " that `flinknet bench --job … --detached` told"
+            " that `flinknet job run … --detached` printed"
         ) from None
     if result.get("kind") != "job":
         raise ConfigError(f"{directory}: it is no run of a job")

@@ -1,4 +1,4 @@
-"""`flinknet bench --job`: run a program on a cluster of its own."""
+"""`flinknet job run`: run a program on a cluster of its own."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from flinknet.errors import ConfigError, RunFailedError
 from flinknet.starting import EXIT_INTERRUPTED
 
 from .option_tables import DEFAULT_DURATION_NS, WORKLOAD_OPTIONS
-from .options import Settings, collect
+from .options import collect, load_options, output_options, trace_option
 from .plan import tell_idle_parallelism
+from .sections import SectionedCommand
 
 if TYPE_CHECKING:
     from flinknet.runtime.job.child import JobManagerSpec
     from flinknet.runtime.job.control_messages import SubmitJob
 
-JOB_OPTIONS = frozenset(("duration", "warmup", "task-managers"))
+JOB_OPTIONS = ("duration", "warmup", "task-managers")
 """Options of a workload that mean something for a job."""
 
-NOT_FOR_JOBS = ("demo", "from_trace", "print_config", "print_channels")
 DEFAULT_WARMUP_NS = 500_000_000
 
 
@@ -50,8 +50,33 @@ class JobCall:
     records_trace: bool
 
 
-def run_job(values: Mapping[str, Any]) -> int:
-    """Run the program that --job names. Returns: the exit code."""
+@click.command(cls=SectionedCommand)
+@click.argument("file", metavar="FILE")
+@click.argument("arguments", nargs=-1, metavar="[-- ARGUMENTS...]")
+@click.option(
+    "--slots",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Slots of each TaskManager. [default: taskmanager.numberOfTaskSlots]",
+)
+@click.option(
+    "--detached",
+    is_flag=True,
+    help="Submit the job, print how to look at it and how to end it, and do not wait for it.",
+)
+@load_options(JOB_OPTIONS, defaults={"task-managers": "as many as the job needs"})
+@output_options
+@trace_option
+def run(**values: Any) -> int:
+    """Run the job of a program on a JobManager and TaskManagers of its own.
+
+    \b
+    flinknet job run bench/jobs/shuffle.py --task-managers 2 --slots 2
+    flinknet job run bench/jobs/slow_last_stage.py --duration 1s -- 500us
+
+    FILE is a Python file with main(env); ARGUMENTS are main's. Generated sources end after
+    --duration. `flinknet plan FILE` shows what would run where.
+    """
     from . import sweep
 
     if values["detached"] and values["json"] is not None:
@@ -66,28 +91,15 @@ def run_job(values: Mapping[str, Any]) -> int:
     return _attend(call, out, json_file, is_json_on_stdout=values["json"] == "-")
 
 
-def check_without_job(values: Mapping[str, Any]) -> None:
-    """Raises: ConfigError for options that need --job."""
-    for name in ("detached", "slots", "arguments"):
-        if values[name]:
-            what = f"argument {values[name][0]!r}" if name == "arguments" else f"--{name}"
-            raise ConfigError(f"{what}: it belongs to a job; give the program with --job FILE")
-
-
 def _call(values: Mapping[str, Any]) -> JobCall:
     from flinknet.graph import execution_graph_of, job_graph_of, load_program, physical_plan_of
     from flinknet.graph.program import read_source
 
-    for name in NOT_FOR_JOBS:
-        if values[name]:
-            raise ConfigError(f"--{name.replace('_', '-')} and --job do not go together")
-    if values["runs"] != 1:
-        raise ConfigError("--runs: a job runs once; leave it out")
     settings = collect(values)
-    workload = _workload(settings)
+    workload = {name: WORKLOAD_OPTIONS[name].parse(t) for name, t in settings.workload.items()}
     if swept := flink.swept_keys(settings.network):
         raise ConfigError(f"{swept[0]} has several values; a job has one of each")
-    path = Path(values["job"])
+    path = Path(values["file"])
     source = read_source(path)
     with redirect_stdout(sys.stderr):  # what the program prints is no result
         program = load_program(path, settings.network, values["arguments"], source=source)
@@ -117,17 +129,6 @@ def _call(values: Mapping[str, Any]) -> JobCall:
         values["seed"],
         values["trace"],
     )
-
-
-def _workload(settings: Settings) -> dict[str, Any]:
-    for name in settings.workload:
-        if name not in JOB_OPTIONS:
-            raise ConfigError(
-                f"--{name}: what flows is up to the program of --job; give it there, or as an"
-                " argument after --"
-            )
-    parse = {name: WORKLOAD_OPTIONS[name].parse for name in JOB_OPTIONS}
-    return {name: parse[name](text) for name, text in settings.workload.items()}
 
 
 def _cluster(call: JobCall, out: Path, *, is_attached: bool) -> tuple[JobManagerSpec, SubmitJob]:

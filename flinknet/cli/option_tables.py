@@ -26,7 +26,7 @@ NETWORK_OPTIONS: Mapping[str, tuple[str, str, str]] = {
     "buffer-timeout": (
         flink.BUFFER_TIMEOUT,
         "LIST",
-        "How long a record may wait in a buffer that is not full: 0 sends each record, -1 full"
+        "How long a record may wait in a buffer that is not full; 0: send each record, -1: full"
         " buffers only. [default: 100ms]",
     ),
     "exclusive-buffers": (flink.EXCLUSIVE_BUFFERS, "LIST", "Buffers per channel. [default: 2]"),
@@ -39,8 +39,8 @@ NETWORK_OPTIONS: Mapping[str, tuple[str, str, str]] = {
     "checkpoint-interval": (
         flink.CHECKPOINT_INTERVAL,
         "LIST",
-        "Send checkpoint barriers this often and measure how they travel; how they are aligned is"
-        " up to Flink's execution.checkpointing keys. [default: never]",
+        "How often checkpoint barriers are sent; their alignment is up to Flink's"
+        " execution.checkpointing keys. [default: never]",
     ),
 }
 """Named option -> Flink's key, metavar, help."""
@@ -48,12 +48,13 @@ NETWORK_OPTIONS: Mapping[str, tuple[str, str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class WorkloadOption:
-    """A bench option: the WorkloadConfig field it sets, its parser, metavar and help."""
+    """A bench option: the WorkloadConfig field it sets, its parser, metavar, help and default."""
 
     field: str
     parse: Callable[[str], Any]
     metavar: str
     help: str
+    default: str | None = None
 
 
 WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
@@ -61,87 +62,94 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "rate_per_s",
         value_parsers.rate,
         "RATE",
-        "Records per second of each producer, such as 20000/s or 20k/s; max: as fast as it goes."
-        " [default: max]",
+        "Records per second of each producer, such as 20k/s.",
+        "max, as fast as possible",
     ),
     "record-size": WorkloadOption(
         "record_size",
         value_parsers.record_size,
         "SIZE",
-        "Size of a record's value, or a range of sizes 100b..1kb (uniform). [default: 100b]",
+        "Size of a record's value, or a range of sizes 100b..1kb (uniform).",
+        "100b",
     ),
     "producers": WorkloadOption(
-        "producers", value_parsers.count("--producers"), "N", "Producing tasks. [default: 1]"
+        "producers", value_parsers.count("--producers"), "N", "Producing tasks.", "1"
     ),
     "consumers": WorkloadOption(
-        "consumers", value_parsers.count("--consumers"), "N", "Consuming tasks. [default: 1]"
+        "consumers", value_parsers.count("--consumers"), "N", "Consuming tasks.", "1"
     ),
     "task-managers": WorkloadOption(
         "task_managers",
         value_parsers.count("--task-managers"),
         "N",
-        "Processes that the tasks are put on. [default: 2, and one more for each relay]",
+        "TaskManager processes.",
+        "2, and one more for each relay",
     ),
     "placement": WorkloadOption(
         "placement",
         value_parsers.choice("--placement", PLACEMENTS),
         "|".join(PLACEMENTS),
-        "split: producers and consumers have processes of their own, so that every channel crosses"
-        " a connection. spread: task i of each sits on process i, in turns; channels within a"
-        " process are local. [default: split]",
+        "split: producers and consumers on separate TaskManagers, all channels remote. spread: task"
+        " i of each on the same TaskManager, some channels local.",
+        "split",
     ),
     "relays": WorkloadOption(
         "relays",
         value_parsers.number("--relays"),
         "N",
-        "Stages between producers and consumers that pass records on. [default: 0]",
+        "Stages between producers and consumers that pass records on.",
+        "0",
     ),
     "relay-delay": WorkloadOption(
         "relay_delay_ns_per_record",
         value_parsers.duration("--relay-delay"),
         "TIME",
-        "Time each relay takes for a record. [default: 0]",
+        "Time that each relay takes for a record.",
+        "0",
     ),
     "flow-control": WorkloadOption(
         "flow_control",
         value_parsers.choice("--flow-control", FLOW_CONTROLS),
         "|".join(FLOW_CONTROLS),
-        "What keeps a producer from flooding its consumer: credit, or tcp as before Flink 1.5,"
-        " where a slow channel stops its neighbours. [default: credit]",
+        "credit, or tcp as before Flink 1.5, where a slow channel stops its neighbours.",
+        "credit",
     ),
     "partitioner": WorkloadOption(
         "partitioner",
         value_parsers.partitioner,
-        "|".join((*PARTITIONERS, CUSTOM_PARTITIONER + "MODULE:FUNCTION")),
-        "Which consumer gets a record. [default: rebalance]",
+        "NAME",
+        f"Which consumer gets a record: {', '.join(PARTITIONERS)} or"
+        f" {CUSTOM_PARTITIONER}MODULE:FUNCTION.",
+        "rebalance",
     ),
     "partition-type": WorkloadOption(
         "partition_type",
         value_parsers.choice("--partition-type", PARTITION_TYPES),
-        "|".join(PARTITION_TYPES),
-        "When consumers may read: while the producers write, or (blocking) when all is written."
-        " [default: pipelined-bounded; with -D execution.runtime-mode=BATCH what"
-        " execution.batch-shuffle-mode says]",
+        "TYPE",
+        f"{', '.join(PARTITION_TYPES[:-1])}: consumers read while producers write;"
+        f" {PARTITION_TYPES[-1]}: once all is written.",
+        "pipelined-bounded, or as execution.runtime-mode and .batch-shuffle-mode say",
     ),
     "scheduling": WorkloadOption(
         "scheduling",
         value_parsers.choice("--scheduling", SCHEDULINGS),
-        "|".join(SCHEDULINGS),
-        "What consumers wait for before they start, as before Flink's pipelined regions. [default:"
-        " complete-output for blocking exchanges, else all-at-once]",
+        "WHEN",
+        f"When consumers start: {', '.join(SCHEDULINGS)}.",
+        "complete-output for blocking exchanges, else all-at-once",
     ),
     "arrivals": WorkloadOption(
         "arrivals",
         value_parsers.choice("--arrivals", ARRIVALS),
         "|".join(ARRIVALS),
-        "How records of a given rate are spread over time. [default: constant]",
+        "How the records of a --rate are spread over time.",
+        "constant",
     ),
     "slow-consumer": WorkloadOption(
         "slow_consumers",
         value_parsers.slow_consumers,
         "INDEX:DELAY[:TIME]",
-        "Let a consumer take DELAY for each record; `pause` stops it for the whole run. With TIME,"
-        " for so long from the start of the measured part. May be repeated.",
+        "A consumer takes DELAY for each record, or stops (`pause`), for the whole run or for TIME."
+        " May be repeated.",
     ),
     "records": WorkloadOption(
         "records",
@@ -153,15 +161,15 @@ WORKLOAD_OPTIONS: Mapping[str, WorkloadOption] = {
         "duration_ns",
         value_parsers.measured_part,
         "TIME",
-        "Length of the measured part. Records of a --rate that fell due in it are sent for 10s"
-        " behind its end at most; the others are given up, with a warning."
-        f" [default: {format_duration_ns(DEFAULT_DURATION_NS)}]",
+        "Length of the measured part. Records due in it are sent for up to 10s after its end.",
+        format_duration_ns(DEFAULT_DURATION_NS),
     ),
     "warmup": WorkloadOption(
         "warmup_ns",
         value_parsers.duration("--warmup"),
         "TIME",
-        "Time before the measured part, recorded and left out. [default: 500ms]",
+        "Time before the measured part, recorded and left out.",
+        "500ms",
     ),
 }
 """Bench option -> what it sets."""

@@ -7,7 +7,7 @@ All values stay texts until a scenario is made, so that the command line, a TOML
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -82,7 +82,7 @@ def collect(values: Mapping[str, Any]) -> Settings:
     options = network_options(values)
     workload = {}
     for option in WORKLOAD_OPTIONS:
-        text = values[_parameter(option)]
+        text = values.get(_parameter(option))
         if isinstance(text, tuple):
             text = ",".join(text) or None
         if text is not None:
@@ -96,6 +96,12 @@ def collect(values: Mapping[str, Any]) -> Settings:
         (*warnings, *flink.deprecated_keys(defined)),
         flink.origins_of(layers),
     )
+
+
+def check_single_values(settings: Settings) -> None:
+    """Raises: ConfigError for a comma list, which only a sweep can have."""
+    if swept := flink.swept_keys(settings.network):
+        raise ConfigError(f"{swept[0]} must be one value, not a list")
 
 
 def network_options(values: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
@@ -165,61 +171,90 @@ def _check(workload: WorkloadConfig) -> None:
             )
 
 
-def load_options(command: _Command) -> _Command:
-    """Add what flows (the workload) and how the network is set to a command."""
-    decorators = [
-        *(
+def named_options(
+    names: Iterable[str], *, defaults: Mapping[str, str] | None = None, is_sweep: bool = False
+) -> Callable[[_Command], _Command]:
+    """Add options of the tables to a command.
+
+    Args:
+        names: of WORKLOAD_OPTIONS and NETWORK_OPTIONS.
+        defaults: shown in the help where the command has another than the tables.
+        is_sweep: network options may be comma lists.
+    """
+    defaults = defaults or {}
+    decorators = []
+    for name in names:
+        if name in WORKLOAD_OPTIONS:
+            option = WORKLOAD_OPTIONS[name]
+            default = defaults.get(name, option.default)
+            metavar, text = option.metavar, option.help
+            text += f" [default: {default}]" if default else ""
+        else:
+            _, metavar, text = NETWORK_OPTIONS[name]
+            metavar = metavar if is_sweep else "VALUE"
+        decorators.append(
+            click.option(f"--{name}", metavar=metavar, multiple=name == "slow-consumer", help=text)
+        )
+    return _together(decorators)
+
+
+def load_options(
+    names: Iterable[str] = tuple(WORKLOAD_OPTIONS),
+    *,
+    defaults: Mapping[str, str] | None = None,
+    is_sweep: bool = False,
+) -> Callable[[_Command], _Command]:
+    """Add what flows (these options of a workload) and how the network is set to a command."""
+    return _together(
+        [
+            named_options((*names, *NETWORK_OPTIONS), defaults=defaults, is_sweep=is_sweep),
             click.option(
-                f"--{name}",
-                metavar=option.metavar,
-                multiple=name == "slow-consumer",
-                help=option.help,
-            )
-            for name, option in WORKLOAD_OPTIONS.items()
-        ),
-        *(
-            click.option(f"--{name}", metavar=metavar, help=text)
-            for name, (_, metavar, text) in NETWORK_OPTIONS.items()
-        ),
-        click.option(
-            "-D",
-            "define",
-            metavar="KEY=VALUE",
-            multiple=True,
-            help="Any of Flink's network keys. May be repeated; wins over --flink-conf, and must"
-            " not contradict an option for the same key.",
-        ),
-        click.option(
-            "--flink-conf", metavar="FILE", help="Read keys from Flink's config.yaml first."
-        ),
-    ]
-    for decorate in reversed(decorators):
-        command = decorate(command)
-    return command
+                "-D",
+                "define",
+                metavar="KEY=VALUE",
+                multiple=True,
+                help="Any of Flink's network keys; wins over --flink-conf. May be repeated.",
+            ),
+            click.option("--flink-conf", metavar="FILE", help="Read Flink's config.yaml first."),
+        ]
+    )
+
+
+seed_option = click.option(
+    "--seed",
+    metavar="N",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="The same seed gives the same arrivals, sizes and keys.",
+)
+json_option = click.option(
+    "--json", metavar="FILE|-", help="Write the result as JSON; - for stdout, alone."
+)
+out_option = click.option(
+    "--out",
+    metavar="DIR",
+    help="Where runs are written. [default: a new directory in flinknet-runs, if traces are kept]",
+)
+trace_option = click.option(
+    "--trace/--no-trace", default=True, help="Record every message, for `trace`. [default: trace]"
+)
 
 
 def output_options(command: _Command) -> _Command:
     """Add where results go, and the seed."""
-    decorators = [
-        click.option(
-            "--seed",
-            type=click.IntRange(0),
-            default=1,
-            show_default=True,
-            help="The same seed gives the same arrivals, sizes and keys.",
-        ),
-        click.option(
-            "--out",
-            metavar="DIR",
-            help="Where runs lie. [default: a new directory in flinknet-runs, if traces are kept]",
-        ),
-        click.option(
-            "--json", metavar="FILE|-", help="Write the result as JSON; - for stdout, alone."
-        ),
-    ]
-    for decorate in reversed(decorators):
-        command = decorate(command)
-    return command
+    return _together([seed_option, out_option, json_option])(command)
+
+
+def _together(decorators: Sequence[Callable[..., Any]]) -> Callable[[_Command], _Command]:
+    """One decorator that adds the options of all, in this order."""
+
+    def decorate(command: _Command) -> _Command:
+        for each in reversed(decorators):
+            command = each(command)
+        return command
+
+    return decorate
 
 
 def _parameter(option: str) -> str:

@@ -68,8 +68,10 @@ def default_executor() -> Executor:
     return Executor(run_scenario, environment)
 
 
-def plan_sweep(settings: Settings, seed: int) -> list[Plan]:
-    """One plan for each combination of the comma lists in the settings."""
+def plan_sweep(settings: Settings, seed: int = 1) -> list[Plan]:
+    """One plan for each combination of the comma lists in the settings. The seed matters to runs,
+    not to where tasks and channels are.
+    """
     swept = flink.swept_keys(settings.network)
     plans = []
     for network in flink.expand(settings.network):

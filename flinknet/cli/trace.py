@@ -15,6 +15,7 @@ import click
 from flinknet.errors import FlinknetError
 from flinknet.report.printable import printable
 
+from .groups import CommandGroup
 from .paths import existing_path
 from .run_settings import told_settings
 
@@ -28,7 +29,7 @@ _LAZY_COMMANDS = {
 """Command -> module of this room and its line in the overview; loaded when called."""
 
 
-class _TraceGroup(click.Group):
+class _TraceGroup(CommandGroup):
     """Loads a command of its own module when it is called for, so that help never loads Spark."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -14,8 +14,7 @@ from flinknet import options as flink
 from flinknet.errors import ConfigError
 from flinknet.units import human_bytes, human_duration
 
-from .option_tables import NETWORK_OPTIONS, WORKLOAD_OPTIONS
-from .options import Settings, network_options, scenario_of
+from .options import Settings, named_options, network_options, scenario_of
 from .paths import check_new_directory
 
 _WORKLOAD = ("rate", "record-size", "producers", "consumers", "task-managers", "duration", "warmup")
@@ -35,23 +34,8 @@ Examples:
 """
 
 
-def _scenario_options(command: Any) -> Any:
-    for name in reversed((*_WORKLOAD, *_NETWORK)):
-        if name in WORKLOAD_OPTIONS:
-            option = WORKLOAD_OPTIONS[name]
-            text, metavar = option.help.replace("default: max", "default: 20k/s"), option.metavar
-            if name in ("producers", "consumers"):
-                text = text.replace("default: 1", "default: 2")
-        else:
-            _, metavar, text = NETWORK_OPTIONS[name]
-            metavar = {"LIST": "VALUE"}.get(metavar, metavar)
-        text = text.replace("; max: as fast as it goes", "")
-        command = click.option(f"--{name}", metavar=metavar, help=text)(command)
-    return command
-
-
 @click.command(epilog=_EPILOG)
-@_scenario_options
+@named_options((*_WORKLOAD, *_NETWORK), defaults=_DEFAULTS)
 @click.option(
     "--events",
     metavar="N",

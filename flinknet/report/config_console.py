@@ -56,7 +56,7 @@ def print_configs(console: Console, configs: Sequence[EffectiveConfig]) -> None:
 
 
 def config_document(configs: Sequence[EffectiveConfig]) -> dict[str, Any]:
-    """What `flinknet bench --print-config --json` writes."""
+    """What `flinknet bench config --json` writes."""
     return {"schema_version": SCHEMA_VERSION, "configs": [asdict(each) for each in configs]}
 
 

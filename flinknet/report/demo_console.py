@@ -1,4 +1,4 @@
-"""`bench --demo head-of-line` on a terminal: both flow controls side by side, and the lesson."""
+"""`bench demo head-of-line` on a terminal: both flow controls side by side, and the lesson."""
 
 from __future__ import annotations
 

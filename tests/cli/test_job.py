@@ -21,7 +21,7 @@ SHUFFLE = Path(__file__).parents[2] / "bench" / "jobs" / "shuffle.py"
     [
         (("--job", "none.py"), "none.py: no such file"),
         (("--job", SHUFFLE, "--rate", "1k/s"), "--rate: what flows is up to the program"),
-        (("--job", SHUFFLE, "--runs", "2"), "--runs: a job runs once"),
+        (("--job", SHUFFLE, "--runs", "2"), "which --job runs once"),
         (("--job", SHUFFLE, "--demo", "head-of-line"), "--demo and --job do not go together"),
         (("--job", SHUFFLE, "--buffer-timeout", "0,5ms"), "has several values"),
         (("--job", SHUFFLE, "--detached", "--json", "-"), "a detached job has no result yet"),
@@ -42,9 +42,9 @@ SHUFFLE = Path(__file__).parents[2] / "bench" / "jobs" / "shuffle.py"
             ),
             "insufficient number of network buffers",
         ),
-        (("--slots", "2"), "--slots: it belongs to a job"),
-        (("--detached",), "--detached: it belongs to a job"),
-        (("more",), "argument 'more': it belongs to a job"),
+        (("--slots", "2"), "--slots goes with --job"),
+        (("--detached",), "--detached goes with --job"),
+        (("more",), "No such command 'more'"),
     ],
 )
 def test_what_cannot_run_is_told_in_one_line_and_leaves_nothing(

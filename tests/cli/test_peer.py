@@ -23,7 +23,7 @@ PRODUCER = ["--as-producer"]
         (["--partition", str(PARTITION)], "--partition goes with"),
         (["--subpartition", "1"], "--subpartition goes with --as-consumer-of"),
         ([*PRODUCER, "--stamped"], "--stamped goes with --as-consumer-of"),
-        (CONSUMER[:2], "--as-consumer-of needs --partition"),
+        (CONSUMER[:2], "a consumer needs --partition"),
         (["--as-consumer-of", "here", *CONSUMER[2:]], "'here' is not HOST:PORT"),
         (["--as-consumer-of", "here:0", *CONSUMER[2:]], "port 0 is no data port"),
         (["--as-consumer-of", "here:65536", *CONSUMER[2:]], "is not HOST:PORT"),
@@ -39,8 +39,8 @@ PRODUCER = ["--as-producer"]
         ([*PRODUCER, "--runs", "2"], "--runs means nothing"),
         ([*PRODUCER, "--segment-size", "8kb,32kb"], "must be one value, not a list"),
         ([*PRODUCER, "--records", "5", "--duration", "1s"], "--records and --duration both"),
-        ([*PRODUCER, "--print-config"], "--print-config does not go with a peer"),
-        ([*PRODUCER, "--from-trace", "."], "--from-trace does not go with a peer"),
+        ([*PRODUCER, "--print-config"], "--print-config do not go together"),
+        ([*PRODUCER, "--from-trace", "."], "--as-producer do not go together"),
     ],
 )
 def test_what_cannot_be_is_refused(
@@ -54,6 +54,7 @@ def test_what_cannot_be_is_refused(
     assert not list(tmp_path.iterdir())  # nothing was begun
 
 
-def test_help_has_a_section_for_it() -> None:
-    done = CliRunner().invoke(main, ["bench", "--help"])
-    assert "One end only: a TaskManager of Flink is the other:" in done.output
+@pytest.mark.parametrize("command", ["consume", "produce"])
+def test_help_has_a_section_for_it(command: str) -> None:
+    done = CliRunner().invoke(main, ["bench", command, "--help"])
+    assert "Peer:" in done.output

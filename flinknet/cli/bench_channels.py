@@ -1,14 +1,14 @@
-"""`flinknet bench --print-channels`: where tasks and channels would be, and no run."""
+"""`flinknet bench channels`: where tasks and channels would be, and no run."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from . import sweep
+from .options import collect, json_option, load_options
+from .sections import SectionedCommand
 
 if TYPE_CHECKING:
     from flinknet.report.channels_console import PlacedChannels
@@ -16,20 +16,28 @@ if TYPE_CHECKING:
     from .sweep import Plan
 
 
-def print_channels(plans: Sequence[Plan], json: str | None) -> None:
-    """Tell the channels of each plan; plans of a sweep that differ in network keys alone have the
-    same ones, which are told once.
+@click.command(cls=SectionedCommand)
+@load_options(is_sweep=True)
+@json_option
+def channels(**values: Any) -> None:
+    """Print where tasks run and which channels share a connection.
 
-    Args:
-        json: as --json has it; a file gets the document beside the table on stdout.
+    \b
+    flinknet bench channels --placement spread --producers 4 --consumers 4
+
+    Nothing runs. The options are those of `bench run`.
     """
     from flinknet.report.channels_console import channels_document, print_placed_channels
     from flinknet.report.console import console_for
     from flinknet.report.export import dump, write_json
 
-    json_file = sweep.json_file(json)
+    from . import sweep
+
+    plans = sweep.plan_sweep(collect(values))
+    json_file = sweep.json_file(values["json"])
+    # Settings of a sweep differ in network keys alone, so their channels are the same.
     placed = [_placed(plans[0])]
-    if json == "-":
+    if values["json"] == "-":
         click.echo(dump(channels_document(placed)), nl=False)
         return
     print_placed_channels(console_for(sys.stdout), placed)

@@ -1,11 +1,10 @@
-"""`flinknet bench --print-config`: what holds for every key, and no run."""
+"""`flinknet bench config`: what holds for every key, and no run."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,19 +12,24 @@ from flinknet import options as flink
 from flinknet.config import CREDIT
 from flinknet.units import human_bytes
 
-from . import sweep
-from .options import Settings
+from .options import collect, json_option, load_options
+from .sections import SectionedCommand
 
 if TYPE_CHECKING:
     from .sweep import Plan
 
 
-def print_config(settings: Settings, plans: Sequence[Plan], json: str | None) -> None:
-    """Tell the effective configuration of each plan.
+@click.command(cls=SectionedCommand)
+@load_options(is_sweep=True)
+@json_option
+def config(**values: Any) -> None:
+    """Print the effective value of every key and where it comes from.
 
-    Args:
-        plans: of these settings, one for each combination of their comma lists.
-        json: as --json has it; a file gets the document beside the table on stdout.
+    \b
+    flinknet bench config --flink-conf conf/config.yaml
+    flinknet bench config -D taskmanager.memory.network.max=64mb --json -
+
+    Nothing runs. The options are those of `bench run`.
     """
     from flinknet.report.config_console import EffectiveConfig, config_document, print_configs
     from flinknet.report.console import console_for
@@ -33,7 +37,11 @@ def print_config(settings: Settings, plans: Sequence[Plan], json: str | None) ->
     from flinknet.tasks.deployment import deploy
     from flinknet.tasks.memory import memory_needs
 
-    json_file = sweep.json_file(json)
+    from . import sweep
+
+    settings = collect(values)
+    plans = sweep.plan_sweep(settings)
+    json_file = sweep.json_file(values["json"])
     named, origins = {}, dict(settings.origins)
     if "flow-control" in settings.workload:
         named[flink.CREDIT_MODEL] = str(settings.workload["flow-control"] == CREDIT).lower()
@@ -50,7 +58,7 @@ def print_config(settings: Settings, plans: Sequence[Plan], json: str | None) ->
         )
         for plan, network in zip(plans, flink.expand(settings.network), strict=True)
     ]
-    if json == "-":
+    if values["json"] == "-":
         click.echo(dump(config_document(configs)), nl=False)
         return
     print_configs(console_for(sys.stdout), configs)

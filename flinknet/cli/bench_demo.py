@@ -1,4 +1,4 @@
-"""`flinknet bench --demo NAME`: runs that are set up to show one thing.
+"""`flinknet bench demo NAME`: runs that are set up to show one thing.
 
 head-of-line: one slow channel of a shared connection, without credit and with it.
 """
@@ -6,10 +6,8 @@ head-of-line: one slow channel of a shared connection, without credit and with i
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,38 +15,59 @@ from flinknet import options as flink
 from flinknet.config import CREDIT, TCP, Scenario, SlowConsumer
 from flinknet.errors import ConfigError
 from flinknet.options.keys import RUNTIME_MODE
-from flinknet.report.console import console_for
-from flinknet.report.demo_console import (
-    NEIGHBOUR,
-    PAUSED,
-    HeadOfLine,
-    RateSample,
-    print_head_of_line,
-)
-from flinknet.report.export import dump, write_json
-from flinknet.report.live import LineView, view
-from flinknet.results import Progress, RunResult
 
-from . import sweep
-from .options import Settings, collect, scenario_of
+from .options import (
+    Settings,
+    check_single_values,
+    collect,
+    load_options,
+    output_options,
+    scenario_of,
+)
+from .sections import SectionedCommand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from flinknet.report.demo_console import HeadOfLine, RateSample
+    from flinknet.report.live import LineView
+    from flinknet.results import Progress, RunResult
+
+    from .sweep import Executor
 
 DEFAULTS = {"rate": "10k/s", "record-size": "1kb", "duration": "3s"}
 """So much data that every place fills early in the pause, and so little that no core is busy."""
-
-SET_BY_THE_DEMO = (
-    *("producers", "consumers", "task-managers", "partitioner", "slow-consumer", "flow-control"),
-    *("records", "placement", "relays", "relay-delay", "partition-type", "scheduling"),
-)
 
 SAMPLES = 60
 """In a run; what a plot shows."""
 
 
-def run_demo(values: Mapping[str, Any], executor: sweep.Executor | None) -> None:
-    """Run the demo that was asked for and tell what it shows; the arguments are those of bench.
+@click.command(cls=SectionedCommand)
+@click.argument("name", type=click.Choice(["head-of-line"]))
+@load_options(
+    ("rate", "record-size", "arrivals", "duration", "warmup"),
+    defaults=DEFAULTS,
+)
+@output_options
+@click.pass_obj
+def demo(executor: Executor | None, /, **values: Any) -> None:
+    """Show one effect, such as what one paused consumer does to others.
 
-    Raises: ConfigError for options that the demo sets itself.
+    \b
+    flinknet bench demo head-of-line
+        what a paused consumer does to its neighbour on the same connection,
+        without credit and with it
+
+    Records no trace, unless --out is given.
     """
+    from flinknet.report.console import console_for
+    from flinknet.report.demo_console import print_head_of_line
+    from flinknet.report.export import dump, write_json
+    from flinknet.report.live import view
+
+    from . import sweep
+
     scenario = _scenario(values)
     json_file = sweep.json_file(values["json"])
     out = sweep.out_directory(values["out"], trace=False)
@@ -77,14 +96,10 @@ def run_demo(values: Mapping[str, Any], executor: sweep.Executor | None) -> None
 def _scenario(values: Mapping[str, Any]) -> Scenario:
     """Two pairs of tasks over one connection; who is slow is not said yet."""
     settings = collect(values)
-    taken = [f"--{name}" for name in SET_BY_THE_DEMO if name in settings.workload]
-    taken += ["--runs"] if values["runs"] != 1 else []
-    taken += [key for key in (flink.CREDIT_MODEL, RUNTIME_MODE) if key in settings.network]
-    if taken:
-        raise ConfigError(f"--demo {values['demo']} sets {taken[0]} itself; leave it out")
-    swept = flink.swept_keys(settings.network)
-    if swept:
-        raise ConfigError(f"--demo {values['demo']}: {swept[0]} must be one value, not a list")
+    for key in (flink.CREDIT_MODEL, RUNTIME_MODE):
+        if key in settings.network:
+            raise ConfigError(f"the demo {values['name']} sets {key} itself; leave it out")
+    check_single_values(settings)
     pairs = {"producers": "2", "consumers": "2", "partitioner": "forward"}
     scenario, _ = scenario_of(
         Settings(settings.network, {**DEFAULTS, **settings.workload, **pairs}), values["seed"]
@@ -93,9 +108,11 @@ def _scenario(values: Mapping[str, Any]) -> Scenario:
 
 
 def _run_mode(
-    scenario: Scenario, executor: sweep.Executor, out: Path | None, watcher: LineView
+    scenario: Scenario, executor: Executor, out: Path | None, watcher: LineView
 ) -> HeadOfLine:
     """The neighbour alone, then beside a consumer that pauses."""
+    from flinknet.report.demo_console import NEIGHBOUR, PAUSED, HeadOfLine, RateSample
+
     workload = scenario.workload
     assert workload.duration_ns is not None
     alone = replace(workload, producers=1, consumers=1)
@@ -133,12 +150,14 @@ def _run_mode(
 
 
 def _run(
-    executor: sweep.Executor,
+    executor: Executor,
     scenario: Scenario,
     directory: Path | None,
     on_progress: Callable[[Progress], None],
     interval_ns: int,
 ) -> RunResult:
+    from .sweep import save_result
+
     result = executor.run(
         scenario,
         out_dir=directory,
@@ -147,7 +166,7 @@ def _run(
         sample_interval_ns=interval_ns,
     )
     if directory is not None:
-        sweep.save_result(directory, result)
+        save_result(directory, result)
     return result
 
 

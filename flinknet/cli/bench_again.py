@@ -1,4 +1,4 @@
-"""`flinknet bench --from-trace RUN`: the records of a recorded run once more over real sockets,
+"""`flinknet bench again RUN`: the records of a recorded run once more over real sockets,
 under other settings, and beside each measurement what the model had predicted from the trace.
 """
 
@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -18,26 +17,26 @@ import click
 from flinknet import options as flink
 from flinknet.config import NetworkConfig, Scenario
 from flinknet.errors import ConfigError
-from flinknet.report.console import console_for
-from flinknet.report.export import dump, write_json
-from flinknet.report.from_trace_console import print_predictions
-from flinknet.report.live import LineView, view
-from flinknet.report.warnings import with_doubts
-from flinknet.results import LatencySummary, RunResult
+from flinknet.results import LatencySummary
 from flinknet.units import human_duration
 
-from . import sweep, value_parsers
-from .options import collect
+from . import value_parsers
+from .options import collect, json_option, load_options, out_option, trace_option
+from .paths import existing_path
+from .sections import SectionedCommand
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from flinknet.replay.spark.units import RecordedRun
+    from flinknet.report.live import LineView
+    from flinknet.results import RunResult
+
+    from .sweep import Executor
 
 SCHEMA_VERSION = 1
 
 _METRICS = ("throughput", "p50", "p99")
-
-_GIVEN = ("flow-control", "warmup", "duration")
-"""Options of what flows that do not contradict a trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +47,38 @@ class _Attempt:
     scenario: Scenario
 
 
-def run_from_trace(values: Mapping[str, Any], executor: sweep.Executor | None) -> None:
-    """Predict and measure every setting; the arguments are those of bench.
+@click.command(cls=SectionedCommand)
+@click.argument("run_dir", metavar="RUN", type=existing_path)
+@load_options(
+    ("duration", "flow-control"),
+    defaults={"duration": "as recorded", "flow-control": "as recorded"},
+    is_sweep=True,
+)
+@out_option
+@json_option
+@trace_option
+@click.pass_obj
+def again(executor: Executor | None, /, **values: Any) -> None:
+    """Send the records of a recorded run again, under other settings.
 
-    Runs are traced as the recorded one was, unless told otherwise: recording costs something too.
+    \b
+    flinknet bench again runs/run-0001 --buffer-timeout 0,5ms,50ms
 
-    Raises: ConfigError for options that the trace answers.
+    The records of RUN leave at the same instants over real sockets, and each measurement stands
+    next to what the model predicted from the trace. With --duration only the first of them are
+    sent; of a run at the highest rate, new ones for so long. Keys that are not given are as
+    recorded.
     """
     from flinknet.replay.advise.caveats import warnings_of
     from flinknet.replay.rerun import save_arrivals, scenario_of
     from flinknet.replay.spark.units import open_recorded_run
+    from flinknet.report.console import console_for
+    from flinknet.report.export import write_json
+    from flinknet.report.live import view
 
-    run = open_recorded_run(Path(values["from_trace"]), 0)
+    from . import sweep
+
+    run = open_recorded_run(values["run_dir"], 0)
     attempts = _attempts(scenario_of(run), values)
     sent = replace(run, to_ns=run.from_ns + (attempts[0].scenario.workload.duration_ns or 0))
     json_file = sweep.json_file(values["json"])
@@ -109,6 +128,10 @@ def run_from_trace(values: Mapping[str, Any], executor: sweep.Executor | None) -
 
 def _tell(document: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
     """Put what was measured on stdout, and where it lies on stderr, whatever becomes of stdout."""
+    from flinknet.report.console import console_for
+    from flinknet.report.export import dump
+    from flinknet.report.from_trace_console import print_predictions
+
     try:
         if as_json:
             click.echo(dump(document), nl=False)
@@ -130,13 +153,17 @@ def _drop_stdout() -> None:
 def _measure(
     attempt: _Attempt,
     arrivals: str,
-    executor: sweep.Executor,
+    executor: Executor,
     directory: Path | None,
     watch: LineView,
     *,
     trace: bool,
 ) -> RunResult:
     """Run one setting with the recorded arrivals; saved if there is a directory."""
+    from flinknet.report.warnings import with_doubts
+
+    from .sweep import save_result
+
     workload = replace(attempt.scenario.workload, arrivals=arrivals)
     scenario = replace(attempt.scenario, workload=workload)
     measured = executor.run(
@@ -147,18 +174,14 @@ def _measure(
     )
     result = with_doubts(scenario, measured, ())
     if directory is not None:
-        sweep.save_result(directory, result)
+        save_result(directory, result)
     return result
 
 
 def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
+    from .sweep import short_name
+
     settings = collect(values)
-    taken = [f"--{name}" for name in settings.workload if name not in _GIVEN]
-    if taken:
-        raise ConfigError(
-            f"{', '.join(taken)}: --from-trace takes what flows from the trace; leave that out, or"
-            " run bench without --from-trace"
-        )
     if "duration" in settings.workload:
         recorded = _shortened(recorded, settings.workload["duration"])
     swept = flink.swept_keys(settings.network)
@@ -167,7 +190,7 @@ def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:
         base.pop(flink.BUFFER_TIMEOUT_ENABLED, None)
     attempts = []
     for network in flink.expand(settings.network):
-        name = " ".join(f"{sweep.short_name(key)}={network[key]}" for key in swept or network)
+        name = " ".join(f"{short_name(key)}={network[key]}" for key in swept or network)
         changed, _ = flink.network_config(flink.merge(base, network))
         flow_control = settings.workload.get("flow-control", recorded.flow_control)
         scenario = replace(

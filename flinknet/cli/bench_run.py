@@ -1,0 +1,136 @@
+"""`flinknet bench run`: measure an exchange between tasks, once or as a sweep."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flinknet.errors import RunFailedError, TraceError
+
+from .options import collect, load_options, output_options, trace_option
+from .sections import SectionedCommand
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from .sweep import Executor, Finished, Plan
+
+
+@click.command(cls=SectionedCommand)
+@load_options(is_sweep=True)
+@click.option(
+    "--runs",
+    metavar="N",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Runs of each setting, in turns.",
+)
+@output_options
+@trace_option
+@click.pass_obj
+def run(executor: Executor | None, /, **values: Any) -> None:
+    """Measure an exchange; what plain `flinknet bench` does.
+
+    \b
+    flinknet bench run
+        how fast one producer and one consumer go over one connection
+    flinknet bench run --rate 2k/s --buffer-timeout 0,5ms,100ms,-1
+        what waiting for fuller buffers costs in latency
+    flinknet bench run --consumers 4 --slow-consumer 3:1ms --rate 4k/s
+        how far one slow consumer holds back the others
+    flinknet bench run --flink-conf conf/config.yaml
+        -D taskmanager.memory.segment-size=8kb,32kb
+        the settings of a cluster, with two sizes of buffers
+    flinknet bench run --partition-type blocking
+        -D taskmanager.network.compression.codec=NONE,LZ4,ZSTD
+        an exchange through files, and what compression does to it
+    flinknet bench run --checkpoint-interval 50ms
+        -D execution.checkpointing.unaligned.enabled=false,true
+        how checkpoint barriers travel, aligned and unaligned
+    flinknet bench run --records 100000 --no-trace --json - | jq .runs[0].measured
+
+    Producers and consumers run in TaskManager processes on this machine and speak Flink's own
+    protocol. With a rate, latency counts from the instant at which a record was meant to leave; the
+    uncorrected figure leaves out how long it had to wait for that.
+    """
+    from flinknet.report.console import console_for, print_bench
+    from flinknet.report.export import dump, write_json
+    from flinknet.report.live import view
+
+    from . import sweep
+
+    plans = sweep.plan_sweep(collect(values), values["seed"])
+    json_file = sweep.json_file(values["json"])
+    out = sweep.out_directory(values["out"], trace=values["trace"])
+    files = [path for path in (json_file, out / "bench.json" if out else None) if path]
+    executor = executor or sweep.default_executor()
+    environment = executor.environment()
+    talk = console_for(sys.stderr)
+    finished: list[sweep.Finished] = []
+    document: dict[str, Any] = {}
+    try:
+        with view(talk) as watcher:
+            for each in sweep.run_all(
+                plans,
+                executor,
+                rounds=values["runs"],
+                seed=values["seed"],
+                trace=values["trace"],
+                out=out,
+                watcher=watcher,
+            ):
+                finished.append(each)
+                document = _document(environment, plans, finished)
+                for path in files:
+                    write_json(path, document)
+    finally:
+        # What has been measured is told even if a later run failed.
+        if finished:
+            if values["json"] == "-":
+                click.echo(dump(document), nl=False)
+            else:
+                print_bench(console_for(sys.stdout), sweep.by_plan(plans, finished))
+            talk.print(f"seed {values['seed']}", style="dim")
+            if out is not None:
+                _tell_places(out, is_traced=values["trace"])
+    _check_measured(finished)
+    incomplete = [
+        warning.text
+        for each in finished
+        for warning in each.result.warnings
+        if warning.code == "trace-incomplete"
+    ]
+    if incomplete:
+        raise TraceError(f"measured, but a trace is incomplete: {incomplete[0]}")
+
+
+def _document(
+    environment: dict[str, Any], plans: Sequence[Plan], finished: Sequence[Finished]
+) -> dict[str, Any]:
+    from flinknet.report.export import bench_document
+
+    from .sweep import by_plan
+
+    settings = by_plan(plans, finished)
+    return bench_document(environment, [r for setting in settings for r in setting.results])
+
+
+def _check_measured(finished: Sequence[Finished]) -> None:
+    """Raises: RunFailedError if nothing was measured in some run."""
+    empty = sum(not each.result.measured.records for each in finished)
+    if empty:
+        where = f" in {empty} of {len(finished)} runs" if len(finished) > 1 else ""
+        raise RunFailedError(
+            f"no record was measured{where}; run for longer (--duration), or give a --rate that the"
+            " slowest consumer can take"
+        )
+
+
+def _tell_places(out: Path, *, is_traced: bool) -> None:
+    click.echo(f"results: {out}/bench.json, and result.json in each run directory", err=True)
+    if is_traced:
+        click.echo(f"traces:  {out}/run-*; next: flinknet trace replay {out}/run-0001*", err=True)

@@ -1,0 +1,189 @@
+"""A mode of bench is a sub-command; plain bench still takes the old option for each of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flinknet.cli import main
+from flinknet.cli.bench import bench
+from flinknet.cli.job import job
+
+Flinknet = Callable[..., Result]
+
+ROOT = Path(__file__).parents[2]
+SHUFFLE = str(ROOT / "bench" / "jobs" / "shuffle.py")
+PARTITION = "00" * 60
+MODES = ("run", "demo", "again", "consume", "produce", "config", "channels")
+
+OLD_AND_NEW = [
+    ("bench", "bench run"),
+    (
+        "bench --rate 2k/s --buffer-timeout 0,5ms -D a=b --runs 3 --seed 7 --no-trace --json -",
+        "bench run --rate 2k/s --buffer-timeout 0,5ms -D a=b --runs 3 --seed 7 --no-trace --json -",
+    ),
+    (
+        "bench --slow-consumer 0:1ms --slow-consumer 1:pause --out x",
+        "bench run --slow-consumer 0:1ms --slow-consumer 1:pause --out x",
+    ),
+    ("bench --demo head-of-line --rate 5k/s", "bench demo head-of-line --rate 5k/s"),
+    ("bench --no-trace --runs 1 --demo head-of-line", "bench demo head-of-line"),
+    (
+        "bench --from-trace . --duration 1s --no-trace --segment-size 4kb,8kb",
+        "bench again . --duration 1s --no-trace --segment-size 4kb,8kb",
+    ),
+    ("bench --from-trace . --runs 3 --seed 9 --warmup 1s", "bench again ."),
+    (
+        f"bench --as-consumer-of a:1 --partition {PARTITION} --subpartition 1 --stamped",
+        f"bench consume a:1 --partition {PARTITION} --subpartition 1 --stamped",
+    ),
+    ("bench --as-producer --consumers 2 --rate 1k/s", "bench produce --consumers 2 --rate 1k/s"),
+    (
+        f"bench --as-producer --listen a:1 --partition {PARTITION} --partition {PARTITION}",
+        f"bench produce --listen a:1 --partition {PARTITION} --partition {PARTITION}",
+    ),
+    ("bench --print-config --producers 4 --json -", "bench config --producers 4 --json -"),
+    ("bench --print-config --runs 2 --seed 3 --out x --no-trace", "bench config"),
+    ("bench --print-channels --placement spread", "bench channels --placement spread"),
+    (f"bench --job {SHUFFLE}", f"job run {SHUFFLE}"),
+    (
+        f"bench --job {SHUFFLE} --task-managers 2 --slots 2 --detached -- 4 --x",
+        f"job run {SHUFFLE} --task-managers 2 --slots 2 --detached -- 4 --x",
+    ),
+    (f"bench 4 --job {SHUFFLE} 5 --duration 1s", f"job run {SHUFFLE} 4 5 --duration 1s"),
+]
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple[str, dict[str, Any]]]:
+    """Which sub-command a call reaches, with which values; nothing runs."""
+    reached: list[tuple[str, dict[str, Any]]] = []
+
+    def note(name: str) -> Callable[..., None]:
+        return lambda **values: reached.append((name, values))
+
+    for mode in MODES:
+        monkeypatch.setattr(bench.commands[mode], "callback", note(mode))
+    monkeypatch.setattr(job.commands["run"], "callback", note("job"))
+
+    def parse(call: str) -> tuple[str, dict[str, Any]]:
+        reached.clear()
+        done = CliRunner().invoke(main, call.split())
+        assert done.exit_code == 0, done.output
+        (one,) = reached
+        return one
+
+    return parse
+
+
+@pytest.mark.parametrize(("old", "new"), OLD_AND_NEW, ids=[new for _, new in OLD_AND_NEW])
+def test_the_old_spelling_of_a_mode_is_parsed_as_its_sub_command(
+    parsed: Callable[[str], tuple[str, dict[str, Any]]], old: str, new: str
+) -> None:
+    assert parsed(old) == parsed(new)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_help_of_bench_has_its_commands_and_the_options_of_run_alone(mode: str) -> None:
+    text = CliRunner().invoke(main, ["bench", "--help"], terminal_width=80).stdout
+    assert f"\n  {mode} " in text
+    for option in ("--demo", "--from-trace", "--job", "--as-producer", "--stamped", "--slots"):
+        assert option not in text
+    assert "--buffer-timeout LIST" in text
+    assert len(text.splitlines()) <= 110
+
+
+@pytest.mark.parametrize("command", [*(("bench", mode) for mode in MODES), ("job", "run"), ()])
+def test_a_help_fits_80_columns_and_leads_with_examples(command: tuple[str, ...]) -> None:
+    text = CliRunner().invoke(main, [*command, "--help"], terminal_width=80).stdout
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.index("  flinknet ") < text.index("--help")
+
+
+def test_a_sub_command_has_its_own_options_only() -> None:
+    for mode, option in (("demo", "--relays"), ("again", "--rate"), ("consume", "--listen")):
+        done = CliRunner().invoke(main, ["bench", mode, option, "1"])
+        assert done.exit_code == 2
+        assert "No such option" in done.output
+
+
+@pytest.mark.parametrize(
+    ("call", "complaint"),
+    [
+        ("bench --from-trace . --print-config", "do not go together; give one of them"),
+        ("bench --demo head-of-line --from-trace .", "do not go together; give one of them"),
+        ("bench --listen 127.0.0.1:0", "--listen goes with --as-producer"),
+        ("bench --partition x", "--partition goes with --as-consumer-of or --as-producer"),
+        ("bench --rate 1k/s config", "the command config comes first: flinknet bench config"),
+    ],
+)
+def test_options_of_two_modes_are_refused_in_one_line(call: str, complaint: str) -> None:
+    done = CliRunner().invoke(main, call.split())
+    assert done.exit_code == 2
+    assert complaint in done.output
+    assert len(done.output.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "near"),
+    [
+        ("benhc", "bench"),
+        ("compare-config a b", "compare-configs"),
+        ("bench cofnig", "config"),
+        ("job lsit", "list"),
+        ("trace repaly x", "replay"),
+    ],
+)
+def test_a_mistyped_command_gets_the_nearest_one(call: str, near: str) -> None:
+    done = CliRunner().invoke(main, call.split())
+    assert done.exit_code == 2
+    assert f"Did you mean '{near}'?" in done.output
+    assert len(done.output.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("flinknet bench ", {*MODES}),
+        ("flinknet bench --buffer-t", {"--buffer-timeout"}),
+        ("flinknet job run --slo", {"--slots"}),
+    ],
+)
+def test_a_shell_completes_commands_and_options(words: str, expected: set[str]) -> None:
+    completion = {
+        "_FLINKNET_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", "from flinknet.cli import main; main(prog_name='flinknet')"],
+        env=os.environ | completion,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert {line.partition(",")[2] for line in done.stdout.splitlines()} == expected
+
+
+def test_a_sub_command_runs_as_its_old_spelling(flinknet: Flinknet, run: Any) -> None:
+    options = ("--no-trace", "--buffer-timeout", "1ms,2ms", "--json", "-")
+    old, new = flinknet("bench", *options), flinknet("bench", "run", *options)
+    assert (new.exit_code, new.stdout) == (old.exit_code, old.stdout)
+    assert run.scenarios[:2] == run.scenarios[2:]
+    assert len(json.loads(new.stdout)["runs"]) == 2
+
+
+@pytest.mark.parametrize("what", ["config", "channels"])
+def test_what_is_printed_is_that_of_the_old_spelling(flinknet: Flinknet, what: str) -> None:
+    options = ("--placement", "spread", "--producers", "2", "--consumers", "2")
+    new = flinknet("bench", what, *options)
+    assert new.exit_code == 0
+    assert new.stdout == flinknet("bench", f"--print-{what}", *options).stdout
