@@ -16,13 +16,13 @@ from dataclasses import replace
 import pytest
 
 from flinknet.config import NetworkConfig
+from flinknet.core.connection import RECEIVE_BYTES
 from flinknet.core.producer.connection import STRANGE_REQUESTS_MAX
 from flinknet.core.wire.ids import InputChannelID
 from flinknet.core.wire.messages import AddCredit
 from flinknet.errors import LocalTransportError
 from flinknet.results import Strangers
 from flinknet.runtime import visitors
-from flinknet.runtime.transport import RECEIVE_BYTES
 from flinknet.runtime.visitors import SILENCE_NS
 from tests.node import HOST, Node, drive, settle
 from tests.strangers import strange_request
