@@ -49,7 +49,7 @@ LEAVES_OF = {
         "results",
     },
     "simulator": {"arrays", "errors", "config", "histogram", "results"},
-    "synth": {"arrays", "errors", "config", "options"},
+    "synth": {"arrays", "plain_values", "errors", "config", "options"},
     "replay": {"arrays", "errors", "units", "config", "histogram", "options", "results"},
     "export": {"whole_files", "errors", "units"},
     "report": {"whole_files", "units", "config", "comparison", "options", "results"},
