@@ -35,7 +35,7 @@ LEAVES_OF = {
     "graph": {"errors", "units", "config", "options", "results"},
     "tasks": {"errors", "units", "config", "histogram", "results"},
     "jobs": {"errors", "units", "config", "histogram", "results"},
-    "trace": {"arrays", "errors"},
+    "trace": {"arrays", "errors", "whole_files"},
     "capture": {"errors", "units", "histogram", "results"},
     "runtime": {
         "starting",

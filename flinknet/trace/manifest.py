@@ -6,15 +6,14 @@ on, so that what a killed run left can be read; at the end with a checksum of ea
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import reprlib
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from flinknet.errors import TraceError, TraceFormatError
+from flinknet.whole_files import whole_file
 
 from .seal import WHAT_TO_DO, checksum_of_document
 
@@ -174,15 +173,12 @@ class RunManifest:
         Raises: TraceError, naming the path and the cause.
         """
         path = directory / MANIFEST_NAME
-        draft = path.with_suffix(".json.tmp")
         value = replace(self, schema_version=SCHEMA_VERSION).to_dict()
         value["seal"] = checksum_of_document(value)
         try:
-            draft.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
-            os.replace(draft, path)
+            with whole_file(path) as file:
+                file.write(json.dumps(value, indent=1).encode() + b"\n")
         except OSError as error:
-            with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)
             raise TraceError(f"{path}: cannot write the manifest ({error.strerror})") from error
         return path
 
