@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing as mp
 import sys
 from collections.abc import Callable, Sequence
 from ctypes import c_longlong
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext
 from pathlib import Path
 from typing import Any
 
 from flinknet import __version__
-from flinknet.errors import FlinknetError, RunFailedError
+from flinknet.errors import RunFailedError, TraceError
 from flinknet.options import effective_flink_keys
+from flinknet.plain_values import from_plain, to_plain
 from flinknet.runtime.signals import ignore_what_ends_a_run, interrupts_held, interrupts_noted
 from flinknet.tasks.memory import buffers_of_gate, partition_pool_size
 from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter
@@ -121,12 +124,12 @@ class _Worker:
         self._events = context.RawValue(c_longlong, 0)
         self._reached_ns = context.RawValue(c_longlong, found.first_record_ns)
         self._stop_ns = context.RawValue(c_longlong, found.end_ns)
-        self._error, sender = context.Pipe(duplex=False)
+        self._error, sender = context.Pipe(duplex=False)  # bytes only: nothing is unpickled
         self._process = context.Process(
             target=_write_file,
             args=(
-                found,
-                directory,
+                json.dumps(to_plain(found)),
+                str(directory),
                 task_manager,
                 (self._events, self._reached_ns, self._stop_ns),
                 sender,
@@ -164,27 +167,27 @@ class _Worker:
         if not self.has_failed:
             return
         try:
-            error: FlinknetError = self._error.recv()
+            raise TraceError(json.loads(self._error.recv_bytes()))
         except EOFError:
-            error = RunFailedError(
+            raise RunFailedError(
                 f"the process that made {self._name} ended with {self._process.exitcode}"
-            )
-        raise error
+            ) from None
 
 
 def _write_file(
-    found: SynthPlan,
-    directory: Path,
+    plan_json: str,
+    directory: str,
     task_manager: int,
     counters: Sequence[Any],
-    errors: Any,
+    errors: Connection,
 ) -> None:
     """Runs in a process of its own; signals are the parent's, which says when to stop."""
     ignore_what_ends_a_run()
+    found: SynthPlan = from_plain(SynthPlan, json.loads(plan_json))
     try:
-        write_file(found, directory, task_manager, *counters)
-    except FlinknetError as error:
-        errors.send(error)
+        write_file(found, Path(directory), task_manager, *counters)
+    except TraceError as error:
+        errors.send_bytes(json.dumps(str(error)).encode())
         sys.exit(error.exit_code)
 
 
