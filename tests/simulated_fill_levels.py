@@ -29,15 +29,15 @@ def fill_sample(cluster: Cluster) -> FillSample:
 
 def fill_bounds(cluster: Cluster) -> FillLevels:
     """The most that each place can hold."""
-    scenario = cluster.deployment.scenario
-    segment_bytes = scenario.network.segment_size_bytes
+    segment_bytes = cluster.network.segment_size_bytes
+    outputs = [each for subtask in cluster.job.subtasks for each in subtask.outputs]
     links = len(cluster.links)
     settings = cluster.link_settings
     return FillLevels(
         subpartition_bytes=fill_levels.subpartition_bytes_max(
             cluster.partitions,
             max(each.memory.total_buffers for each in cluster.task_managers),
-            is_shared=scenario.workload.is_broadcast,
+            is_shared=any(each.partitioner == "broadcast" for each in outputs),
         ),
         netty_outbound_bytes=sum(
             each.batch_bytes + 2 * segment_bytes for each in cluster.producer_connections

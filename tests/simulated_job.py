@@ -8,10 +8,12 @@ from typing import Any
 
 from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of, physical_plan_of
 from flinknet.jobs import StreamTask
+from flinknet.jobs.descriptor import TaskDeploymentDescriptor
 from flinknet.simulator.checkers import ProtocolChecker
 from flinknet.simulator.cost_model import CostModel
 from flinknet.simulator.faults import NO_FAULTS, FaultPlan
 from flinknet.simulator.job_cluster import JobCluster
+from flinknet.simulator.task_manager import SteppedTask
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 
@@ -45,10 +47,10 @@ class WatchedJob:
         watch = self._watch
 
         class Watched(JobCluster):
-            def _start(self, descriptor: Any, task_manager: int) -> StreamTask:
-                task = super()._start(descriptor, task_manager)
-                watch(task)
-                return task
+            def _create_task(self, subtask: TaskDeploymentDescriptor) -> SteppedTask:
+                stepped = super()._create_task(subtask)
+                watch(stepped.task)
+                return stepped
 
         self.cluster = Watched(
             self.plan,

@@ -86,7 +86,7 @@ def write_tapped_exchange(directory: Path, exchange: RecordedExchange) -> Path:
     """What a tap at the producer records of a simulated exchange."""
     rows = Rows()
     deployment = deployment_of(exchange, exchange.network)
-    cluster = Cluster(
+    cluster = Cluster.of_deployment(
         deployment,
         plans_of(exchange, exchange.network),
         exchange.costs,

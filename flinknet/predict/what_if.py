@@ -189,7 +189,7 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
     if not exchange.has_instants:
         beat_ns = _beat_ns(exchange, network)
         probe = WaitBoundsProbe(start_ns, beat_ns)
-    cluster = Cluster(
+    cluster = Cluster.of_deployment(
         deployment,
         plans_of(exchange, network),
         exchange.costs,

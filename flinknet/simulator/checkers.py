@@ -62,11 +62,12 @@ class ProtocolChecker:
 
     def watch(self, cluster: Cluster) -> None:
         """Look into the queue of each channel when something is sent from it, too."""
-        for each in cluster.deployment.channels:
-            partition = cluster.partition_of[each.edge, each.producer]
-            queue = partition.subpartitions[each.subpartition]
-            if isinstance(queue, PipelinedSubpartition):
-                self._queues[each.index] = queue
+        for subtask in cluster.job.subtasks:
+            for output in subtask.outputs:
+                partition = cluster.partition_of[output.edge, subtask.subtask]
+                for channel, queue in zip(output.channels, partition.subpartitions, strict=True):
+                    if isinstance(queue, PipelinedSubpartition):
+                        self._queues[channel] = queue
 
     def record(
         self,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from flinknet.jobs.descriptor import SubtaskKey
 from flinknet.jobs.stream_task import StreamTask
 from flinknet.results import CheckpointSummary
 from flinknet.tasks.checkpoint_coordinator import (
@@ -12,8 +13,6 @@ from flinknet.tasks.checkpoint_coordinator import (
     CheckpointCoordinator,
     Command,
 )
-from flinknet.tasks.checkpoints import task_names
-from flinknet.tasks.deployment import Deployment
 
 from .scheduler import Scheduler
 from .task_manager import SimulatedTaskManager
@@ -23,7 +22,8 @@ class SimulatedCheckpoints:
     """Drives the coordinator of a cluster. Timestamps of barriers are milliseconds of virtual time.
 
     Args:
-        sources, relays, sinks: the tasks; filled later.
+        names: under which the tasks acknowledge.
+        tasks: filled later.
         is_over: whether the cluster has finished or failed.
         interval_ns: between the beginnings of two checkpoints.
         start_ns: when the tasks start.
@@ -31,29 +31,24 @@ class SimulatedCheckpoints:
 
     def __init__(
         self,
-        deployment: Deployment,
+        names: Iterable[str],
         scheduler: Scheduler,
         task_managers: Sequence[SimulatedTaskManager],
-        sources: Sequence[StreamTask],
-        relays: Sequence[StreamTask],
-        sinks: Sequence[StreamTask],
+        tasks: Mapping[SubtaskKey, StreamTask],
         is_over: Callable[[], bool],
         *,
         interval_ns: int,
+        timeout_ns: int,
         start_ns: int,
     ) -> None:
-        self._deployment = deployment
         self._scheduler = scheduler
         self._task_managers = task_managers
-        self._sources = sources
-        self._relays = relays
-        self._sinks = sinks
+        self._tasks = tasks
         self._is_over = is_over
-        self._network = deployment.scenario.network
-        self._coordinator = CheckpointCoordinator(
-            task_names(deployment),
+        self.coordinator = CheckpointCoordinator(
+            names,
             interval_ns=interval_ns,
-            timeout_ns=self._network.checkpoint_timeout_ns,
+            timeout_ns=timeout_ns,
             start_ns=start_ns,
         )
         self._planned: int | None = None
@@ -63,27 +58,27 @@ class SimulatedCheckpoints:
         self._planned = None
         if self._is_over():
             return
-        if all(source.is_finished for source in self._sources):
-            self._coordinator.stop()
-        for command in self._coordinator.advance(now_ns=self._scheduler.now_ns):
+        if all(task.is_finished for task in self._tasks.values() if task.is_source):
+            self.coordinator.stop()
+        for command in self.coordinator.advance(now_ns=self._scheduler.now_ns):
             self._tell(command)
         self._plan()
 
     def receive(self, answer: Answer) -> None:
         """A task's answer reaches the coordinator; it may begin what it had put off."""
-        was_pending = self._coordinator.pending_id is not None
-        for command in self._coordinator.receive(answer, now_ns=self._scheduler.now_ns):
+        was_pending = self.coordinator.pending_id is not None
+        for command in self.coordinator.receive(answer, now_ns=self._scheduler.now_ns):
             self._tell(command)
-        if was_pending and self._coordinator.pending_id is None:
+        if was_pending and self.coordinator.pending_id is None:
             self._plan()
 
     def summary(self) -> CheckpointSummary:
         """What became of the checkpoints so far."""
-        return self._coordinator.summary()
+        return self.coordinator.summary()
 
     def _tell(self, command: Command) -> None:
         now_ns = self._scheduler.now_ns
-        for task in (*self._sources, *self._relays, *self._sinks):
+        for task in self._tasks.values():
             if isinstance(command, AbortCheckpoint):
                 task.abort_checkpoint(command.checkpoint_id)
             else:
@@ -96,6 +91,6 @@ class SimulatedCheckpoints:
         if self._planned is not None:
             self._scheduler.cancel(self._planned)
             self._planned = None
-        due_ns = self._coordinator.next_deadline_ns()
+        due_ns = self.coordinator.next_deadline_ns()
         if due_ns is not None:
             self._planned = self._scheduler.at(due_ns, self.advance)

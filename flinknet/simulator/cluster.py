@@ -1,4 +1,4 @@
-"""Cluster: a Deployment in virtual time, on the same core and tasks that the runtime drives."""
+"""Cluster: a job in virtual time, on the same core and tasks that the runtime drives."""
 
 from __future__ import annotations
 
@@ -16,58 +16,140 @@ from flinknet.core.producer import (
     ProducerConnection,
     ResultPartitionManager,
 )
+from flinknet.core.producer.partition_type import ReleaseBy
 from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.errors import FlinknetError, SimulationError, StalledError
+from flinknet.jobs.assembly import create_gates, create_partitions
 from flinknet.jobs.debloating import BufferDebloating, GateDebloating, debloated_gates
+from flinknet.jobs.descriptor import (
+    InputChannelDescriptor,
+    SubtaskKey,
+    TaskDeploymentDescriptor,
+)
 from flinknet.jobs.load.assembly import run_input_of
 from flinknet.jobs.stream_task import StreamTask
-from flinknet.tasks.assembly import (
-    create_gate,
-    create_partition,
-    request_backoff_of,
-)
+from flinknet.tasks.assembly import request_backoff_of
 from flinknet.tasks.checkpoints import ignore
-from flinknet.tasks.deployment import DeployedChannel, Deployment, deploy
+from flinknet.tasks.deployment import Deployment, deploy
 from flinknet.tasks.flow_control import create_consumer_connection, create_producer_connection
-from flinknet.tasks.memory import most_buffers, segments_of
-from flinknet.tasks.scheduling import SchedulingType, StartCondition, scheduling_of
+from flinknet.tasks.scheduling import StartCondition
 
 from .checkpoints import SimulatedCheckpoints
 from .cost_model import TYPICAL_COSTS, CostModel, Outages
 from .disturbances import Disturbances
 from .faults import NO_FAULTS, FaultPlan, LinkFaults
 from .link import LinkEnd, LinkSettings, SimulatedLink, socket_costs
+from .load import OPENING_NS, SimulatedLoad
 from .scheduler import START_NS, Scheduler
+from .simulated_job import SimulatedJob
 from .source_plan import SourcePlan, plan_sources
 from .stages import Stages
-from .task_manager import SimulatedTaskManager
-from .tasks import SimulatedTasks
+from .task_manager import SimulatedTaskManager, SteppedTask
+
+__all__ = ["OPENING_NS", "START_NS", "TYPICAL_COSTS", "Cluster"]
 
 NO_OUTAGES: Mapping[int, Outages] = {}
 
-OPENING_NS = 100_000_000
-"""How long before the start the channels are requested."""
-
 
 class Cluster:
-    """All TaskManagers of a deployment, with their connections and tasks.
+    """All TaskManagers of a job, with their connections and tasks.
+
+    The subtasks of the first stage are deployed at once, those of another when all tasks of the one
+    before it have ended. An error of a task or of the stack cancels the job.
+
+    Attributes:
+        error: why the job was cancelled.
+        partition_of: by edge and subtask.
+        gate_of: by edge and subtask.
+        links: by TaskManager of the producer, TaskManager of the consumer, and number of the
+            connection between the two.
+        tasks: those that have been started, in the order of the job's subtasks.
+        stages: where the job's vertices wait for their inputs before they request them.
 
     Args:
-        plans: what each producer emits.
-        costs: what the steps take. Without a consume cost for a consumer its records take no time.
-            `transit_ns` counts from the hand-over of a message, so the link's latency is what the
-            sending itself leaves of it.
-        start_ns: when tasks start.
         probes: one for each TaskManager; none to record nothing.
-        link: bandwidth and capacity of the links; their latency follows from `costs`.
-        start_condition: which inputs a vertex waits for, where it does not start at once.
-        outages: of TaskManagers, counted from `start_ns`.
-        flush_overhead_ns: what the flusher's period is longer than the buffer timeout (0.1 ms in
-            Flink).
+        link: bandwidth and capacity of the links; their latency follows from the job's costs:
+            `transit_ns` counts from the hand-over of a message, so it is what the sending itself
+            leaves of it.
+        outages: of TaskManagers, counted from the start of the tasks.
     """
 
     def __init__(
         self,
+        job: SimulatedJob,
+        *,
+        probes: Sequence[Probe] = (),
+        link: LinkSettings = LinkSettings(),  # noqa: B008 - frozen
+        faults: FaultPlan = NO_FAULTS,
+        outages: Mapping[int, Outages] = NO_OUTAGES,
+    ) -> None:
+        self.job = job
+        self.network = job.network
+        self.seed = job.seed
+        self.faults = faults
+        self.scheduler = Scheduler(start_ns=job.start_ns - job.opening_ns)
+        self.error: FlinknetError | None = None
+        self._start_ns = job.start_ns
+        costs = job.costs
+        self._back_ns = costs.back_ns
+        self._socket_costs = socket_costs(costs)
+        latency_ns = max(0, int(costs.transit_ns - costs.send_ns_per_message))
+        self.link_settings = replace(link, latency_ns=latency_ns)
+        self._channel_of: dict[bytes, int] = {
+            channel.receiver_id: channel.index
+            for subtask in job.subtasks
+            for gate in subtask.inputs
+            for channel in gate.channels
+        }
+        self.task_managers = tuple(
+            SimulatedTaskManager(
+                f"tm-{index}",
+                self.scheduler,
+                NetworkBufferPool(segments, self.network.segment_size_bytes),
+                answers_at_once=costs.turns is not None,
+            )
+            for index, segments in enumerate(job.segments)
+        )
+        for index, each in outages.items():
+            self.task_managers[index].set_outages(each, start_ns=job.start_ns)
+        self._probes = tuple(probes) or tuple(NullProbe() for _ in self.task_managers)
+        self._managers = tuple(ResultPartitionManager() for _ in self.task_managers)
+        self.partition_of: dict[tuple[int, int], BufferWritingResultPartition] = {}
+        self.gate_of: dict[tuple[int, int], SingleInputGate] = {}
+        self._connections: dict[tuple[int, int, int], ConsumerConnection] = {}
+        self.links: dict[tuple[int, int, int], SimulatedLink] = {}
+        self.producer_connections: list[ProducerConnection] = []
+        self.consumer_connections: list[ConsumerConnection] = []
+        self.tasks: dict[SubtaskKey, StreamTask] = {}
+        self.debloated_gates: list[GateDebloating] = []
+        self.stages: Stages | None = None
+        if job.scheduling is not None:
+            self.stages = Stages(
+                job.subtasks,
+                self.task_managers,
+                self.partition_of,
+                self.gate_of,
+                job.scheduling,
+                job.start_condition,
+            )
+        self.checkpoints: SimulatedCheckpoints | None = None
+        if self.network.checkpoint_interval_ns is not None:
+            self.checkpoints = SimulatedCheckpoints(
+                [job.checkpoint_name(each) for each in job.subtasks],
+                self.scheduler,
+                self.task_managers,
+                self.tasks,
+                lambda: self.is_finished or self.error is not None,
+                interval_ns=self.network.checkpoint_interval_ns,
+                timeout_ns=self.network.checkpoint_timeout_ns,
+                start_ns=job.start_ns,
+            )
+        self._stage = 0
+        self._last_stage = max(each.stage for each in job.subtasks)
+        self._deploy_stage()
+
+    @staticmethod
+    def of_deployment(
         deployment: Deployment,
         plans: Sequence[SourcePlan],
         costs: CostModel = TYPICAL_COSTS,
@@ -79,91 +161,27 @@ class Cluster:
         flush_overhead_ns: int = 0,
         start_condition: StartCondition = StartCondition.ALL,
         outages: Mapping[int, Outages] = NO_OUTAGES,
-    ) -> None:
-        self.deployment = deployment
-        self.seed = deployment.scenario.seed
-        self.scheduler = Scheduler(start_ns=start_ns - OPENING_NS)
-        self.error: FlinknetError | None = None
-        self._start_ns = start_ns
-        self.faults = faults
-        self._back_ns = costs.back_ns
-        self._socket_costs = socket_costs(costs)
-        latency_ns = max(0, int(costs.transit_ns - costs.send_ns_per_message))
-        self.link_settings = replace(link, latency_ns=latency_ns)
-        count = deployment.task_managers
-        self._probes = tuple(probes) or tuple(NullProbe() for _ in range(count))
-        network = deployment.scenario.network
-        self.task_managers = tuple(
-            SimulatedTaskManager(
-                f"tm-{index}",
-                self.scheduler,
-                NetworkBufferPool(
-                    min(segments_of(network), most_buffers(deployment, index)),
-                    network.segment_size_bytes,
-                ),
-                answers_at_once=costs.turns is not None,
-            )
-            for index in range(count)
-        )
-        for index, each in outages.items():
-            self.task_managers[index].set_outages(each, start_ns=start_ns)
-        self._managers = tuple(ResultPartitionManager() for _ in self.task_managers)
-        self.partitions: list[BufferWritingResultPartition] = []
-        self.partition_of: dict[tuple[int, int], BufferWritingResultPartition] = {}
-        self.gates: list[SingleInputGate] = []
-        self.gate_of: dict[tuple[int, int], SingleInputGate] = {}
-        self._connections: dict[tuple[int, int], ConsumerConnection] = {}
-        self.links: dict[tuple[int, int], SimulatedLink] = {}
-        self.producer_connections: list[ProducerConnection] = []
-        self.consumer_connections: list[ConsumerConnection] = []
-        self.sources: list[StreamTask] = []
-        self.relays: list[StreamTask] = []
-        self.sinks: list[StreamTask] = []
-        self.debloated_gates: list[GateDebloating] = []
-        self.stages: Stages | None = None
-        scheduling = scheduling_of(deployment.scenario)
-        is_asked_for = deployment.scenario.workload.scheduling is not None
-        if is_asked_for or scheduling is not SchedulingType.ALL_AT_ONCE:
-            self.stages = Stages(
-                deployment,
-                self.task_managers,
-                self.partition_of,
-                self.gate_of,
-                scheduling,
-                start_condition,
-            )
-        interval_ns = network.checkpoint_interval_ns
-        self.checkpoints: SimulatedCheckpoints | None = None
-        if interval_ns is not None:
-            self.checkpoints = SimulatedCheckpoints(
-                deployment,
-                self.scheduler,
-                self.task_managers,
-                self.sources,
-                self.relays,
-                self.sinks,
-                lambda: self.is_finished or self.error is not None,
-                interval_ns=interval_ns,
-                start_ns=start_ns,
-            )
-        self._tasks = SimulatedTasks(
+    ) -> Cluster:
+        """The cluster of a deployment of the load generator (see SimulatedLoad)."""
+        load = SimulatedLoad(
             deployment,
-            self.task_managers,
-            self.partition_of,
-            self.gate_of,
             plans,
             costs,
-            self._probes,
-            ignore if self.checkpoints is None else self.checkpoints.receive,
             start_ns=start_ns,
             flush_overhead_ns=flush_overhead_ns,
+            start_condition=start_condition,
         )
-        self._open_channels()
-        self.scheduler.at(start_ns, self._start_tasks)
+        cluster = Cluster(load, probes=probes, link=link, faults=faults, outages=outages)
+        at = cluster.scheduler.at
+        for slow in deployment.scenario.workload.slow_consumers:
+            if slow.slow_ns is not None:
+                set_delay = partial(cluster.set_delay, slow.index)
+                at(start_ns, partial(set_delay, slow.delay_ns_per_record))
+                at(start_ns + slow.slow_ns, partial(set_delay, 0))
+        return cluster
 
-    @classmethod
+    @staticmethod
     def of_scenario(
-        cls,
         scenario: Scenario,
         costs: CostModel = TYPICAL_COSTS,
         *,
@@ -177,7 +195,7 @@ class Cluster:
         Raises: ConfigError.
         """
         deployment = deploy(scenario)
-        return cls(
+        return Cluster.of_deployment(
             deployment,
             plan_sources(deployment, start_ns=START_NS),
             costs,
@@ -188,16 +206,47 @@ class Cluster:
         )
 
     @property
-    def is_finished(self) -> bool:
-        """Whether every sink came to its end and every partition was given back."""
-        return all(sink.is_finished for sink in self.sinks) and all(
-            partition.is_consumed for partition in self.partitions
-        )
+    def partitions(self) -> list[BufferWritingResultPartition]:
+        """All of them, in the order of the subtasks that write them."""
+        return list(self.partition_of.values())
+
+    @property
+    def gates(self) -> list[SingleInputGate]:
+        """All of them, in the order of the subtasks that read them."""
+        return list(self.gate_of.values())
+
+    @property
+    def sources(self) -> list[StreamTask]:
+        """Every task that has no input."""
+        return [task for task in self.tasks.values() if task.is_source]
+
+    @property
+    def relays(self) -> list[StreamTask]:
+        """Every task that has inputs and outputs."""
+        return [task for task in self.reading_tasks if task.outputs]
+
+    @property
+    def sinks(self) -> list[StreamTask]:
+        """Every task that has an input and no output."""
+        return [task for task in self.reading_tasks if not task.outputs]
 
     @property
     def reading_tasks(self) -> list[StreamTask]:
         """Every task that has an input."""
-        return [*self.relays, *self.sinks]
+        return [task for task in self.tasks.values() if not task.is_source]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every task has ended and every partition was given back that nobody keeps."""
+        return (
+            self._stage == self._last_stage
+            and all(task.is_finished for task in self.tasks.values())
+            and all(
+                partition.is_consumed
+                for partition in self.partition_of.values()
+                if partition.partition_type.release_by is ReleaseBy.UPSTREAM
+            )
+        )
 
     @property
     def now_ns(self) -> int:
@@ -212,6 +261,9 @@ class Cluster:
         """
         try:
             has_stepped = self.scheduler.step()
+            if self._stage != self._last_stage and self._is_stage_over():
+                self._stage += 1
+                self._deploy_stage()
             if self.stages is not None:
                 self.stages.advance(now_ns=self.now_ns)
             return has_stepped
@@ -228,7 +280,7 @@ class Cluster:
                 return
 
     def run_until_idle(self, limit: int = 100_000_000) -> None:
-        """Run to the end.
+        """Run until nothing happens any more.
 
         Args:
             limit: steps at most; a livelock fails instead of running for ever.
@@ -244,83 +296,201 @@ class Cluster:
         if self.error is None and not self.is_finished:
             raise StalledError("nothing can happen any more, but records are left", self.seed)
 
+    def run(self, *, until_ns: int | None = None, limit: int = 20_000_000) -> None:
+        """Run until the job has ended, or to an instant counted from the start.
+
+        Args:
+            limit: steps at most; a livelock fails instead of running for ever.
+
+        Raises: what the job was cancelled for; StalledError when nothing can happen any more, or
+            when the limit is reached.
+        """
+        for _ in range(limit):
+            if self.error is not None:
+                raise self.error
+            next_ns = self.scheduler.next_ns
+            if self.is_finished:
+                return
+            if until_ns is not None and next_ns and next_ns > self._start_ns + until_ns:
+                return
+            if not self.step():
+                left = ", ".join(e.name for e in self.tasks.values() if not e.is_finished)
+                raise StalledError(
+                    f"nothing can happen any more, but these are left: {left}", self.seed
+                )
+        raise StalledError(f"not finished after {limit} steps", self.seed)
+
+    def stop(self) -> None:
+        """Let the sources end; the job runs to its end then."""
+        for task in self.tasks.values():
+            task.stop()
+        for task_manager in self.task_managers:
+            task_manager.wake(self.now_ns)
+
     def cancel(self, error: FlinknetError) -> None:
         """End the job: close all connections, give everything back. The first error is kept."""
         self.error = self.error or error
         for task_manager in self.task_managers:
-            task_manager.sources = task_manager.relays = task_manager.sinks = ()
+            task_manager.tasks = ()
         for link in self.links.values():
             link.reset(now_ns=self.now_ns)
-        for task in self.reading_tasks:
+        for task in self.tasks.values():
             task.cancel()
         for partition in self.partitions:
             partition.release()
+        self.close()
+
+    def close(self) -> None:
+        """The job is over: give back what its gates still have, and results that were kept."""
+        for partition in self.partitions:
+            if partition.is_finished:
+                partition.release()
         for gate in self.gates:
-            for channel in gate.channels:
-                channel.release()
+            gate.close()
 
     def set_delay(self, consumer: int, delay_ns_per_record: int) -> None:
-        """How long a consumer takes for each record from now on."""
-        run_input_of(self.sinks[consumer]).set_delay(delay_ns_per_record)
-        self.task_managers[self.deployment.consumer_task_managers[consumer]].wake(self.now_ns)
+        """How long a consumer of the load generator takes for each record from now on."""
+        task, task_manager = self._consumers()[consumer]
+        run_input_of(task).set_delay(delay_ns_per_record)
+        task_manager.wake(self.now_ns)
 
-    def _open_channels(self) -> None:
-        deployment = self.deployment
-        for edge in deployment.edges:
-            source = deployment.vertices[edge.source]
-            for producer, task_manager in enumerate(source.task_managers):
-                partition = create_partition(
-                    deployment,
-                    producer,
-                    self.task_managers[task_manager].memory,
-                    self._managers[task_manager],
-                    edge=edge.index,
-                )
-                self.partitions.append(partition)
-                self.partition_of[edge.index, producer] = partition
-        for edge in deployment.edges:
-            target = deployment.vertices[edge.target]
-            for consumer, task_manager in enumerate(target.task_managers):
-                gate = create_gate(
-                    deployment,
-                    consumer,
-                    self.task_managers[task_manager].memory,
-                    edge=edge.index,
-                    index=deployment.inputs_of(edge.target).index(edge),
-                    partitions=self._managers[task_manager],
-                    connect=self._connection_of,
-                    probe=self._probes[task_manager],
-                )
-                self.gates.append(gate)
-                self.gate_of[edge.index, consumer] = gate
-                if self.stages is None:
-                    gate.request_partitions(now_ns=self.now_ns)
-        for each_manager in self.task_managers:
-            each_manager.wake(self.now_ns)
+    def _consumers(self) -> list[tuple[StreamTask, SimulatedTaskManager]]:
+        """The sinks, and where they run."""
+        return [
+            (self.tasks[each.key], self.task_managers[each.task_manager])
+            for each in self.job.subtasks
+            if each.key in self.tasks and each.inputs and not each.outputs
+        ]
 
-    def _connection_of(self, channel: DeployedChannel) -> ConsumerConnection:
-        deployment = self.deployment
-        pair = deployment.producer_task_manager(channel), deployment.consumer_task_manager(channel)
-        if pair not in self._connections:
-            self._connections[pair] = self._connect(*pair)
-        return self._connections[pair]
+    # Deploying
 
-    def _connect(self, upstream: int, downstream: int) -> ConsumerConnection:
-        scenario = self.deployment.scenario
+    def _is_stage_over(self) -> bool:
+        return all(task.is_finished for task in self.tasks.values())
+
+    def _deploy_stage(self) -> None:
+        """Partitions and gates of all subtasks of the stage before any of its tasks runs."""
+        subtasks = [each for each in self.job.subtasks if each.stage == self._stage]
+        for each in subtasks:
+            partitions = create_partitions(
+                each,
+                self.network,
+                self.task_managers[each.task_manager].memory,
+                self._managers[each.task_manager],
+            )
+            for output, partition in zip(each.outputs, partitions, strict=True):
+                self.partition_of[output.edge, each.subtask] = partition
+        opened: list[SingleInputGate] = []
+        for each in subtasks:
+            gates = create_gates(
+                each,
+                self.network,
+                self.task_managers[each.task_manager].memory,
+                partitions=self._managers[each.task_manager],
+                connect=partial(self._connection_of, each.task_manager),
+                probe=self._probes[each.task_manager],
+            )
+            for described, gate in zip(each.inputs, gates, strict=True):
+                self.gate_of[described.edge, each.subtask] = gate
+            opened += gates
+        if self.stages is None:
+            for gate in opened:
+                gate.request_partitions(now_ns=self.now_ns)
+        for task_manager in self.task_managers:
+            task_manager.wake(self.now_ns)
+        if self.now_ns < self._start_ns:
+            self.scheduler.at(self._start_ns, partial(self._start_tasks, subtasks))
+        else:
+            self._start_tasks(subtasks)
+
+    def _start_tasks(self, subtasks: Sequence[TaskDeploymentDescriptor]) -> None:
+        created = [self._create_task(each) for each in subtasks]
+        for index, task_manager in enumerate(self.task_managers):
+            here = [position for position, e in enumerate(subtasks) if e.task_manager == index]
+            task_manager.tasks = [created[position] for position in here]
+            task_manager.has_local_channels = any(
+                channel.is_local
+                for position in here
+                for gate in subtasks[position].inputs
+                for channel in gate.channels
+            )
+            task_manager.wake(self.now_ns)
+            self._start_debloating(task_manager)
+        if self._stage == 0:
+            self._disturbances().schedule(self.faults, start_ns=self._start_ns)
+            if self.checkpoints is not None:
+                self.checkpoints.advance()
+
+    def _create_task(self, subtask: TaskDeploymentDescriptor) -> SteppedTask:
+        stepped = self.job.create_task(
+            subtask,
+            [self.partition_of[each.edge, subtask.subtask] for each in subtask.outputs],
+            [self.gate_of[each.edge, subtask.subtask] for each in subtask.inputs],
+            self.task_managers[subtask.task_manager],
+            self._probes[subtask.task_manager],
+            ignore if self.checkpoints is None else self.checkpoints.receive,
+        )
+        self.tasks[subtask.key] = stepped.task
+        return stepped
+
+    def _disturbances(self) -> Disturbances:
+        return Disturbances(
+            self.scheduler,
+            self.task_managers,
+            list(self.links.values()),
+            [
+                [gate for each in task_manager.tasks for gate in each.task.gates]
+                for task_manager in self.task_managers
+            ],
+            self._consumers(),
+        )
+
+    def _start_debloating(self, task_manager: SimulatedTaskManager) -> None:
+        if not self.network.debloating_enabled:
+            return
+        debloating = BufferDebloating(
+            debloated_gates(
+                [each.task for each in task_manager.tasks], self.network, now_ns=self.now_ns
+            ),
+            self.network.debloating_period_ns,
+            start_ns=self.now_ns,
+        )
+        self.debloated_gates += debloating.gates
+        self._debloat(debloating, task_manager)
+
+    def _debloat(self, debloating: BufferDebloating, task_manager: SimulatedTaskManager) -> None:
+        """Evaluate the gates of a TaskManager when it is time, in no time."""
+        debloating.handle_deadline(now_ns=self.now_ns)
+        task_manager.wake(self.now_ns)
+        due_ns = debloating.next_deadline_ns()
+        if due_ns is not None and not self.is_finished and self.error is None:
+            self.scheduler.at(due_ns, partial(self._debloat, debloating, task_manager))
+
+    # Connecting
+
+    def _connection_of(
+        self, downstream: int, channel: InputChannelDescriptor
+    ) -> ConsumerConnection:
+        key = channel.task_manager, downstream, channel.connection_index
+        if key not in self._connections:
+            self._connections[key] = self._connect(*key)
+        return self._connections[key]
+
+    def _connect(self, upstream: int, downstream: int, index: int) -> ConsumerConnection:
+        network, flow_control = self.network, self.job.flow_control
         producer = create_producer_connection(
-            scenario.flow_control,
+            flow_control,
             self._managers[upstream],
             self._probes[upstream],
-            {each.receiver_id: each.index for each in self.deployment.channels},
-            partition_request_timeout_ns=scenario.network.partition_request_timeout_ns,
+            self._channel_of,
+            partition_request_timeout_ns=network.partition_request_timeout_ns,
         )
-        if scenario.flow_control == TCP:
-            marks = WriteWaterMarks.classic(scenario.network.segment_size_bytes)
+        if flow_control == TCP:
+            marks = WriteWaterMarks.classic(network.segment_size_bytes)
             producer.batch_bytes = marks.high_bytes + 1
         consumer = create_consumer_connection(
-            scenario.flow_control, f"tm-{upstream}", self._probes[downstream]
+            flow_control, f"tm-{upstream}", self._probes[downstream]
         )
-        consumer.requests.policy = request_backoff_of(scenario.network)
+        consumer.requests.policy = request_backoff_of(network)
         self.producer_connections.append(producer)
         self.consumer_connections.append(consumer)
         ends = (
@@ -328,7 +498,7 @@ class Cluster:
             self._create_end(consumer, downstream, side=1),
         )
         ends[0].join(ends[1])
-        self.links[upstream, downstream] = SimulatedLink(*ends)
+        self.links[upstream, downstream, index] = SimulatedLink(*ends)
         return consumer
 
     def _create_end(self, connection: Connection, index: int, *, side: int) -> LinkEnd:
@@ -344,68 +514,3 @@ class Cluster:
         end.send_jitter_ns = jitter.announce_ns if side else jitter.send_ns
         task_manager.ends.append(end)
         return end
-
-    def _start_tasks(self) -> None:
-        deployment = self.deployment
-        for index, task_manager in enumerate(self.task_managers):
-            task_manager.sources = [
-                self._tasks.create_source(producer) for producer in deployment.producers_on(index)
-            ]
-            task_manager.relays = [
-                self._tasks.create_relay(vertex, subtask)
-                for vertex in range(1, len(deployment.vertices) - 1)
-                for subtask in deployment.vertices[vertex].subtasks_on(index)
-            ]
-            task_manager.sinks = [
-                self._tasks.create_sink(consumer) for consumer in deployment.consumers_on(index)
-            ]
-            task_manager.has_local_channels = any(
-                deployment.is_local(each) and deployment.consumer_task_manager(each) == index
-                for each in deployment.channels
-            )
-            self.sources.extend(each.task for each in task_manager.sources)
-            self.relays.extend(each.task for each in task_manager.relays)
-            self.sinks.extend(each.task for each in task_manager.sinks)
-            task_manager.wake(self.now_ns)
-        self.sources.sort(key=lambda source: source.index)
-        self.relays.sort(key=lambda relay: (relay.outputs[0].edge, relay.index))
-        self.sinks.sort(key=lambda sink: sink.index)
-        for slow in deployment.scenario.workload.slow_consumers:
-            if slow.slow_ns is not None:
-                self.set_delay(slow.index, slow.delay_ns_per_record)
-                free = partial(self.set_delay, slow.index, 0)
-                self.scheduler.at(self._start_ns + slow.slow_ns, free)
-        self._start_debloating()
-        Disturbances(
-            deployment,
-            self.scheduler,
-            self.task_managers,
-            list(self.links.values()),
-            self.gate_of,
-            self.sinks,
-        ).schedule(self.faults, start_ns=self._start_ns)
-        if self.checkpoints is not None:
-            self.checkpoints.advance()
-
-    def _start_debloating(self) -> None:
-        network = self.deployment.scenario.network
-        if not network.debloating_enabled:
-            return
-        for task_manager in self.task_managers:
-            readers: list[StreamTask] = [each.task for each in task_manager.relays]
-            readers += [each.task for each in task_manager.sinks]
-            debloating = BufferDebloating(
-                debloated_gates(readers, network, now_ns=self.now_ns),
-                network.debloating_period_ns,
-                start_ns=self.now_ns,
-            )
-            self.debloated_gates += debloating.gates
-            self._debloat(debloating, task_manager)
-
-    def _debloat(self, debloating: BufferDebloating, task_manager: SimulatedTaskManager) -> None:
-        """Evaluate the gates of a TaskManager when it is time, in no time."""
-        debloating.handle_deadline(now_ns=self.now_ns)
-        task_manager.wake(self.now_ns)
-        due_ns = debloating.next_deadline_ns()
-        if due_ns is not None and not self.is_finished and self.error is None:
-            self.scheduler.at(due_ns, partial(self._debloat, debloating, task_manager))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from flinknet.core.consumer import SingleInputGate
 from flinknet.jobs.load.assembly import run_input_of
 from flinknet.jobs.stream_task import StreamTask
-from flinknet.tasks.deployment import Deployment
 
 from .faults import FaultPlan, Interval
 from .link import SimulatedLink
@@ -17,22 +16,25 @@ from .task_manager import SimulatedTaskManager
 
 
 class Disturbances:
-    """Lets resets, pauses and exhaustions of a plan happen to the parts of a cluster."""
+    """Lets resets, pauses and exhaustions of a plan happen to the parts of a cluster.
+
+    Args:
+        gates: on each TaskManager.
+        sinks: the consumers, and where they run.
+    """
 
     def __init__(
         self,
-        deployment: Deployment,
         scheduler: Scheduler,
         task_managers: Sequence[SimulatedTaskManager],
         links: Sequence[SimulatedLink],
-        gate_of: Mapping[tuple[int, int], SingleInputGate],
-        sinks: Sequence[StreamTask],
+        gates: Sequence[Sequence[SingleInputGate]],
+        sinks: Sequence[tuple[StreamTask, SimulatedTaskManager]],
     ) -> None:
-        self._deployment = deployment
         self._scheduler = scheduler
         self._task_managers = task_managers
         self._links = links
-        self._gate_of = gate_of
+        self._gates = gates
         self._sinks = sinks
 
     def schedule(self, faults: FaultPlan, *, start_ns: int) -> None:
@@ -51,12 +53,13 @@ class Disturbances:
         link.reset(now_ns=self._scheduler.now_ns)
 
     def _pause(self, consumer: int) -> None:
-        run_input_of(self._sinks[consumer]).is_paused = True
+        task, _ = self._sinks[consumer]
+        run_input_of(task).is_paused = True
 
     def _unpause(self, consumer: int) -> None:
-        run_input_of(self._sinks[consumer]).unpause()
-        task_manager = self._deployment.consumer_task_managers[consumer]
-        self._task_managers[task_manager].wake(self._scheduler.now_ns)
+        task, task_manager = self._sinks[consumer]
+        run_input_of(task).unpause()
+        task_manager.wake(self._scheduler.now_ns)
 
     def _exhaust(self, exhaustion: Interval, end_ns: int) -> None:
         """Another task takes the memory that no pool of a TaskManager was promised, until
@@ -64,11 +67,10 @@ class Disturbances:
         """
         task_manager = self._task_managers[exhaustion.index]
         memory = task_manager.memory
-        last_edge = len(self._deployment.edges) - 1
         exclusive = sum(
             channel.initial_credit
-            for consumer in self._deployment.consumers_on(exhaustion.index)
-            for channel in self._gate_of[last_edge, consumer].remote_channels
+            for gate in self._gates[exhaustion.index]
+            for channel in gate.remote_channels
         )
         promised = sum(pool.required_buffers for pool in memory.pools) + exclusive
         rival = memory.create_buffer_pool(memory.total_buffers - promised, 0)

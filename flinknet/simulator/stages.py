@@ -1,4 +1,4 @@
-"""Stages: a cluster whose vertices are deployed one after the other, and a log of when."""
+"""Stages: vertices that are deployed one after the other, and a log of when."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.producer import BufferWritingResultPartition
-from flinknet.tasks.deployment import DeployedChannel, Deployment
+from flinknet.jobs.descriptor import TaskDeploymentDescriptor
 from flinknet.tasks.scheduling import SchedulingType, StartCondition, is_consumable, may_start
 
 from .task_manager import SimulatedTaskManager
+
+_PartitionKey = tuple[int, int]
+"""Index of the edge that a partition feeds, and of the subtask that writes it."""
 
 
 class Stages:
@@ -29,60 +32,57 @@ class Stages:
 
     def __init__(
         self,
-        deployment: Deployment,
+        subtasks: Sequence[TaskDeploymentDescriptor],
         task_managers: Sequence[SimulatedTaskManager],
         partition_of: Mapping[tuple[int, int], BufferWritingResultPartition],
         gate_of: Mapping[tuple[int, int], SingleInputGate],
         scheduling: SchedulingType,
         condition: StartCondition,
     ) -> None:
-        self._deployment = deployment
         self._task_managers = task_managers
         self._partition_of = partition_of
         self._gate_of = gate_of
         self._scheduling = scheduling
         self._condition = condition
-        self._unrequested = list(deployment.channels)
+        self._written: dict[int, list[_PartitionKey]] = {each.vertex: [] for each in subtasks}
+        self._read: dict[int, set[_PartitionKey]] = {each.vertex: set() for each in subtasks}
+        unrequested: list[tuple[int, TaskDeploymentDescriptor, int, int, int]] = []
+        for task in subtasks:
+            self._written[task.vertex] += [(each.edge, task.subtask) for each in task.outputs]
+            for gate in task.inputs:
+                self._read[task.vertex] |= {(gate.edge, each.producer) for each in gate.channels}
+                unrequested += [
+                    (each.index, task, gate.edge, position, each.producer)
+                    for position, each in enumerate(gate.channels)
+                ]
+        self._unrequested = sorted(unrequested, key=lambda each: each[0])
         self.deployed_ns: dict[int, int] = {}
         self.first_record_ns: dict[int, int] = {}
         self.finished_ns: dict[int, int] = {}
 
     def advance(self, *, now_ns: int) -> None:
         """Look at what every partition has now, and deploy and request accordingly."""
-        deployment = self._deployment
         self._note_output(now_ns)
-        for vertex in range(len(deployment.vertices)):
+        for vertex, read in self._read.items():
             if vertex not in self.deployed_ns:
-                ready = [
-                    is_consumable(partition, self._scheduling)
-                    for edge in deployment.inputs_of(vertex)
-                    for partition in self._written(edge.index)
-                ]
+                ready = [is_consumable(self._partition_of[each], self._scheduling) for each in read]
                 if may_start(ready, self._condition):
                     self.deployed_ns[vertex] = now_ns
         waiting, self._unrequested = self._unrequested, []
         for channel in waiting:
-            is_deployed = deployment.edges[channel.edge].target in self.deployed_ns
-            partition = self._partition_of[channel.edge, channel.producer]
-            if is_deployed and is_consumable(partition, self._scheduling):
-                self._request(channel, now_ns)
+            _, task, edge, position, producer = channel
+            partition = self._partition_of[edge, producer]
+            if task.vertex in self.deployed_ns and is_consumable(partition, self._scheduling):
+                gate = self._gate_of[edge, task.subtask]
+                gate.channels[position].request_subpartition(now_ns=now_ns)
+                self._task_managers[task.task_manager].wake(now_ns)
             else:
                 self._unrequested.append(channel)
 
-    def _written(self, edge: int) -> list[BufferWritingResultPartition]:
-        source = self._deployment.vertices[self._deployment.edges[edge].source]
-        return [self._partition_of[edge, each] for each in range(source.parallelism)]
-
-    def _request(self, channel: DeployedChannel, now_ns: int) -> None:
-        deployed = self._deployment.channels_of_consumer(channel.consumer, channel.edge)
-        gate = self._gate_of[channel.edge, channel.consumer]
-        gate.channels[deployed.index(channel)].request_subpartition(now_ns=now_ns)
-        self._task_managers[self._deployment.consumer_task_manager(channel)].wake(now_ns)
-
     def _note_output(self, now_ns: int) -> None:
-        for edge in self._deployment.edges:
-            written = self._written(edge.index)
-            if any(is_consumable(each, SchedulingType.ON_FIRST_OUTPUT) for each in written):
-                self.first_record_ns.setdefault(edge.source, now_ns)
-            if all(each.is_finished for each in written):
-                self.finished_ns.setdefault(edge.source, now_ns)
+        for vertex, written in self._written.items():
+            partitions = [self._partition_of[each] for each in written]
+            if any(is_consumable(each, SchedulingType.ON_FIRST_OUTPUT) for each in partitions):
+                self.first_record_ns.setdefault(vertex, now_ns)
+            if partitions and all(each.is_finished for each in partitions):
+                self.finished_ns.setdefault(vertex, now_ns)

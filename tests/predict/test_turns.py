@@ -79,7 +79,7 @@ class Rows:
 def rows_of(exchange: RecordedExchange) -> SaturatedRows:
     """What a run with those costs writes into its trace."""
     deployment, probe = deployment_of(exchange, NETWORK), Rows()
-    cluster = Cluster(
+    cluster = Cluster.of_deployment(
         deployment,
         plans_of(exchange, NETWORK),
         exchange.costs,

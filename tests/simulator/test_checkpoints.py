@@ -16,7 +16,7 @@ from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.source_plan import plan_sources
 from flinknet.tasks.checkpoint_coordinator import DeclineCheckpoint
 from flinknet.tasks.checkpoints import AT_LEAST_ONCE
-from flinknet.tasks.deployment import DeployedEdge, DeployedVertex, wire
+from flinknet.tasks.deployment import DeployedEdge, DeployedVertex, deploy, wire
 from tests.simulation import MS, US, Rows, disturbed_scenario, finished, scenario
 
 MODES = {
@@ -158,7 +158,7 @@ def test_a_relay_that_cannot_write_reads_barriers_all_the_same(mode: str) -> Non
     deployment = wire(loaded, vertices, edges)
     checker = ProtocolChecker(loaded.seed)
     plans = plan_sources(deployment, start_ns=START_NS)
-    cluster = Cluster(deployment, plans, probes=(checker,) * 3)
+    cluster = Cluster.of_deployment(deployment, plans, probes=(checker,) * 3)
     run_checked(cluster, checker)
     assert cluster.checkpoints is not None
     summary = cluster.checkpoints.summary()
@@ -179,7 +179,7 @@ def test_a_checkpoint_that_one_task_declines_is_begun_by_no_other(mode: str) -> 
     cluster.run_until(START_NS + 10 * MS)  # the first barriers are written
     cluster.checkpoints.receive(DeclineCheckpoint("sink 1", 1, "has no room for it"))
     run_checked(cluster, checker)
-    edges = [each.edge for each in cluster.deployment.channels]
+    edges = [each.edge for each in deploy(chain).channels]
     read = {
         (edges[row.channel], row.value)
         for row in rows.rows

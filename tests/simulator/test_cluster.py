@@ -111,7 +111,7 @@ def test_stopping_for_every_record_shows_the_same_events(
                 )
                 for plan in plans
             ]
-        finished(Cluster(deployment, plans, FREE, probes=(rows, rows)))
+        finished(Cluster.of_deployment(deployment, plans, FREE, probes=(rows, rows)))
         return rows.rows
 
     assert events(is_one_by_one=False) == events(is_one_by_one=True)

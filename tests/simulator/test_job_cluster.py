@@ -26,7 +26,7 @@ from flinknet.jobs.stream_task import StreamTask, TaskState
 from flinknet.simulator.faults import FaultPlan
 from flinknet.simulator.job_cluster import START_NS
 from flinknet.tasks.checkpoint_coordinator import AcknowledgeCheckpoint
-from tests.simulated_job import MS, US, S, WatchedJob, printed, run_job, task_named
+from tests.simulated_job import COSTS, MS, US, S, WatchedJob, printed, run_job, task_named
 
 JOBS = Path(__file__).parents[2] / "bench" / "jobs"
 
@@ -407,6 +407,14 @@ def test_a_batch_job_runs_stage_by_stage_and_tells_each_sum_once() -> None:
     }
 
 
+def test_a_stage_begins_when_the_work_of_the_one_before_it_is_done() -> None:
+    env = environment()
+    env.set_runtime_mode("BATCH")
+    env.from_sequence(1, 500).map(key_and_value).key_by(first).sum(1).print()
+    cluster = run_job(env.execute("Sums"), task_managers=1, slots=2)
+    assert cluster.now_ns - START_NS >= 500 * COSTS.emit_ns_per_record
+
+
 @settings(max_examples=20, deadline=None)
 @given(
     parallelism=st.tuples(*[st.integers(1, 4)] * 3),
@@ -607,7 +615,7 @@ def test_attempts_have_partitions_of_their_own() -> None:
         for numbers_ in ({}, {(0, 0): 1, (1, 0): 1})
     )
     assert first.io.lines == again.io.lines == [str(n) for n in range(1, 21)]
-    (old,), (new,) = first.partitions[0, 0], again.partitions[0, 0]
+    old, new = first.partition_of[0, 0], again.partition_of[0, 0]
     assert old.partition_id != new.partition_id
     assert new.partition_id.producer_id.attempt_number == 1
 
@@ -629,8 +637,8 @@ def test_checkpoints_complete_with_the_acknowledgements_of_all_tasks(is_unaligne
     stream.shuffle().measure_latency().name("Twin")
     watched = WatchedJob(env.execute("Checkpoints"), end_ns=400 * MS)
     answers: list[AcknowledgeCheckpoint] = []
-    coordinator = watched.cluster._coordinator
-    assert coordinator is not None
+    assert watched.cluster.checkpoints is not None
+    coordinator = watched.cluster.checkpoints.coordinator
     receive = coordinator.receive
 
     def watch(answer: Any, *, now_ns: int) -> Any:
@@ -639,8 +647,8 @@ def test_checkpoints_complete_with_the_acknowledgements_of_all_tasks(is_unaligne
 
     coordinator.receive = watch  # type: ignore[method-assign]
     cluster = watched.run()
-    found = cluster.checkpoints
-    assert found is not None
+    assert cluster.checkpoints is not None
+    found = cluster.checkpoints.summary()
     assert found.triggered >= 19
     assert found.completed >= found.triggered - 1
     assert found.aborted == 0
@@ -665,8 +673,8 @@ def test_checkpoints_go_on_when_some_tasks_have_ended() -> None:
     ).rebalance().discard()
     env.from_collection([1, 2, 3]).print()
     cluster = run_job(env.execute("Some end"))
-    found = cluster.checkpoints
-    assert found is not None
+    assert cluster.checkpoints is not None
+    found = cluster.checkpoints.summary()
     assert found.triggered > 20
     assert found.aborted == 0
     assert found.completed >= found.triggered - 1
@@ -680,8 +688,8 @@ def test_a_slow_task_is_late_with_aligned_barriers_and_not_with_unaligned_ones()
         slow = env.generate(rate="4k/s").rebalance().measure_latency().delay("500us")
         slow.name("Slow")
         cluster = WatchedJob(env.execute("Slow"), end_ns=S).run(until_ns=S)
-        found = cluster.checkpoints
-        assert found is not None
+        assert cluster.checkpoints is not None
+        found = cluster.checkpoints.summary()
         completed[is_unaligned] = found.completed
     assert completed[True] >= 8
     assert completed[False] < completed[True]

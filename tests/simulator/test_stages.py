@@ -107,7 +107,7 @@ def test_a_consumer_starts_with_its_last_input_or_with_its_first(
         SourcePlan(None, START_NS + np.arange(10) * step_ns, 10, START_NS + 9 * step_ns)
         for step_ns in (MS, 5 * MS)
     ]
-    cluster = Cluster(deployment, plans, start_condition=condition)
+    cluster = Cluster.of_deployment(deployment, plans, start_condition=condition)
     ended_ns: dict[int, int] = {}
     while cluster.step():
         for producer in range(2):

@@ -40,6 +40,7 @@ class Reader:
 
     def __init__(self, done: list[str]) -> None:
         self.task = SimpleNamespace(times=SimpleNamespace(is_busy=False))
+        self.is_blocked = False
         self._done = done
 
     def step(self, now_ns: int) -> tuple[int, int]:
@@ -54,7 +55,7 @@ def turns(*arrivals_ns: int, answers_at_once: bool) -> list[str]:
     pool = NetworkBufferPool(4, 1024)
     each = SimulatedTaskManager("tm-0", scheduler, pool, answers_at_once=answers_at_once)
     reader: Any = Reader(done)
-    each.ends, each.sinks = [End(done, *arrivals_ns)], [reader]  # type: ignore[list-item]
+    each.ends, each.tasks = [End(done, *arrivals_ns)], [reader]  # type: ignore[list-item]
     each.wake(arrivals_ns[0])
     while scheduler.step():
         pass

@@ -1,0 +1,79 @@
+"""SimulatedJob: what a cluster runs, and what makes its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flinknet.config import NetworkConfig
+from flinknet.core.consumer import SingleInputGate
+from flinknet.core.probe import Probe
+from flinknet.core.producer import BufferWritingResultPartition
+from flinknet.jobs.descriptor import TaskDeploymentDescriptor
+from flinknet.tasks.checkpoints import CheckpointResponder
+from flinknet.tasks.scheduling import SchedulingType, StartCondition
+
+from .cost_model import CostModel
+from .task_manager import SimulatedTaskManager, SteppedTask
+
+
+class SimulatedJob:
+    """The subtasks of a job and its settings. What kind of tasks they are, and what their steps
+    cost, is up to `create_task`.
+
+    Attributes:
+        subtasks: in the order in which their channels are opened; on each TaskManager those that
+            write come before those that read it.
+        network, flow_control: settings of all channels.
+        costs: what steps and links take.
+        start_ns: when the tasks start.
+        opening_ns: how long before that the channels are requested.
+        segments: of the network memory of each TaskManager.
+        scheduling: what a vertex waits for before it requests its channels; None for nothing.
+        start_condition: which of its inputs that is about.
+    """
+
+    def __init__(
+        self,
+        subtasks: Sequence[TaskDeploymentDescriptor],
+        network: NetworkConfig,
+        flow_control: str,
+        costs: CostModel,
+        *,
+        seed: int,
+        start_ns: int,
+        opening_ns: int,
+        segments: Sequence[int],
+        scheduling: SchedulingType | None = None,
+        start_condition: StartCondition = StartCondition.ALL,
+    ) -> None:
+        self.subtasks = subtasks
+        self.network = network
+        self.flow_control = flow_control
+        self.costs = costs
+        self.seed = seed
+        self.start_ns = start_ns
+        self.opening_ns = opening_ns
+        self.segments = segments
+        self.scheduling = scheduling
+        self.start_condition = start_condition
+
+    def checkpoint_name(self, subtask: TaskDeploymentDescriptor) -> str:
+        """The name under which a task acknowledges checkpoints."""
+        raise NotImplementedError
+
+    def create_task(
+        self,
+        subtask: TaskDeploymentDescriptor,
+        partitions: Sequence[BufferWritingResultPartition],
+        gates: Sequence[SingleInputGate],
+        task_manager: SimulatedTaskManager,
+        probe: Probe,
+        respond: CheckpointResponder,
+    ) -> SteppedTask:
+        """The task of a subtask.
+
+        Args:
+            partitions, gates: of its outputs and inputs, in their order.
+            respond: takes its answers about checkpoints.
+        """
+        raise NotImplementedError

@@ -1,0 +1,220 @@
+"""The tasks of the load generator, with what their steps take of their loop's time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from flinknet.core.producer import OutputFlusher, RecordWriter
+from flinknet.jobs.load.assembly import run_input_of
+from flinknet.jobs.stream_task import STEPS_PER_TURN, StreamTask, TaskState
+
+from .source_plan import PlannedArrivals
+from .task_manager import BUSY_NS_MAX, NEVER_NS, SteppedTask
+
+
+class SimulatedSource(SteppedTask):
+    """Steps a source when something can come of it, and charges the loop for the records.
+
+    Args:
+        segment_instants: when a record opens another segment; None to step for every record.
+        jitter_ns: what a step takes more or less, at the highest rate.
+        idle_ns: how long the loop has been idle since it began. Records that came while it was were
+            emitted then, in time that was not needed otherwise.
+    """
+
+    def __init__(
+        self,
+        task: StreamTask,
+        writer: RecordWriter,
+        flusher: OutputFlusher,
+        arrivals: PlannedArrivals | None,
+        segment_instants: list[int] | None,
+        end_ns: int,
+        *,
+        emit_ns_per_record: float,
+        jitter_ns: Iterator[int],
+        idle_ns: Callable[[], int],
+    ) -> None:
+        super().__init__(task)
+        self._jitter_ns = jitter_ns
+        self._loop_idle_ns = idle_ns
+        self._writer = writer
+        self._flusher = flusher
+        self._arrivals = arrivals
+        self._emit_ns = emit_ns_per_record
+        self._stops = None if segment_instants is None else [*segment_instants, end_ns]
+        self._next_stop = 0
+        self._again_ns = 0
+        self._idle_ns = 0
+
+    def step(self, now_ns: int) -> tuple[int, int]:
+        """Emit what is due. Returns: the instant when that is done, and when to step again."""
+        task, arrivals = self.task, self._arrivals
+        if arrivals is None:
+            return self._step_at_max_rate(now_ns)
+        if now_ns < self._again_ns and not task.is_writing_barrier and self._nothing_can_leave():
+            return now_ns, self._again_ns
+        first_ns = arrivals.next_ns()
+        emitted = task.emitted_records
+        beat_ns = self._flusher.next_deadline_ns()
+        if beat_ns is not None and beat_ns <= now_ns and first_ns is not None:
+            # What was due before the beat must be there when it flushes.
+            self._emit_until(beat_ns - 1)
+        next_ns = self._emit_until(now_ns)
+        if self._stops is not None and task.state is TaskState.RUNNING:
+            next_ns = self._stop_after(now_ns)
+            beat_ns = self._flusher.next_deadline_ns()
+            if beat_ns is not None and beat_ns < next_ns:
+                next_ns = beat_ns
+            timeout_ns = task.barrier_timeout_ns
+            if timeout_ns is not None and timeout_ns < next_ns:
+                next_ns = max(timeout_ns, now_ns)
+        self._again_ns = 0 if self.is_blocked else next_ns
+        count = task.emitted_records - emitted
+        idle_ns = self._loop_idle_ns()
+        if count:
+            assert first_ns is not None
+            spare_ns = min(idle_ns - self._idle_ns, now_ns - first_ns)
+            now_ns += max(0, int(count * self._emit_ns) - spare_ns)
+        self._idle_ns = idle_ns
+        return now_ns, next_ns
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the writer waits for buffers, also before it has anything to write."""
+        return self._writer.is_waiting or not self._writer.is_available
+
+    def _nothing_can_leave(self) -> bool:
+        """Whether what was written by now waits for this source's own next step in any case."""
+        return (
+            self._stops is not None
+            and self.task.state is TaskState.RUNNING
+            and not self.is_blocked
+            and not any(
+                subpartition.is_data_available
+                for subpartition in self._writer.partition.subpartitions
+            )
+        )
+
+    def _emit_until(self, until_ns: int) -> int:
+        while True:
+            next_ns = self.task.step(now_ns=until_ns)
+            if next_ns is None:
+                return NEVER_NS
+            if next_ns > until_ns:
+                return next_ns
+
+    def _step_at_max_rate(self, now_ns: int) -> tuple[int, int]:
+        task = self.task
+        for _ in range(STEPS_PER_TURN):
+            emitted = task.emitted_records
+            next_ns = task.step(now_ns=now_ns)
+            is_again = next_ns == now_ns
+            count = task.emitted_records - emitted
+            if count:
+                now_ns += max(0, int(count * self._emit_ns) + next(self._jitter_ns))
+            if not is_again:
+                return now_ns, NEVER_NS if next_ns is None else next_ns
+        return now_ns, now_ns
+
+    def _stop_after(self, now_ns: int) -> int:
+        stops = self._stops
+        assert stops is not None
+        position = self._next_stop
+        while position < len(stops) and stops[position] <= now_ns:
+            position += 1
+        self._next_stop = position
+        return stops[position] if position < len(stops) else NEVER_NS
+
+
+class SimulatedSink(SteppedTask):
+    """Steps a sink and charges the loop for each buffer."""
+
+    def __init__(self, task: StreamTask, *, receive_ns_per_message: float) -> None:
+        super().__init__(task)
+        self._input = run_input_of(task)
+        self._receive_ns = int(receive_ns_per_message)
+        self._busy_until_ns = -1
+
+    def step(self, now_ns: int) -> tuple[int, int]:
+        """Take buffers. Returns: when the loop is done with that, and when to step again."""
+        task = self.task
+        if now_ns < self._busy_until_ns:
+            mail_ns = task.step(now_ns=now_ns)  # priority events are read between records
+            return now_ns, min(mail_ns or self._busy_until_ns, self._busy_until_ns)
+        network_input = self._input
+        for _ in range(STEPS_PER_TURN):
+            if network_input.gate.is_available and not network_input.is_paused:
+                if not task.times.is_busy:
+                    task.times.go_on(now_ns=now_ns)
+                now_ns += self._receive_ns
+            next_ns = task.step(now_ns=now_ns)
+            if next_ns is None:
+                return now_ns, NEVER_NS
+            if next_ns - now_ns > BUSY_NS_MAX:
+                self._busy_until_ns = next_ns
+                return now_ns, next_ns
+            now_ns = next_ns
+        return now_ns, now_ns
+
+
+class SimulatedRunSink(SteppedTask):
+    """Steps a sink that reads what lies end to end at once, and charges the loop for each turn
+    in which it reads, and for the records. Those that lie end to end all come when they are begun.
+    """
+
+    def __init__(
+        self,
+        task: StreamTask,
+        *,
+        receive_ns_per_turn: float,
+        consume_ns_per_record: float,
+        jitter_ns: Iterator[int],
+    ) -> None:
+        super().__init__(task)
+        self._jitter_ns = jitter_ns
+        self._receive_ns = receive_ns_per_turn
+        self._consume_ns = consume_ns_per_record
+
+    def step(self, now_ns: int) -> tuple[int, int]:
+        """Take buffers. Returns: when the loop is done with that, and when to step again."""
+        task, fixed_ns = self.task, self._receive_ns
+        for _ in range(STEPS_PER_TURN):
+            before = sum(sink.records for sink in task.receivers)
+            next_ns = task.step(now_ns=now_ns)
+            records = sum(sink.records for sink in task.receivers) - before
+            is_again = next_ns == now_ns
+            if records:
+                took_ns = int(fixed_ns + self._consume_ns * records)
+                now_ns += max(0, took_ns + next(self._jitter_ns)) if fixed_ns else took_ns
+                fixed_ns = 0.0
+            if next_ns is None:
+                return now_ns, NEVER_NS
+            if not is_again:
+                return now_ns, max(next_ns, now_ns)
+        return now_ns, now_ns
+
+
+class SimulatedRelay(SteppedTask):
+    """Steps a relay and charges the loop for each buffer it takes and each record it emits."""
+
+    def __init__(
+        self, task: StreamTask, *, receive_ns_per_message: float, emit_ns_per_record: float
+    ) -> None:
+        super().__init__(task)
+        self._receive_ns = int(receive_ns_per_message)
+        self._emit_ns = emit_ns_per_record
+
+    def step(self, now_ns: int) -> tuple[int, int]:
+        """Take and emit. Returns: when the loop is done with that, and when to step again."""
+        task = self.task
+        for _ in range(STEPS_PER_TURN):
+            emitted = task.emitted_records
+            next_ns = task.step(now_ns=now_ns)
+            count = task.emitted_records - emitted
+            now_ns += int(count * self._emit_ns) + (self._receive_ns if count else 0)
+            if next_ns is None:
+                return now_ns, NEVER_NS
+            if next_ns > now_ns:
+                return now_ns, next_ns
+        return now_ns, now_ns
