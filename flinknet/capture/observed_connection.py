@@ -14,12 +14,13 @@ from flinknet.core.wire.events import (
     SubtaskConnectionDescriptor,
     decode_event,
 )
+from flinknet.core.wire.header import DATA_TYPE, IS_COMPRESSED, SUBPARTITION, Header
 from flinknet.core.wire.messages import (
     MESSAGE_CLASSES,
     Message,
     PartitionRequest,
 )
-from flinknet.core.wire.peek import FRAME_HEADER_BYTES, SeenHeader
+from flinknet.core.wire.peek import FRAME_HEADER_BYTES
 from flinknet.core.wire.plain_frames import next_sequence_number
 from flinknet.core.wire.record_counter import RecordCounter
 from flinknet.errors import ProtocolError
@@ -121,7 +122,7 @@ class ObservedConnection:
     def data(
         self,
         channel: ObservedChannel | None,
-        header: SeenHeader,
+        header: Header,
         number: int,
         size: int,
         backlog: int,
@@ -140,7 +141,7 @@ class ObservedConnection:
             if counter.others and channel is not None:
                 channel.other_elements += counter.others
                 counter.others = 0
-            if header[7] == _CLEAR_END:
+            if header[DATA_TYPE] == _CLEAR_END:
                 counter.restart()
         if channel is not None:
             index = channel.index
@@ -168,15 +169,15 @@ class ObservedConnection:
                 channel.starve(at_ns)
         reason = _FULL if ends_inside or size == self._segment_size_bytes else _FLUSH
         self._probe_record(
-            at_ns, index, _SENT, _BUFFER_RESPONSE, header[7],
-            _NONE if header[8] else reason, number, size, records, -1, -1, backlog,
+            at_ns, index, _SENT, _BUFFER_RESPONSE, header[DATA_TYPE],
+            _NONE if header[IS_COMPRESSED] else reason, number, size, records, -1, -1, backlog,
             before, after, -1, -1, -1,
         )  # fmt: skip
 
     def event(
         self,
         channel: ObservedChannel | None,
-        header: SeenHeader,
+        header: Header,
         number: int,
         size: int,
         backlog: int,
@@ -184,7 +185,7 @@ class ObservedConnection:
         at_ns: int,
     ) -> None:
         """An event has passed."""
-        data_type, index, value, credit = header[7], -1, -1, -1
+        data_type, index, value, credit = header[DATA_TYPE], -1, -1, -1
         event = self._decode_event(body, data_type, at_ns)
         if isinstance(event, CheckpointBarrier):
             value = event.checkpoint_id
@@ -192,7 +193,7 @@ class ObservedConnection:
             index = channel.index
             credit = -1 if channel.credits_available is None else channel.credits_available
             self._follow(channel, number, backlog)
-            self._apply_event(channel, event, header[3], data_type, value, at_ns)
+            self._apply_event(channel, event, header[SUBPARTITION], data_type, value, at_ns)
             channel.payload_bytes += size
         self._probe_record(
             at_ns, index, _SENT, _BUFFER_RESPONSE, data_type, _EVENT, number, size, 0, -1, -1,
@@ -240,13 +241,16 @@ class ObservedConnection:
         for channel in self.channels.values():
             channel.credits_available = None
 
-    def counter_of(
-        self, channel: ObservedChannel | None, header: SeenHeader
-    ) -> RecordCounter | None:
+    def counter_of(self, channel: ObservedChannel | None, header: Header) -> RecordCounter | None:
         """The counter of the records of a message; None if they are not counted."""
-        if channel is None or header[8] or not self._counts_records or header[7] not in IS_BUFFER:
+        if (
+            channel is None
+            or header[IS_COMPRESSED]
+            or not self._counts_records
+            or header[DATA_TYPE] not in IS_BUFFER
+        ):
             return None
-        return channel.counter_of(header[3])
+        return channel.counter_of(header[SUBPARTITION])
 
     def decode(self, message_id: int, frame: memoryview) -> Message | None:
         """A whole frame that is no BufferResponse; None if it cannot be decoded."""

@@ -13,6 +13,7 @@ from typing import Protocol
 from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
+from flinknet.core.wire.header import DATA_TYPE, IS_COMPRESSED, RECEIVER, SIZE, Header
 from flinknet.core.wire.ids import ResultSubpartitionIndexSet
 from flinknet.core.wire.messages import (
     AckAllUserRecordsProcessed,
@@ -26,7 +27,7 @@ from flinknet.core.wire.messages import (
     PartitionRequest,
     ResumeConsumption,
 )
-from flinknet.core.wire.plain_frames import Header, encode_add_credit, next_sequence_number
+from flinknet.core.wire.plain_frames import encode_add_credit, next_sequence_number
 from flinknet.core.wire.response_decoder import (
     LARGEST_FRAME_BYTES,
     ResponseDecoder,
@@ -292,7 +293,7 @@ class ConsumerConnection:
         """Memory for a payload: a credited buffer for data, plain memory for events; None for
         unknown receivers.
         """
-        receiver_id, size, data_type = header[0], header[7], header[5]
+        receiver_id, size, data_type = header[RECEIVER], header[SIZE], header[DATA_TYPE]
         channel = self._channels.get(receiver_id)
         if channel is None or channel.error is not None:
             self._channel = None
@@ -313,7 +314,7 @@ class ConsumerConnection:
             segment = MemorySegment(memoryview(bytearray(size)))
             buffer = NetworkBuffer(segment, free_memory, data_type)
         buffer.size_bytes = size
-        buffer.is_compressed = header[6]
+        buffer.is_compressed = header[IS_COMPRESSED]
         self._buffer = buffer
         return buffer.view
 
@@ -325,7 +326,7 @@ class ConsumerConnection:
         buffer = self._buffer
         assert buffer is not None
         self._buffer = None
-        _, _, _, sequence_number, backlog, data_type, _, size = header
+        _, _, _, _, _, sequence_number, backlog, data_type, _, size = header
         manager = channel.buffers
         pool = manager.pool
         free = manager.available_buffers
@@ -359,11 +360,11 @@ class ConsumerConnection:
 
     def free_memory(self, header: Header) -> Sequence[memoryview]:
         """The free memory of a channel that is open, if the payload is to fill it."""
-        channel = self._channels.get(header[0])
+        channel = self._channels.get(header[RECEIVER])
         if channel is None or channel.error is not None:
             return ()
         manager = channel.buffers
-        if header[7] != manager.pool.segment_size_bytes:
+        if header[SIZE] != manager.pool.segment_size_bytes:
             return ()
         after = self._buffer.segment.index if self._buffer is not None else -1
         return [segment.view for segment in manager.line_up(after)]
@@ -375,7 +376,7 @@ class ConsumerConnection:
         whose backlog gains floating ones; what the backlogs in between ask for is overruled by the
         next before it means anything.
         """
-        receiver_id, _, _, number, _, data_type, _, size = header
+        _, _, receiver_id, _, _, number, _, data_type, _, size = header
         channel = self._channels[receiver_id]
         if channel.error is not None:
             return

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, Probe, TracePoint
+from flinknet.core.wire.header import DATA_TYPE, IS_COMPRESSED, RECEIVER, SIZE, Header
 from flinknet.core.wire.messages import BacklogAnnouncement, BufferResponse, Message
-from flinknet.core.wire.plain_frames import Header
 from flinknet.errors import (
     BufferReorderingError,
     FrameCorruptedError,
@@ -104,7 +104,7 @@ class TcpConsumerConnection(ConsumerConnection):
         """Memory for a payload: a buffer of the gate's pool for data, plain memory, no larger than
         one, if there is none or something is staged.
         """
-        receiver_id, data_type, size = header[0], header[5], header[7]
+        receiver_id, data_type, size = header[RECEIVER], header[DATA_TYPE], header[SIZE]
         channel = self._channels.get(receiver_id)
         self._needs_memory = False
         if data_type not in IS_BUFFER or channel is None or channel.error is not None:
@@ -117,7 +117,7 @@ class TcpConsumerConnection(ConsumerConnection):
             buffer = NetworkBuffer(MemorySegment(memoryview(memory)), free_memory)
         buffer.data_type = data_type
         buffer.size_bytes = size
-        buffer.is_compressed = header[6]
+        buffer.is_compressed = header[IS_COMPRESSED]
         self._channel, self._buffer = channel, buffer
         return buffer.view
 
@@ -132,7 +132,7 @@ class TcpConsumerConnection(ConsumerConnection):
             return
         assert buffer is not None
         self._buffer = None
-        _, _, _, sequence_number, backlog, data_type, _, size = header
+        _, _, _, _, _, sequence_number, backlog, data_type, _, size = header
         pool = channel.buffers.pool
         self._record(
             self._now_ns,

@@ -15,6 +15,7 @@ from flinknet.core.buffers import BufferSlice, LocalBufferPool
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
 from flinknet.core.wire.frames import FRAME_BYTES_MAX, FrameDecoder
+from flinknet.core.wire.header import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.core.wire.java_errors import (
     ILLEGAL_ARGUMENT_EXCEPTION,
@@ -38,11 +39,7 @@ from flinknet.core.wire.messages import (
     SegmentId,
     TaskEventRequest,
 )
-from flinknet.core.wire.plain_frames import (
-    BUFFER_RESPONSE_HEADER_BYTES,
-    decode_add_credits,
-    encode_buffer_response_header,
-)
+from flinknet.core.wire.plain_frames import decode_add_credits, encode_buffer_response_header
 from flinknet.errors import RemoteProtocolError, RemoteTransportError, TransportError
 
 from .partition_manager import PartitionRequestListener, ResultPartitionManager
