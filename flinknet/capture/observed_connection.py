@@ -40,6 +40,7 @@ _SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
 _BUFFER_RESPONSE, _ADD_CREDIT = int(MessageKind.BUFFER_RESPONSE), int(MessageKind.ADD_CREDIT)
 _NONE, _FULL, _FLUSH = int(FlushReason.NONE), int(FlushReason.FULL), int(FlushReason.FLUSH)
 _EVENT = int(FlushReason.EVENT)
+_UNKNOWN = -1  # of a column: what the wire does not show
 _CLEAR_END = int(DataType.DATA_BUFFER_WITH_CLEAR_END)
 
 
@@ -114,10 +115,16 @@ class ObservedConnection:
                 after = channel.credits_available = min(before + credit, CREDIT_MAX)
             if channel.starved_since_ns >= 0:
                 channel.feed(at_ns)
-        self._probe_record(
-            at_ns, index, _RECEIVED, _ADD_CREDIT, 0, 0, -1, 0, 0, -1, -1, -1, before, after, -1, -1,
-            credit,
-        )  # fmt: skip
+        note(
+            self._probe_record,
+            at_ns,
+            index,
+            _RECEIVED,
+            _ADD_CREDIT,
+            credit_before=before,
+            credit_after=after,
+            value=credit,
+        )
 
     def data(
         self,
@@ -168,10 +175,11 @@ class ObservedConnection:
             if channel.credits_available == 0 and channel.backlog_buffers:
                 channel.starve(at_ns)
         reason = _FULL if ends_inside or size == self._segment_size_bytes else _FLUSH
+        # not `note`: 0.3 µs a buffer more, as this is interpreted
         self._probe_record(
             at_ns, index, _SENT, _BUFFER_RESPONSE, header[DATA_TYPE],
-            _NONE if header[IS_COMPRESSED] else reason, number, size, records, -1, -1, backlog,
-            before, after, -1, -1, -1,
+            _NONE if header[IS_COMPRESSED] else reason, number, size, records,
+            _UNKNOWN, _UNKNOWN, backlog, before, after, _UNKNOWN, _UNKNOWN, _UNKNOWN,
         )  # fmt: skip
 
     def event(
@@ -195,10 +203,21 @@ class ObservedConnection:
             self._follow(channel, number, backlog)
             self._apply_event(channel, event, header[SUBPARTITION], data_type, value, at_ns)
             channel.payload_bytes += size
-        self._probe_record(
-            at_ns, index, _SENT, _BUFFER_RESPONSE, data_type, _EVENT, number, size, 0, -1, -1,
-            backlog, credit, credit, -1, -1, value,
-        )  # fmt: skip
+        note(
+            self._probe_record,
+            at_ns,
+            index,
+            _SENT,
+            _BUFFER_RESPONSE,
+            data_type=data_type,
+            reason=_EVENT,
+            sequence_number=number,
+            payload_bytes=size,
+            backlog_buffers=backlog,
+            credit_before=credit,
+            credit_after=credit,
+            value=value,
+        )
 
     def note(
         self,
@@ -220,7 +239,8 @@ class ObservedConnection:
             kind,
             value=value,
             backlog_buffers=backlog_buffers,
-            credit=credit,
+            credit_before=credit[0],
+            credit_after=credit[1],
         )
 
     def tell(self, what: str, into: list[str] | None = None) -> None:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
-from flinknet.core.probe import MessageKind, Probe, TracePoint, note
+from flinknet.core.probe import MessageKind, Probe, TracePoint, note, note_received
 from flinknet.core.wire.header import DATA_TYPE, IS_COMPRESSED, RECEIVER, SIZE, Header
 from flinknet.core.wire.ids import ResultSubpartitionIndexSet
 from flinknet.core.wire.messages import (
@@ -51,7 +51,7 @@ from .input_channel import RemoteInputChannel
 from .partition_requests import PartitionRequests
 
 _SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
-_BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
+_BUFFER_RESPONSE, _ADD_CREDIT = int(MessageKind.BUFFER_RESPONSE), int(MessageKind.ADD_CREDIT)
 
 
 class Decoder(Protocol):
@@ -210,24 +210,17 @@ class ConsumerConnection:
                 continue
             out.append(encode_add_credit(channel.receiver_id, credit))
             pool = channel.buffers.pool
-            self._record(
+            note(
+                self._record,
                 now_ns,
                 channel.index,
                 _SENT,
-                6,
-                0,
-                0,
-                -1,
-                0,
-                0,
-                -1,
-                -1,
-                -1,
-                credit,
-                0,
-                pool.available_buffers,
-                pool.size_buffers,
-                credit,
+                _ADD_CREDIT,
+                credit_before=credit,
+                credit_after=0,
+                pool_available_buffers=pool.available_buffers,
+                pool_size_buffers=pool.size_buffers,
+                value=credit,
             )
         return out
 
@@ -330,24 +323,18 @@ class ConsumerConnection:
         manager = channel.buffers
         pool = manager.pool
         free = manager.available_buffers
-        self._record(
+        note_received(
+            self._record,
             self._now_ns,
             channel.index,
-            _RECEIVED,
-            _BUFFER_RESPONSE,
-            data_type,
-            0,
-            sequence_number,
-            size,
-            -1,
-            -1,
-            -1,
-            backlog,
-            free + 1 if data_type in IS_BUFFER else free,
-            free,
-            pool.available_buffers,
-            pool.size_buffers,
-            -1,
+            data_type=data_type,
+            sequence_number=sequence_number,
+            payload_bytes=size,
+            backlog_buffers=backlog,
+            credit_before=free + 1 if data_type in IS_BUFFER else free,
+            credit_after=free,
+            pool_available_buffers=pool.available_buffers,
+            pool_size_buffers=pool.size_buffers,
         )
         try:
             if size:
@@ -393,24 +380,18 @@ class ConsumerConnection:
             count = len(buffers)
             available_buffers, size_buffers = pool.available_buffers, pool.size_buffers
             for backlog in backlogs[:count]:
-                record(
+                note_received(
+                    record,
                     now_ns,
                     index,
-                    _RECEIVED,
-                    _BUFFER_RESPONSE,
-                    data_type,
-                    0,
-                    number,
-                    size,
-                    -1,
-                    -1,
-                    -1,
-                    backlog,
-                    free,
-                    free - 1,
-                    available_buffers,
-                    size_buffers,
-                    -1,
+                    data_type=data_type,
+                    sequence_number=number,
+                    payload_bytes=size,
+                    backlog_buffers=backlog,
+                    credit_before=free,
+                    credit_after=free - 1,
+                    pool_available_buffers=available_buffers,
+                    pool_size_buffers=size_buffers,
                 )
                 free -= 1
                 number += 1

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
-from flinknet.core.probe import MessageKind, Probe, TracePoint
+from flinknet.core.probe import MessageKind, Probe, TracePoint, note_received
 from flinknet.core.wire.header import DATA_TYPE, IS_COMPRESSED, RECEIVER, SIZE, Header
 from flinknet.core.wire.messages import BacklogAnnouncement, BufferResponse, Message
 from flinknet.errors import (
@@ -26,7 +26,6 @@ from flinknet.errors import (
 from .connection import ConsumerConnection
 from .input_channel import RemoteInputChannel
 
-_RECEIVED = int(TracePoint.RECEIVED)
 _READING_STOPS, _READING_RESUMES = int(TracePoint.READING_STOPS), int(TracePoint.READING_RESUMES)
 _BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
 
@@ -134,24 +133,18 @@ class TcpConsumerConnection(ConsumerConnection):
         self._buffer = None
         _, _, _, _, _, sequence_number, backlog, data_type, _, size = header
         pool = channel.buffers.pool
-        self._record(
+        note_received(
+            self._record,
             self._now_ns,
             channel.index,
-            _RECEIVED,
-            _BUFFER_RESPONSE,
-            data_type,
-            0,
-            sequence_number,
-            size,
-            -1,
-            -1,
-            -1,
-            backlog,
-            -1,
-            -1,
-            pool.available_buffers,
-            pool.size_buffers,
-            -1,
+            data_type=data_type,
+            sequence_number=sequence_number,
+            payload_bytes=size,
+            backlog_buffers=backlog,
+            credit_before=-1,
+            credit_after=-1,
+            pool_available_buffers=pool.available_buffers,
+            pool_size_buffers=pool.size_buffers,
         )
         arrived = StagedBuffer(self, channel, buffer, sequence_number, self._needs_memory)
         if self._staged or not self._deliver(arrived):
