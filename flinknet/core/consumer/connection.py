@@ -12,6 +12,7 @@ from typing import Protocol
 
 from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.connection import ConsumerSnapshot
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note, note_received
 from flinknet.core.wire.header import DATA_TYPE, IS_COMPRESSED, RECEIVER, SIZE, Header
 from flinknet.core.wire.ids import ResultSubpartitionIndexSet
@@ -274,6 +275,10 @@ class ConsumerConnection:
             self._is_disposed = True
             self._control.append(CloseRequest().encode())
             self._note(_SENT, MessageKind.CLOSE_REQUEST, -1)
+
+    def snapshot(self, *, now_ns: int) -> ConsumerSnapshot:
+        """What a driver reports of it."""
+        return ConsumerSnapshot(unread_ns=0)
 
     @property
     def is_usable(self) -> bool:

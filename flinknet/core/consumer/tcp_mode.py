@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.connection import ConsumerSnapshot
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note_received
 from flinknet.core.wire.header import DATA_TYPE, IS_COMPRESSED, RECEIVER, SIZE, Header
 from flinknet.core.wire.messages import BacklogAnnouncement, BufferResponse, Message
@@ -51,9 +52,10 @@ class TcpConsumerConnection(ConsumerConnection):
         self._unread_ns = 0
         self._unread_since_ns = 0
 
-    def unread_until(self, now_ns: int) -> int:
-        """Time in ns in which the socket was not read, up to now."""
-        return self._unread_ns + (0 if self.wants_data else now_ns - self._unread_since_ns)
+    def snapshot(self, *, now_ns: int) -> ConsumerSnapshot:
+        """What a driver reports of it."""
+        unread_ns = 0 if self.wants_data else now_ns - self._unread_since_ns
+        return ConsumerSnapshot(self._unread_ns + unread_ns)
 
     @property
     def staged_bytes(self) -> int:

@@ -13,6 +13,7 @@ from functools import partial
 
 from flinknet.core.buffers import BufferSlice, LocalBufferPool
 from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.connection import ProducerChannelSnapshot
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note, note_sent
 from flinknet.core.wire.frames import FRAME_BYTES_MAX, FrameDecoder
 from flinknet.core.wire.header import BUFFER_RESPONSE_HEADER_BYTES
@@ -187,6 +188,22 @@ class ProducerConnection:
         while available and left_bytes > 0 and (polled := self.queue.poll(left_bytes)) is not None:
             left_bytes -= self._frame(*polled, out, now_ns)
         return out
+
+    def snapshot(self, *, now_ns: int) -> tuple[ProducerChannelSnapshot, ...]:
+        """All channels that were ever requested, in that order."""
+        readers = self.queue.readers
+        return tuple(
+            [
+                ProducerChannelSnapshot(
+                    reader.channel,
+                    readers.get(reader.receiver_id) is reader,
+                    0 if reader.subpartition is None else reader.subpartition.backlog(),
+                    reader.credits_available,
+                    reader.starved_until(now_ns),
+                )
+                for reader in self.opened_readers
+            ]
+        )
 
     @property
     def waiting_requests(self) -> int:
