@@ -10,6 +10,7 @@ from typing import Final
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.wire.buffer_response import BufferResponse
+from flinknet.core.wire.header import BACKLOG, DATA_TYPE, RECEIVER, SEQUENCE_NUMBER, SIZE, Header
 from flinknet.core.wire.messages import (
     AddCredit,
     BacklogAnnouncement,
@@ -20,7 +21,6 @@ from flinknet.core.wire.messages import (
     PartitionRequest,
     ResumeConsumption,
 )
-from flinknet.core.wire.peek import SeenHeader
 from flinknet.core.wire.plain_frames import decode_add_credits, next_sequence_number
 from flinknet.core.wire.record_counter import RecordCounter
 
@@ -41,7 +41,7 @@ class FromServer:
     def __init__(self, connection: ObservedConnection) -> None:
         self._connection = connection
         self._channel: ObservedChannel | None = None
-        self._header: SeenHeader | None = None
+        self._header: Header | None = None
         self._sizes: tuple[int, ...] = ()
         self._counter: RecordCounter | None = None
         self._index = 0  # of the partial buffer that goes on
@@ -49,26 +49,27 @@ class FromServer:
         self._records = 0
         self._body = bytearray()
 
-    def buffer(self, header: SeenHeader, payload: memoryview, at_ns: int) -> None:
+    def buffer(self, header: Header, payload: memoryview, at_ns: int) -> None:
         connection = self._connection
-        receiver_id, number, backlog = header[2], header[5], header[6]
+        receiver_id, number, backlog = header[RECEIVER], header[SEQUENCE_NUMBER], header[BACKLOG]
+        size = header[SIZE]
         connection.messages[_BUFFER_RESPONSE] += 1
         channel = connection.channels.get(receiver_id) or connection.channel_of(receiver_id)
-        if header[7] not in IS_BUFFER:
+        if header[DATA_TYPE] not in IS_BUFFER:
             body = bytes(payload[:EVENT_BYTES_MAX])
-            connection.event(channel, header, number, header[9], backlog, body, at_ns)
+            connection.event(channel, header, number, size, backlog, body, at_ns)
             return
         records, counter = -1, connection.counter_of(channel, header)
         if counter is not None:
             records = counter.feed(payload)
-        connection.data(channel, header, number, header[9], backlog, records, counter, True, at_ns)
+        connection.data(channel, header, number, size, backlog, records, counter, True, at_ns)
 
-    def begin_buffer(self, header: SeenHeader, sizes: tuple[int, ...], at_ns: int) -> None:
+    def begin_buffer(self, header: Header, sizes: tuple[int, ...], at_ns: int) -> None:
         connection = self._connection
         connection.messages[_BUFFER_RESPONSE] += 1
-        self._channel = connection.channel_of(header[2])
+        self._channel = connection.channel_of(header[RECEIVER])
         self._header = header
-        self._sizes = sizes or (header[9],)
+        self._sizes = sizes or (header[SIZE],)
         self._index = 0
         self._begin_piece(at_ns)
 
@@ -123,7 +124,7 @@ class FromServer:
 
     @property
     def _is_event(self) -> bool:
-        return self._header is not None and self._header[7] not in IS_BUFFER
+        return self._header is not None and self._header[DATA_TYPE] not in IS_BUFFER
 
     def _begin_piece(self, at_ns: int) -> None:
         assert self._header is not None
@@ -138,8 +139,9 @@ class FromServer:
         connection, header = self._connection, self._header
         while header is not None and not self._left:
             is_last = self._index == len(self._sizes) - 1
-            size, number = self._sizes[self._index], next_sequence_number(header[5], self._index)
-            backlog = header[6] if is_last else -1
+            size = self._sizes[self._index]
+            number = next_sequence_number(header[SEQUENCE_NUMBER], self._index)
+            backlog = header[BACKLOG] if is_last else -1
             if self._is_event:
                 body = bytes(self._body)
                 connection.event(self._channel, header, number, size, backlog, body, at_ns)
@@ -199,10 +201,10 @@ class FromClient:
     def lost(self, what: str, at_ns: int) -> None:
         self._connection.lose_all(what)
 
-    def buffer(self, header: SeenHeader, payload: memoryview, at_ns: int) -> None:
+    def buffer(self, header: Header, payload: memoryview, at_ns: int) -> None:
         raise AssertionError("a consumer sends no buffers")
 
-    def begin_buffer(self, header: SeenHeader, sizes: tuple[int, ...], at_ns: int) -> None:
+    def begin_buffer(self, header: Header, sizes: tuple[int, ...], at_ns: int) -> None:
         raise AssertionError("a consumer sends no buffers")
 
     def payload(self, piece: memoryview, at_ns: int) -> None:

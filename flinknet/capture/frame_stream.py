@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from flinknet.core.wire.header import PARTIAL_BUFFERS, PARTIAL_SIZE_BYTES, SIZE, Header
 from flinknet.core.wire.layout import BUFFER_RESPONSE_ID, Direction
 from flinknet.core.wire.peek import (
     FRAME_HEADER_BYTES,
@@ -17,8 +18,7 @@ from flinknet.core.wire.peek import (
     MAGIC_OFFSET,
     PEEK_LAYOUTS,
     PLAUSIBLE_BYTES_MAX,
-    SeenHeader,
-    SeenLayout,
+    PeekLayout,
     is_usual,
     peek_frame,
     peek_sizes,
@@ -40,10 +40,10 @@ _HEADER_BYTES_MAX = max(each.header_bytes for each in PEEK_LAYOUTS.values())
 class FrameSink(Protocol):
     """Who is told what passes. Views are valid during the call only."""
 
-    def buffer(self, header: SeenHeader, payload: memoryview, at_ns: int) -> None:
+    def buffer(self, header: Header, payload: memoryview, at_ns: int) -> None:
         """A whole BufferResponse without partial buffers."""
 
-    def begin_buffer(self, header: SeenHeader, sizes: tuple[int, ...], at_ns: int) -> None:
+    def begin_buffer(self, header: Header, sizes: tuple[int, ...], at_ns: int) -> None:
         """A BufferResponse begins whose payload comes in pieces, as many bytes as the header says;
         and the sizes of its partial buffers.
         """
@@ -78,7 +78,7 @@ class FrameStream:
         self,
         direction: Direction,
         sink: FrameSink,
-        layout: SeenLayout | None = None,
+        layout: PeekLayout | None = None,
         *,
         is_from_start: bool = True,
     ) -> None:
@@ -140,8 +140,8 @@ class FrameStream:
                 if layout is not None and end - position >= layout.header_bytes:
                     header = layout.read(data, position)
                     start = position + layout.header_bytes
-                    stop = start + header[9]
-                    if not header[4] and stop <= end and layout.is_plausible(header):
+                    stop = start + header[SIZE]
+                    if not header[PARTIAL_BUFFERS] and stop <= end and layout.is_plausible(header):
                         sink.buffer(header, data[start:stop], at_ns)
                         position = stop
                         continue
@@ -188,9 +188,9 @@ class FrameStream:
             self._wanted = header_bytes
             return
         if layout is None:
-            layout = self.layout = _layout_of(rest, SeenLayout.is_consistent)
+            layout = self.layout = _layout_of(rest, PeekLayout.is_consistent)
         if layout is None:  # its frame contradicts its sizes, by which a peer goes
-            layout = _layout_of(rest, SeenLayout.is_plausible)
+            layout = _layout_of(rest, PeekLayout.is_plausible)
         if layout is not None and len(rest) < layout.header_bytes:
             layout = None
         header = layout.read(rest, 0) if layout is not None else None
@@ -201,23 +201,23 @@ class FrameStream:
                     f"a BufferResponse that is none ({what})", length - len(rest), at_ns
                 )
             return
-        start = layout.header_bytes + 4 * header[4]
-        if header[4] > PARTIAL_BUFFERS_MAX:
-            what = f"a BufferResponse of {header[4]} partial buffers"
-            self._pass_over(what, start + header[9] - len(rest), at_ns)
+        start = layout.header_bytes + PARTIAL_SIZE_BYTES * header[PARTIAL_BUFFERS]
+        if header[PARTIAL_BUFFERS] > PARTIAL_BUFFERS_MAX:
+            what = f"a BufferResponse of {header[PARTIAL_BUFFERS]} partial buffers"
+            self._pass_over(what, start + header[SIZE] - len(rest), at_ns)
             return
         if len(rest) < start:
             self._wanted = start
             return
-        sizes = peek_sizes(rest, layout.header_bytes, header[4])
-        if sizes and (sum(sizes) != header[9] or min(sizes) < 0):
+        sizes = peek_sizes(rest, layout.header_bytes, header[PARTIAL_BUFFERS])
+        if sizes and (sum(sizes) != header[SIZE] or min(sizes) < 0):
             self._pass_over(
-                "partial buffers that do not add up", start + header[9] - len(rest), at_ns
+                "partial buffers that do not add up", start + header[SIZE] - len(rest), at_ns
             )
             return
         held = bytes(rest[start:])  # 1.20 has a shorter header than was wanted of an unknown layout
         self._restart()
-        self._payload_left = header[9]
+        self._payload_left = header[SIZE]
         self._sink.begin_buffer(header, sizes, at_ns)
         if held:
             self._receive(memoryview(held), at_ns)
@@ -289,9 +289,7 @@ class FrameStream:
         return 0
 
 
-def _layout_of(
-    start: bytearray, test: Callable[[SeenLayout, SeenHeader], bool]
-) -> SeenLayout | None:
+def _layout_of(start: bytearray, test: Callable[[PeekLayout, Header], bool]) -> PeekLayout | None:
     """The first layout in which the BufferResponse that starts so passes the test."""
     for layout in PEEK_LAYOUTS.values():
         if len(start) >= layout.header_bytes and test(layout, layout.read(start, 0)):

@@ -14,12 +14,13 @@ from flinknet.core.wire.events import (
     SubtaskConnectionDescriptor,
     decode_event,
 )
+from flinknet.core.wire.header import DATA_TYPE, IS_COMPRESSED, SUBPARTITION, Header
 from flinknet.core.wire.messages import (
     MESSAGE_CLASSES,
     Message,
     PartitionRequest,
 )
-from flinknet.core.wire.peek import FRAME_HEADER_BYTES, SeenHeader
+from flinknet.core.wire.peek import FRAME_HEADER_BYTES
 from flinknet.core.wire.plain_frames import next_sequence_number
 from flinknet.core.wire.record_counter import RecordCounter
 from flinknet.errors import ProtocolError
@@ -39,6 +40,7 @@ _SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
 _BUFFER_RESPONSE, _ADD_CREDIT = int(MessageKind.BUFFER_RESPONSE), int(MessageKind.ADD_CREDIT)
 _NONE, _FULL, _FLUSH = int(FlushReason.NONE), int(FlushReason.FULL), int(FlushReason.FLUSH)
 _EVENT = int(FlushReason.EVENT)
+_UNKNOWN = -1  # of a column: what the wire does not show
 _CLEAR_END = int(DataType.DATA_BUFFER_WITH_CLEAR_END)
 
 
@@ -113,15 +115,21 @@ class ObservedConnection:
                 after = channel.credits_available = min(before + credit, CREDIT_MAX)
             if channel.starved_since_ns >= 0:
                 channel.feed(at_ns)
-        self._probe_record(
-            at_ns, index, _RECEIVED, _ADD_CREDIT, 0, 0, -1, 0, 0, -1, -1, -1, before, after, -1, -1,
-            credit,
-        )  # fmt: skip
+        note(
+            self._probe_record,
+            at_ns,
+            index,
+            _RECEIVED,
+            _ADD_CREDIT,
+            credit_before=before,
+            credit_after=after,
+            value=credit,
+        )
 
     def data(
         self,
         channel: ObservedChannel | None,
-        header: SeenHeader,
+        header: Header,
         number: int,
         size: int,
         backlog: int,
@@ -140,7 +148,7 @@ class ObservedConnection:
             if counter.others and channel is not None:
                 channel.other_elements += counter.others
                 counter.others = 0
-            if header[7] == _CLEAR_END:
+            if header[DATA_TYPE] == _CLEAR_END:
                 counter.restart()
         if channel is not None:
             index = channel.index
@@ -167,16 +175,17 @@ class ObservedConnection:
             if channel.credits_available == 0 and channel.backlog_buffers:
                 channel.starve(at_ns)
         reason = _FULL if ends_inside or size == self._segment_size_bytes else _FLUSH
+        # not `note`: 0.3 µs a buffer more, as this is interpreted
         self._probe_record(
-            at_ns, index, _SENT, _BUFFER_RESPONSE, header[7],
-            _NONE if header[8] else reason, number, size, records, -1, -1, backlog,
-            before, after, -1, -1, -1,
+            at_ns, index, _SENT, _BUFFER_RESPONSE, header[DATA_TYPE],
+            _NONE if header[IS_COMPRESSED] else reason, number, size, records,
+            _UNKNOWN, _UNKNOWN, backlog, before, after, _UNKNOWN, _UNKNOWN, _UNKNOWN,
         )  # fmt: skip
 
     def event(
         self,
         channel: ObservedChannel | None,
-        header: SeenHeader,
+        header: Header,
         number: int,
         size: int,
         backlog: int,
@@ -184,7 +193,7 @@ class ObservedConnection:
         at_ns: int,
     ) -> None:
         """An event has passed."""
-        data_type, index, value, credit = header[7], -1, -1, -1
+        data_type, index, value, credit = header[DATA_TYPE], -1, -1, -1
         event = self._decode_event(body, data_type, at_ns)
         if isinstance(event, CheckpointBarrier):
             value = event.checkpoint_id
@@ -192,12 +201,23 @@ class ObservedConnection:
             index = channel.index
             credit = -1 if channel.credits_available is None else channel.credits_available
             self._follow(channel, number, backlog)
-            self._apply_event(channel, event, header[3], data_type, value, at_ns)
+            self._apply_event(channel, event, header[SUBPARTITION], data_type, value, at_ns)
             channel.payload_bytes += size
-        self._probe_record(
-            at_ns, index, _SENT, _BUFFER_RESPONSE, data_type, _EVENT, number, size, 0, -1, -1,
-            backlog, credit, credit, -1, -1, value,
-        )  # fmt: skip
+        note(
+            self._probe_record,
+            at_ns,
+            index,
+            _SENT,
+            _BUFFER_RESPONSE,
+            data_type=data_type,
+            reason=_EVENT,
+            sequence_number=number,
+            payload_bytes=size,
+            backlog_buffers=backlog,
+            credit_before=credit,
+            credit_after=credit,
+            value=value,
+        )
 
     def note(
         self,
@@ -219,7 +239,8 @@ class ObservedConnection:
             kind,
             value=value,
             backlog_buffers=backlog_buffers,
-            credit=credit,
+            credit_before=credit[0],
+            credit_after=credit[1],
         )
 
     def tell(self, what: str, into: list[str] | None = None) -> None:
@@ -240,13 +261,16 @@ class ObservedConnection:
         for channel in self.channels.values():
             channel.credits_available = None
 
-    def counter_of(
-        self, channel: ObservedChannel | None, header: SeenHeader
-    ) -> RecordCounter | None:
+    def counter_of(self, channel: ObservedChannel | None, header: Header) -> RecordCounter | None:
         """The counter of the records of a message; None if they are not counted."""
-        if channel is None or header[8] or not self._counts_records or header[7] not in IS_BUFFER:
+        if (
+            channel is None
+            or header[IS_COMPRESSED]
+            or not self._counts_records
+            or header[DATA_TYPE] not in IS_BUFFER
+        ):
             return None
-        return channel.counter_of(header[3])
+        return channel.counter_of(header[SUBPARTITION])
 
     def decode(self, message_id: int, frame: memoryview) -> Message | None:
         """A whole frame that is no BufferResponse; None if it cannot be decoded."""

@@ -8,6 +8,7 @@ what arrived, sends what `data_to_send` returns, and wakes the connection at `ne
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
 from flinknet.errors import TransportError
@@ -15,6 +16,35 @@ from flinknet.errors import TransportError
 RECEIVE_BYTES: Final = 128 * 1024
 """A driver reads at most this much in one go: four segments, and what was read is still in the
 cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerChannelSnapshot:
+    """A channel that was requested of a producer, as it is at one instant.
+
+    Attributes:
+        channel: its index in the run, -1 if it is not of the run.
+        is_open: its receiver has not cancelled it.
+        starved_ns: time so far in which data waited and no credit was there.
+    """
+
+    channel: int
+    is_open: bool
+    backlog_buffers: int
+    credits_available: int
+    starved_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSnapshot:
+    """The consumer's end of a connection, as it is at one instant.
+
+    Attributes:
+        unread_ns: time so far in which the socket was not read for want of a buffer; never any with
+            credit.
+    """
+
+    unread_ns: int
 
 
 class Connection(Protocol):

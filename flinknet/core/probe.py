@@ -1,3 +1,4 @@
+# mypyc
 """The one place where the data river and the trace river meet.
 
 The core calls its probe at each bend, with the instant it was handed; it never reads a clock. A
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class TracePoint(IntEnum):
@@ -115,6 +116,128 @@ class NullProbe:
         """Forget the event."""
 
 
+_BLANK: Final = -1
+_NO_REASON: Final = 0  # FlushReason.NONE
+_SENT: Final = int(TracePoint.SENT)
+_RECEIVED: Final = int(TracePoint.RECEIVED)
+_CONSUMED: Final = int(TracePoint.CONSUMED)
+_BUFFER_RESPONSE: Final = int(MessageKind.BUFFER_RESPONSE)
+
+
+def note_sent(
+    record: Callable[..., None],
+    at_ns: int,
+    channel: int,
+    *,
+    data_type: int,
+    reason: int,
+    sequence_number: int,
+    payload_bytes: int,
+    records: int,
+    first_record_ns: int,
+    last_record_ns: int,
+    backlog_buffers: int,
+    credit_before: int,
+    credit_after: int,
+    pool_available_buffers: int,
+    pool_size_buffers: int,
+) -> None:
+    """Record that a buffer or event left its producer.
+
+    This, `note_received` and `note_consumed` are for the hot path: compiled, they add 0.03 µs to
+    the bare call, `note` 0.07 µs.
+    """
+    record(
+        at_ns,
+        channel,
+        _SENT,
+        _BUFFER_RESPONSE,
+        data_type,
+        reason,
+        sequence_number,
+        payload_bytes,
+        records,
+        first_record_ns,
+        last_record_ns,
+        backlog_buffers,
+        credit_before,
+        credit_after,
+        pool_available_buffers,
+        pool_size_buffers,
+        _BLANK,
+    )
+
+
+def note_received(
+    record: Callable[..., None],
+    at_ns: int,
+    channel: int,
+    *,
+    data_type: int,
+    sequence_number: int,
+    payload_bytes: int,
+    backlog_buffers: int,
+    credit_before: int,
+    credit_after: int,
+    pool_available_buffers: int,
+    pool_size_buffers: int,
+) -> None:
+    """Record that a buffer or event reached its consumer; its records are not known yet."""
+    record(
+        at_ns,
+        channel,
+        _RECEIVED,
+        _BUFFER_RESPONSE,
+        data_type,
+        _NO_REASON,
+        sequence_number,
+        payload_bytes,
+        _BLANK,
+        _BLANK,
+        _BLANK,
+        backlog_buffers,
+        credit_before,
+        credit_after,
+        pool_available_buffers,
+        pool_size_buffers,
+        _BLANK,
+    )
+
+
+def note_consumed(
+    record: Callable[..., None],
+    at_ns: int,
+    channel: int,
+    *,
+    data_type: int,
+    sequence_number: int,
+    payload_bytes: int,
+    records: int,
+    first_record_ns: int,
+    last_record_ns: int,
+) -> None:
+    """Record that a task is done with a data buffer."""
+    record(
+        at_ns,
+        channel,
+        _CONSUMED,
+        _BUFFER_RESPONSE,
+        data_type,
+        _NO_REASON,
+        sequence_number,
+        payload_bytes,
+        records,
+        first_record_ns,
+        last_record_ns,
+        _BLANK,
+        _BLANK,
+        _BLANK,
+        _BLANK,
+        _BLANK,
+        _BLANK,
+    )
+
+
 def note(
     record: Callable[..., None],
     at_ns: int,
@@ -123,20 +246,23 @@ def note(
     kind: int,
     *,
     data_type: int = 0,
+    reason: int = 0,
     sequence_number: int = -1,
     payload_bytes: int = 0,
     records: int = 0,
+    first_record_ns: int = -1,
+    last_record_ns: int = -1,
     backlog_buffers: int = -1,
-    credit: tuple[int, int] = (-1, -1),
-    pool: tuple[int, int] = (-1, -1),
+    credit_before: int = -1,
+    credit_after: int = -1,
+    pool_available_buffers: int = -1,
+    pool_size_buffers: int = -1,
     value: int = -1,
 ) -> None:
-    """Record an event that is not on the hot path; what is not named does not apply.
+    """Record an event by the names of its columns; what is not named does not apply.
 
     Args:
         record: of the probe.
-        credit: before and after.
-        pool: available buffers and size.
     """
     record(
         at_ns,
@@ -144,14 +270,16 @@ def note(
         point,
         kind,
         data_type,
-        FlushReason.NONE,
+        reason,
         sequence_number,
         payload_bytes,
         records,
-        -1,
-        -1,
+        first_record_ns,
+        last_record_ns,
         backlog_buffers,
-        *credit,
-        *pool,
+        credit_before,
+        credit_after,
+        pool_available_buffers,
+        pool_size_buffers,
         value,
     )

@@ -19,7 +19,7 @@ from flinknet.core.consumer import (
     SpillStore,
     UnionInputGate,
 )
-from flinknet.core.probe import MessageKind, Probe, TracePoint, note
+from flinknet.core.probe import MessageKind, Probe, TracePoint, note, note_consumed
 from flinknet.core.wire.events import CheckpointBarrier, Event, EventAnnouncement, decode_event
 
 from .channel_input import ChannelInput
@@ -170,24 +170,16 @@ class NetworkInput(Generic[ReceiverT]):
             done_ns = receiver.receive(runs, now_ns=now_ns)
             records = receiver.received_records
             first_ns, last_ns = receiver.first_record_ns, receiver.last_record_ns
-        self._record(
+        note_consumed(
+            self._record,
             done_ns,
             channel.index,
-            _CONSUMED,
-            _BUFFER_RESPONSE,
-            buffer.data_type,
-            0,
-            sequence_number,
-            size,
-            records,
-            first_ns,
-            last_ns,
-            -1,
-            -1,
-            -1,
-            -1,
-            -1,
-            -1,
+            data_type=buffer.data_type,
+            sequence_number=sequence_number,
+            payload_bytes=size,
+            records=records,
+            first_record_ns=first_ns,
+            last_record_ns=last_ns,
         )
         return done_ns, runs
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.consumer import SingleInputGate, UnionInputGate
-from flinknet.core.probe import MessageKind, Probe, TracePoint
+from flinknet.core.probe import MessageKind, Probe, TracePoint, note
 from flinknet.core.producer import RecordWriter
 from flinknet.core.wire.events import (
     CheckpointBarrier,
@@ -461,26 +461,16 @@ class StreamTask:
         return True
 
     def _note_waiting(self, point: int, output: TaskOutput, now_ns: int) -> None:
-        """Of all that is not a message this is noted most often, twice a turn under pressure."""
         pool = output.partition.pool
-        self._record(
+        note(
+            self._record,
             now_ns,
             output.channels[0],
             point,
             _BUFFER_RESPONSE,
-            0,
-            0,
-            -1,
-            0,
-            -1,
-            -1,
-            -1,
-            -1,
-            -1,
-            -1,
-            pool.available_buffers,
-            pool.size_buffers,
-            -1,
+            records=-1,
+            pool_available_buffers=pool.available_buffers,
+            pool_size_buffers=pool.size_buffers,
         )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from flinknet.core.consumer.tcp_mode import TcpConsumerConnection
 from flinknet.jobs.load.assembly import run_input_of
 from flinknet.jobs.stream_task import StreamTask
 from flinknet.jobs.task_metrics import Metrics, TaskManagerMetrics
@@ -74,9 +73,9 @@ class MeasuredPart:
         """Credit-starved time of each channel that was ever read from here, so far."""
         now_ns = monotonic_ns()
         return {
-            reader.channel: reader.starved_until(now_ns)
+            channel.channel: channel.starved_ns
             for accepted in self._connections.accepted
-            for reader in accepted.connection.opened_readers
+            for channel in accepted.connection.snapshot(now_ns=now_ns)
         }
 
     def _taken_records(self) -> dict[int, int]:
@@ -92,11 +91,5 @@ class MeasuredPart:
     def _unread_until_now_ns(self) -> int:
         """How long sockets were not read so far, for want of a buffer; the longest time of any."""
         now_ns = monotonic_ns()
-        return max(
-            (
-                client.unread_until(now_ns)
-                for client in self._connections.clients
-                if isinstance(client, TcpConsumerConnection)
-            ),
-            default=0,
-        )
+        clients = self._connections.clients
+        return max((each.snapshot(now_ns=now_ns).unread_ns for each in clients), default=0)

@@ -55,13 +55,13 @@ class Sampler:
         latency = LogLinearHistogram()
         channels = [
             ChannelSample(
-                reader.channel,
-                backlog_buffers=reader.subpartition.backlog(),
-                credits_available=reader.credits_available,
+                channel.channel,
+                backlog_buffers=channel.backlog_buffers,
+                credits_available=channel.credits_available,
             )
             for accepted in self._connections.accepted
-            for reader in accepted.connection.queue.readers.values()
-            if reader.subpartition is not None
+            for channel in accepted.connection.snapshot(now_ns=monotonic_ns())
+            if channel.is_open
         ]
         records = size = 0
         for relay in self._tasks.relays:

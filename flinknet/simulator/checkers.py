@@ -249,6 +249,28 @@ def check_credits(cluster: Cluster, checker: ProtocolChecker) -> None:
                 )
 
 
+def check_invariants(cluster: Cluster) -> None:
+    """What pools, queues and channels say of themselves adds up, at any moment.
+
+    Raises: InvariantViolatedError.
+    """
+    try:
+        for task_manager in cluster.task_managers:
+            task_manager.memory.check_invariants()
+        for partition in cluster.partitions:
+            for queue in partition.subpartitions:
+                if isinstance(queue, PipelinedSubpartition):
+                    queue.check_invariants()
+        for connection in cluster.producer_connections:
+            for reader in connection.queue.readers.values():
+                reader.check_invariants()
+        for gate in cluster.gates:
+            for channel in gate.remote_channels:
+                channel.check_invariants()
+    except AssertionError as error:
+        raise InvariantViolatedError(str(error), cluster.seed) from error
+
+
 def check_records(cluster: Cluster) -> None:
     """Every record came once and in order. Raises: InvariantViolatedError."""
     sent = {
@@ -297,6 +319,7 @@ def run_checked(cluster: Cluster, checker: ProtocolChecker, *, limit: int = 1_00
     for steps in range(limit):
         if not cluster.step():
             break
+        check_invariants(cluster)
         if steps % _CHECK_INTERVAL_STEPS == 0:
             check_credits(cluster, checker)
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from flinknet.core.probe import MessageKind, TracePoint
@@ -9,6 +11,7 @@ from flinknet.errors import InvariantViolatedError
 from flinknet.simulator.checkers import (
     ProtocolChecker,
     check_credits,
+    check_invariants,
     check_memory,
     check_records,
     run_checked,
@@ -101,7 +104,95 @@ def test_a_backlog_that_is_not_that_of_the_queue_is_noticed(error: int) -> None:
     cluster = Cluster.of_scenario(scenario(records=2000), probes=(checker, checker))
     cluster.run_until(START_NS)
     cluster.partitions[0].subpartitions[0].buffers_in_backlog += error
+    checker.watch(cluster)
     with pytest.raises(InvariantViolatedError, match="carries backlog"):
+        cluster.run_until_idle()
+
+
+def give_back_twice(cluster: Cluster) -> None:
+    pool = cluster.partitions[0].pool
+    buffer = pool.try_request()
+    assert buffer is not None
+    pool.recycle(buffer.segment)
+    pool.recycle(buffer.segment)
+
+
+def give_back_to_all_twice(cluster: Cluster) -> None:
+    memory = cluster.task_managers[0].memory
+    segment = memory.try_request_segment()
+    assert segment is not None
+    memory.recycle_segment(segment)
+    memory.recycle_segment(segment)
+
+
+def forget_a_segment(cluster: Cluster) -> None:
+    cluster.partitions[0].pool.requested_buffers = 0
+
+
+def request_twice(cluster: Cluster) -> None:
+    cluster.partitions[0].pool.requested_buffers += cluster.task_managers[0].memory.total_buffers
+
+
+def grow_beyond_the_memory(cluster: Cluster) -> None:
+    cluster.partitions[0].pool.size_buffers = 10_000
+
+
+def give_credit_back_twice(cluster: Cluster) -> None:
+    buffer = cluster.gates[0].remote_channels[0].buffers.take()
+    assert buffer is not None
+    for _ in range(2):
+        buffer.recycler(buffer.segment)
+
+
+def miscount_floating_buffers(cluster: Cluster) -> None:
+    buffers = cluster.gates[0].remote_channels[0].buffers
+    buffers.floating_buffers = buffers.available_buffers + 1
+
+
+def miscount_the_backlog(cluster: Cluster) -> None:
+    cluster.partitions[0].subpartitions[0].buffers_in_backlog += 1
+
+
+def spend_credit_that_is_not_there(cluster: Cluster) -> None:
+    (reader,) = cluster.producer_connections[0].queue.readers.values()
+    reader.credits_available = -1
+
+
+def starve_with_credit(cluster: Cluster) -> None:
+    (reader,) = cluster.producer_connections[0].queue.readers.values()
+    reader.credits_available, reader.starved_since_ns = 1, 0
+
+
+def announce_too_much(cluster: Cluster) -> None:
+    channel = cluster.gates[0].remote_channels[0]
+    channel.unannounced_credit = channel.buffers.available_buffers + 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (give_back_twice, "channels are charged .*, 0 segments are out"),
+        (give_back_to_all_twice, "a segment is free in two places"),
+        (forget_a_segment, "segments are free of 0 requested|channels are charged"),
+        (request_twice, "segments are free|segments are kept"),
+        (grow_beyond_the_memory, "pools of 100"),
+        (give_credit_back_twice, "a segment is free twice"),
+        (miscount_floating_buffers, "of them floating"),
+        (miscount_the_backlog, r"backlog \d+, \d+ data buffers are queued"),
+        (spend_credit_that_is_not_there, "credit -1"),
+        (starve_with_credit, "starved with credit 1"),
+        (announce_too_much, r"unannounced credit \d+ with \d+ free buffers"),
+    ],
+)
+def test_what_breaks_an_invariant_is_noticed_at_once(
+    damage: Callable[[Cluster], None], complaint: str
+) -> None:
+    cluster, checker = running()
+    check_invariants(cluster)
+    damage(cluster)
+    with pytest.raises(InvariantViolatedError, match=complaint):
+        check_invariants(cluster)
+    with pytest.raises(InvariantViolatedError):
         run_checked(cluster, checker)
 
 

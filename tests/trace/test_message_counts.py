@@ -21,7 +21,16 @@ def counted(*, is_consumer: bool) -> MessageCounts:
     for channel, credit in ((0, 2), (1, 0)):
         kind = MessageKind.PARTITION_REQUEST
         accepted = (-1, -1) if is_consumer else (0, credit)
-        note(recorder.record, 0, channel, credit_point, kind, value=credit, credit=accepted)
+        note(
+            recorder.record,
+            0,
+            channel,
+            credit_point,
+            kind,
+            value=credit,
+            credit_before=accepted[0],
+            credit_after=accepted[1],
+        )
     for number, data_type in enumerate((1, 1, 8, DataType.END_OF_DATA, DataType.END_OF_DATA)):
         note(
             recorder.record,
@@ -64,6 +73,15 @@ def test_credit_of_a_refused_request_is_not_counted() -> None:
     recorder = TraceRecorder(counts)
     for credit, accepted in ((2, (0, 2)), (-(2**31), (-1, -1)), (2**31 - 1, (-1, -1))):
         kind = MessageKind.PARTITION_REQUEST
-        note(recorder.record, 0, 0, RECEIVED, kind, value=credit, credit=accepted)
+        note(
+            recorder.record,
+            0,
+            0,
+            RECEIVED,
+            kind,
+            value=credit,
+            credit_before=accepted[0],
+            credit_after=accepted[1],
+        )
     recorder.flush()
     assert counts.credit.tolist() == [2]

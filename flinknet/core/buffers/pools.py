@@ -142,6 +142,25 @@ class NetworkBufferPool:
         if pool not in self._waiting_pools:
             self._waiting_pools.append(pool)
 
+    def check_invariants(self) -> None:
+        """Assert that no segment is in two places, and that pools take no more than there is."""
+        free = [id(segment) for segment in self._free]
+        for pool in self._pools:
+            pool.check_invariants()
+            free += pool.free_segments
+        assert len(free) == len(set(free)), "a segment is free in two places"
+        requested = sum([pool.requested_buffers for pool in self._pools])
+        assert len(self._free) + requested <= self.total_buffers, (
+            f"{len(self._free)} segments are free and {requested} in local pools,"
+            f" of {self.total_buffers}"
+        )
+        exclusive = self._required_buffers - sum([pool.required_buffers for pool in self._pools])
+        assert exclusive >= 0, f"{exclusive} exclusive segments"
+        sizes = sum([pool.size_buffers for pool in self._pools])
+        assert exclusive + sizes <= self.total_buffers, (
+            f"{exclusive} exclusive segments and pools of {sizes}, of {self.total_buffers}"
+        )
+
     def _serve_waiting_pools(self) -> None:
         while self._free and self._waiting_pools:
             self._waiting_pools.popleft().handle_segment_available()
@@ -388,6 +407,31 @@ class LocalBufferPool:
             if self._listeners.popleft().receive_buffer(NetworkBuffer(segment, self.recycle)):
                 return
         self._free.append(segment)
+
+    @property
+    def free_segments(self) -> list[int]:
+        """Identities of the segments that it has and has not handed out."""
+        return [id(segment) for segment in self._free]
+
+    def check_invariants(self) -> None:
+        """Assert that what it holds, has handed out and is owed adds up."""
+        free, requested = len(self._free), self.requested_buffers
+        assert 0 <= free <= requested, f"{free} segments are free of {requested} requested"
+        assert not free or requested <= self.size_buffers, (
+            f"{free} segments are kept though {requested} exceed the size {self.size_buffers}"
+        )
+        charged, quota = self._channel_buffers, self.max_buffers_per_channel
+        assert min(charged, default=0) >= 0, f"channels are charged {charged}"
+        assert sum(charged) <= requested - free, (
+            f"channels are charged {charged}, {requested - free} segments are out"
+        )
+        at_quota = len([count for count in charged if count >= quota])
+        assert at_quota == self._channels_at_quota, (
+            f"{at_quota} channels are at their quota, not {self._channels_at_quota}"
+        )
+        assert not self.is_destroyed or not (free or self._listeners), (
+            "a destroyed pool has segments or listeners"
+        )
 
     def _prefetch(self) -> bool:
         """Hold one segment while the size allows it; so that "available" means one can be had."""

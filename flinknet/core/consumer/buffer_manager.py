@@ -193,6 +193,17 @@ class BufferManager:
         """The pool of the gate is gone."""
         self._is_waiting = False
 
+    def check_invariants(self) -> None:
+        """Assert that floating and exclusive buffers that are free add up, and lie here once."""
+        free, floating = self._free, self.floating_buffers
+        assert len({id(segment) for segment in free}) == len(free), "a segment is free twice"
+        assert 0 <= len(free) - floating <= self.initial_credit, (
+            f"{len(free)} buffers are free, {floating} of them floating, with"
+            f" {self.initial_credit} exclusive ones"
+        )
+        assert floating >= 0, f"{floating} floating buffers"
+        assert not self.is_released or not free, f"{len(free)} buffers are free after the release"
+
     def _request_floating(self) -> int:
         """Take what is missing from the pool, and wait for what it does not have; to be called only
         while something is missing and nothing waited for.

@@ -12,7 +12,9 @@ from typing import Protocol
 
 from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
-from flinknet.core.probe import MessageKind, Probe, TracePoint, note
+from flinknet.core.connection import ConsumerSnapshot
+from flinknet.core.probe import MessageKind, Probe, TracePoint, note, note_received
+from flinknet.core.wire.header import DATA_TYPE, IS_COMPRESSED, RECEIVER, SIZE, Header
 from flinknet.core.wire.ids import ResultSubpartitionIndexSet
 from flinknet.core.wire.messages import (
     AckAllUserRecordsProcessed,
@@ -26,7 +28,7 @@ from flinknet.core.wire.messages import (
     PartitionRequest,
     ResumeConsumption,
 )
-from flinknet.core.wire.plain_frames import Header, encode_add_credit, next_sequence_number
+from flinknet.core.wire.plain_frames import encode_add_credit, next_sequence_number
 from flinknet.core.wire.response_decoder import (
     LARGEST_FRAME_BYTES,
     ResponseDecoder,
@@ -50,7 +52,7 @@ from .input_channel import RemoteInputChannel
 from .partition_requests import PartitionRequests
 
 _SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
-_BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
+_BUFFER_RESPONSE, _ADD_CREDIT = int(MessageKind.BUFFER_RESPONSE), int(MessageKind.ADD_CREDIT)
 
 
 class Decoder(Protocol):
@@ -209,24 +211,17 @@ class ConsumerConnection:
                 continue
             out.append(encode_add_credit(channel.receiver_id, credit))
             pool = channel.buffers.pool
-            self._record(
+            note(
+                self._record,
                 now_ns,
                 channel.index,
                 _SENT,
-                6,
-                0,
-                0,
-                -1,
-                0,
-                0,
-                -1,
-                -1,
-                -1,
-                credit,
-                0,
-                pool.available_buffers,
-                pool.size_buffers,
-                credit,
+                _ADD_CREDIT,
+                credit_before=credit,
+                credit_after=0,
+                pool_available_buffers=pool.available_buffers,
+                pool_size_buffers=pool.size_buffers,
+                value=credit,
             )
         return out
 
@@ -281,6 +276,10 @@ class ConsumerConnection:
             self._control.append(CloseRequest().encode())
             self._note(_SENT, MessageKind.CLOSE_REQUEST, -1)
 
+    def snapshot(self, *, now_ns: int) -> ConsumerSnapshot:
+        """What a driver reports of it."""
+        return ConsumerSnapshot(unread_ns=0)
+
     @property
     def is_usable(self) -> bool:
         """Whether another channel may be opened on it."""
@@ -292,7 +291,7 @@ class ConsumerConnection:
         """Memory for a payload: a credited buffer for data, plain memory for events; None for
         unknown receivers.
         """
-        receiver_id, size, data_type = header[0], header[7], header[5]
+        receiver_id, size, data_type = header[RECEIVER], header[SIZE], header[DATA_TYPE]
         channel = self._channels.get(receiver_id)
         if channel is None or channel.error is not None:
             self._channel = None
@@ -313,7 +312,7 @@ class ConsumerConnection:
             segment = MemorySegment(memoryview(bytearray(size)))
             buffer = NetworkBuffer(segment, free_memory, data_type)
         buffer.size_bytes = size
-        buffer.is_compressed = header[6]
+        buffer.is_compressed = header[IS_COMPRESSED]
         self._buffer = buffer
         return buffer.view
 
@@ -325,28 +324,22 @@ class ConsumerConnection:
         buffer = self._buffer
         assert buffer is not None
         self._buffer = None
-        _, _, _, sequence_number, backlog, data_type, _, size = header
+        _, _, _, _, _, sequence_number, backlog, data_type, _, size = header
         manager = channel.buffers
         pool = manager.pool
         free = manager.available_buffers
-        self._record(
+        note_received(
+            self._record,
             self._now_ns,
             channel.index,
-            _RECEIVED,
-            _BUFFER_RESPONSE,
-            data_type,
-            0,
-            sequence_number,
-            size,
-            -1,
-            -1,
-            -1,
-            backlog,
-            free + 1 if data_type in IS_BUFFER else free,
-            free,
-            pool.available_buffers,
-            pool.size_buffers,
-            -1,
+            data_type=data_type,
+            sequence_number=sequence_number,
+            payload_bytes=size,
+            backlog_buffers=backlog,
+            credit_before=free + 1 if data_type in IS_BUFFER else free,
+            credit_after=free,
+            pool_available_buffers=pool.available_buffers,
+            pool_size_buffers=pool.size_buffers,
         )
         try:
             if size:
@@ -359,11 +352,11 @@ class ConsumerConnection:
 
     def free_memory(self, header: Header) -> Sequence[memoryview]:
         """The free memory of a channel that is open, if the payload is to fill it."""
-        channel = self._channels.get(header[0])
+        channel = self._channels.get(header[RECEIVER])
         if channel is None or channel.error is not None:
             return ()
         manager = channel.buffers
-        if header[7] != manager.pool.segment_size_bytes:
+        if header[SIZE] != manager.pool.segment_size_bytes:
             return ()
         after = self._buffer.segment.index if self._buffer is not None else -1
         return [segment.view for segment in manager.line_up(after)]
@@ -375,7 +368,7 @@ class ConsumerConnection:
         whose backlog gains floating ones; what the backlogs in between ask for is overruled by the
         next before it means anything.
         """
-        receiver_id, _, _, number, _, data_type, _, size = header
+        _, _, receiver_id, _, _, number, _, data_type, _, size = header
         channel = self._channels[receiver_id]
         if channel.error is not None:
             return
@@ -392,24 +385,18 @@ class ConsumerConnection:
             count = len(buffers)
             available_buffers, size_buffers = pool.available_buffers, pool.size_buffers
             for backlog in backlogs[:count]:
-                record(
+                note_received(
+                    record,
                     now_ns,
                     index,
-                    _RECEIVED,
-                    _BUFFER_RESPONSE,
-                    data_type,
-                    0,
-                    number,
-                    size,
-                    -1,
-                    -1,
-                    -1,
-                    backlog,
-                    free,
-                    free - 1,
-                    available_buffers,
-                    size_buffers,
-                    -1,
+                    data_type=data_type,
+                    sequence_number=number,
+                    payload_bytes=size,
+                    backlog_buffers=backlog,
+                    credit_before=free,
+                    credit_after=free - 1,
+                    pool_available_buffers=available_buffers,
+                    pool_size_buffers=size_buffers,
                 )
                 free -= 1
                 number += 1

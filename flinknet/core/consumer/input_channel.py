@@ -310,6 +310,20 @@ class RemoteInputChannel:
         if self.connection is not None:
             self.connection.close_channel(self)
 
+    def check_invariants(self) -> None:
+        """Assert that it announces no more credit than it has free buffers, and that what it holds
+        was not given back. The credit of a channel without exclusive buffers starts again after a
+        blocking event.
+        """
+        self.buffers.check_invariants()
+        credit, free = self.unannounced_credit, self.buffers.available_buffers
+        assert credit >= 0, f"unannounced credit {credit}"
+        assert self.is_released or not self.initial_credit or credit <= free, (
+            f"unannounced credit {credit} with {free} free buffers"
+        )
+        for buffer, number in self.received:
+            assert buffer.references > 0, f"buffer {number} was given back before it was read"
+
     def convert_to_priority_event(self, sequence_number: int) -> None:
         """Let a barrier that was announced overtake the data before it, as an unaligned one."""
         announced = (_TIMEOUTABLE_BARRIER, sequence_number)

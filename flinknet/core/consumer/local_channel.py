@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, Protocol
 
 from flinknet.core.buffers import BufferSlice, NetworkBuffer
 from flinknet.core.buffers.data_type import IS_BUFFER
-from flinknet.core.probe import MessageKind, Probe, TracePoint
+from flinknet.core.probe import Probe, note_received, note_sent
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.errors import (
     FlinknetError,
@@ -23,9 +23,6 @@ from flinknet.errors import (
 )
 
 from .request_backoff import RequestBackoff, RequestBackoffPolicy
-
-_SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
-_BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
 
 
 class SubpartitionView(Protocol):
@@ -285,41 +282,33 @@ class LocalInputChannel:
     def _note(self, piece: BufferSlice, view: SubpartitionView, now_ns: int) -> None:
         number, size, backlog = piece.sequence_number, piece.size_bytes, piece.backlog_buffers
         pool_available, pool_size = view.pool_buffers
-        self._record(
+        note_sent(
+            self._record,
             now_ns,
             self.index,
-            _SENT,
-            _BUFFER_RESPONSE,
-            piece.data_type,
-            piece.reason,
-            number,
-            size,
-            piece.records,
-            piece.first_record_ns,
-            piece.last_record_ns,
-            backlog,
-            -1,
-            -1,
-            pool_available,
-            pool_size,
-            -1,
+            data_type=piece.data_type,
+            reason=piece.reason,
+            sequence_number=number,
+            payload_bytes=size,
+            records=piece.records,
+            first_record_ns=piece.first_record_ns,
+            last_record_ns=piece.last_record_ns,
+            backlog_buffers=backlog,
+            credit_before=-1,
+            credit_after=-1,
+            pool_available_buffers=pool_available,
+            pool_size_buffers=pool_size,
         )
-        self._record(
+        note_received(
+            self._record,
             now_ns,
             self.index,
-            _RECEIVED,
-            _BUFFER_RESPONSE,
-            piece.data_type,
-            0,
-            number,
-            size,
-            -1,
-            -1,
-            -1,
-            backlog,
-            -1,
-            -1,
-            -1,
-            -1,
-            -1,
+            data_type=piece.data_type,
+            sequence_number=number,
+            payload_bytes=size,
+            backlog_buffers=backlog,
+            credit_before=-1,
+            credit_after=-1,
+            pool_available_buffers=-1,
+            pool_size_buffers=-1,
         )

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 
 from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
-from flinknet.core.probe import MessageKind, Probe, TracePoint
+from flinknet.core.connection import ConsumerSnapshot
+from flinknet.core.probe import MessageKind, Probe, TracePoint, note_received
+from flinknet.core.wire.header import DATA_TYPE, IS_COMPRESSED, RECEIVER, SIZE, Header
 from flinknet.core.wire.messages import BacklogAnnouncement, BufferResponse, Message
-from flinknet.core.wire.plain_frames import Header
 from flinknet.errors import (
     BufferReorderingError,
     FrameCorruptedError,
@@ -26,7 +27,6 @@ from flinknet.errors import (
 from .connection import ConsumerConnection
 from .input_channel import RemoteInputChannel
 
-_RECEIVED = int(TracePoint.RECEIVED)
 _READING_STOPS, _READING_RESUMES = int(TracePoint.READING_STOPS), int(TracePoint.READING_RESUMES)
 _BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
 
@@ -52,9 +52,10 @@ class TcpConsumerConnection(ConsumerConnection):
         self._unread_ns = 0
         self._unread_since_ns = 0
 
-    def unread_until(self, now_ns: int) -> int:
-        """Time in ns in which the socket was not read, up to now."""
-        return self._unread_ns + (0 if self.wants_data else now_ns - self._unread_since_ns)
+    def snapshot(self, *, now_ns: int) -> ConsumerSnapshot:
+        """What a driver reports of it."""
+        unread_ns = 0 if self.wants_data else now_ns - self._unread_since_ns
+        return ConsumerSnapshot(self._unread_ns + unread_ns)
 
     @property
     def staged_bytes(self) -> int:
@@ -104,7 +105,7 @@ class TcpConsumerConnection(ConsumerConnection):
         """Memory for a payload: a buffer of the gate's pool for data, plain memory, no larger than
         one, if there is none or something is staged.
         """
-        receiver_id, data_type, size = header[0], header[5], header[7]
+        receiver_id, data_type, size = header[RECEIVER], header[DATA_TYPE], header[SIZE]
         channel = self._channels.get(receiver_id)
         self._needs_memory = False
         if data_type not in IS_BUFFER or channel is None or channel.error is not None:
@@ -117,7 +118,7 @@ class TcpConsumerConnection(ConsumerConnection):
             buffer = NetworkBuffer(MemorySegment(memoryview(memory)), free_memory)
         buffer.data_type = data_type
         buffer.size_bytes = size
-        buffer.is_compressed = header[6]
+        buffer.is_compressed = header[IS_COMPRESSED]
         self._channel, self._buffer = channel, buffer
         return buffer.view
 
@@ -132,26 +133,20 @@ class TcpConsumerConnection(ConsumerConnection):
             return
         assert buffer is not None
         self._buffer = None
-        _, _, _, sequence_number, backlog, data_type, _, size = header
+        _, _, _, _, _, sequence_number, backlog, data_type, _, size = header
         pool = channel.buffers.pool
-        self._record(
+        note_received(
+            self._record,
             self._now_ns,
             channel.index,
-            _RECEIVED,
-            _BUFFER_RESPONSE,
-            data_type,
-            0,
-            sequence_number,
-            size,
-            -1,
-            -1,
-            -1,
-            backlog,
-            -1,
-            -1,
-            pool.available_buffers,
-            pool.size_buffers,
-            -1,
+            data_type=data_type,
+            sequence_number=sequence_number,
+            payload_bytes=size,
+            backlog_buffers=backlog,
+            credit_before=-1,
+            credit_after=-1,
+            pool_available_buffers=pool.available_buffers,
+            pool_size_buffers=pool.size_buffers,
         )
         arrived = StagedBuffer(self, channel, buffer, sequence_number, self._needs_memory)
         if self._staged or not self._deliver(arrived):

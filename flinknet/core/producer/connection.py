@@ -13,8 +13,10 @@ from functools import partial
 
 from flinknet.core.buffers import BufferSlice, LocalBufferPool
 from flinknet.core.buffers.data_type import IS_BUFFER
-from flinknet.core.probe import MessageKind, Probe, TracePoint, note
+from flinknet.core.connection import ProducerChannelSnapshot
+from flinknet.core.probe import MessageKind, Probe, TracePoint, note, note_sent
 from flinknet.core.wire.frames import FRAME_BYTES_MAX, FrameDecoder
+from flinknet.core.wire.header import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.core.wire.java_errors import (
     ILLEGAL_ARGUMENT_EXCEPTION,
@@ -38,11 +40,7 @@ from flinknet.core.wire.messages import (
     SegmentId,
     TaskEventRequest,
 )
-from flinknet.core.wire.plain_frames import (
-    BUFFER_RESPONSE_HEADER_BYTES,
-    decode_add_credits,
-    encode_buffer_response_header,
-)
+from flinknet.core.wire.plain_frames import decode_add_credits, encode_buffer_response_header
 from flinknet.errors import RemoteProtocolError, RemoteTransportError, TransportError
 
 from .partition_manager import PartitionRequestListener, ResultPartitionManager
@@ -68,7 +66,7 @@ UNSENT_ERRORS_BYTES_MAX = 64 * 1024
 
 _CREDIT_MAX = 0x7FFFFFFF
 _SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
-_BUFFER_RESPONSE, _ADD_CREDIT = int(MessageKind.BUFFER_RESPONSE), int(MessageKind.ADD_CREDIT)
+_ADD_CREDIT = int(MessageKind.ADD_CREDIT)
 
 
 class ProducerConnection:
@@ -191,6 +189,22 @@ class ProducerConnection:
             left_bytes -= self._frame(*polled, out, now_ns)
         return out
 
+    def snapshot(self, *, now_ns: int) -> tuple[ProducerChannelSnapshot, ...]:
+        """All channels that were ever requested, in that order."""
+        readers = self.queue.readers
+        return tuple(
+            [
+                ProducerChannelSnapshot(
+                    reader.channel,
+                    readers.get(reader.receiver_id) is reader,
+                    0 if reader.subpartition is None else reader.subpartition.backlog(),
+                    reader.credits_available,
+                    reader.starved_until(now_ns),
+                )
+                for reader in self.opened_readers
+            ]
+        )
+
     @property
     def waiting_requests(self) -> int:
         """Requests that wait for their partition."""
@@ -250,24 +264,22 @@ class ProducerConnection:
                 sent_bytes += size
             credit_before = credit
             credit -= price
-            record(
+            note_sent(
+                record,
                 now_ns,
                 channel,
-                _SENT,
-                _BUFFER_RESPONSE,
-                data_type,
-                piece.reason,
-                number,
-                size,
-                piece.records,
-                piece.first_record_ns,
-                piece.last_record_ns,
-                backlog,
-                credit_before,
-                credit,
-                available_buffers,
-                size_buffers,
-                -1,
+                data_type=data_type,
+                reason=piece.reason,
+                sequence_number=number,
+                payload_bytes=size,
+                records=piece.records,
+                first_record_ns=piece.first_record_ns,
+                last_record_ns=piece.last_record_ns,
+                backlog_buffers=backlog,
+                credit_before=credit_before,
+                credit_after=credit,
+                pool_available_buffers=available_buffers,
+                pool_size_buffers=size_buffers,
             )
         if not credit and backlog:
             reader.note_starved(now_ns=now_ns)
@@ -357,24 +369,17 @@ class ProducerConnection:
         if reader.partition is not None:
             pool = reader.partition.pool
             available_buffers, size_buffers = pool.available_buffers, pool.size_buffers
-        self._record(
+        note(
+            self._record,
             now_ns,
             reader.channel,
             _RECEIVED,
             _ADD_CREDIT,
-            0,
-            0,
-            -1,
-            0,
-            0,
-            -1,
-            -1,
-            -1,
-            before,
-            before + credit,
-            available_buffers,
-            size_buffers,
-            credit,
+            credit_before=before,
+            credit_after=before + credit,
+            pool_available_buffers=available_buffers,
+            pool_size_buffers=size_buffers,
+            value=credit,
         )
         if not reader.is_enqueued:
             self.queue.enqueue(reader)
@@ -550,6 +555,7 @@ class ProducerConnection:
             point,
             kind,
             backlog_buffers=backlog_buffers,
-            credit=credit,
+            credit_before=credit[0],
+            credit_after=credit[1],
             value=value,
         )

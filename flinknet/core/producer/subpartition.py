@@ -372,6 +372,24 @@ class PipelinedSubpartition:
         self._priority_elements = 0
         self.on_consumed(self.index)
 
+    def check_invariants(self) -> None:
+        """Assert that backlog and priority events are those of the queue, and that nothing in it
+        was given back.
+        """
+        queue = self._queue
+        waiting = len([each for each in queue if each.is_buffer])
+        assert self.buffers_in_backlog == waiting, (
+            f"backlog {self.buffers_in_backlog}, {waiting} data buffers are queued"
+        )
+        types = self.queued_types
+        priority = types.count(_PRIORITIZED_EVENT)
+        assert types[: self._priority_elements] == [_PRIORITIZED_EVENT] * priority, (
+            f"{self._priority_elements} priority events lead, of {priority}"
+        )
+        for each in queue:
+            assert each.buffer.references > 0, "a queued buffer was given back"
+        assert not self.is_released or not queue, "a released subpartition has buffers"
+
     def notify_released(self) -> None:
         """Tell the reader, if there is one, that nothing will come any more."""
         if self._listener is not None:

@@ -130,6 +130,12 @@ class CreditBasedSequenceNumberingViewReader:
             return 0
         return self.subpartition.backlog()
 
+    def check_invariants(self) -> None:
+        """Assert that credit is a number of buffers, and that only who has none is starved."""
+        credit = self.credits_available
+        assert credit >= 0, f"credit {credit}"
+        assert self.starved_since_ns < 0 or not credit, f"starved with credit {credit}"
+
     def release(self) -> None:
         """The receiver is gone: drop what was queued for it."""
         self.starved_since_ns = -1

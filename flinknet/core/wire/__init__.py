@@ -1,6 +1,7 @@
 """Every network byte layout there is, and nothing else: bytes in, values out, and back.
 
-- `ids`: who is meant. `layout`: the frame, and what differs between releases.
+- `ids`: who is meant. `layout`: the frame, and what differs between releases. `header`: the fields
+  of a BufferResponse by name.
 - `messages` (with `buffer_response`, `java_errors`): what the ends of a connection say.
 - `frames`: a stream of bytes, cut anywhere, becomes messages; `response_decoder` does it for the
   consumer's hot path.
@@ -20,6 +21,7 @@ from .buffer_response import BufferResponse
 from .compression import CompressionCodec, compress, decompress
 from .events import Event, data_type_of, decode_event, encode_pipelined
 from .frames import FrameDecoder
+from .header import BUFFER_RESPONSE_HEADER_BYTES
 from .ids import (
     ExecutionAttemptID,
     ExecutionGraphID,
@@ -37,7 +39,6 @@ from .java_errors import JavaThrowable
 from .layout import LAYOUTS, Direction, Layout, detect_layout
 from .messages import Message
 from .plain_frames import (
-    BUFFER_RESPONSE_HEADER_BYTES,
     decode_buffer_response_header,
     encode_add_credit,
     encode_buffer_response_header,

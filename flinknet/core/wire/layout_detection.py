@@ -14,6 +14,7 @@ from flinknet.errors import FrameCorruptedError
 
 from .buffer_response import BufferResponse
 from .frames import FrameDecoder
+from .header import BUFFER_RESPONSE_START
 from .layout import (
     BUFFER_RESPONSE_ID,
     FRAME_HEADER,
@@ -105,10 +106,11 @@ class LayoutDetectingDecoder:
 class FrameResponseDecoder:
     """ResponseDecoder for any layout: whole frames are gathered first, then handed on."""
 
-    __slots__ = ("_frames", "_sink")
+    __slots__ = ("_frames", "_header_bytes", "_sink")
 
     def __init__(self, sink: ResponseSink, layout: str) -> None:
         self._sink = sink
+        self._header_bytes = FRAME_HEADER_BYTES + LAYOUTS[layout].header.size
         self._frames = FrameDecoder(
             Direction.PRODUCER_TO_CONSUMER, layout, frame_bytes_max=LARGEST_FRAME_BYTES
         )
@@ -125,6 +127,8 @@ class FrameResponseDecoder:
     def _hand_on(self, message: BufferResponse) -> None:
         size = message.buffer_size
         header = (
+            self._header_bytes + size,
+            BUFFER_RESPONSE_START,
             message.receiver_id,
             message.subpartition_id,
             0,

@@ -14,6 +14,19 @@ from typing import Final
 
 from flinknet.core.buffers.data_type import IS_BUFFER
 
+from .header import (
+    BUFFER_RESPONSE_START,
+    DATA_TYPE,
+    FRAME_BYTES,
+    IS_COMPRESSED,
+    MAGIC_AND_ID,
+    PARTIAL_BUFFERS,
+    PARTIAL_SIZE_BYTES,
+    SIZE,
+    WHOLE_HEADER,
+    WHOLE_HEADER_1_20,
+    Header,
+)
 from .ids import Bytes
 from .layout import (
     FRAME_HEADER,
@@ -22,7 +35,6 @@ from .layout import (
     LAYOUT_2_X,
     MAGIC,
     Direction,
-    Layout,
 )
 from .messages import MESSAGE_CLASSES
 
@@ -33,8 +45,7 @@ __all__ = [
     "MAGIC_OFFSET",
     "PEEK_LAYOUTS",
     "PLAUSIBLE_BYTES_MAX",
-    "SeenHeader",
-    "SeenLayout",
+    "PeekLayout",
     "is_usual",
     "peek_frame",
     "peek_sizes",
@@ -43,21 +54,12 @@ __all__ = [
 PLAUSIBLE_BYTES_MAX: Final = 64 << 20
 """A message that claims more is not believed: no segment, event or exception comes near."""
 
-BUFFER_RESPONSE_START: Final = MAGIC + b"\0"
-"""What stands behind the length of a BufferResponse."""
-
 MAGIC_OFFSET: Final = 4
 """Bytes of a frame before the magic number."""
 
-SeenHeader = tuple[int, bytes, bytes, int, int, int, int, int, int, int]
-"""length of the frame, magic and id, receiver, subpartition, partial buffers, sequence number,
-backlog, type, compressed, size; the same in every layout."""
-
-_SIZE = struct.Struct(">i")
-
 
 @dataclass(frozen=True, slots=True)
-class SeenLayout:
+class PeekLayout:
     """How to look at the BufferResponses of one line of releases.
 
     Attributes:
@@ -68,50 +70,44 @@ class SeenLayout:
     name: str
     header_bytes: int
     data_type_max: int
-    read: Callable[[Bytes, int], SeenHeader]
+    read: Callable[[Bytes, int], Header]
 
-    def is_plausible(self, header: SeenHeader) -> bool:
+    def is_plausible(self, header: Header) -> bool:
         """Whether a Flink consumer would take it; such a message has `message_bytes`."""
-        data_type, size = header[7], header[9]
+        data_type, size = header[DATA_TYPE], header[SIZE]
         return (
-            header[1] == BUFFER_RESPONSE_START
-            and header[0] >= 0
+            header[MAGIC_AND_ID] == BUFFER_RESPONSE_START
+            and header[FRAME_BYTES] >= 0
             and 1 <= data_type <= self.data_type_max
-            and 0 <= header[4] <= PLAUSIBLE_BYTES_MAX // _SIZE.size
+            and 0 <= header[PARTIAL_BUFFERS] <= PLAUSIBLE_BYTES_MAX // PARTIAL_SIZE_BYTES
             and 0 <= size <= PLAUSIBLE_BYTES_MAX
             and (size > 0 or data_type in IS_BUFFER)
         )
 
-    def is_consistent(self, header: SeenHeader) -> bool:
+    def is_consistent(self, header: Header) -> bool:
         """Whether it is plausible and the length of the frame agrees with the sizes inside, as it
         does in one layout only.
         """
+        sizes_bytes = PARTIAL_SIZE_BYTES * header[PARTIAL_BUFFERS]
         return (
             self.is_plausible(header)
-            and header[8] <= 1
-            and header[0] == self.header_bytes + _SIZE.size * header[4] + header[9]
+            and header[IS_COMPRESSED] <= 1
+            and header[FRAME_BYTES] == self.header_bytes + sizes_bytes + header[SIZE]
         )
 
 
-def _whole_header(layout: Layout) -> struct.Struct:
-    return struct.Struct(">i5s" + layout.header.format.removeprefix(">"))
-
-
-_HEADER_2_X, _HEADER_1_20 = _whole_header(LAYOUT_2_X), _whole_header(LAYOUT_1_20)
-
-
-def _read_1_20(view: Bytes, offset: int) -> SeenHeader:
-    length, start, receiver, subpartition, *rest = _HEADER_1_20.unpack_from(view, offset)
-    header: SeenHeader = (length, start, receiver, subpartition, 0, *rest)
+def _read_1_20(view: Bytes, offset: int) -> Header:
+    length, start, receiver, subpartition, *rest = WHOLE_HEADER_1_20.unpack_from(view, offset)
+    header: Header = (length, start, receiver, subpartition, 0, *rest)
     return header
 
 
 PEEK_LAYOUTS: Final = {
-    LAYOUT_2_X.name: SeenLayout(
-        LAYOUT_2_X.name, _HEADER_2_X.size, LAYOUT_2_X.data_type_max, _HEADER_2_X.unpack_from
+    LAYOUT_2_X.name: PeekLayout(
+        LAYOUT_2_X.name, WHOLE_HEADER.size, LAYOUT_2_X.data_type_max, WHOLE_HEADER.unpack_from
     ),
-    LAYOUT_1_20.name: SeenLayout(
-        LAYOUT_1_20.name, _HEADER_1_20.size, LAYOUT_1_20.data_type_max, _read_1_20
+    LAYOUT_1_20.name: PeekLayout(
+        LAYOUT_1_20.name, WHOLE_HEADER_1_20.size, LAYOUT_1_20.data_type_max, _read_1_20
     ),
 }
 

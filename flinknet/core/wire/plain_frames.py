@@ -11,22 +11,30 @@ from typing import Final
 from flinknet.core.buffers.data_type import DataType
 from flinknet.errors import FrameCorruptedError
 
+from .header import (
+    BUFFER_RESPONSE_HEADER_BYTES,
+    BUFFER_RESPONSE_START,
+    DATA_TYPE,
+    FRAME_BYTES,
+    MAGIC_AND_ID,
+    PARTIAL_BUFFERS,
+    SIZE,
+    WHOLE_HEADER,
+    Header,
+)
 from .ids import Bytes
-from .layout import ADD_CREDIT_ID, BUFFER_RESPONSE_ID, LAYOUT_2_X, MAGIC, Layout
+from .layout import ADD_CREDIT_ID, LAYOUT_2_X, MAGIC, Layout
 
-_MAGIC_AND_ID = MAGIC + bytes((BUFFER_RESPONSE_ID,))
-_WHOLE_HEADER = struct.Struct(">i5s" + LAYOUT_2_X.header.format.removeprefix(">"))
-_pack = _WHOLE_HEADER.pack
-_unpack_from = _WHOLE_HEADER.unpack_from
+_pack = WHOLE_HEADER.pack
+_unpack_from = WHOLE_HEADER.unpack_from
 
-BUFFER_RESPONSE_HEADER_BYTES: Final = 47
-"""Frame header and message header in layout "2.x", without partial buffers."""
+_NUMBER_START: Final = struct.calcsize(">i5s16sii")
+"""Bytes of a header before the sequence number."""
 
-_RUN_HEADER = struct.Struct(">33sii6s")
-"""The same 47 bytes as far as they differ within a run: its number and its backlog."""
+_BACKLOG_END: Final = _NUMBER_START + struct.calcsize(">ii")
 
-Header = tuple[bytes, int, int, int, int, int, int, int]
-"""receiver, subpartition, partial buffers, sequence number, backlog, type, compressed, size."""
+_RUN_HEADER = struct.Struct(f">{_NUMBER_START}sii{BUFFER_RESPONSE_HEADER_BYTES - _BACKLOG_END}s")
+"""A header as far as headers differ within a run: its number and its backlog."""
 
 
 def encode_buffer_response_header(
@@ -38,10 +46,10 @@ def encode_buffer_response_header(
     is_compressed: int,
     size: int,
 ) -> bytes:
-    """The 47 bytes before a payload without partial buffers, in layout "2.x"."""
+    """What stands before a payload without partial buffers, in layout "2.x"."""
     return _pack(
         BUFFER_RESPONSE_HEADER_BYTES + size,
-        _MAGIC_AND_ID,
+        BUFFER_RESPONSE_START,
         receiver_id,
         subpartition_id,
         0,
@@ -54,20 +62,21 @@ def encode_buffer_response_header(
 
 
 def decode_buffer_response_header(view: Bytes, offset: int) -> Header:
-    """Read the 47 bytes at `offset`, which must be there, in layout "2.x".
+    """Read the whole header at `offset`, which must be there, in layout "2.x".
 
     The sizes of the partial buffers (4 bytes each) and the payload follow.
 
     Raises: FrameCorruptedError for what a Flink consumer does not decode.
     """
-    fields = _unpack_from(view, offset)
-    if fields[1] != _MAGIC_AND_ID:
-        raise FrameCorruptedError(f"{fields[1].hex()} where a BufferResponse should start")
-    if fields[0] < 0:
-        raise FrameCorruptedError(f"frame length {fields[0]} is negative")
-    header: Header = fields[2:]
-    if header[5] > 13 or header[7] <= 0 or header[2] < 0:
-        check_header(LAYOUT_2_X, header[2], header[5], header[7])
+    header: Header = _unpack_from(view, offset)
+    start = header[MAGIC_AND_ID]
+    if start != BUFFER_RESPONSE_START:
+        raise FrameCorruptedError(f"{start.hex()} where a BufferResponse should start")
+    if header[FRAME_BYTES] < 0:
+        raise FrameCorruptedError(f"frame length {header[FRAME_BYTES]} is negative")
+    data_type, partial_buffers, size = header[DATA_TYPE], header[PARTIAL_BUFFERS], header[SIZE]
+    if data_type > 13 or size <= 0 or partial_buffers < 0:
+        check_header(LAYOUT_2_X, partial_buffers, data_type, size)
     return header
 
 
@@ -75,11 +84,11 @@ def alike(header: Header) -> tuple[bytes, bytes]:
     """What all headers of a run with this one have in common: what stands before the sequence
     number, and what stands behind the backlog.
     """
-    receiver_id, subpartition_id, _, number, backlog, data_type, is_compressed, size = header
+    _, _, receiver_id, subpartition_id, _, number, backlog, data_type, is_compressed, size = header
     whole = encode_buffer_response_header(
         receiver_id, subpartition_id, number, backlog, data_type, is_compressed, size
     )
-    return whole[:33], whole[41:]
+    return whole[:_NUMBER_START], whole[_BACKLOG_END:]
 
 
 def is_alike(begun: bytes, common: tuple[bytes, bytes]) -> bool:
@@ -94,7 +103,7 @@ def decode_backlogs(
     others, does not have the next number or tells no backlog.
 
     Args:
-        headers: 47 bytes each, end to end.
+        headers: BUFFER_RESPONSE_HEADER_BYTES each, end to end.
         common: what makes them alike (`alike`).
         sequence_number: that the first of them must have.
     """

@@ -21,16 +21,20 @@ from typing import Final, Protocol
 from flinknet.core.buffers.data_type import DataType
 from flinknet.errors import FrameCorruptedError, UnknownMessageError
 
+from .header import (
+    BACKLOG,
+    BUFFER_RESPONSE_HEADER_BYTES,
+    DATA_TYPE,
+    IS_COMPRESSED,
+    PARTIAL_BUFFERS,
+    PARTIAL_SIZE_BYTES,
+    SEQUENCE_NUMBER,
+    SIZE,
+    Header,
+)
 from .layout import FRAME_HEADER, FRAME_HEADER_BYTES, MAGIC, Direction
 from .messages import MESSAGE_CLASSES, Message
-from .plain_frames import (
-    BUFFER_RESPONSE_HEADER_BYTES,
-    Header,
-    alike,
-    decode_backlogs,
-    decode_buffer_response_header,
-    is_alike,
-)
+from .plain_frames import alike, decode_backlogs, decode_buffer_response_header, is_alike
 
 _DATA_BUFFER = int(DataType.DATA_BUFFER)
 
@@ -144,11 +148,13 @@ class ResponseDecoder:
             self._sink.receive_payload(self._header)
         count += len(self._rest)
         self._rest.clear()
-        payload_bytes = run[7]
+        payload_bytes = run[SIZE]
         frame_bytes = BUFFER_RESPONSE_HEADER_BYTES + payload_bytes
         headers = (count + payload_bytes) // frame_bytes
         backlogs = decode_backlogs(
-            self._headers[: headers * BUFFER_RESPONSE_HEADER_BYTES], self._common, run[3] + 1
+            self._headers[: headers * BUFFER_RESPONSE_HEADER_BYTES],
+            self._common,
+            run[SEQUENCE_NUMBER] + 1,
         )
         whole = min(count // frame_bytes, len(backlogs))
         if whole:
@@ -195,8 +201,8 @@ class ResponseDecoder:
                 position = self._gather(data, position, end)
                 continue
             before, header = header, decode_buffer_response_header(data, position)
-            stop = start + header[7]
-            if header[2]:
+            stop = start + header[SIZE]
+            if header[PARTIAL_BUFFERS]:
                 position = self._gather(data, position, end)
             elif stop > end:
                 self._begin(header)
@@ -205,7 +211,7 @@ class ResponseDecoder:
                 target = take_buffer(header)
                 if target is not None:
                     try:
-                        target[: header[7]] = data[start:stop]
+                        target[: header[SIZE]] = data[start:stop]
                     except ValueError:  # of what is too large for it
                         raise _does_not_fit(header, target) from None
                 receive_payload(header)
@@ -217,11 +223,11 @@ class ResponseDecoder:
     def _begin(self, header: Header) -> None:
         """Take a header whose payload is still to come."""
         self._target = self._sink.take_buffer(header)
-        if self._target is not None and len(self._target) < header[7]:
+        if self._target is not None and len(self._target) < header[SIZE]:
             raise _does_not_fit(header, self._target)
         self._header = header
         self._filled = 0
-        self._missing = header[7]
+        self._missing = header[SIZE]
         if not self._missing:
             self._sink.receive_payload(header)
 
@@ -261,8 +267,12 @@ class ResponseDecoder:
                 return position
             else:
                 header = decode_buffer_response_header(rest, 0)
-                if header[2]:
-                    self._want_whole(BUFFER_RESPONSE_HEADER_BYTES + 4 * header[2] + header[7])
+                if header[PARTIAL_BUFFERS]:
+                    self._want_whole(
+                        BUFFER_RESPONSE_HEADER_BYTES
+                        + PARTIAL_SIZE_BYTES * header[PARTIAL_BUFFERS]
+                        + header[SIZE]
+                    )
                 else:
                     rest.clear()
                     self._begin(header)
@@ -282,23 +292,25 @@ class ResponseDecoder:
 
 def _is_run(header: Header, following: Header) -> bool:
     """Whether two plain buffers came one behind the other."""
-    return following == _later(header, 1, following[4]) and header[5:7] == (_DATA_BUFFER, 0)
+    return (
+        following == _later(header, 1, following[BACKLOG])
+        and header[DATA_TYPE] == _DATA_BUFFER
+        and not header[IS_COMPRESSED]
+    )
 
 
 def _later(header: Header, buffers: int, backlog: int) -> Header:
     """The header of a later buffer of a run."""
-    receiver_id, subpartition_id, partial_buffers, number, _, data_type, is_compressed, size = (
-        header
-    )
+    frame_bytes, start, receiver_id, subpartition_id, partial_buffers, number, *_ = header
     return (
-        *(receiver_id, subpartition_id, partial_buffers, number + buffers, backlog),
-        *(data_type, is_compressed, size),
+        *(frame_bytes, start, receiver_id, subpartition_id, partial_buffers, number + buffers),
+        *(backlog, header[DATA_TYPE], header[IS_COMPRESSED], header[SIZE]),
     )
 
 
 def _does_not_fit(header: Header, target: memoryview) -> FrameCorruptedError:
     return FrameCorruptedError(
-        f"a payload of {header[7]} bytes does not fit a buffer of {len(target)} bytes"
+        f"a payload of {header[SIZE]} bytes does not fit a buffer of {len(target)} bytes"
     )
 
 

@@ -14,16 +14,13 @@ from flinknet.core.consumer import (
     SpillStore,
     UnionInputGate,
 )
-from flinknet.core.probe import MessageKind, Probe, TracePoint
+from flinknet.core.probe import Probe, note_consumed
 from flinknet.core.wire.events import Event
 from flinknet.workload.sink import LatencySink
 
 from ..checkpoints import BranchingCheckpoints
 from ..network_input import NetworkInput, Polled
 from .operators import Measure
-
-_CONSUMED = int(TracePoint.CONSUMED)
-_BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
 
 _ReadRun = tuple[int, int, int, int, int, Sequence[tuple[int, int, int]]]
 """When it was begun, channel, data type, first sequence number and size of its buffers; and for
@@ -124,24 +121,16 @@ class RunInput(NetworkInput[LatencySink]):
         self._unnoted = None
         record, took_ns = self._record, (now_ns - begun_ns) // len(carried)
         for records, first_ns, last_ns in carried:
-            record(
+            note_consumed(
+                record,
                 begun_ns,
                 channel,
-                _CONSUMED,
-                _BUFFER_RESPONSE,
-                data_type,
-                0,
-                sequence_number,
-                size,
-                records,
-                first_ns,
-                last_ns,
-                -1,
-                -1,
-                -1,
-                -1,
-                -1,
-                -1,
+                data_type=data_type,
+                sequence_number=sequence_number,
+                payload_bytes=size,
+                records=records,
+                first_record_ns=first_ns,
+                last_record_ns=last_ns,
             )
             begun_ns += took_ns
             sequence_number += 1

@@ -28,14 +28,14 @@ def statistics_of(
     own = {channel for each in known for output in each.task.outputs for channel in output.channels}
     written = (
         say.WrittenChannel(
-            reader.channel,
-            0 if reader.subpartition is None else reader.subpartition.backlog(),
-            max(0, reader.credits_available),
-            reader.starved_until(now_ns),
+            channel.channel,
+            channel.backlog_buffers,
+            max(0, channel.credits_available),
+            channel.starved_ns,
         )
         for accepted in connections.accepted
-        for reader in accepted.connection.opened_readers
-        if reader.channel in own
+        for channel in accepted.connection.snapshot(now_ns=now_ns)
+        if channel.channel in own
     )
     return say.Statistics(
         now_ns,

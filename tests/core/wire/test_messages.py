@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.core.buffers.data_type import DataType
+from flinknet.core.wire import header as fields
+from flinknet.core.wire.header import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.ids import InputChannelID
 from flinknet.core.wire.java_errors import JavaThrowable
 from flinknet.core.wire.messages import (
@@ -27,7 +29,6 @@ from flinknet.core.wire.messages import (
 )
 from flinknet.core.wire.plain_frames import (
     ADD_CREDIT_BYTES,
-    BUFFER_RESPONSE_HEADER_BYTES,
     decode_buffer_response_header,
     encode_add_credit,
     encode_buffer_response_header,
@@ -50,8 +51,8 @@ def test_fast_header_is_that_of_the_message(
     is_compressed: int,
     payload: bytes,
 ) -> None:
-    fields = (receiver_id, subpartition_id, sequence_number, backlog, data_type, is_compressed)
-    header = encode_buffer_response_header(*fields, len(payload))
+    values = (receiver_id, subpartition_id, sequence_number, backlog, data_type, is_compressed)
+    header = encode_buffer_response_header(*values, len(payload))
     assert len(header) == BUFFER_RESPONSE_HEADER_BYTES == 47
     message = BufferResponse(
         receiver_id,
@@ -63,7 +64,7 @@ def test_fast_header_is_that_of_the_message(
         payload,
     )
     assert header + payload == message.encode()
-    assert decode_buffer_response_header(b"??" + header, 2) == (
+    assert decode_buffer_response_header(b"??" + header, 2)[fields.RECEIVER :] == (
         *(receiver_id, subpartition_id, 0, sequence_number, backlog),
         *(data_type, is_compressed, len(payload)),
     )
@@ -95,8 +96,8 @@ def test_a_buffer_response_lies_on_the_wire_as_the_table_says(
 @given(buffer_responses())
 def test_fast_header_tells_partial_buffers(message: BufferResponse) -> None:
     header = decode_buffer_response_header(message.encode(), 0)
-    assert header[2] == len(message.partial_buffer_sizes)
-    assert header[7] == message.buffer_size
+    assert header[fields.PARTIAL_BUFFERS] == len(message.partial_buffer_sizes)
+    assert header[fields.SIZE] == message.buffer_size
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def test_fast_header_rejects_what_flink_does_not_decode(offset: int, damage: byt
 @pytest.mark.parametrize("data_type", [1, 8])
 def test_fast_header_takes_empty_data(data_type: int) -> None:
     header = encode_buffer_response_header(RECEIVER, 0, 1, 0, data_type, 0, 0)
-    assert decode_buffer_response_header(header, 0)[7] == 0
+    assert decode_buffer_response_header(header, 0)[fields.SIZE] == 0
 
 
 @pytest.mark.row("S098")

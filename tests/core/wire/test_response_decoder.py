@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.core.buffers.data_type import DataType
+from flinknet.core.wire import header as fields
 from flinknet.core.wire.buffer_response import BufferResponse
 from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.header import Header
 from flinknet.core.wire.ids import InputChannelID
 from flinknet.core.wire.messages import AddCredit, Message
-from flinknet.core.wire.plain_frames import Header
 from flinknet.core.wire.response_decoder import ResponseDecoder
 from flinknet.errors import FrameCorruptedError, RemoteProtocolError, UnknownMessageError
 from tests.golden_vectors import Vector, golden
@@ -35,23 +36,22 @@ class ListSink:
         self.free: list[memoryview] = []
 
     def take_buffer(self, header: Header) -> memoryview | None:
-        if header[0] == self.skipped:
+        if header[fields.RECEIVER] == self.skipped:
             return None
         if self.free:
             free = self.free.pop(0)
             assert isinstance(free.obj, bytearray)
-            if len(free) >= header[7]:
+            if len(free) >= header[fields.SIZE]:
                 self.target = free.obj
                 return free
         self.target = bytearray(BUFFER_BYTES)
         return memoryview(self.target)
 
     def receive_payload(self, header: Header) -> None:
-        if header[0] == self.skipped:
+        if header[fields.RECEIVER] == self.skipped:
             return
-        receiver_id, subpartition_id, _, sequence_number, backlog, data_type, compressed, size = (
-            header
-        )
+        _, _, receiver_id, subpartition_id, _, sequence_number, *others = header
+        backlog, data_type, compressed, size = others
         self.received.append(
             BufferResponse(
                 InputChannelID(receiver_id),
@@ -69,15 +69,15 @@ class ListSink:
 
     def free_memory(self, header: Header) -> list[memoryview]:
         """Tells the truth: `take_run` uses it up."""
-        self.free = [memoryview(bytearray(header[7])) for _ in range(self.free_buffers)]
+        self.free = [memoryview(bytearray(header[fields.SIZE])) for _ in range(self.free_buffers)]
         return self.free
 
     def receive_run(self, header: Header, backlogs: Sequence[int]) -> None:
+        number = header[fields.SEQUENCE_NUMBER]
+        before, behind = header[: fields.SEQUENCE_NUMBER], header[fields.DATA_TYPE :]
         for place, backlog in enumerate(backlogs):
-            target = self.free.pop(0)
-            number = header[3] + place
-            self.target = bytearray(target)
-            self.receive_payload((*header[:3], number, backlog, *header[5:]))
+            self.target = bytearray(self.free.pop(0))
+            self.receive_payload((*before, number + place, backlog, *behind))
 
 
 @given(st.lists(producer_messages(), max_size=6), st.data())
