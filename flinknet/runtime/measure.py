@@ -160,6 +160,7 @@ def assemble(
         **(asdict(taken) if taken is not None else {}),
     )
     pace = _pace(scenario, measured, reports, deployment, asked, processors, within_ns=within_ns)
+    given_up = _given_up(deployment, measured, reports, start, pace)
     return RunResult(
         config=dict(effective_flink_keys(scenario.network)),
         workload=describe_workload(scenario),
@@ -168,10 +169,17 @@ def assemble(
             _channel(deployment, each, producers[each.channel], duration_ns) for each in consumers
         ),
         limited_by=_limited_by(
-            scenario, measured, deployment, asked, processors, pace, within_ns=within_ns
+            scenario,
+            measured,
+            deployment,
+            asked,
+            processors,
+            pace,
+            within_ns=within_ns,
+            has_given_up=bool(given_up),
         ),
         warnings=(
-            *_given_up(deployment, reports, start, pace),
+            *given_up,
             *_warnings(scenario, measured, reports, asked, processors, pace),
         ),
         trace=trace,
@@ -357,18 +365,22 @@ def _limited_by(
     pace: _Pace,
     *,
     within_ns: int,
+    has_given_up: bool,
 ) -> str:
     """One sentence on what held the run back.
 
     Args:
         asked: the rate asked for, and what came of it.
         within_ns: the measured part by the clock.
+        has_given_up: records were due that nobody could send in time.
     """
     workload, busy = scenario.workload, pace.busy
     slow = ", ".join(str(each.index) for each in workload.slow_consumers)
     if measured.throughput_records_per_s is None:
         if slow:
             return f"the slow consumer ({slow}): no record was measured; nothing came through."
+        if has_given_up:
+            return "the load: no record was measured; the stack never got past the warm-up."
         return "its length: no record was measured; the run was shorter than its latency."
     if asked is not None and asked.is_kept:
         late = ""
@@ -440,7 +452,7 @@ def _warnings(
         found.append(
             Warning(
                 "schedule-missed",
-                f"a source emitted a record {late_ns / 1e6:.1f} ms after its intended instant;"
+                f"a source emitted a record {human_duration(late_ns)} after its intended instant;"
                 " latency counts that wait, the uncorrected figure does not."
                 f" {pace.advice}",
             )
@@ -454,8 +466,8 @@ def _warnings(
         found.append(
             Warning(
                 "few-samples",
-                f"{measured.records} records support no p99 (it takes {FEW_SAMPLES}); use a longer"
-                " --duration or more --records.",
+                f"too few records for p99: {measured.records} of at least {FEW_SAMPLES}; use a"
+                " longer --duration or more --records.",
             )
         )
     for index, report in enumerate(reports):
@@ -465,7 +477,11 @@ def _warnings(
 
 
 def _given_up(
-    deployment: Deployment, reports: Sequence[Report], start: Start, pace: _Pace
+    deployment: Deployment,
+    measured: Measured,
+    reports: Sequence[Report],
+    start: Start,
+    pace: _Pace,
 ) -> Sequence[Warning]:
     """What to doubt if records of a rate were due and never sent."""
     workload = deployment.scenario.workload
@@ -484,12 +500,13 @@ def _given_up(
     if sent >= due:
         return ()
     drain_ns = start.give_up_ns - start.measured_to_ns
+    others = ": latency and throughput are those of the others" if measured.records else ""
     return (
         Warning(
             "given-up",
             f"{human_count(due - sent)} of {human_count(due)} records that were due had not been"
-            f" sent {human_duration(drain_ns)} after the end and were given up: latency and"
-            f" throughput are those of the others. {pace.advice}",
+            f" sent {human_duration(drain_ns)} after the end and were given up{others}."
+            f" {pace.advice}",
         ),
     )
 

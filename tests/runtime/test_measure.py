@@ -132,6 +132,15 @@ def test_records_that_were_due_and_never_sent_are_counted_in_a_warning() -> None
     assert "given-up" not in {each.code for each in (*whole.warnings, *endless.warnings)}
 
 
+def test_a_run_that_gave_all_up_is_limited_by_its_load_and_has_no_others() -> None:
+    nothing = Report(consumer_channels=(consumed(records=800, measured=0),))
+    start = replace(START, give_up_ns=13 * S)
+    result = result_of(UPSTREAM, nothing, start=start, rate_per_s=2000.0, duration_ns=S)
+    assert result.limited_by.startswith("the load: no record was measured")
+    (warning,) = [each for each in result.warnings if each.code == "given-up"]
+    assert "others" not in warning.text
+
+
 def test_starved_time_is_a_share_of_the_measured_part_without_its_drain() -> None:
     late = replace(consumed(), last_measured_ns=6 * S)
     upstream = replace(UPSTREAM, producer_channels=(produced(starved_ns=S),))
