@@ -11,7 +11,7 @@ RECORDS := 200000
 
 ROUNDS := 10
 
-INTERPRETED_TESTS := tests/core tests/tasks
+INTERPRETED_TESTS := tests/core tests/job
 
 .PHONY: help venv compiled demo test search lint bench rows flink interop clean
 

@@ -6,11 +6,11 @@ from flinknet.config import NetworkConfig
 from flinknet.core.consumer import SingleInputGate, UnionInputGate
 from flinknet.core.probe import Probe
 from flinknet.core.producer import OutputFlusher, RecordWriter
-from flinknet.jobs.load.assembly import LoadTasks
-from flinknet.jobs.load.generator import LoadGenerator, RecordBatcher
-from flinknet.jobs.stream_task import StreamTask
-from flinknet.workload.arrivals import Arrivals
-from flinknet.workload.sink import LatencySink
+from flinknet.job.load.arrivals import Arrivals
+from flinknet.job.load.assembly import LoadTasks
+from flinknet.job.load.generator import LoadGenerator, RecordBatcher
+from flinknet.job.load.sink import LatencySink
+from flinknet.job.stream_task import StreamTask
 
 TASKS = LoadTasks(NetworkConfig(), start_ns=0)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from flinknet.core.connection import RECEIVE_BYTES
+from flinknet.job import fill_levels
 from flinknet.results import FillLevels, FillSample
 from flinknet.simulator.cluster import START_NS, Cluster
-from flinknet.tasks import fill_levels
 
 
 def fill_sample(cluster: Cluster) -> FillSample:

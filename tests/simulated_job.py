@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of, physical_plan_of
-from flinknet.jobs import StreamTask
-from flinknet.jobs.descriptor import TaskDeploymentDescriptor
+from flinknet.job import StreamTask
+from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.simulator.checkers import ProtocolChecker
 from flinknet.simulator.cost_model import CostModel
 from flinknet.simulator.faults import NO_FAULTS, FaultPlan

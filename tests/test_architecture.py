@@ -30,11 +30,9 @@ LEAVES = (
 
 LEAVES_OF = {
     "core": {"errors", "units"},
-    "workload": {"arrays", "errors", "config", "histogram"},
     "certificates": {"errors"},
     "graph": {"errors", "units", "config", "options", "results"},
-    "tasks": {"errors", "units", "config", "histogram", "results"},
-    "jobs": {"errors", "units", "config", "histogram", "results"},
+    "job": {"arrays", "errors", "units", "config", "histogram", "results"},
     "trace": {"whole_files", "arrays", "errors"},
     "capture": {"errors", "units", "histogram", "results"},
     "runtime": {
@@ -73,15 +71,13 @@ MAY_IMPORT = {
     "core.producer": {"core.buffers", "core.wire", "core.probe", "core.connection"},
     "core.consumer": {"core.buffers", "core.wire", "core.probe", "core.connection"},
     "core": set(),
-    "workload": {"core.wire.records"},
     "certificates": set(),
     "graph": {
         *("core.wire.ids", "core.buffers.pool_sizes"),
         *("core.producer.partition_type", "core.producer.key_groups"),
     },
-    "tasks": {"core", "workload"},
-    "jobs": {"core", "workload", "graph", "tasks"},
-    "jobs.load": {"jobs", "core", "workload", "tasks"},
+    "job": {"core", "graph", "job.load"},
+    "job.load": {"job", "core"},
     "trace": {"core.probe", "core.buffers.data_type"},
     "capture": {"core.wire", "core.probe", "core.buffers.data_type", "trace"},
     "capture.tap": {
@@ -89,23 +85,24 @@ MAY_IMPORT = {
         *("runtime.clock", "runtime.host", "runtime.listener", "runtime.tls"),
     },
     "capture.pcap": {"capture", "core.wire", "trace"},
-    "runtime": {"core", "trace", "workload", "graph", "tasks", "jobs", "certificates"},
-    "runtime.job": {"runtime", "core", "trace", "workload", "graph", "tasks", "jobs"},
-    "simulator": {"core", "trace", "workload", "graph", "tasks", "jobs"},
+    "runtime": {"core", "trace", "graph", "job", "job.load", "certificates"},
+    "runtime.job": {"runtime", "core", "trace", "graph", "job", "job.load"},
+    "simulator": {"core", "trace", "graph", "job", "job.load"},
     "predict": {
-        *("core", "trace", "workload", "tasks", "jobs", "simulator", "predict.fast_kernel"),
+        *("core", "trace", "job", "job.load", "simulator", "predict.fast_kernel"),
     },
     "predict.fast_kernel": set(),
     "predict.synth": {
-        *("trace", "workload", "tasks", "core.probe", "core.buffers.data_type", "runtime.signals"),
+        *("trace", "job", "job.load", "core.probe", "core.buffers.data_type"),
+        "runtime.signals",
     },
     "replay": {
-        *("trace", "predict", "workload.arrivals", "core.probe", "core.buffers.data_type"),
+        *("trace", "predict", "job.load.arrivals", "core.probe", "core.buffers.data_type"),
         *("replay.spark", "replay.observe", "replay.advise"),
     },
     "replay.spark": {"trace", "predict", "core.probe"},
     "replay.observe": {
-        *("trace", "predict", "workload.payload", "core.probe", "core.buffers.data_type"),
+        *("trace", "predict", "job.load.payload", "core.probe", "core.buffers.data_type"),
         "replay.spark",
     },
     "replay.advise": {
@@ -116,7 +113,7 @@ MAY_IMPORT = {
     "export": {"trace", "core.probe"},
     "report": set(),
     "cli": {
-        *("core", "workload", "graph", "tasks", "jobs", "trace"),
+        *("core", "graph", "job", "job.load", "trace"),
         *("capture", "runtime", "simulator", "predict", "predict.synth", "replay", "export"),
         *("replay.spark", "replay.advise"),
         *("report", "certificates"),
@@ -125,8 +122,7 @@ MAY_IMPORT = {
 """Room -> rooms and modules it may import besides the leaves. A room in a room has a line of its
 own; the outer one gives it no leave, and needs leave itself to import the inner one.
 
-`tasks` are what both drivers step. `jobs` are tasks too, but those of a program: they alone need
-both what a plan of `graph` says and what `tasks` has, which know nothing of each other. A trace's
+`job` is what both drivers step; the load generator of bench is a room of its own in it. A trace's
 column names values of core.probe and of the data types, so whoever reads traces may read those
 two tables. The tap in `capture` is a driver with sockets of its own: it reads the one clock,
 tells the same facts of the host and the same reasons of TLS as `runtime`, its listeners rest as
@@ -145,16 +141,10 @@ CORE_MAY_IMPORT = {
 NEVER = {("core.producer", "core.consumer"), ("core.consumer", "core.producer")}
 
 ONLY_IN = {
-    "struct": {"core.wire", "trace.format", "jobs.serializers", "jobs.elements"},
-    "random": {"workload", "simulator.faults", "comparison"},
+    "struct": {"core.wire", "trace.format", "job.serializers", "job.elements"},
+    "random": {"job.load.arrivals", "simulator.faults", "comparison"},
     "numpy.random": {
-        *(
-            "workload",
-            "tasks.partitioners",
-            "jobs.sources",
-            "jobs.load.outputs",
-            "simulator.faults",
-        ),
+        *("job.load", "job.partitioners", "job.sources", "simulator.faults"),
     },
     "numpy": {
         *("core.wire.records", "core.wire.record_counter", "core.consumer.record_reader"),
@@ -163,9 +153,8 @@ ONLY_IN = {
         *(
             "arrays",
             "histogram",
-            "tasks",
-            "jobs",
-            "workload",
+            "job",
+            "job.load",
             "trace",
             "replay",
             "export",
@@ -193,7 +182,7 @@ ONLY_IN = {
     },
     "pathlib": {
         *("runtime", "capture", "certificates", "trace", "export", "replay", "cli"),
-        *("report.export", "graph.program", "jobs.chain_runner", "workload.arrivals"),
+        *("report.export", "graph.program", "job.chain_runner", "job.load.arrivals"),
         *(
             "predict",
             "options.files",
@@ -205,7 +194,7 @@ ONLY_IN = {
     },
     "subprocess": {"runtime.job", "replay.spark.java", "replay.spark.jvm"},
     "importlib": {
-        *("capture.dissector", "report.page", "runtime.host", "tasks.partitioners", "cli"),
+        *("capture.dissector", "report.page", "runtime.host", "job.partitioners", "cli"),
         "compiled_core",
     },
     "logging": {"replay.spark.jvm"},
@@ -483,9 +472,9 @@ def _faces_in(folder: str) -> Iterator[Path]:
         ("core/x.py", "import heapq", "core may import only"),
         ("core/wire/x.py", "def f():\n    import os.path", "core may import only"),
         ("graph/x.py", "import os", "os may be imported in"),
-        ("jobs/x.py", "from pathlib import Path", "pathlib may be imported in"),
+        ("job/x.py", "from pathlib import Path", "pathlib may be imported in"),
         ("cli/x.py", "import subprocess", "subprocess may be imported in"),
-        ("jobs/x.py", "from importlib import import_module", "importlib may be imported in"),
+        ("job/x.py", "from importlib import import_module", "importlib may be imported in"),
         ("trace/x.py", "import logging", "logging may be imported in"),
         ("runtime/x.py", "from .job import client", "runtime may not import runtime.job"),
         ("runtime/job/x.py", "from flinknet.runtime import clock", "relatively"),

@@ -46,9 +46,9 @@ def channels(**values: Any) -> None:
 
 
 def _placed(plan: Plan) -> PlacedChannels:
+    from flinknet.job.load.deployment import deploy
     from flinknet.report.channels_console import ChannelPlace, PlacedChannels
     from flinknet.results import Wiring
-    from flinknet.tasks.deployment import deploy
 
     deployment = deploy(plan.scenario)
     channels = []

@@ -31,11 +31,11 @@ def config(**values: Any) -> None:
 
     Nothing runs. The options are those of `bench run`.
     """
+    from flinknet.job.load.deployment import deploy
+    from flinknet.job.load.memory import memory_needs
     from flinknet.report.config_console import EffectiveConfig, config_document, print_configs
     from flinknet.report.console import console_for
     from flinknet.report.export import dump, write_json
-    from flinknet.tasks.deployment import deploy
-    from flinknet.tasks.memory import memory_needs
 
     from . import sweep
 
@@ -71,8 +71,8 @@ def config(**values: Any) -> None:
 
 def _buffers_told(plan: Plan) -> str:
     """One sentence on how many buffers a TaskManager needs: the one that needs most."""
-    from flinknet.tasks.deployment import deploy
-    from flinknet.tasks.memory import memory_needs, most_buffers
+    from flinknet.job.load.deployment import deploy
+    from flinknet.job.load.memory import memory_needs, most_buffers
 
     deployment, size = deploy(plan.scenario), plan.scenario.network.segment_size_bytes
     needs = memory_needs(deployment)

@@ -65,8 +65,8 @@ def consume(**values: Any) -> None:
 
 
 def _consumer(values: Mapping[str, Any], interrupts: list[int]) -> ConsumerPeer:
+    from flinknet.job.load.peer import deploy_consumer
     from flinknet.runtime.consumer_peer import ConsumerPeer
-    from flinknet.tasks.peer import deploy_consumer
 
     scenario = _scenario(values)
     if not values["partition"]:

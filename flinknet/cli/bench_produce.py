@@ -56,9 +56,9 @@ def produce(**values: Any) -> None:
 
 
 def _producer(values: Mapping[str, Any], interrupts: list[int]) -> ProducerPeer:
+    from flinknet.job.load.deployment import deploy
+    from flinknet.job.load.peer import deploy_producers
     from flinknet.runtime.producer_peer import ProducerPeer
-    from flinknet.tasks.deployment import deploy
-    from flinknet.tasks.peer import deploy_producers
 
     settings = collect(values)
     workload = {**settings.workload, "producers": str(max(1, len(values["partition"])))}

@@ -118,8 +118,8 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[Warning,
 
     Raises: ConfigError for a value that cannot be used, alone or beside the others.
     """
-    from flinknet.tasks.deployment import deploy
-    from flinknet.tasks.memory import check_memory
+    from flinknet.job.load.deployment import deploy
+    from flinknet.job.load.memory import check_memory
 
     network, warnings = flink.network_config(settings.network)
     fields = {name: WORKLOAD_OPTIONS[name].parse(t) for name, t in settings.workload.items()}

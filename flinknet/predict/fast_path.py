@@ -31,19 +31,19 @@ from flinknet.core.wire.events import (
     encode_pipelined,
 )
 from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_bounds_ns, bucket_index
-from flinknet.jobs.stream_task import STEPS_PER_TURN
-from flinknet.simulator.cluster import OPENING_NS
-from flinknet.simulator.link import LinkSettings
-from flinknet.simulator.source_plan import beat_phase_ns
-from flinknet.simulator.task_manager import BUSY_NS_MAX
-from flinknet.tasks.deployment import Deployment
-from flinknet.tasks.memory import (
+from flinknet.job.load.deployment import Deployment
+from flinknet.job.load.memory import (
     buffers_of_gate,
     most_buffers,
     partition_pool_size,
     segments_of,
 )
-from flinknet.workload.payload import OVERHEAD_BYTES
+from flinknet.job.load.payload import OVERHEAD_BYTES
+from flinknet.job.stream_task import STEPS_PER_TURN
+from flinknet.simulator.cluster import OPENING_NS
+from flinknet.simulator.link import LinkSettings
+from flinknet.simulator.source_plan import beat_phase_ns
+from flinknet.simulator.task_manager import BUSY_NS_MAX
 
 from .fast_kernel import words as k
 from .recorded import RecordedExchange

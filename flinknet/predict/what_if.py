@@ -21,13 +21,13 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.wire.ids import InputChannelID
 from flinknet.errors import InvariantViolatedError
 from flinknet.histogram import LogLinearHistogram
+from flinknet.job.load.deployment import DeployedChannel, DeployedEdge, DeployedVertex, Deployment
+from flinknet.job.load.memory import check_memory, most_buffers
+from flinknet.job.load.payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
 from flinknet.results import BacklogSummary
 from flinknet.simulator.cluster import Cluster
 from flinknet.simulator.cost_model import Outages
 from flinknet.simulator.source_plan import SourcePlan
-from flinknet.tasks.deployment import DeployedChannel, DeployedEdge, DeployedVertex, Deployment
-from flinknet.tasks.memory import check_memory, most_buffers
-from flinknet.workload.payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
 
 from .fast_path import FastOutcome, is_covered, run_fast
 from .recorded import RecordedChannel, RecordedExchange, SimulatedOutcome

@@ -1,6 +1,6 @@
 """Replay for notebooks: DataFrames in, DataFrames out. Nothing is computed before a table is read.
 
-    from flinknet.replay import notebook
+    from . import notebook
 
     events = notebook.events(spark, "runs/run-0001")
     tables = notebook.observed(spark, "runs/run-0001")

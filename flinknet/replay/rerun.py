@@ -10,8 +10,8 @@ import numpy as np
 
 from flinknet.config import RecordSize, Scenario, SlowConsumer, WorkloadConfig
 from flinknet.errors import ConfigError
+from flinknet.job.load.arrivals import RECORDED, RecordedArrivals
 from flinknet.predict.exchange import is_blocking, is_max_rate, load_exchange, recorded_setting
-from flinknet.workload.arrivals import RECORDED, RecordedArrivals
 
 from .spark.units import RecordedRun
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flinknet.config import Scenario
+from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.results import Warning
 from flinknet.units import human_count
-from flinknet.workload.payload import OVERHEAD_BYTES
 
 from .messages import ConsumerChannelReport
 

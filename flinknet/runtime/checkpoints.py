@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from flinknet.config import Scenario
-from flinknet.results import CheckpointSummary, RunResult, Warning
-from flinknet.tasks.checkpoint_coordinator import (
+from flinknet.job.barriers import task_names
+from flinknet.job.checkpoint_coordinator import (
     AcknowledgeCheckpoint,
     CheckpointCoordinator,
     DeclineCheckpoint,
 )
-from flinknet.tasks.checkpoints import task_names
-from flinknet.tasks.deployment import Deployment
+from flinknet.job.load.deployment import Deployment
+from flinknet.results import CheckpointSummary, RunResult, Warning
 
 from .clock import monotonic_ns
 from .messages import Start

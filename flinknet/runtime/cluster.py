@@ -18,10 +18,10 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from flinknet.errors import RunFailedError
+from flinknet.job.load.deployment import Deployment
 from flinknet.options import effective_flink_keys
 from flinknet.plain_values import to_plain
 from flinknet.results import Taken
-from flinknet.tasks.deployment import Deployment
 from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
 from flinknet.trace.run_directory import RunDirectory
 

@@ -23,8 +23,8 @@ from flinknet.errors import (
     TransportError,
     failed_channels,
 )
+from flinknet.job.load.deployment import Deployment
 from flinknet.results import Strangers
-from flinknet.tasks.deployment import Deployment
 
 from .client_factory import ConnectionID, PartitionRequestClientFactory
 from .clock import monotonic_ns

@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from flinknet.core.consumer import SingleInputGate
-from flinknet.jobs.debloating import BufferDebloating, debloated_gates
-from flinknet.jobs.load.assembly import LoadTasks, delay_of
-from flinknet.jobs.stream_task import StreamTask
+from flinknet.job.debloating import BufferDebloating, debloated_gates
+from flinknet.job.gates import create_gate
+from flinknet.job.load.assembly import LoadTasks, delay_of
+from flinknet.job.load.counting import CountingSink, StampedSink
+from flinknet.job.load.peer import PRODUCERS, PeerDeployment
+from flinknet.job.stream_task import StreamTask
 from flinknet.results import PeerChannel
-from flinknet.tasks.assembly import create_gate
-from flinknet.tasks.peer import PRODUCERS, PeerDeployment
-from flinknet.workload.counting import CountingSink, StampedSink
 
 from .client_factory import ConnectionID, PartitionRequestClientFactory
 from .clock import monotonic_ns, timestamp_epoch_ns

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from flinknet.core.connection import RECEIVE_BYTES, Connection
 from flinknet.core.water_marks import WriteWaterMarks
-from flinknet.jobs.stream_task import STEPS_PER_TURN
-from flinknet.tasks.times import TaskTimes
+from flinknet.job.stream_task import STEPS_PER_TURN
+from flinknet.job.times import TaskTimes
 
 from .clock import monotonic_ns
 from .selector import create_selector, sleep_until_ready
@@ -29,7 +29,7 @@ IDLE_WAIT_NS = 200_000_000
 
 
 class Task(Protocol):
-    """What the loop steps (jobs.StreamTask; runtime.job.RunningTask)."""
+    """What the loop steps (job.StreamTask; runtime.job.RunningTask)."""
 
     @property
     def is_blocked(self) -> bool:

@@ -17,8 +17,8 @@ from flinknet.core.connection import RECEIVE_BYTES, Connection
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
 from flinknet.core.producer import BufferWritingResultPartition, ProducerConnection
 from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
+from flinknet.job import fill_levels
 from flinknet.results import Buffering, FillLevels, FillSample
-from flinknet.tasks import fill_levels
 
 from .transport import TcpTransport
 

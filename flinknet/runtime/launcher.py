@@ -8,9 +8,9 @@ from pathlib import Path
 
 from flinknet.config import Scenario
 from flinknet.errors import TraceError
+from flinknet.job.load.deployment import deploy
+from flinknet.job.load.memory import check_memory
 from flinknet.results import Progress, RunResult, Warning
-from flinknet.tasks.deployment import deploy
-from flinknet.tasks.memory import check_memory
 from flinknet.trace.manifest import MANIFEST_NAME
 from flinknet.trace.run_directory import seal_run
 

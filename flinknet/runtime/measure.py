@@ -12,8 +12,10 @@ from flinknet.config import TCP, Scenario
 from flinknet.core.probe import FlushReason
 from flinknet.errors import RunFailedError
 from flinknet.histogram import LogLinearHistogram
-from flinknet.jobs.load.assembly import scheduled_records
-from flinknet.jobs.task_metrics import back_pressure_level
+from flinknet.job.load.arrivals import RECORDED
+from flinknet.job.load.assembly import scheduled_records
+from flinknet.job.load.deployment import Deployment
+from flinknet.job.task_metrics import back_pressure_level
 from flinknet.options import effective_flink_keys
 from flinknet.results import (
     CORES_SHARED,
@@ -34,9 +36,7 @@ from flinknet.results import (
     Warning,
     Wiring,
 )
-from flinknet.tasks.deployment import Deployment
 from flinknet.units import human_count, human_duration
-from flinknet.workload.arrivals import RECORDED
 
 from .asked_rate import KEPT, AskedRate, asked_rate
 from .fill_levels import SAMPLES_MAX

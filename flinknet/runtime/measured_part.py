@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from flinknet.jobs.load.assembly import run_input_of
-from flinknet.jobs.stream_task import StreamTask
-from flinknet.jobs.task_metrics import Metrics, TaskManagerMetrics
+from flinknet.job.load.assembly import run_input_of
+from flinknet.job.stream_task import StreamTask
+from flinknet.job.task_metrics import Metrics, TaskManagerMetrics
 
 from .clock import monotonic_ns
 from .connection_manager import ConnectionManager, LocalConnectionManager

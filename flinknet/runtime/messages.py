@@ -7,13 +7,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from flinknet.config import Scenario
-from flinknet.results import DebloatingSample, FillLevels, FillSample, Strangers
-from flinknet.tasks.checkpoint_coordinator import (
+from flinknet.job.checkpoint_coordinator import (
     AbortCheckpoint,
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
     TriggerCheckpoint,
 )
+from flinknet.results import DebloatingSample, FillLevels, FillSample, Strangers
 
 Metrics = dict[str, bool | int | float]
 """Values by Flink's names, which keep their types."""

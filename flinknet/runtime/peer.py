@@ -14,16 +14,16 @@ from pathlib import Path
 
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.producer import ResultPartitionManager
+from flinknet.job.gates import segments_of
+from flinknet.job.load.counting import CountingSink, StampedSink
+from flinknet.job.load.peer import PeerDeployment
 from flinknet.options import effective_flink_keys
 from flinknet.results import PeerChannel, PeerResult
-from flinknet.tasks.assembly import segments_of
-from flinknet.tasks.peer import PeerDeployment
 from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
 from flinknet.trace.message_counts import MessageCounts
 from flinknet.trace.recorder import TraceRecorder
 from flinknet.trace.run_directory import RunDirectory, seal_run
 from flinknet.trace.writer import TraceWriter
-from flinknet.workload.counting import CountingSink, StampedSink
 
 from .clock import monotonic_ns, wall_clock_iso
 from .event_loop import EventLoop

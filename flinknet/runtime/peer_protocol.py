@@ -8,8 +8,8 @@ from flinknet.core.producer.adopting_connection import AdoptingProducerConnectio
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.core.wire.layout_detection import LayoutDetectingDecoder
 from flinknet.core.wire.response_decoder import ResponseSink
-from flinknet.tasks.assembly import request_backoff_of
-from flinknet.tasks.peer import PeerDeployment
+from flinknet.job.gates import request_backoff_of
+from flinknet.job.load.peer import PeerDeployment
 from flinknet.trace.recorder import TraceRecorder
 
 from .protocol import DataProtocol

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from flinknet.core.producer import BufferWritingResultPartition
 from flinknet.errors import FlinknetError
-from flinknet.jobs.load.assembly import LoadTasks, create_source
-from flinknet.jobs.stream_task import StreamTask
+from flinknet.job.gates import create_partition
+from flinknet.job.load.assembly import LoadTasks, create_source
+from flinknet.job.load.peer import PeerDeployment
+from flinknet.job.stream_task import StreamTask
 from flinknet.results import PeerChannel, PeerResult
-from flinknet.tasks.assembly import create_partition
-from flinknet.tasks.peer import PeerDeployment
 from flinknet.units import NS_PER_MS
 
 from .clock import monotonic_ns, timestamp_epoch_ns

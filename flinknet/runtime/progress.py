@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from flinknet.histogram import LogLinearHistogram
+from flinknet.job.load.deployment import Deployment
 from flinknet.results import ChannelProgress, Progress, TaskProgress
-from flinknet.tasks.deployment import Deployment
 
 from .messages import Sample, Start
 

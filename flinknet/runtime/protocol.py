@@ -18,7 +18,7 @@ from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
 from flinknet.core.probe import Probe
 from flinknet.core.producer import ProducerConnection, ResultPartitionManager
 from flinknet.core.water_marks import WriteWaterMarks
-from flinknet.tasks.flow_control import (
+from flinknet.job.flow_control import (
     create_consumer_connection,
     create_producer_connection,
 )

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from flinknet.core.consumer import InputChannel
 from flinknet.histogram import LogLinearHistogram
-from flinknet.jobs.debloating import GateDebloating
-from flinknet.jobs.load.assembly import generator_of, run_input_of
-from flinknet.jobs.stream_task import StreamTask
-from flinknet.jobs.task_metrics import Metrics, TaskManagerMetrics
+from flinknet.job.debloating import GateDebloating
+from flinknet.job.load.assembly import generator_of, run_input_of
+from flinknet.job.load.sink import LatencySink
+from flinknet.job.stream_task import StreamTask
+from flinknet.job.task_metrics import Metrics, TaskManagerMetrics
 from flinknet.results import FillLevels, Strangers
 from flinknet.trace.statistics import EventStatistics
-from flinknet.workload.sink import LatencySink
 
 from .clock import monotonic_ns
 from .connection_manager import ConnectionManager, LocalConnectionManager

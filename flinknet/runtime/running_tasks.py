@@ -11,18 +11,18 @@ from flinknet.config import SlowConsumer
 from flinknet.core.consumer import SingleInputGate, SpillStore, UnionInputGate
 from flinknet.core.probe import Probe
 from flinknet.core.producer import BufferWritingResultPartition, OutputFlusher
-from flinknet.jobs.load.assembly import (
+from flinknet.job.barriers import CheckpointResponder
+from flinknet.job.gates import input_of
+from flinknet.job.load.assembly import (
     LoadTasks,
     create_relay,
     create_source,
     delay_of,
     run_input_of,
 )
-from flinknet.jobs.stream_task import StreamTask
-from flinknet.tasks.assembly import input_of
-from flinknet.tasks.checkpoints import CheckpointResponder
-from flinknet.tasks.deployment import Deployment
-from flinknet.workload.sink import LatencySink
+from flinknet.job.load.deployment import Deployment
+from flinknet.job.load.sink import LatencySink
+from flinknet.job.stream_task import StreamTask
 
 from .messages import Start
 

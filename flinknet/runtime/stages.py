@@ -14,9 +14,9 @@ from typing import Protocol, TypeVar
 
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.producer import BoundedBlockingResultPartition, BufferWritingResultPartition
+from flinknet.job.load.deployment import Deployment
+from flinknet.job.scheduling import SchedulingType, is_consumable, scheduling_of
 from flinknet.results import BlockingExchange, RunResult
-from flinknet.tasks.deployment import Deployment
-from flinknet.tasks.scheduling import SchedulingType, is_consumable, scheduling_of
 
 from . import messages as say
 from .clock import monotonic_ns

@@ -21,13 +21,13 @@ from pathlib import Path
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
 from flinknet.core.producer import BufferWritingResultPartition
 from flinknet.errors import FlinknetError, TraceError
-from flinknet.jobs.debloating import BufferDebloating, GateDebloating, debloated_gates
-from flinknet.jobs.load.assembly import run_input_of
-from flinknet.jobs.task_metrics import TaskManagerMetrics
+from flinknet.job.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
+from flinknet.job.debloating import BufferDebloating, GateDebloating, debloated_gates
+from flinknet.job.gates import create_gate, create_partition
+from flinknet.job.load.assembly import run_input_of
+from flinknet.job.load.deployment import DeployedChannel, deploy
+from flinknet.job.task_metrics import TaskManagerMetrics
 from flinknet.plain_values import from_plain
-from flinknet.tasks.assembly import create_gate, create_partition
-from flinknet.tasks.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
-from flinknet.tasks.deployment import DeployedChannel, deploy
 
 from . import messages as say
 from .client_factory import ConnectionID

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from flinknet.jobs.descriptor import SubtaskKey
-from flinknet.jobs.stream_task import StreamTask
-from flinknet.results import CheckpointSummary
-from flinknet.tasks.checkpoint_coordinator import (
+from flinknet.job.checkpoint_coordinator import (
     AbortCheckpoint,
     Answer,
     CheckpointCoordinator,
     Command,
 )
+from flinknet.job.descriptor import SubtaskKey
+from flinknet.job.stream_task import StreamTask
+from flinknet.results import CheckpointSummary
 
 from .scheduler import Scheduler
 from .task_manager import SimulatedTaskManager

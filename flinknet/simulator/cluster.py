@@ -19,20 +19,20 @@ from flinknet.core.producer import (
 from flinknet.core.producer.partition_type import ReleaseBy
 from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.errors import FlinknetError, SimulationError, StalledError
-from flinknet.jobs.assembly import create_gates, create_partitions
-from flinknet.jobs.debloating import BufferDebloating, GateDebloating, debloated_gates
-from flinknet.jobs.descriptor import (
+from flinknet.job.assembly import create_gates, create_partitions
+from flinknet.job.barriers import ignore
+from flinknet.job.debloating import BufferDebloating, GateDebloating, debloated_gates
+from flinknet.job.descriptor import (
     InputChannelDescriptor,
     SubtaskKey,
     TaskDeploymentDescriptor,
 )
-from flinknet.jobs.load.assembly import run_input_of
-from flinknet.jobs.stream_task import StreamTask
-from flinknet.tasks.assembly import request_backoff_of
-from flinknet.tasks.checkpoints import ignore
-from flinknet.tasks.deployment import Deployment, deploy
-from flinknet.tasks.flow_control import create_consumer_connection, create_producer_connection
-from flinknet.tasks.scheduling import StartCondition
+from flinknet.job.flow_control import create_consumer_connection, create_producer_connection
+from flinknet.job.gates import request_backoff_of
+from flinknet.job.load.assembly import run_input_of
+from flinknet.job.load.deployment import Deployment, deploy
+from flinknet.job.scheduling import StartCondition
+from flinknet.job.stream_task import StreamTask
 
 from .checkpoints import SimulatedCheckpoints
 from .cost_model import TYPICAL_COSTS, CostModel, Outages

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from flinknet.core.consumer import SingleInputGate
-from flinknet.jobs.load.assembly import run_input_of
-from flinknet.jobs.stream_task import StreamTask
+from flinknet.job.load.assembly import run_input_of
+from flinknet.job.stream_task import StreamTask
 
 from .faults import FaultPlan, Interval
 from .link import SimulatedLink

@@ -13,28 +13,28 @@ from flinknet.core.producer import (
     partition_type_of,
 )
 from flinknet.core.producer.key_groups import default_max_parallelism
-from flinknet.jobs.descriptor import (
+from flinknet.job.barriers import CheckpointResponder
+from flinknet.job.descriptor import (
     InputChannelDescriptor,
     InputGateDeploymentDescriptor,
     ResultPartitionDeploymentDescriptor,
     TaskDeploymentDescriptor,
 )
-from flinknet.jobs.load.assembly import LoadTasks, create_relay, delay_of
-from flinknet.jobs.load.generator import LoadGenerator, RecordBatcher
-from flinknet.jobs.load.run_input import PAUSED_NS
-from flinknet.jobs.stream_task import StreamTask
-from flinknet.tasks.assembly import input_of
-from flinknet.tasks.checkpoints import CheckpointResponder
-from flinknet.tasks.deployment import DeployedEdge, Deployment
-from flinknet.tasks.memory import (
+from flinknet.job.gates import input_of
+from flinknet.job.load.assembly import LoadTasks, create_relay, delay_of
+from flinknet.job.load.deployment import DeployedEdge, Deployment
+from flinknet.job.load.generator import LoadGenerator, RecordBatcher
+from flinknet.job.load.memory import (
     buffers_of_gate,
     most_buffers,
     partition_pool_size,
     segments_of,
 )
-from flinknet.tasks.scheduling import SchedulingType, StartCondition, scheduling_of
-from flinknet.workload.payload import OVERHEAD_BYTES
-from flinknet.workload.sink import LatencySink
+from flinknet.job.load.payload import OVERHEAD_BYTES
+from flinknet.job.load.run_input import PAUSED_NS
+from flinknet.job.load.sink import LatencySink
+from flinknet.job.scheduling import SchedulingType, StartCondition, scheduling_of
+from flinknet.job.stream_task import StreamTask
 
 from .cost_model import CostModel
 from .simulated_job import SimulatedJob

@@ -8,9 +8,9 @@ from flinknet.config import NetworkConfig
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.probe import Probe
 from flinknet.core.producer import BufferWritingResultPartition
-from flinknet.jobs.descriptor import TaskDeploymentDescriptor
-from flinknet.tasks.checkpoints import CheckpointResponder
-from flinknet.tasks.scheduling import SchedulingType, StartCondition
+from flinknet.job.barriers import CheckpointResponder
+from flinknet.job.descriptor import TaskDeploymentDescriptor
+from flinknet.job.scheduling import SchedulingType, StartCondition
 
 from .cost_model import CostModel
 from .task_manager import SimulatedTaskManager, SteppedTask

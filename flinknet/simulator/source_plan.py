@@ -20,10 +20,10 @@ from flinknet.config import RecordSize
 from flinknet.core.producer.channel_selector import Indices
 from flinknet.core.producer.key_groups import murmur_hash
 from flinknet.errors import ConfigError
-from flinknet.tasks.deployment import Deployment
-from flinknet.tasks.partitioners import create_selector
-from flinknet.workload.arrivals import ScheduledArrivals
-from flinknet.workload.payload import OVERHEAD_BYTES
+from flinknet.job.load.arrivals import ScheduledArrivals
+from flinknet.job.load.deployment import Deployment
+from flinknet.job.load.payload import OVERHEAD_BYTES
+from flinknet.job.partitioners import create_selector
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.producer import BufferWritingResultPartition
-from flinknet.jobs.descriptor import TaskDeploymentDescriptor
-from flinknet.tasks.scheduling import SchedulingType, StartCondition, is_consumable, may_start
+from flinknet.job.descriptor import TaskDeploymentDescriptor
+from flinknet.job.scheduling import SchedulingType, StartCondition, is_consumable, may_start
 
 from .task_manager import SimulatedTaskManager
 

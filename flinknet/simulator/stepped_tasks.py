@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from flinknet.core.producer import OutputFlusher, RecordWriter
-from flinknet.jobs.load.assembly import run_input_of
-from flinknet.jobs.stream_task import STEPS_PER_TURN, StreamTask, TaskState
+from flinknet.job.load.assembly import run_input_of
+from flinknet.job.stream_task import STEPS_PER_TURN, StreamTask, TaskState
 
 from .source_plan import PlannedArrivals
 from .task_manager import BUSY_NS_MAX, NEVER_NS, SteppedTask

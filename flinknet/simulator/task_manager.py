@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import repeat
 
 from flinknet.core.buffers import NetworkBufferPool
-from flinknet.jobs.stream_task import StreamTask
+from flinknet.job.stream_task import StreamTask
 
 from .cost_model import Outages
 from .jitter import RunningJitter, over_and_over

@@ -83,7 +83,7 @@ def test_spread_has_one_slot_on_each_for_a_source_and_a_sink() -> None:
 
 
 def test_a_record_takes_the_same_bytes_as_with_flinknet() -> None:
-    from flinknet.workload.payload import OVERHEAD_BYTES
+    from flinknet.job.load.payload import OVERHEAD_BYTES
 
     assert Exchange(value_bytes=100).wire_bytes == 100 + OVERHEAD_BYTES
 

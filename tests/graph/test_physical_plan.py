@@ -40,8 +40,8 @@ from flinknet.graph.picture import (
 from flinknet.graph.svg import svg_of
 from flinknet.graph.traffic import Traffic
 from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
-from flinknet.tasks.deployment import DeployedEdge, DeployedVertex, wire
-from flinknet.tasks.memory import memory_needs
+from flinknet.job.load.deployment import DeployedEdge, DeployedVertex, wire
+from flinknet.job.load.memory import memory_needs
 from tests.graph.programs import (
     all_to_all,
     environment,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.graph.wiring import DistributionPattern, Wiring
-from flinknet.tasks.deployment import all_to_all, pointwise
+from flinknet.job.load.deployment import all_to_all, pointwise
 
 POINTWISE, ALL_TO_ALL = DistributionPattern.POINTWISE, DistributionPattern.ALL_TO_ALL
 

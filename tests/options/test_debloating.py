@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flinknet.errors import ConfigError
-from flinknet.jobs.debloating import debloating_config
+from flinknet.job.debloating import debloating_config
 from flinknet.options import effective_flink_keys, network_config
 
 DEBLOATING = "taskmanager.network.memory.buffer-debloat"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flinknet.runtime.checkpoints import create_lead
-from flinknet.runtime.messages import Start
-from flinknet.tasks.checkpoint_coordinator import (
+from flinknet.job.checkpoint_coordinator import (
     AbortCheckpoint,
     DeclineCheckpoint,
     TriggerCheckpoint,
 )
-from flinknet.tasks.deployment import deploy
+from flinknet.job.load.deployment import deploy
+from flinknet.runtime.checkpoints import create_lead
+from flinknet.runtime.messages import Start
 from tests.simulation import MS, scenario
 
 

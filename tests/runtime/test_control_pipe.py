@@ -7,10 +7,10 @@ import pickle
 import pytest
 
 from flinknet.errors import RemoteProtocolError
+from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint, TriggerCheckpoint
 from flinknet.results import DebloatingSample, FillLevels, FillSample, Strangers
 from flinknet.runtime import messages as say
 from flinknet.runtime.control_pipe import ControlPipe, connected_pair
-from flinknet.tasks.checkpoint_coordinator import AcknowledgeCheckpoint, TriggerCheckpoint
 
 MESSAGES = (
     say.Bound(1),

@@ -15,11 +15,11 @@ import pytest
 from flinknet.certificates.generate import generate, settings_for
 from flinknet.core.connection import Connection
 from flinknet.errors import RemoteProtocolError, TransportError
+from flinknet.job.times import TaskTimes
 from flinknet.options import network_config
 from flinknet.runtime.event_loop import EventLoop
 from flinknet.runtime.tls import Tls, create_tls
 from flinknet.simulator.link import LinkEnd, LinkSettings, SendCosts
-from flinknet.tasks.times import TaskTimes
 
 SIZES = (1, 7, 100, 3000, 40_000, 0, 300_000)
 

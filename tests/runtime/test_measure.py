@@ -10,6 +10,7 @@ import pytest
 from flinknet.config import NetworkConfig, Scenario, SlowConsumer, WorkloadConfig
 from flinknet.errors import RunFailedError
 from flinknet.histogram import LogLinearHistogram
+from flinknet.job.load.deployment import Deployment, deploy
 from flinknet.results import (
     DISTURBED_BY_STRANGERS,
     STRANGERS,
@@ -27,7 +28,6 @@ from flinknet.runtime.messages import (
     Start,
 )
 from flinknet.runtime.progress import ProgressMeter
-from flinknet.tasks.deployment import Deployment, deploy
 
 S = 1_000_000_000
 START = Start(start_ns=S, measured_from_ns=2 * S, measured_to_ns=3 * S, end_ns=3 * S)

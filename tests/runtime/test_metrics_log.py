@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 from flinknet.config import Scenario
+from flinknet.job.load.deployment import deploy
 from flinknet.runtime.messages import Sample
 from flinknet.runtime.metrics_log import MetricsLog
 from flinknet.runtime.progress import ProgressMeter
-from flinknet.tasks.deployment import deploy
 from flinknet.trace.metrics import METRICS_NAME, describe_metrics
 
 TIMES = {

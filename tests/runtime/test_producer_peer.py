@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from flinknet.config import Scenario, WorkloadConfig
+from flinknet.job.load.deployment import deploy
+from flinknet.job.load.peer import deploy_producers
 from flinknet.runtime.producer_peer import ProducerPeer
-from flinknet.tasks.deployment import deploy
-from flinknet.tasks.peer import deploy_producers
 
 pytestmark = pytest.mark.socket
 

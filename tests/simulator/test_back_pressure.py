@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.config import Scenario, SlowConsumer
 from flinknet.errors import RemoteTransportError
-from flinknet.jobs.stream_task import TaskState
+from flinknet.job.stream_task import TaskState
 from flinknet.simulator.checkers import check_memory, check_records
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.cost_model import CostModel

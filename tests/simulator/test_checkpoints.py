@@ -10,13 +10,13 @@ import pytest
 
 from flinknet.config import Scenario, SlowConsumer
 from flinknet.core.probe import TracePoint
+from flinknet.job.barriers import AT_LEAST_ONCE
+from flinknet.job.checkpoint_coordinator import DeclineCheckpoint
+from flinknet.job.load.deployment import DeployedEdge, DeployedVertex, deploy, wire
 from flinknet.results import CheckpointSummary
 from flinknet.simulator.checkers import ProtocolChecker, check_records, run_checked
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.source_plan import plan_sources
-from flinknet.tasks.checkpoint_coordinator import DeclineCheckpoint
-from flinknet.tasks.checkpoints import AT_LEAST_ONCE
-from flinknet.tasks.deployment import DeployedEdge, DeployedVertex, deploy, wire
 from tests.simulation import MS, US, Rows, disturbed_scenario, finished, scenario
 
 MODES = {

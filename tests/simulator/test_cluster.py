@@ -9,10 +9,10 @@ import pytest
 
 from flinknet.config import NetworkConfig, RecordSize, Scenario, SlowConsumer
 from flinknet.errors import ConfigError, StalledError
+from flinknet.job.load.deployment import deploy
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.faults import FaultPlan, Interval
 from flinknet.simulator.source_plan import SourcePlan, beat_phase_ns, plan_sources
-from flinknet.tasks.deployment import deploy
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.reader import TraceReader
 from flinknet.trace.recorder import TraceRecorder

@@ -21,11 +21,11 @@ from flinknet.graph import (
 )
 from flinknet.graph.operators import Output
 from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
-from flinknet.jobs.sinks import LatencyOperator
-from flinknet.jobs.stream_task import StreamTask, TaskState
+from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint
+from flinknet.job.sinks import LatencyOperator
+from flinknet.job.stream_task import StreamTask, TaskState
 from flinknet.simulator.faults import FaultPlan
 from flinknet.simulator.job_cluster import START_NS
-from flinknet.tasks.checkpoint_coordinator import AcknowledgeCheckpoint
 from tests.simulated_job import COSTS, MS, US, S, WatchedJob, printed, run_job, task_named
 
 JOBS = Path(__file__).parents[2] / "bench" / "jobs"

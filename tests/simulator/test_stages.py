@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
+from flinknet.job.load.deployment import deploy
+from flinknet.job.scheduling import StartCondition
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.source_plan import SourcePlan
-from flinknet.tasks.deployment import deploy
-from flinknet.tasks.scheduling import StartCondition
 
 MS = 1_000_000
 RECORDS = 200

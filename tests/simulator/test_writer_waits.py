@@ -10,8 +10,8 @@ from itertools import pairwise
 import pytest
 
 from flinknet.config import SlowConsumer
-from flinknet.jobs.load.run_input import PAUSED_NS
-from flinknet.jobs.task_metrics import TaskManagerMetrics, back_pressure_level
+from flinknet.job.load.run_input import PAUSED_NS
+from flinknet.job.task_metrics import TaskManagerMetrics, back_pressure_level
 from flinknet.simulator.checkers import check_records
 from flinknet.simulator.cluster import START_NS, Cluster
 from tests.simulation import MS, US, S, finished, scenario

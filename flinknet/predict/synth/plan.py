@@ -9,8 +9,8 @@ import numpy as np
 
 from flinknet.config import CREDIT, Scenario
 from flinknet.errors import ConfigError
-from flinknet.tasks.deployment import Deployment, deploy
-from flinknet.workload.payload import OVERHEAD_BYTES
+from flinknet.job.load.deployment import Deployment, deploy
+from flinknet.job.load.payload import OVERHEAD_BYTES
 
 from .channel import LATE_NS, PAUSE_EVERY, PAUSE_NS, TAKE_NS_PER_RECORD, WAY_NS, ChannelLaw
 

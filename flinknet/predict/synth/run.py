@@ -15,10 +15,10 @@ from typing import Any
 
 from flinknet import __version__
 from flinknet.errors import RunFailedError, TraceError
+from flinknet.job.load.memory import buffers_of_gate, partition_pool_size
 from flinknet.options import effective_flink_keys
 from flinknet.plain_values import from_plain, to_plain
 from flinknet.runtime.signals import ignore_what_ends_a_run, interrupts_held, interrupts_noted
-from flinknet.tasks.memory import buffers_of_gate, partition_pool_size
 from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter
 from flinknet.trace.manifest import SYNTHETIC
 from flinknet.trace.run_directory import RunDirectory, seal_run

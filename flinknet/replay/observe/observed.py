@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
+from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.results import (
     BacklogSummary,
     ChannelMeasured,
@@ -19,7 +20,6 @@ from flinknet.results import (
     LatencySummary,
     Measured,
 )
-from flinknet.workload.payload import OVERHEAD_BYTES
 
 from ..spark.units import ALL_CHANNELS, Merge, RecordedRun
 from .backlog import BACKLOG, MERGE_BACKLOG

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from flinknet.jobs import TaskDeploymentDescriptor
+from flinknet.job import TaskDeploymentDescriptor
 
 
 class ChannelNumbers:

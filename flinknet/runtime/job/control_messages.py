@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.graph.execution import ExecutionState
-from flinknet.jobs.descriptor import TaskDeploymentDescriptor
-from flinknet.results import JobStatus, Strangers
-from flinknet.tasks.checkpoint_coordinator import (
+from flinknet.job.checkpoint_coordinator import (
     AbortCheckpoint,
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
     TriggerCheckpoint,
 )
+from flinknet.job.descriptor import TaskDeploymentDescriptor
+from flinknet.results import JobStatus, Strangers
 
 PROTOCOL_VERSION = 1
 

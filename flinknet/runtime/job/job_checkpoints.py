@@ -8,8 +8,7 @@ from collections.abc import Iterable
 
 from flinknet.graph.execution import ExecutionState
 from flinknet.graph.execution_graph import ExecutionGraph
-from flinknet.results import CheckpointSummary
-from flinknet.tasks.checkpoint_coordinator import (
+from flinknet.job.checkpoint_coordinator import (
     AcknowledgeCheckpoint,
     Answer,
     CheckpointCoordinator,
@@ -17,6 +16,7 @@ from flinknet.tasks.checkpoint_coordinator import (
     DeclineCheckpoint,
     TriggerCheckpoint,
 )
+from flinknet.results import CheckpointSummary
 
 
 class JobCheckpoints:

@@ -24,8 +24,8 @@ from flinknet.errors import FlinknetError
 from flinknet.graph import execution_graph_of, job_graph_of, load_program
 from flinknet.graph.execution import ExecutionState
 from flinknet.graph.job_config import job_config
+from flinknet.job.checkpoint_coordinator import Answer
 from flinknet.results import JobStatus, Strangers, Warning
-from flinknet.tasks.checkpoint_coordinator import Answer
 from flinknet.trace.run_directory import seal_run
 
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso

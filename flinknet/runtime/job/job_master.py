@@ -22,7 +22,7 @@ from flinknet.graph.failover import (
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.graph.planning import placed_plan_of, stages_of
 from flinknet.graph.slots import share_slots
-from flinknet.jobs import TaskDeploymentDescriptor, descriptors_of
+from flinknet.job import TaskDeploymentDescriptor, descriptors_of
 from flinknet.units import format_duration_ns
 
 from . import control_messages as say

@@ -9,7 +9,7 @@ from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.graph.execution_graph import ExecutionGraph
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.histogram import LogLinearHistogram
-from flinknet.jobs import TaskDeploymentDescriptor
+from flinknet.job import TaskDeploymentDescriptor
 from flinknet.results import (
     BacklogSummary,
     EdgeMeasured,

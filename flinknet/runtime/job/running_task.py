@@ -15,11 +15,11 @@ from flinknet.errors import (
     PartitionError,
     TransportError,
 )
-from flinknet.jobs.debloating import BufferDebloating
-from flinknet.jobs.descriptor import TaskDeploymentDescriptor
-from flinknet.jobs.stream_task import StreamTask
-from flinknet.tasks.metrics import input_metrics, output_metrics
-from flinknet.tasks.times import Meter, TaskTimes
+from flinknet.job.debloating import BufferDebloating
+from flinknet.job.descriptor import TaskDeploymentDescriptor
+from flinknet.job.metrics import input_metrics, output_metrics
+from flinknet.job.stream_task import StreamTask
+from flinknet.job.times import Meter, TaskTimes
 from flinknet.units import NS_PER_MS
 
 from .task_io import TextReader

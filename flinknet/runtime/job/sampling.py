@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.histogram import LogLinearHistogram
-from flinknet.jobs.sinks import LatencyOperator
+from flinknet.job.metrics import memory_metrics
+from flinknet.job.sinks import LatencyOperator
 from flinknet.results import Strangers
-from flinknet.tasks.metrics import memory_metrics
 from flinknet.trace.statistics import EventStatistics
 
 from ..connection_manager import ConnectionManager, LocalConnectionManager

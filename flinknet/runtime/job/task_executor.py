@@ -25,12 +25,12 @@ from flinknet.errors import FlinknetError, TraceError
 from flinknet.graph import JobGraph, job_graph_of, load_program
 from flinknet.graph.execution import ExecutionState
 from flinknet.graph.job_config import job_config
-from flinknet.jobs import TaskDeploymentDescriptor
-from flinknet.jobs.assembly import create_gates, create_partitions, create_task, network_of
-from flinknet.jobs.debloating import BufferDebloating, debloated_gates
-from flinknet.jobs.descriptor import InputChannelDescriptor
-from flinknet.jobs.stream_task import StreamTask
-from flinknet.tasks.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
+from flinknet.job import TaskDeploymentDescriptor
+from flinknet.job.assembly import create_gates, create_partitions, create_task, network_of
+from flinknet.job.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
+from flinknet.job.debloating import BufferDebloating, debloated_gates
+from flinknet.job.descriptor import InputChannelDescriptor
+from flinknet.job.stream_task import StreamTask
 
 from ..client_factory import ConnectionID
 from ..clock import monotonic_ns

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from flinknet.errors import TaskFailedError
-from flinknet.jobs.io import FileTextInput, SocketTextInput, TextInput
+from flinknet.job.io import FileTextInput, SocketTextInput, TextInput
 
 from ..event_loop import EventLoop
 from ..sockets import connect_error, loss_of

@@ -14,14 +14,14 @@ from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import RemoteProtocolError
 from flinknet.graph import execution_graph_of, job_graph_of, physical_plan_of
 from flinknet.graph.execution import ExecutionState
-from flinknet.jobs import descriptors_of
+from flinknet.job import descriptors_of
+from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint
 from flinknet.plain_values import decode_message, encode_message
 from flinknet.results import JobStatus, TaskManagerStatus, VertexStatus
 from flinknet.runtime.job import control_messages as say
 from flinknet.runtime.job.control_connection import (
     ControlConnection,
 )
-from flinknet.tasks.checkpoint_coordinator import AcknowledgeCheckpoint
 from tests.graph.programs import all_to_all
 
 *_, DESCRIPTOR = chain.from_iterable(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from flinknet.graph import execution_graph_of, job_graph_of
 from flinknet.graph.execution import ExecutionState
 from flinknet.graph.execution_graph import ExecutionGraph
-from flinknet.runtime.job.job_checkpoints import JobCheckpoints
-from flinknet.tasks.checkpoint_coordinator import (
+from flinknet.job.checkpoint_coordinator import (
     AbortCheckpoint,
     AcknowledgeCheckpoint,
     Command,
     DeclineCheckpoint,
     TriggerCheckpoint,
 )
+from flinknet.runtime.job.job_checkpoints import JobCheckpoints
 from tests.graph.programs import all_to_all
 
 _S = ExecutionState

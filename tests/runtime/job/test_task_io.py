@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flinknet.errors import TaskFailedError
-from flinknet.jobs.io import WAITING_LINES_MAX, FileTextInput, SocketTextInput
+from flinknet.job.io import WAITING_LINES_MAX, FileTextInput, SocketTextInput
 from flinknet.runtime.clock import monotonic_ns
 from flinknet.runtime.event_loop import EventLoop
 from flinknet.runtime.job.task_io import ProcessIO, reader_of

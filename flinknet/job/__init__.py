@@ -1,0 +1,47 @@
+"""Job: what a TaskManager runs: one kind of task, from its gates to its partitions.
+
+    stream_task     the task: reads or makes records, runs a chain, writes
+    task_chain      what it runs: operators of a program (chain_runner), or runs of records (load)
+    network_input   from buffers of gates to the chain      task_output  from the chain to buffers
+    assembly        from a descriptor to partitions, gates and the task between them
+    descriptor      what a TaskManager gets to run a subtask
+    gates           gates and partitions with their pools   partitioners, flow_control, scheduling
+    barriers        what a task's inputs and outputs do for a checkpoint; checkpoints: one answer
+                    for the task; checkpoint_coordinator: what begins and completes them
+    serializers     values as bytes, as Flink writes them   elements     with their timestamps
+    keys            hashes of keys, as Java's               sources, sinks, operators, io
+    times, metrics, task_metrics, fill_levels, debloating
+    load            the load generator, relays and measuring sinks of bench
+
+Sans-IO: a driver (`runtime` or `simulator`) steps a task with an instant and learns when to step it
+again. The tasks of a TaskManager take turns on its event loop.
+"""
+
+from .assembly import create_gates, create_partitions, create_task, network_of
+from .descriptor import (
+    InputChannelDescriptor,
+    InputGateDeploymentDescriptor,
+    ResultPartitionDeploymentDescriptor,
+    TaskDeploymentDescriptor,
+    descriptors_of,
+)
+from .io import FileTextInput, MemoryIO, SocketTextInput, TaskIO, TextInput
+from .stream_task import StreamTask
+
+__all__ = [
+    "FileTextInput",
+    "InputChannelDescriptor",
+    "InputGateDeploymentDescriptor",
+    "MemoryIO",
+    "ResultPartitionDeploymentDescriptor",
+    "SocketTextInput",
+    "StreamTask",
+    "TaskDeploymentDescriptor",
+    "TaskIO",
+    "TextInput",
+    "create_gates",
+    "create_partitions",
+    "create_task",
+    "descriptors_of",
+    "network_of",
+]

@@ -1,0 +1,462 @@
+"""Assembly: what a descriptor says, as partitions, gates and the task between them. Both drivers
+build their TaskManagers with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+from flinknet.config import NetworkConfig
+from flinknet.core.buffers import NetworkBufferPool
+from flinknet.core.buffers.pool_sizes import GateBuffers
+from flinknet.core.consumer import ConsumerConnection, SingleInputGate, SpillStore
+from flinknet.core.probe import Probe
+from flinknet.core.producer import (
+    BoundedData,
+    BufferWritingResultPartition,
+    ChannelSelector,
+    CustomSelector,
+    KeyGroupSelector,
+    OutputFlusher,
+    RecordWriter,
+    ResultPartitionManager,
+)
+from flinknet.core.producer.result_partition_factory import in_memory
+from flinknet.core.wire.ids import JobVertexID, ResultPartitionID
+from flinknet.errors import ConfigError, TaskFailedError
+from flinknet.graph.job_graph import JobGraph
+from flinknet.graph.operator_chain import OperatorChain
+from flinknet.graph.stream_config import StreamConfig
+from flinknet.graph.stream_graph import StreamEdge
+
+from .barriers import CheckpointResponder, OutputCheckpoints, barrier_of, ignore
+from .chain_runner import ChainRunner
+from .channel_input import ChannelInput
+from .checkpoints import INPUT, BranchingCheckpoints, TaskAcknowledgements, output_name
+from .context import ProcessingContext
+from .descriptor import (
+    InputChannelDescriptor,
+    InputGateDeploymentDescriptor,
+    ResultPartitionDeploymentDescriptor,
+    TaskDeploymentDescriptor,
+)
+from .elements import StreamElementSerializer
+from .gates import GateChannel, gate_of, input_of, partition_factory
+from .io import TaskIO
+from .network_input import ElementInput
+from .operators import TaskOperators, plain, source_of
+from .output import RecordOutput
+from .partitioners import create_selector
+from .serializers import serializer_of
+from .sinks import LatencyOperator
+from .sources import record_source
+from .stream_task import BarrierFactory, StreamTask
+
+Connect = Callable[[InputChannelDescriptor], ConsumerConnection]
+"""The connection that a channel comes over, opened when it is first asked for."""
+
+_KEYED = ("hash", "custom")
+
+
+def network_of(job: JobGraph) -> NetworkConfig:
+    """Settings of the network for a job: what its program says of checkpoints wins."""
+    config = job.config
+    return replace(
+        config.network,
+        checkpoint_interval_ns=job.checkpoints.get("interval_ns"),
+        checkpoint_mode=config.checkpoint_mode,
+        unaligned_checkpoints=config.has_unaligned_checkpoints,
+        forced_unaligned_checkpoints=config.forces_unaligned_checkpoints,
+    )
+
+
+def create_partitions(
+    descriptor: TaskDeploymentDescriptor,
+    network: NetworkConfig,
+    memory: NetworkBufferPool,
+    manager: ResultPartitionManager,
+    *,
+    create_data: Callable[[ResultPartitionID, int], BoundedData] = in_memory,
+) -> tuple[BufferWritingResultPartition, ...]:
+    """The result partitions of a task, in the order of its outputs, set up: with their pools, and
+    registered.
+
+    Args:
+        create_data: where a subpartition of a blocking partition keeps its bytes.
+
+    Raises: InsufficientBuffersError; those that were made are released then.
+    """
+    factory = partition_factory(network, memory, manager, create_data)
+    made: list[BufferWritingResultPartition] = []
+    try:
+        for output in descriptor.outputs:
+            partition = factory.create(
+                output.partition_id,
+                output.partition_type,
+                output.subpartitions,
+                target_key_groups=output.target_key_groups,
+            )
+            partition.setup()
+            made.append(partition)
+    except Exception:
+        for partition in made:
+            manager.release(partition)
+        raise
+    return tuple(made)
+
+
+def create_gates(
+    descriptor: TaskDeploymentDescriptor,
+    network: NetworkConfig,
+    memory: NetworkBufferPool,
+    *,
+    partitions: ResultPartitionManager,
+    connect: Connect,
+    probe: Probe | None = None,
+) -> tuple[SingleInputGate, ...]:
+    """The input gates of a task, in the order of its inputs, with their pools and channels; none of
+    them is requested yet.
+
+    Args:
+        partitions: those of the TaskManager, for local channels.
+        connect: gives a remote channel its connection when it is requested.
+        probe: of local channels; those of connections have their own.
+
+    Raises: InsufficientBuffersError; those that were made are closed then.
+    """
+    made: list[SingleInputGate] = []
+    try:
+        for index, gate in enumerate(descriptor.inputs):
+            made.append(
+                gate_of(
+                    [
+                        GateChannel(
+                            each.index,
+                            each.receiver_id,
+                            each.partition_id,
+                            each.subpartition,
+                            each.is_local,
+                            partial(connect, each),
+                        )
+                        for each in gate.channels
+                    ],
+                    network,
+                    GateBuffers(gate.exclusive_buffers, gate.pool),
+                    memory,
+                    index=index,
+                    is_blocking=gate.partition_type.is_blocking_or_blocking_persistent,
+                    partitions=partitions,
+                    probe=probe,
+                )
+            )
+    except Exception:
+        for each in made:
+            each.close()
+        raise
+    return tuple(made)
+
+
+def create_task(
+    descriptor: TaskDeploymentDescriptor,
+    job: JobGraph,
+    partitions: Sequence[BufferWritingResultPartition],
+    gates: Sequence[SingleInputGate],
+    probe: Probe,
+    respond: CheckpointResponder = ignore,
+    *,
+    io: TaskIO,
+    start_ns: int,
+    end_ns: int | None = None,
+    measured_from_ns: int = 0,
+    measured_to_ns: int | None = None,
+    timestamp_epoch_ns: int = 0,
+    seed: int = 1,
+    spills: SpillStore | None = None,
+) -> StreamTask:
+    """The task of a descriptor; its operators are opened.
+
+    Args:
+        job: from the same program; functions, partitioners and types of records are found there.
+        partitions, gates: of the descriptor's outputs and inputs, in their order.
+        respond: takes the task's answers about checkpoints, under its execution_vertex_id.
+        io: takes what sinks put out. What sources need stands in the task's `text_inputs`.
+        start_ns: generated records are due from then on.
+        end_ns: and none from then on; None for no end.
+        measured_from_ns, measured_to_ns: records due in between count for latency.
+        timestamp_epoch_ns: the instant that timestamps of barriers count from.
+        seed: of what is drawn: keys, arrivals, where rebalance begins, shuffle.
+        spills: takes records that are too long for memory; None to keep all of them there.
+
+    Raises: ConfigError when the program is not the one that was deployed; TaskFailedError when an
+        operator cannot be opened.
+    """
+    return _Assembly(descriptor, job, probe, respond, seed, timestamp_epoch_ns).task(
+        partitions,
+        gates,
+        io,
+        spills,
+        start_ns=start_ns,
+        end_ns=end_ns,
+        measured=(measured_from_ns, measured_to_ns),
+    )
+
+
+class _Assembly:
+    """Puts one task together."""
+
+    def __init__(
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        job: JobGraph,
+        probe: Probe,
+        respond: CheckpointResponder,
+        seed: int,
+        timestamp_epoch_ns: int,
+    ) -> None:
+        self._descriptor = descriptor
+        self._config = descriptor.config
+        self._configs = {self._config.operator_id: self._config, **self._config.chained}
+        self._job = job
+        self._edge_of = dict(self._edges())
+        self._network = network_of(job)
+        self._probe = probe
+        self._seed = f"flinknet {seed} {descriptor.vertex} {descriptor.subtask}"
+        self._epoch_ns = timestamp_epoch_ns
+        self._context = ProcessingContext()
+        parts = [output_name(each.edge) for each in descriptor.outputs]
+        parts += [INPUT] if descriptor.inputs else []
+        self._acknowledgements = TaskAcknowledgements(
+            descriptor.execution_vertex_id, parts, respond
+        )
+
+    def task(
+        self,
+        partitions: Sequence[BufferWritingResultPartition],
+        gates: Sequence[SingleInputGate],
+        io: TaskIO,
+        spills: SpillStore | None,
+        *,
+        start_ns: int,
+        end_ns: int | None,
+        measured: tuple[int, int | None],
+    ) -> StreamTask:
+        """The task."""
+        descriptor = self._descriptor
+        outputs = [
+            self._output(described, partition, start_ns)
+            for described, partition in zip(descriptor.outputs, partitions, strict=True)
+        ]
+        operators = TaskOperators(
+            self._job,
+            self._config,
+            self._context,
+            io,
+            descriptor.subtask,
+            descriptor.parallelism,
+        )
+        try:
+            chain = OperatorChain(self._config, operators.factories, self._writers(outputs))
+        except (ConfigError, TaskFailedError):
+            raise
+        except Exception as error:
+            raise TaskFailedError(
+                f"{descriptor.name}: its operators cannot be made: {type(error).__name__}: {error}"
+            ) from error
+        has_arrays = operators.has_arrays(chain.operators)
+        for operator in plain(list(chain.operators.values())):
+            if isinstance(operator, LatencyOperator):
+                operator.measured_from_ns, operator.measured_to_ns = measured
+        sources = {
+            operator_id: record_source(
+                source,
+                descriptor.subtask,
+                descriptor.parallelism,
+                start_ns=start_ns,
+                end_ns=end_ns,
+                seed=self._drawn_seed(f"source {operator_id}"),
+                has_arrays=has_arrays,
+            )
+            for operator_id, operator in chain.operators.items()
+            if (source := source_of(operator)) is not None
+        }
+        checkpoints = [
+            (self._output_checkpoints(output), self._barriers(described))
+            for output, described in zip(outputs, descriptor.outputs, strict=True)
+        ]
+        network_input = None
+        if gates:
+            network_input = self._network_input(gates, outputs, checkpoints, spills, has_arrays)
+        return StreamTask(
+            descriptor.name,
+            descriptor.subtask,
+            ChainRunner(
+                descriptor.name,
+                chain,
+                operators.names,
+                operators.batched(chain.operators),
+                self._context,
+            ),
+            sources,
+            network_input,
+            outputs,
+            [
+                (each, cast(BarrierFactory, partial(barrier_of, self._network, partitioner)))
+                for each, partitioner in checkpoints
+            ],
+            self._acknowledgements,
+            self._context,
+            self._probe,
+            start_ns=start_ns,
+        )
+
+    def _output(
+        self,
+        described: ResultPartitionDeploymentDescriptor,
+        partition: BufferWritingResultPartition,
+        start_ns: int,
+    ) -> RecordOutput:
+        leaving = next(
+            each for each in self._config.outputs if each.data_set_id == str(described.data_set_id)
+        )
+        edge = self._edge_of[leaving.edge_id]
+        writer = RecordWriter(
+            partition,
+            self._selector(described, edge),
+            buffer_timeout_ns=described.buffer_timeout_ns,
+        )
+        return RecordOutput(
+            self._configs[leaving.operator_id].operator_name,
+            described.edge,
+            writer,
+            StreamElementSerializer(serializer_of(edge.record_type)),
+            OutputFlusher(described.buffer_timeout_ns, start_ns=start_ns),
+            self._context,
+            described.channels,
+            key_selector=(
+                edge.partitioner.key_selector if described.partitioner in _KEYED else None
+            ),
+            hashes_keys=described.partitioner == "hash",
+        )
+
+    def _writers(self, outputs: Sequence[RecordOutput]) -> dict[str, Callable[[Any], None]]:
+        """What takes the records of each edge; edges that share a data set write it once."""
+        of_data_set = {
+            str(described.data_set_id): output
+            for described, output in zip(self._descriptor.outputs, outputs, strict=True)
+        }
+        writers: dict[str, Callable[[Any], None]] = {}
+        for leaving in self._config.outputs:
+            writers[leaving.edge_id] = of_data_set.pop(leaving.data_set_id, _drop)
+        return writers
+
+    def _selector(
+        self, described: ResultPartitionDeploymentDescriptor, edge: StreamEdge
+    ) -> ChannelSelector:
+        channels = described.subpartitions
+        if described.partitioner == "hash":
+            return KeyGroupSelector(channels, described.target_key_groups)
+        if described.partitioner == "custom":
+            assert edge.partitioner.function is not None
+            return CustomSelector(channels, edge.partitioner.function)
+        seed = self._drawn_seed(f"edge {described.edge}")
+        return create_selector(described.partitioner, channels, seed)
+
+    def _output_checkpoints(self, output: RecordOutput) -> OutputCheckpoints:
+        return OutputCheckpoints(
+            output_name(output.edge),
+            output.writer,
+            output.channels,
+            self._acknowledgements.receive,
+            epoch_ns=self._epoch_ns,
+        )
+
+    def _barriers(self, described: ResultPartitionDeploymentDescriptor) -> str:
+        """The partitioner that decides how barriers are aligned on an edge."""
+        leaving = next(
+            each for each in self._config.outputs if each.data_set_id == str(described.data_set_id)
+        )
+        edge = self._edge_of[leaving.edge_id]
+        if edge.supports_unaligned_checkpoints or self._network.forced_unaligned_checkpoints:
+            return described.partitioner
+        return "forward"
+
+    def _network_input(
+        self,
+        gates: Sequence[SingleInputGate],
+        outputs: Sequence[RecordOutput],
+        checkpoints: Sequence[tuple[OutputCheckpoints, str]],
+        spills: SpillStore | None,
+        has_arrays: bool,
+    ) -> ElementInput:
+        gate = input_of(gates)
+
+        def write_outputs() -> None:
+            for output in outputs:
+                output.write()
+
+        return ElementInput(
+            gate,
+            tuple(
+                channel
+                for described in self._descriptor.inputs
+                for channel in self._channel_inputs(described, has_arrays)
+            ),
+            self._probe,
+            BranchingCheckpoints(
+                INPUT,
+                gate,
+                checkpoints,
+                self._network,
+                self._acknowledgements.receive,
+                write_outputs,
+                epoch_ns=self._epoch_ns,
+            ),
+            spills=spills,
+        )
+
+    def _channel_inputs(
+        self, described: InputGateDeploymentDescriptor, has_arrays: bool
+    ) -> list[ChannelInput]:
+        coming = next(
+            each for each in self._config.inputs if each.edge_id == described.stream_edge_id
+        )
+        edge = self._edge_of[coming.edge_id]
+        elements = StreamElementSerializer(serializer_of(edge.record_type), has_arrays=has_arrays)
+        return [
+            ChannelInput(described.edge, coming.operator_id, coming.input_number, elements)
+            for _ in described.channels
+        ]
+
+    def _edges(self) -> Iterator[tuple[str, StreamEdge]]:
+        """The edges of the vertex in the program, by what they were called when the job was
+        deployed: numbers in their names go on from program to program, so that their order counts.
+        """
+        descriptor, deployed = self._descriptor, self._config
+        vertex = self._job.vertices.get(JobVertexID(bytes.fromhex(descriptor.vertex_id)))
+        then = _edge_ids(deployed)
+        now = _edge_ids(vertex.config) if vertex is not None and vertex.config else []
+        if [operator_id for operator_id, _ in then] != [operator_id for operator_id, _ in now]:
+            raise ConfigError(
+                f"the program has no {descriptor.vertex_name} as the job was deployed with; it has"
+                " changed since, or does not build the same graph twice"
+            )
+        for (_, known_as), (_, edge_id) in zip(then, now, strict=True):
+            yield known_as, self._job.stream_edges[edge_id]
+
+    def _drawn_seed(self, what: str) -> int:
+        digest = hashlib.sha256(f"{self._seed} {what}".encode()).digest()
+        return int.from_bytes(digest[:6], "big")
+
+
+def _edge_ids(config: StreamConfig) -> list[tuple[str, str]]:
+    """Operator and edge of each end of a chain: what leaves, then what comes in."""
+    leaving = [(each.operator_id, each.edge_id) for each in config.outputs]
+    return leaving + [(each.operator_id, each.edge_id) for each in config.inputs]
+
+
+def _drop(value: Any) -> None:
+    """Takes the records of an edge that shares its data set with another."""

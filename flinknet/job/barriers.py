@@ -1,0 +1,312 @@
+"""What tasks do for a checkpoint: sources write its barrier, readers wait for it, all acknowledge.
+
+Nothing is stored: a checkpoint here is its barriers, and the data they overtake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from flinknet.config import NetworkConfig
+from flinknet.core.consumer import InputChannel
+from flinknet.core.consumer.barrier_tracker import CheckpointBarrierTracker
+from flinknet.core.consumer.checkpoint_barriers import (
+    AbortReason,
+    Alignment,
+    CheckpointableInput,
+    CheckpointBarrierHandler,
+    SingleCheckpointBarrierHandler,
+)
+from flinknet.core.consumer.checkpointed_input import CheckpointedInput, Gate
+from flinknet.core.producer import RecordWriter
+from flinknet.core.wire.events import (
+    NO_ALIGNMENT_TIMEOUT_MS,
+    AlignmentType,
+    CancelCheckpointMarker,
+    CheckpointBarrier,
+    Event,
+)
+from flinknet.units import NS_PER_MS
+
+from .checkpoint_coordinator import AcknowledgeCheckpoint, Answer, DeclineCheckpoint
+from .load.deployment import Deployment
+
+AT_LEAST_ONCE, EXACTLY_ONCE = "AT_LEAST_ONCE", "EXACTLY_ONCE"
+
+ALIGNED_ONLY = frozenset({"forward", "rescale", "broadcast"})
+"""Partitioners of edges that data may not be overtaken on (Flink: pointwise and broadcast edges);
+a user's partitioner is another, unless execution.checkpointing.unaligned.forced says otherwise."""
+
+
+CheckpointResponder = Callable[[Answer], None]
+"""Takes a task's answers to the coordinator (Flink: CheckpointResponder)."""
+
+
+def ignore(_answer: Answer) -> None:
+    """The responder of a task that nobody asks for checkpoints."""
+
+
+def barrier_of(
+    network: NetworkConfig, partitioner: str, checkpoint_id: int, timestamp_ms: int
+) -> CheckpointBarrier:
+    """The barrier that a source writes to an edge of this partitioner (Flink: CheckpointOptions,
+    forConfig and withUnalignedUnsupported).
+    """
+    timeout_ms = NO_ALIGNMENT_TIMEOUT_MS
+    if network.checkpoint_mode == AT_LEAST_ONCE:
+        alignment = AlignmentType.AT_LEAST_ONCE
+    elif not network.unaligned_checkpoints:
+        alignment = AlignmentType.ALIGNED
+    elif not _supports_unaligned(network, partitioner):
+        alignment = AlignmentType.FORCED_ALIGNED
+    elif network.aligned_checkpoint_timeout_ns == 0:
+        alignment = AlignmentType.UNALIGNED
+    else:
+        alignment = AlignmentType.ALIGNED
+        timeout_ms = max(1, network.aligned_checkpoint_timeout_ns // NS_PER_MS)
+    return CheckpointBarrier(
+        checkpoint_id, timestamp_ms, alignment=alignment, aligned_timeout_ms=timeout_ms
+    )
+
+
+def _supports_unaligned(network: NetworkConfig, partitioner: str) -> bool:
+    is_users = ":" in partitioner
+    return partitioner not in ALIGNED_ONLY and (
+        not is_users or network.forced_unaligned_checkpoints
+    )
+
+
+class OutputCheckpoints:
+    """Writes the barriers of one output (Flink: SubtaskCheckpointCoordinatorImpl, what it does for
+    the outputs).
+
+    A barrier waits while a record is written in part, as the task thread does in Flink. One that
+    may time out is watched until it has left.
+
+    Attributes:
+        is_pending: `advance` must be called in every step.
+
+    Args:
+        task: name of the task.
+        channels: indices of the partition's channels in the run.
+        epoch_ns: the instant of the run's clock at which timestamps are 0.
+    """
+
+    def __init__(
+        self,
+        task: str,
+        writer: RecordWriter,
+        channels: Sequence[int],
+        respond: CheckpointResponder = ignore,
+        *,
+        epoch_ns: int = 0,
+    ) -> None:
+        self.is_pending = False
+        self._task = task
+        self._writer = writer
+        self._partition = writer.partition
+        self._channels = channels
+        self._respond = respond
+        self._epoch_ns = epoch_ns
+        self._waiting: list[CheckpointBarrier | CancelCheckpointMarker] = []
+        self._watched: CheckpointBarrier | None = None
+        self._written_id = -1
+        self._aborted: set[int] = set()
+        self._written_ns = 0
+        self._overtaken_bytes = 0
+
+    def write(self, event: CheckpointBarrier | CancelCheckpointMarker, *, now_ns: int) -> None:
+        """Write a barrier or a cancellation to every channel, now or at the end of the record."""
+        self._waiting.append(event)
+        self.advance(now_ns=now_ns)
+
+    def abort(self, checkpoint_id: int) -> None:
+        """The checkpoint was given up: a barrier that has not been written becomes a cancellation,
+        and one that was written times out no more.
+        """
+        if checkpoint_id > self._written_id:
+            self._aborted.add(checkpoint_id)
+        if self._watched is not None and self._watched.checkpoint_id == checkpoint_id:
+            self._watched = None
+
+    def advance(self, *, now_ns: int) -> None:
+        """Write what waits if no record is cut by it; let a barrier time out that is late."""
+        if self._watched is not None:
+            self._watch(self._watched, now_ns)
+        if self._waiting and not self._writer.is_inside_record:
+            waiting, self._waiting = self._waiting, []
+            for event in waiting:
+                self._write(event, now_ns)
+        self.is_pending = bool(self._waiting) or self._watched is not None
+
+    def next_deadline_ns(self) -> int | None:
+        """When the barrier that is watched times out."""
+        return None if self._watched is None else self._timeout_ns(self._watched)
+
+    def _write(self, event: CheckpointBarrier | CancelCheckpointMarker, now_ns: int) -> None:
+        if isinstance(event, CancelCheckpointMarker):
+            self._partition.broadcast_event(event)
+            return
+        self._written_id = event.checkpoint_id
+        is_aborted = event.checkpoint_id in self._aborted
+        self._aborted = {each for each in self._aborted if each > event.checkpoint_id}
+        if is_aborted:
+            self._partition.broadcast_event(CancelCheckpointMarker(event.checkpoint_id))
+            return
+        if self._watched is not None:
+            self._acknowledge(self._watched)  # a later checkpoint takes its place
+        self._written_ns = now_ns
+        self._overtaken_bytes = self._partition.broadcast_event(
+            event, is_priority=event.is_unaligned
+        )
+        if event.is_timeoutable:
+            self._watched = event
+            self._watch(event, now_ns)
+        else:
+            self._acknowledge(event)
+
+    def _watch(self, barrier: CheckpointBarrier, now_ns: int) -> None:
+        """The barrier has left every channel, or it times out in those where it has not."""
+        if not self._partition.holds_barrier(barrier.checkpoint_id):
+            self._acknowledge(barrier)
+        elif now_ns >= self._timeout_ns(barrier):
+            self._overtaken_bytes += self._partition.alignment_timeout(barrier.checkpoint_id)
+            self._acknowledge(barrier)
+
+    def _acknowledge(self, barrier: CheckpointBarrier) -> None:
+        self._watched = None
+        self._respond(
+            AcknowledgeCheckpoint(
+                self._task,
+                barrier.checkpoint_id,
+                written_ns=dict.fromkeys(self._channels, self._written_ns),
+                overtaken_bytes=self._overtaken_bytes,
+            )
+        )
+
+    def _timeout_ns(self, barrier: CheckpointBarrier) -> int:
+        return self._epoch_ns + (barrier.timestamp_ms + barrier.aligned_timeout_ms) * NS_PER_MS
+
+
+class InputCheckpoints:
+    """The checkpoints of one input: handles its events and acknowledges what is complete (Flink:
+    StreamTask, what barrier handlers tell it).
+
+    Attributes:
+        read_bytes: by place of the channel in the input, bytes of data read so far; the task keeps
+            it up to date.
+        last_alignment: of the last checkpoint whose barriers have all come.
+
+    Args:
+        task: name of the task.
+        epoch_ns: the instant of the run's clock at which timestamps are 0.
+    """
+
+    def __init__(
+        self,
+        task: str,
+        gate: Gate,
+        network: NetworkConfig,
+        respond: CheckpointResponder = ignore,
+        *,
+        epoch_ns: int = 0,
+    ) -> None:
+        self.read_bytes = [0] * len(gate.channels)
+        self.last_alignment: Alignment | None = None
+        self._task = task
+        self._gate = gate
+        self._network = network
+        self._respond = respond
+        self._epoch_ns = epoch_ns
+        self._begun_id = -1
+        self._begun_bytes = 0
+        self._read_ns: dict[int, int] = {}
+        self._input = CheckpointedInput(gate, self.read_bytes, self._create_handler)
+
+    @property
+    def ended_data_channels(self) -> int:
+        """Channels whose records have all been read."""
+        return self._input.ended_data_channels
+
+    @property
+    def is_recovered(self) -> bool:
+        """Whether the end of recovery has come on every channel."""
+        return self._input.is_recovered
+
+    def handle(
+        self,
+        event: Event,
+        data_type: int,
+        channel: InputChannel,
+        sequence_number: int,
+        *,
+        now_ns: int,
+    ) -> None:
+        """Act on an event that was read from a channel."""
+        if isinstance(event, CheckpointBarrier):
+            if event.checkpoint_id > self._begun_id:
+                self._begun_id = event.checkpoint_id
+                self._begun_bytes = sum(self.read_bytes)
+                self._read_ns.clear()
+            self._read_ns[channel.index] = now_ns
+        self._input.handle(event, data_type, channel, sequence_number, now_ns=now_ns)
+
+    def next_deadline_ns(self) -> int | None:
+        """When the alignment that goes on takes too long."""
+        return self._input.next_deadline_ns()
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """Go on unaligned if the alignment has taken too long."""
+        self._input.handle_deadline(now_ns=now_ns)
+
+    # What the barrier handler decides (core.consumer.checkpoint_barriers.CheckpointableTask)
+
+    def trigger_checkpoint(self, barrier: CheckpointBarrier, *, now_ns: int) -> None:
+        """A sink has no state to save here, and nobody to forward the barrier to."""
+
+    def abort_checkpoint(self, checkpoint_id: int, reason: AbortReason, *, now_ns: int) -> None:
+        """Tell the coordinator."""
+        self._respond(DeclineCheckpoint(self._task, checkpoint_id, reason.value))
+
+    def complete_alignment(self, alignment: Alignment) -> None:
+        """Acknowledge the checkpoint with how long its barriers took."""
+        self.last_alignment = alignment
+        self._respond(
+            AcknowledgeCheckpoint(
+                self._task,
+                alignment.checkpoint_id,
+                read_ns=dict(self._read_ns),
+                start_delay_ns=alignment.start_delay_ns,
+                alignment_ns=alignment.duration_ns,
+                overtaken_bytes=self._input.overtaken_bytes if alignment.is_unaligned else 0,
+                processed_bytes=sum(self.read_bytes) - self._begun_bytes,
+                is_unaligned=alignment.is_unaligned,
+            )
+        )
+
+    def _create_handler(self, gate: CheckpointableInput) -> CheckpointBarrierHandler:
+        network, channels = self._network, len(self._gate.channels)
+        if network.checkpoint_mode == AT_LEAST_ONCE:
+            return CheckpointBarrierTracker(
+                channels,
+                self,
+                epoch_ns=self._epoch_ns,
+                counts_ended_channels=network.checkpoints_after_tasks_finish,
+            )
+        return SingleCheckpointBarrierHandler(
+            channels,
+            gate,
+            self,
+            can_be_unaligned=network.unaligned_checkpoints,
+            epoch_ns=self._epoch_ns,
+            counts_ended_channels=network.checkpoints_after_tasks_finish,
+        )
+
+
+def task_names(deployment: Deployment) -> list[str]:
+    """The names under which the tasks of a run acknowledge."""
+    return [
+        deployment.task_name(index, subtask)
+        for index, vertex in enumerate(deployment.vertices)
+        for subtask in range(vertex.parallelism)
+    ]

@@ -1,0 +1,135 @@
+# mypyc
+"""What leaves a load task: runs of records, dealt out and numbered for their channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flinknet.core.consumer import RecordRun
+from flinknet.core.producer import BROADCAST, OutputFlusher, RecordWriter, SerializedRecords
+
+from ..context import ProcessingContext
+from ..task_output import TaskOutput
+from .forward import RecordForwarder
+from .generator import Instants, RecordBatcher
+
+KEYS = 1 << 20
+"""Size of the key space for hash partitioning."""
+
+
+class GeneratedOutput(TaskOutput):
+    """Makes the bytes of the records that a generator says are due.
+
+    Args:
+        seed: of the keys that hash partitioning goes by.
+    """
+
+    def __init__(
+        self,
+        edge: int,
+        writer: RecordWriter,
+        batcher: RecordBatcher,
+        flusher: OutputFlusher,
+        channels: Sequence[int],
+        context: ProcessingContext,
+        *,
+        seed: int,
+    ) -> None:
+        super().__init__(edge, writer, flusher, channels)
+        self._batcher = batcher
+        self._context = context
+        self._random = np.random.default_rng(seed)
+        self._needs_keys = writer.selector.needs_keys
+        self._count = 0
+        self._instants: Instants = 0
+
+    @property
+    def sent_records(self) -> dict[int, int]:
+        """Records written so far, by index of the channel in the run."""
+        return _sent(self._batcher.numbers, self.channels)
+
+    def collect(self, count: int, instants: Instants) -> None:
+        """Take what is due; it is written before the next is taken."""
+        self._count, self._instants = count, instants
+        self._context.pending_records = count
+
+    def write(self) -> None:
+        """Hand what was collected to the writer; what finds no buffer waits there."""
+        count, self._count = self._count, 0
+        if not count:
+            return
+        instants, now_ns = self._instants, self._context.now_ns
+        keys = self._random.integers(0, KEYS, count) if self._needs_keys else None
+        self.emitted_records += count
+        writer, make = self.writer, self._batcher.make
+        for channel, indices in writer.selector.split(count, keys):
+            if isinstance(instants, int):
+                share = len(range(count)[indices]) if isinstance(indices, slice) else len(indices)
+                writer.emit(channel, make(channel, instants, share, now_ns=now_ns))
+            else:
+                picked = instants[indices]
+                writer.emit(channel, make(channel, picked, len(picked), now_ns=now_ns))
+
+    def discard(self) -> None:
+        """Drop what was collected."""
+        self._count = 0
+
+
+class ForwardedOutput(TaskOutput):
+    """Passes runs of records on, with the numbers of the channels that they go to."""
+
+    def __init__(
+        self,
+        edge: int,
+        writer: RecordWriter,
+        forwarder: RecordForwarder,
+        flusher: OutputFlusher,
+        channels: Sequence[int],
+        context: ProcessingContext,
+    ) -> None:
+        super().__init__(edge, writer, flusher, channels)
+        self._forwarder = forwarder
+        self._context = context
+        self._runs: list[RecordRun] = []
+
+    @property
+    def sent_records(self) -> dict[int, int]:
+        """Records written so far, by index of the channel in the run."""
+        return _sent(self._forwarder.numbers, self.channels)
+
+    def collect(self, run: RecordRun) -> None:
+        """Take a run, whose memory must be there until `write`."""
+        self._runs.append(run)
+        self._context.pending_records += run[2]
+
+    def write(self) -> None:
+        """Hand what was collected to the writer; what finds no buffer waits there."""
+        if not self._runs:
+            return
+        runs, self._runs = self._runs, []
+        writer, forwarder = self.writer, self._forwarder
+        selector = writer.selector
+        for memory, offset, count, record_bytes in runs:
+            self.emitted_records += count
+            keys: NDArray[np.int64] | None = None
+            if selector.needs_keys:
+                keys = forwarder.keys(memory, offset, count, record_bytes)
+            for channel, picked in selector.split(count, keys):
+                data, instants = forwarder.copy(
+                    memory, offset, count, record_bytes, channel, picked
+                )
+                writer.emit(channel, SerializedRecords(data, instants, record_bytes=record_bytes))
+
+    def discard(self) -> None:
+        """Drop what was collected."""
+        self._runs.clear()
+
+
+def _sent(numbers: dict[int, int], channels: Sequence[int]) -> dict[int, int]:
+    """By index of the channel in the run; what was numbered for BROADCAST went to all of them."""
+    if BROADCAST in numbers:
+        return dict.fromkeys(channels, numbers[BROADCAST])
+    return {channels[subpartition]: count for subpartition, count in numbers.items()}

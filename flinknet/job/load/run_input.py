@@ -1,0 +1,167 @@
+# mypyc
+"""RunInput: what comes through a gate as runs of serialised records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flinknet.core.buffers import NetworkBuffer
+from flinknet.core.consumer import (
+    InputBuffer,
+    InputChannel,
+    SingleInputGate,
+    SpillStore,
+    UnionInputGate,
+)
+from flinknet.core.probe import Probe, note_consumed
+from flinknet.core.wire.events import Event
+
+from ..checkpoints import BranchingCheckpoints
+from ..network_input import NetworkInput, Polled
+from .operators import Measure
+from .sink import LatencySink
+
+_ReadRun = tuple[int, int, int, int, int, Sequence[tuple[int, int, int]]]
+"""When it was begun, channel, data type, first sequence number and size of its buffers; and for
+each buffer the number of the records that end in it, and the instants of the first and the last."""
+
+PAUSED_NS = -1
+"""Delay of a consumer that takes nothing at all."""
+
+
+class RunInput(NetworkInput[LatencySink]):
+    """Hands runs of records to the sinks that check and time them.
+
+    A delay for each record makes the task busy until an instant; it keeps the buffer until then, as
+    a task thread would, and the event loop serves the others meanwhile.
+
+    Args:
+        sinks: one for each channel of the gate, in its order.
+        measure: the chain of a task that ends here; None for one that passes the runs on.
+        delay_ns_per_record: time each record takes in a task that ends here; PAUSED_NS to read
+            nothing until `unpause` but the end of recovery: without it the producers would send
+            nothing at all.
+        takes_runs: while there is no delay, all the data that waits and lies end to end is taken at
+            once, not one buffer only.
+    """
+
+    def __init__(
+        self,
+        gate: SingleInputGate | UnionInputGate,
+        sinks: tuple[LatencySink, ...],
+        probe: Probe,
+        checkpoints: BranchingCheckpoints,
+        *,
+        measure: Measure | None = None,
+        delay_ns_per_record: int = 0,
+        takes_runs: bool = False,
+        spills: SpillStore | None = None,
+    ) -> None:
+        super().__init__(gate, sinks, probe, checkpoints, spills=spills)
+        self._measure = measure
+        self._may_take_runs = takes_runs
+        self._is_recovering = True  # until data comes or every channel has recovered
+        self._unnoted: _ReadRun | None = None
+        self._follow_delay(delay_ns_per_record)
+
+    @property
+    def is_available(self) -> bool:
+        """Whether there is something to take."""
+        return self.gate.is_available and (self._is_recovering or not self.is_paused)
+
+    def set_delay(self, delay_ns_per_record: int) -> None:
+        """Take so long over each record from now on; PAUSED_NS to read nothing."""
+        self._follow_delay(delay_ns_per_record)
+        for sink in self.receivers:
+            sink.set_delay(max(delay_ns_per_record, 0))
+
+    def unpause(self) -> None:
+        """Read from now on."""
+        self.is_paused = False
+
+    def poll(self, now_ns: int) -> Polled | None:
+        """The next buffer or event; None if there is none, or it is paused."""
+        if self.is_paused and not self._is_recovering:
+            return None
+        return self.gate.poll(now_ns)
+
+    def take_buffer(
+        self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
+    ) -> Sequence[Any]:
+        """The runs of a buffer, or when the task is done with them."""
+        self._is_recovering = False
+        if self._takes_runs:
+            run = self.gate.poll_run(channel, buffer, sequence_number)
+            if run:
+                self._take_run(channel, run, sequence_number, now_ns)
+                return ()
+        done_ns, runs = self._take_records(channel, buffer, sequence_number, now_ns)
+        self._held = buffer
+        if self._measure is None:
+            return runs
+        return (done_ns,) if done_ns > now_ns else ()
+
+    def take_event(
+        self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
+    ) -> Event:
+        """Read an event, and let the checkpoints act on it."""
+        event = super().take_event(channel, buffer, sequence_number, now_ns)
+        if self._is_recovering and self.checkpoints.is_recovered:
+            self._is_recovering = False
+        return event
+
+    def note_taken(self, now_ns: int) -> None:
+        """Write the rows of the buffers that were read as one run and are done now: each took the
+        same part of the time.
+        """
+        if self._unnoted is None:
+            return
+        begun_ns, channel, data_type, sequence_number, size, carried = self._unnoted
+        self._unnoted = None
+        record, took_ns = self._record, (now_ns - begun_ns) // len(carried)
+        for records, first_ns, last_ns in carried:
+            note_consumed(
+                record,
+                begun_ns,
+                channel,
+                data_type=data_type,
+                sequence_number=sequence_number,
+                payload_bytes=size,
+                records=records,
+                first_record_ns=first_ns,
+                last_record_ns=last_ns,
+            )
+            begun_ns += took_ns
+            sequence_number += 1
+
+    def cancel(self) -> None:
+        """The job ends early: give back what is held."""
+        if self._unnoted is not None:
+            self.note_taken(self._unnoted[0])
+        super().cancel()
+
+    def _follow_delay(self, delay_ns_per_record: int) -> None:
+        self.is_paused = delay_ns_per_record == PAUSED_NS
+        self._takes_runs = self._may_take_runs and delay_ns_per_record <= 0
+        if self._measure is not None:
+            self._measure.record_ns = max(delay_ns_per_record, 1)
+
+    def _take_run(
+        self, channel: InputChannel, run: Sequence[NetworkBuffer], sequence_number: int, now_ns: int
+    ) -> None:
+        """Read data buffers that lie end to end as one stretch of bytes, and recycle them.
+
+        For latencies all of them begin at `now_ns`. Their rows are written when it is known how
+        long they took together.
+        """
+        assert not channel.is_local
+        index, size = channel.index_in_input, run[0].size_bytes
+        payload = run[0].segment.with_neighbours(len(run))
+        self._read_bytes[index] += len(payload)
+        reader, sink = self._readers[index], self.receivers[index]
+        records = reader.read(payload)
+        sink.receive(records, now_ns=now_ns)
+        carried = sink.carried(reader.count_ends(records, payload, size))
+        self._unnoted = (now_ns, channel.index, run[0].data_type, sequence_number, size, carried)
+        channel.buffers.recycle_run(run)

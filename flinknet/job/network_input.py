@@ -1,0 +1,197 @@
+# mypyc
+"""NetworkInput: what comes through the gates of a task, as work for its chain.
+
+A base class and not a part of the task's inputs, so that a buffer costs no call for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from flinknet.core.buffers.data_type import DataType
+from flinknet.core.consumer import (
+    InputBuffer,
+    InputChannel,
+    RecordReader,
+    RecordRun,
+    SingleInputGate,
+    SpillStore,
+    UnionInputGate,
+)
+from flinknet.core.probe import MessageKind, Probe, TracePoint, note, note_consumed
+from flinknet.core.wire.events import CheckpointBarrier, Event, EventAnnouncement, decode_event
+
+from .channel_input import ChannelInput
+from .checkpoints import BranchingCheckpoints
+
+_PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
+_CONSUMED = int(TracePoint.CONSUMED)
+_BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
+
+Polled = tuple[InputChannel, InputBuffer, int]
+"""A buffer or event of a gate: its channel, itself, its sequence number."""
+
+
+class RecordReceiver(Protocol):
+    """Takes the records of a channel (ChannelInput; load.sink.LatencySink)."""
+
+    records: int
+    """Taken so far."""
+
+    received_records: int
+    """Of the last buffer."""
+
+    first_record_ns: int
+    last_record_ns: int
+    """Instants of the first and the last of them; -1 where they have none."""
+
+    def receive(self, runs: Sequence[RecordRun], *, now_ns: int) -> int:
+        """Take the records of a buffer, of which some end in it. Returns: when that is done."""
+
+    def settle(self) -> None:
+        """Bring the counts up to date."""
+
+
+ReceiverT = TypeVar("ReceiverT", bound=RecordReceiver)
+
+
+class NetworkInput(Generic[ReceiverT]):
+    """The reading half of a task (Flink: AbstractStreamTaskNetworkInput).
+
+    Attributes:
+        gate: what it reads.
+        receivers: one for each channel of the gate, in its order.
+        checkpoints: what events mean.
+        has_ended_data: the records of every channel have been read.
+        timeout_ns: when the alignment that goes on times out; None if there is none.
+        is_paused: it takes nothing, although there may be something.
+
+    Args:
+        spills: takes records that are too long for memory; None to keep all of them there.
+    """
+
+    def __init__(
+        self,
+        gate: SingleInputGate | UnionInputGate,
+        receivers: tuple[ReceiverT, ...],
+        probe: Probe,
+        checkpoints: BranchingCheckpoints,
+        *,
+        spills: SpillStore | None,
+    ) -> None:
+        self.gate = gate
+        self.receivers = receivers
+        self.checkpoints = checkpoints
+        self.has_ended_data = False
+        self.timeout_ns: int | None = None
+        self.is_paused = False
+        self._record = probe.record
+        self._readers = tuple(RecordReader(spills) for _ in receivers)
+        self._read_bytes = checkpoints.read_bytes
+        self._held: InputBuffer | None = None
+
+    @property
+    def is_available(self) -> bool:
+        """Whether there is something to take."""
+        return self.gate.is_available
+
+    def poll(self, now_ns: int) -> Polled | None:
+        """The next buffer or event; None if there is none, or it takes none."""
+        return self.gate.poll(now_ns)
+
+    def take_buffer(
+        self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
+    ) -> Sequence[Any]:
+        """What is to be done with a data buffer, as batches of the task's chain. The buffer is held
+        until `give_back`.
+        """
+        raise NotImplementedError
+
+    def take_event(
+        self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
+    ) -> Event:
+        """Read an event, and let the checkpoints act on it."""
+        event = decode_event(buffer.payload)
+        data_type, size = buffer.data_type, buffer.size_bytes
+        buffer.recycle()
+        if data_type != _PRIORITIZED_EVENT:  # those may overtake parts of records
+            self._readers[channel.index_in_input].check_between_records(channel.index)
+        if not isinstance(event, EventAnnouncement):  # of which the network knows nothing
+            note(
+                self._record,
+                now_ns,
+                channel.index,
+                _CONSUMED,
+                _BUFFER_RESPONSE,
+                data_type=data_type,
+                sequence_number=sequence_number,
+                payload_bytes=size,
+                value=event.checkpoint_id if isinstance(event, CheckpointBarrier) else -1,
+            )
+        self.checkpoints.handle(event, data_type, channel, sequence_number, now_ns=now_ns)
+        self.timeout_ns = self.checkpoints.next_deadline_ns()
+        self.has_ended_data = self.checkpoints.ended_data_channels == len(self._readers)
+        return event
+
+    def handle_timeout(self, now_ns: int) -> None:
+        """The alignment takes too long: go on unaligned."""
+        self.checkpoints.handle_deadline(now_ns=now_ns)
+        self.timeout_ns = self.checkpoints.next_deadline_ns()
+
+    def give_back(self) -> None:
+        """Recycle the buffer that is held."""
+        if self._held is not None:
+            self._held.recycle()
+            self._held = None
+
+    def note_taken(self, now_ns: int) -> None:
+        """Write the rows of what was taken and is done now, where they had to wait for that."""
+
+    def cancel(self) -> None:
+        """The job ends early: give back what is held."""
+        self.give_back()
+        for reader in self._readers:
+            reader.release()
+
+    def _take_records(
+        self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
+    ) -> tuple[int, list[RecordRun]]:
+        """Read a data buffer. Returns: when the receiver is done with its records, and where they
+        lie; those in the buffer until it is recycled.
+        """
+        index = channel.index_in_input
+        size = buffer.size_bytes
+        self._read_bytes[index] += size
+        runs = self._readers[index].read(buffer.view[:size])
+        records, first_ns, last_ns, done_ns = 0, -1, -1, now_ns
+        if runs:
+            receiver = self.receivers[index]
+            done_ns = receiver.receive(runs, now_ns=now_ns)
+            records = receiver.received_records
+            first_ns, last_ns = receiver.first_record_ns, receiver.last_record_ns
+        note_consumed(
+            self._record,
+            done_ns,
+            channel.index,
+            data_type=buffer.data_type,
+            sequence_number=sequence_number,
+            payload_bytes=size,
+            records=records,
+            first_record_ns=first_ns,
+            last_record_ns=last_ns,
+        )
+        return done_ns, runs
+
+
+class ElementInput(NetworkInput[ChannelInput]):
+    """Reads elements, as the operators of a program take them (Flink:
+    StreamTaskNetworkInput).
+    """
+
+    def take_buffer(
+        self, channel: InputChannel, buffer: InputBuffer, sequence_number: int, now_ns: int
+    ) -> Sequence[Any]:
+        self._held = buffer
+        _, runs = self._take_records(channel, buffer, sequence_number, now_ns)
+        return self.receivers[channel.index_in_input].batches if runs else ()

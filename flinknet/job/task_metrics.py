@@ -1,0 +1,208 @@
+"""All metrics of a task, and of a TaskManager, under Flink's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from flinknet.core.buffers import NetworkBufferPool
+from flinknet.units import NS_PER_MS
+
+from .debloating import GateDebloating
+from .metrics import input_metrics, memory_metrics, output_metrics, queue_metrics
+from .stream_task import StreamTask, TaskState
+from .times import Meter
+
+Metrics = dict[str, float]
+
+HIGHEST_OK_MS, HIGHEST_LOW_MS = 100, 500
+"""Back-pressured milliseconds of a second that Flink's web interface calls OK, and LOW."""
+
+
+def back_pressure_level(metrics: Mapping[str, float]) -> str:
+    """OK, LOW or HIGH, as Flink tells it to its users (JobVertexBackPressureHandler)."""
+    waiting_ms = metrics["backPressuredTimeMsPerSecond"]
+    if waiting_ms <= HIGHEST_OK_MS:
+        return "OK"
+    return "LOW" if waiting_ms <= HIGHEST_LOW_MS else "HIGH"
+
+
+_LEVELS = ("QueueLength", "QueueSize", "PoolUsage", "BuffersUsage", "QueueLen")
+
+
+class TaskMetrics:
+    """The metrics of one task.
+
+    Counters are totals since the task started; rates and times are those of the measured part until
+    it is a minute long (see `times`). Differs from Flink, so that the hot path pays nothing:
+    - bytes count when they are written and when they are read, not by whole buffers, and without
+      events; records when they are handed to the writer;
+    - buffers count when they leave a subpartition, events with them, and one that a flush sent in
+      parts for each part; those of remote inputs with events, too.
+
+    Args:
+        is_detailed: queue lengths of each gate and partition, too
+            (taskmanager.network.detailed-metrics).
+        debloating: of its gates.
+    """
+
+    def __init__(
+        self,
+        task: StreamTask,
+        *,
+        now_ns: int,
+        is_detailed: bool = False,
+        debloating: Sequence[GateDebloating] = (),
+    ) -> None:
+        self.name = task.name
+        self._task = task
+        self._is_detailed = is_detailed
+        self._debloating = debloating
+        self._meters: dict[str, Meter] = {}
+        self._start_meters(now_ns)
+
+    def start_window(self, *, now_ns: int) -> None:
+        """The measured part begins."""
+        self._task.times.start_window(now_ns=now_ns)
+        self._start_meters(now_ns)
+
+    def sample(self, *, now_ns: int) -> Metrics:
+        """Everything as it is now."""
+        task, counters = self._task, self._counters()
+        task.times.update(now_ns=now_ns)
+        found: Metrics = {}
+        for name, count in counters.items():
+            meter = self._meters[name]
+            meter.update(count, now_ns=now_ns)
+            found[name] = count
+            found[f"{name}PerSecond"] = meter.per_second(count, now_ns=now_ns)
+        if task.outputs:
+            found |= output_metrics([output.partition for output in task.outputs])
+            is_running = task.state is TaskState.RUNNING
+            is_available = all(writer.is_available for writer in task.writers)
+            found["isBackPressured"] = is_running and not is_available
+        if task.network_input is not None:
+            found |= input_metrics(task.gates)
+            alignment = task.network_input.checkpoints.last_alignment
+            if alignment is not None:
+                found["checkpointAlignmentTime"] = alignment.duration_ns
+                found["checkpointStartDelayNanos"] = alignment.start_delay_ns
+        if self._debloating:
+            found |= self._debloating_metrics()
+        if self._is_detailed:
+            found |= self._queue_metrics()
+        return found | task.times.metrics(now_ns=now_ns)
+
+    def _start_meters(self, now_ns: int) -> None:
+        counters = self._counters()
+        self._meters = {name: Meter(count, now_ns=now_ns) for name, count in counters.items()}
+
+    def _counters(self) -> dict[str, int]:
+        task, found = self._task, dict[str, int]()
+        network_input = task.network_input
+        if network_input is not None:
+            read_bytes = network_input.checkpoints.read_bytes
+            sizes, buffers = {True: 0, False: 0}, {True: 0, False: 0}
+            for channel in network_input.gate.channels:
+                sizes[channel.is_local] += read_bytes[channel.index_in_input]
+                buffers[channel.is_local] += channel.buffers_handed_out
+            for receiver in task.receivers:
+                receiver.settle()
+            found = {
+                "numRecordsIn": sum(receiver.records for receiver in task.receivers),
+                "numBytesIn": sum(read_bytes),
+                "numBytesInLocal": sizes[True],
+                "numBytesInRemote": sizes[False],
+                "numBuffersInLocal": buffers[True],
+                "numBuffersInRemote": buffers[False],
+            }
+        if task.outputs:
+            found["numRecordsOut"] = task.emitted_records
+            found["numBytesOut"] = sum(writer.written_bytes for writer in task.writers)
+            found["numBuffersOut"] = sum(
+                each.buffers_out
+                for output in task.outputs
+                for each in output.partition.subpartitions
+            )
+        return found
+
+    def _debloating_metrics(self) -> Metrics:
+        """Of a task with several gates the size is that of the one whose buffers take longest."""
+        slowest = max(self._debloating, key=lambda each: each.consume_ns)
+        return {
+            "debloatedBufferSize": slowest.announced_bytes,
+            "estimatedTimeToConsumeBuffersMs": slowest.consume_ns // NS_PER_MS,
+        }
+
+    def _queue_metrics(self) -> Metrics:
+        found: Metrics = {}
+        for gate in self._task.gates:
+            lengths = (channel.queued_elements for channel in gate.remote_channels)
+            found |= _prefixed(f"Input.{gate.index}.", queue_metrics(lengths))
+        for number, output in enumerate(self._task.outputs):
+            lengths = (each.queued_elements for each in output.partition.subpartitions)
+            found |= _prefixed(f"Output.{number}.", queue_metrics(lengths))
+        return found
+
+
+class TaskManagerMetrics:
+    """The metrics of all tasks of one TaskManager and of its network memory.
+
+    Args:
+        debloating: of all gates of its tasks.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[StreamTask],
+        memory: NetworkBufferPool,
+        debloating: Sequence[GateDebloating] = (),
+        *,
+        now_ns: int,
+        is_detailed: bool = False,
+    ) -> None:
+        self._memory = memory
+        self._last: tuple[dict[str, Metrics], Metrics] = ({}, {})
+        self._tasks = [
+            TaskMetrics(
+                task,
+                now_ns=now_ns,
+                is_detailed=is_detailed,
+                debloating=[each for each in debloating if each.task_name == task.name],
+            )
+            for task in tasks
+        ]
+
+    def start_window(self, *, now_ns: int) -> None:
+        """The measured part begins."""
+        for task in self._tasks:
+            task.start_window(now_ns=now_ns)
+
+    def sample(self, *, now_ns: int) -> tuple[dict[str, Metrics], Metrics]:
+        """Metrics of each task by its name, and of the memory, as they are now."""
+        tasks = {task.name: task.sample(now_ns=now_ns) for task in self._tasks}
+        self._last = tasks, memory_metrics(self._memory)
+        return self._last
+
+    def sample_end(self, *, now_ns: int, is_drained: bool) -> tuple[dict[str, Metrics], Metrics]:
+        """The same at the end of the measured part.
+
+        Args:
+            is_drained: no data is left anywhere, so that levels of pools and queues are those of
+                the sample before, when records still flowed.
+        """
+        before, memory = self._last
+        tasks, memory_now = self.sample(now_ns=now_ns)
+        if not is_drained or not before:
+            return tasks, memory_now
+        for name, found in tasks.items():
+            found |= {each: value for each, value in before[name].items() if _is_level(each)}
+        return tasks, memory
+
+
+def _is_level(name: str) -> bool:
+    """Whether a metric tells how full something is."""
+    return name == "isBackPressured" or name.endswith(_LEVELS)
+
+
+def _prefixed(prefix: str, metrics: Metrics) -> Metrics:
+    return {prefix + name: value for name, value in metrics.items()}

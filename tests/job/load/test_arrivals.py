@@ -1,0 +1,140 @@
+"""When records are due: laws, seeds, and taking them in any portions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flinknet.job.load.arrivals import IntArray, RecordedArrivals, ScheduledArrivals
+from tests.strategies import ArrivalPlan, arrival_plans
+
+SECOND_NS = 10**9
+
+
+def arrivals_of(plan: ArrivalPlan) -> ScheduledArrivals:
+    return ScheduledArrivals(
+        plan.law,
+        plan.rate_per_s,
+        start_ns=plan.start_ns,
+        records=plan.records,
+        seed=plan.seed,
+    )
+
+
+def all_of(arrivals: ScheduledArrivals | RecordedArrivals) -> IntArray:
+    """Every instant, taken one portion after another."""
+    taken = []
+    while arrivals.next_ns() is not None:
+        taken.append(arrivals.take(2**62, 2**62).copy())
+    return np.concatenate(taken) if taken else np.empty(0, np.int64)
+
+
+@settings(max_examples=40)
+@given(arrival_plans(), st.data())
+def test_instants_are_ascending_complete_and_the_same_in_any_portions(
+    plan: ArrivalPlan, data: st.DataObject
+) -> None:
+    whole = all_of(arrivals_of(plan))
+    assert len(whole) == plan.records
+    assert (np.diff(whole) >= 0).all()
+    assert int(whole[0]) >= plan.start_ns
+    arrivals = arrivals_of(plan)
+    taken: list[int] = []
+    for _ in range(12):
+        next_ns = arrivals.next_ns()
+        assert next_ns == (int(whole[len(taken)]) if len(taken) < len(whole) else None)
+        if next_ns is None:
+            break
+        until_ns = next_ns + data.draw(st.integers(-1, 10**9))
+        limit = data.draw(st.integers(1, 20_000))
+        portion = arrivals.take(until_ns, limit).tolist()
+        assert len(portion) <= limit
+        assert all(instant <= until_ns for instant in portion)
+        taken += portion
+        assert taken == whole[: len(taken)].tolist()
+    rest = all_of(arrivals)
+    assert taken + rest.tolist() == whole.tolist()
+
+
+def test_another_seed_gives_other_instants() -> None:
+    for law in ("constant", "poisson", "bursts"):
+        first, second = (
+            all_of(arrivals_of(ArrivalPlan(law, 1000, 0, 50, seed))) for seed in (1, 2)
+        )
+        assert first.tolist() != second.tolist()
+
+
+def test_a_constant_rate_is_evenly_spaced_from_a_phase_of_its_own() -> None:
+    instants = all_of(arrivals_of(ArrivalPlan("constant", 4000, 10 * SECOND_NS, 40_000, 3)))
+    assert 0 <= int(instants[0]) - 10 * SECOND_NS < 250_000
+    gaps = np.diff(instants)
+    assert set(gaps.tolist()) <= {249_999, 250_000, 250_001}
+    assert int(instants[-1] - instants[0]) == pytest.approx(39_999 * 250_000, abs=1)
+
+
+def test_poisson_arrivals_have_the_mean_and_the_spread_of_their_law() -> None:
+    instants = all_of(arrivals_of(ArrivalPlan("poisson", 1e6, 0, 40_000, 5)))
+    gaps = np.diff(instants)
+    # standard errors of 40,000 exponential gaps: 0.5 % of the mean, 0.7 % of the deviation
+    assert gaps.mean() == pytest.approx(1000, rel=0.03)
+    assert gaps.std() == pytest.approx(1000, rel=0.05)
+
+
+def test_bursts_come_in_hundreds_at_one_instant_and_keep_the_mean_rate() -> None:
+    instants = all_of(arrivals_of(ArrivalPlan("bursts", 1000, 0, 1050, 5)))
+    values, counts = np.unique(instants, return_counts=True)
+    assert counts.tolist() == [100] * 10 + [50]
+    assert np.diff(values).tolist() == pytest.approx([100_000_000] * 10, abs=1)
+
+
+def test_without_a_number_of_records_there_is_no_end() -> None:
+    arrivals = ScheduledArrivals("constant", 1e6, start_ns=0, records=None, seed=1)
+    for _ in range(5):
+        assert arrivals.next_ns() is not None
+        assert len(arrivals.take(2**62, 2**62)) > 0
+
+
+def test_a_limit_of_what_is_due_leaves_the_rest() -> None:
+    arrivals = arrivals_of(ArrivalPlan("constant", 1e9, 0, 10, 1))
+    assert len(arrivals.take(10**9, 4)) == 4
+    assert len(arrivals.take(10**9, 100)) == 6
+    assert arrivals.next_ns() is None
+    assert len(arrivals.take(10**9, 1)) == 0
+
+
+def test_what_was_not_taken_in_time_is_given_up() -> None:
+    for taken_before in (0, 7):
+        arrivals = ScheduledArrivals(
+            "constant", 1e12, start_ns=0, records=10**15, seed=1, give_up_ns=500
+        )
+        assert len(arrivals.take(499, taken_before)) == taken_before
+        assert arrivals.next_ns() is not None
+        assert len(arrivals.take(500, 100)) == 0
+        assert arrivals.next_ns() is None
+
+
+@given(st.lists(st.integers(0, 1000)).map(sorted), st.lists(st.integers(0, 1100)))
+def test_recorded_instants_are_taken_when_they_are_due(
+    instants: list[int], until: list[int]
+) -> None:
+    arrivals = RecordedArrivals(np.array(instants, np.int64))
+    taken: list[int] = []
+    for until_ns in until:
+        portion = arrivals.take(until_ns, 3).tolist()
+        due = [each for each in instants[len(taken) :] if each <= until_ns]
+        assert portion == due[:3]
+        taken += portion
+    next_ns = arrivals.next_ns()
+    assert next_ns == (instants[len(taken)] if len(taken) < len(instants) else None)
+
+
+@pytest.mark.parametrize("law", ["constant", "poisson", "bursts"])
+def test_records_are_counted_from_the_end_of_the_warm_up(law: str) -> None:
+    arrivals = ScheduledArrivals(
+        law, 1e6, start_ns=0, records=20_000, seed=5, counted_from_ns=7_000_000
+    )
+    instants = all_of(arrivals)
+    assert np.count_nonzero(instants >= 7_000_000) == 20_000
+    assert np.count_nonzero(instants < 7_000_000) == pytest.approx(7_000, rel=0.05)

@@ -1,0 +1,149 @@
+"""Debloating of a gate by hand: what is counted, what is said, what the producer makes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinknet.config import NetworkConfig
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.core.producer import RecordWriter
+from flinknet.core.producer.channel_selector import ForwardSelector
+from flinknet.core.wire.messages import NewBufferSize
+from flinknet.job.debloating import BufferDebloating, GateDebloating, debloated_gates
+from flinknet.job.load.assembly import run_input_of
+from flinknet.job.load.sink import LatencySink
+from tests.load_tasks import sink_task
+from tests.pair import Pair, records_of
+from tests.simulation import MS, Rows, S
+
+NETWORK = NetworkConfig(
+    segment_size_bytes=1000,
+    exclusive_buffers=2,
+    floating_buffers=3,
+    debloating_enabled=True,
+    debloating_target_ns=1 * S,
+    debloating_samples=1,  # no smoothing
+    min_segment_size_bytes=50,
+    starting_segment_size_bytes=100,
+)
+
+
+class Debloated:
+    """A pair whose gate is debloated, and has read as much as a test says."""
+
+    def __init__(self, channels: int = 1) -> None:
+        self.rows = Rows()
+        self.pair = Pair(NETWORK, channels=channels, probe=self.rows)
+        sinks = tuple(LatencySink(epoch_ns=0, is_open_loop=False) for _ in range(channels))
+        self.task = sink_task(self.pair.gate, sinks, self.rows)
+        (self.gate,) = debloated_gates([self.task], NETWORK, now_ns=0)
+        self.writer = RecordWriter(self.pair.partition, ForwardSelector(), buffer_timeout_ns=0)
+        self.pair.drive()
+
+    def evaluate(self, read_bytes: int, now_ns: int) -> None:
+        run_input_of(self.task).checkpoints.read_bytes[0] += read_bytes
+        self.gate.evaluate(now_ns=now_ns)
+
+    def sizes(self) -> list[int]:
+        return [each.buffer_size_bytes for each in self.pair.partition.subpartitions]
+
+
+def test_it_is_off_unless_it_is_asked_for() -> None:
+    debloated = Debloated()
+    assert debloated_gates([debloated.task], NetworkConfig(), now_ns=0) == []
+
+
+def test_a_new_size_goes_to_the_producer_of_every_channel() -> None:
+    debloated = Debloated(channels=2)
+    debloated.evaluate(150, 1 * S)
+    assert debloated.gate.announced_bytes == 150
+    assert debloated.sizes() != [150, 150]  # it is on its way
+    debloated.pair.drive()
+    assert debloated.sizes() == [150, 150]
+    told = [row for row in debloated.rows.rows if row.kind == MessageKind.NEW_BUFFER_SIZE]
+    assert [(row.point, row.value) for row in told] == [
+        *[(TracePoint.SENT, 150)] * 2,
+        *[(TracePoint.RECEIVED, 150)] * 2,
+    ]
+    assert [row.channel for row in told[:2]] == [0, 1]
+    assert {row.at_ns for row in told[:2]} == {1 * S}
+
+
+@pytest.mark.row("S027")
+def test_the_producer_makes_its_next_buffers_of_that_size() -> None:
+    debloated = Debloated()
+    debloated.evaluate(60, 1 * S)
+    debloated.pair.drive()
+    before = len(debloated.rows.buffers())
+    debloated.writer.emit(0, records_of([10] * 13))
+    debloated.pair.partition.flush_all()
+    debloated.pair.drive()
+    sizes = [row.payload_bytes for row in debloated.rows.buffers()[before:]]
+    assert sizes == [60, 60, 10]
+
+
+def test_a_size_that_changes_little_is_not_told() -> None:
+    debloated = Debloated()
+    debloated.evaluate(110, 1 * S)
+    assert debloated.pair.input.sent() == []
+    assert debloated.gate.announced_bytes == 100
+
+
+def test_released_channels_are_told_nothing() -> None:
+    debloated = Debloated(channels=2)
+    debloated.pair.channels[0].release()
+    debloated.pair.drive()
+    debloated.evaluate(150, 1 * S)
+    (told,) = debloated.pair.input.sent()
+    assert isinstance(told, NewBufferSize)
+    assert told.receiver_id == debloated.pair.channels[1].receiver_id
+
+
+def test_a_gate_that_is_closed_does_nothing() -> None:
+    debloated = Debloated()
+    debloated.pair.gate.close()
+    debloated.pair.input.sent()
+    debloated.evaluate(150, 1 * S)
+    assert debloated.pair.input.sent() == []
+    assert debloated.gate.samples == []
+
+
+def test_buffers_in_use_are_what_arrived_and_what_the_producer_is_short_of() -> None:
+    debloated = Debloated()
+    pair, (channel,) = debloated.pair, debloated.pair.channels
+    for _ in range(4):  # of 100 bytes, as long as debloating has just begun
+        pair.partition.subpartitions[0].buffer_size_bytes = 100
+        debloated.writer.emit(0, records_of([100]))
+    pair.drive()
+    assert channel.buffers_in_use == channel.queued_elements == 4
+    pair.partition.emit(0, records_of([100] * 5))
+    pair.partition.flush_all()
+    pair.drive()
+    queued, required = channel.queued_elements, channel.buffers.required_buffers
+    assert queued == 5  # all credit there is: two exclusive buffers and three floating ones
+    assert channel.buffers_in_use == 5 + required - channel.initial_credit == 9
+    debloated.evaluate(1800, 1 * S)
+    (sample,) = debloated.gate.samples
+    assert sample.buffer_size_bytes == 200  # 1800 bytes a second, nine buffers
+    assert sample.in_flight_bytes == 900  # as large as they were until then
+    assert sample.time_to_consume_ns == 1 * S
+
+
+def test_time_in_which_the_task_is_idle_does_not_count() -> None:
+    debloated = Debloated()
+    debloated.task.times.wait(debloated.task.times.idle, now_ns=0)
+    debloated.task.times.go_on(now_ns=750 * MS)
+    debloated.evaluate(500, 1 * S)
+    assert debloated.gate.samples[-1].throughput_bytes_per_s == 2000
+
+
+def test_periods_begin_where_the_last_evaluation_was() -> None:
+    debloated = Debloated()
+    gates: list[GateDebloating] = [debloated.gate]
+    debloating = BufferDebloating(gates, 200 * MS, start_ns=0)
+    debloating.handle_deadline(now_ns=199 * MS)
+    assert debloated.gate.samples == []
+    debloating.handle_deadline(now_ns=230 * MS)
+    assert len(debloated.gate.samples) == 1
+    assert debloating.next_deadline_ns() == 430 * MS
+    assert BufferDebloating([], 200 * MS, start_ns=0).next_deadline_ns() is None

@@ -1,0 +1,117 @@
+"""Descriptors: what the plan says, for each TaskManager, with ids that tell attempts apart."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from flinknet.graph import (
+    PhysicalPlan,
+    StreamExecutionEnvironment,
+    execution_graph_of,
+    job_graph_of,
+    physical_plan_of,
+)
+from flinknet.job import TaskDeploymentDescriptor, descriptors_of
+from flinknet.plain_values import from_plain, to_plain
+
+
+def plan_of(task_managers: int = 2) -> PhysicalPlan:
+    env = StreamExecutionEnvironment()
+    env.set_parallelism(4)
+    env.generate().name("A").shuffle().measure_latency().name("B").set_buffer_timeout("5ms")
+    job = job_graph_of(env.get_stream_graph())
+    return physical_plan_of(
+        execution_graph_of(job), task_managers=task_managers, slots_per_task_manager=2
+    )
+
+
+@pytest.mark.row("S147")
+def test_the_worked_example_has_eight_local_and_eight_remote_channels() -> None:
+    first, second = descriptors_of(plan_of())
+    assert [(each.vertex, each.subtask, each.slot) for each in first] == [
+        *((0, 0, 0), (0, 1, 1), (1, 0, 0), (1, 1, 1)),
+    ]
+    assert [each.name for each in second] == [
+        *("Source: A (3/4)", "Source: A (4/4)", "Sink: B (3/4)", "Sink: B (4/4)"),
+    ]
+    for own, task in ((0, first[2]), (1, second[2])):
+        (gate,) = task.inputs
+        assert [each.is_local for each in gate.channels] == [own == 0, own == 0, own == 1, own == 1]
+        assert [each.producer for each in gate.channels] == [0, 1, 2, 3]
+        assert gate.exclusive_buffers == 2
+        assert (gate.pool.required_buffers, gate.pool.max_buffers) == (1, 8)
+    (partition,) = first[0].outputs
+    assert partition.subpartitions == 4
+    assert (partition.pool.required_buffers, partition.pool.max_buffers) == (5, 16)
+
+
+def test_both_ends_of_a_channel_know_it_by_the_same_index_and_partition() -> None:
+    tasks = [each for own in descriptors_of(plan_of()) for each in own]
+    written = {
+        (partition.partition_id, subpartition): index
+        for task in tasks
+        for partition in task.outputs
+        for subpartition, index in enumerate(partition.channels)
+    }
+    read = {
+        (channel.partition_id, channel.subpartition): channel.index
+        for task in tasks
+        for gate in task.inputs
+        for channel in gate.channels
+    }
+    assert written == read
+    assert sorted(written.values()) == list(range(16))
+
+
+def test_descriptors_travel_as_json() -> None:
+    for task in descriptors_of(plan_of())[1]:
+        text = json.dumps(to_plain(task))
+        assert from_plain(TaskDeploymentDescriptor, json.loads(text)) == task
+
+
+def test_what_belongs_to_a_new_attempt_has_other_ids() -> None:
+    plan = plan_of()
+    old, new = descriptors_of(plan), descriptors_of(plan, {(0, 0): 1})
+    assert descriptors_of(plan) == old
+    assert new[0][0].attempt_number == 1
+    assert new[0][0].attempt_id != old[0][0].attempt_id
+    assert new[0][0].outputs[0].partition_id != old[0][0].outputs[0].partition_id
+    for before, after in zip(
+        old[1][2].inputs[0].channels, new[1][2].inputs[0].channels, strict=True
+    ):
+        is_same = before.producer != 0
+        assert (before.partition_id == after.partition_id) is is_same
+        assert (before.receiver_id == after.receiver_id) is is_same
+
+
+def test_a_region_can_be_deployed_alone() -> None:
+    found = descriptors_of(plan_of(), only={(0, 1), (1, 3)})
+    assert [[each.key for each in own] for own in found] == [[(0, 1)], [(1, 3)]]
+
+
+@pytest.mark.parametrize(("producers", "consumers"), [(5, 2), (2, 5), (3, 7), (4, 4), (1, 3)])
+def test_channels_of_pointwise_edges_count_through(producers: int, consumers: int) -> None:
+    env = StreamExecutionEnvironment()
+    env.from_sequence(1, 10).set_parallelism(producers).rescale().discard().set_parallelism(
+        consumers
+    )
+    env.from_sequence(1, 10).set_parallelism(producers).shuffle().discard().set_parallelism(
+        consumers
+    )
+    plan = physical_plan_of(execution_graph_of(job_graph_of(env.get_stream_graph())))
+    tasks = [each for own in descriptors_of(plan) for each in own]
+    read = {
+        (gate.edge, channel.producer, task.subtask): channel.index
+        for task in tasks
+        for gate in task.inputs
+        for channel in gate.channels
+    }
+    expected = [
+        (edge.index, producer, consumer)
+        for edge in plan.edges
+        for producer, consumer, _ in edge.wiring
+    ]
+    assert sorted(read, key=lambda each: read[each]) == expected
+    assert sorted(read.values()) == list(range(plan.channels_total))

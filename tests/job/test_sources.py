@@ -1,0 +1,108 @@
+"""Sources: each record once, due when it should be, shared out among subtasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flinknet.graph import CollectionSource, GeneratedSource, SequenceSource
+from flinknet.job.sources import NUMBER_BITS, RecordSource, record_source
+
+S = 1_000_000_000
+
+
+def sources(source: Any, parallelism: int, end_ns: int | None = None) -> list[RecordSource]:
+    return [
+        record_source(source, subtask, parallelism, start_ns=S, end_ns=end_ns, seed=subtask)
+        for subtask in range(parallelism)
+    ]
+
+
+def drained(source: RecordSource, now_ns: int) -> tuple[list[Any], list[int]]:
+    values: list[Any] = []
+    instants: list[int] = []
+    while (batch := source.take(now_ns=now_ns)) is not None:
+        values += list(batch[0])
+        instants += batch[1].tolist()
+    return values, instants
+
+
+@pytest.mark.parametrize("parallelism", [1, 3, 7])
+def test_a_sequence_is_shared_out(parallelism: int) -> None:
+    found = [
+        int(v) for each in sources(SequenceSource(-3, 20), parallelism) for v in drained(each, S)[0]
+    ]
+    assert found == list(range(-3, 21))
+
+
+def test_subtasks_without_a_part_have_ended_at_once() -> None:
+    made = sources(SequenceSource(1, 2), 5)
+    assert sum(each.is_ended for each in made) == 3
+    generated = sources(GeneratedSource(records=2, rate_per_s=10.0), 5)
+    assert [each.is_ended for each in generated] == [False, False, True, True, True]
+
+
+def test_a_collection_comes_in_order() -> None:
+    (source,) = sources(CollectionSource(tuple(range(3000))), 1)
+    values, instants = drained(source, 5 * S)
+    assert values == list(range(3000))
+    assert set(instants) == {5 * S}
+    assert source.is_ended
+    assert source.next_ns(now_ns=S) is None
+
+
+def test_generated_records_are_due_at_their_rate_and_not_before() -> None:
+    (source,) = sources(GeneratedSource(rate_per_s=1000.0), 1, end_ns=3 * S)
+    assert source.take(now_ns=S - 1) is None
+    first_ns = source.next_ns(now_ns=S)
+    assert first_ns is not None
+    assert S <= first_ns <= S + 1_000_000
+    _, early = drained(source, 2 * S)
+    assert len(early) == 1000
+    assert max(early) <= 2 * S
+    assert not source.is_ended
+    _, late = drained(source, 9 * S)
+    assert len(late) == 1000
+    assert max(late) < 3 * S
+    assert source.is_ended
+
+
+def test_payloads_begin_with_the_number_of_their_record() -> None:
+    _, source = sources(GeneratedSource(records=5000, record_size_bytes=20), 2)
+    batch = source.take(now_ns=S)
+    assert batch is not None
+    payloads = batch[0]["f1"].tolist()  # type: ignore[call-overload]
+    numbers = [int.from_bytes(each[:8], "big") for each in payloads]
+    assert numbers == [(1 << NUMBER_BITS) + n for n in range(len(numbers))]
+    assert {len(each) for each in payloads} == {20}
+
+
+def test_small_payloads_have_their_size() -> None:
+    (source,) = sources(GeneratedSource(records=10, record_size_bytes=3), 1)
+    values, _ = drained(source, S)
+    assert [len(value[1].tobytes()) for value in values] == [3] * 10
+
+
+def test_skewed_keys_follow_zipf() -> None:
+    (source,) = sources(GeneratedSource(records=200_000, keys=100, key_skew=1.0), 1)
+    keys: list[int] = []
+    while (batch := source.take(now_ns=S)) is not None:
+        keys += batch[0]["f0"].tolist()  # type: ignore[call-overload]
+    counts = np.bincount(keys, minlength=100)
+    whole = sum(1 / rank for rank in range(1, 101))
+    assert len(keys) == 200_000
+    for rank in (1, 2, 10):
+        assert counts[rank - 1] == pytest.approx(200_000 / rank / whole, rel=0.08)
+
+
+def test_a_source_that_was_stopped_makes_no_more() -> None:
+    for source in (
+        *sources(GeneratedSource(), 1),
+        *sources(SequenceSource(1, 10**9), 1),
+        *sources(CollectionSource((1, 2)), 1),
+    ):
+        source.stop()
+        assert source.is_ended
+        assert source.take(now_ns=S) is None

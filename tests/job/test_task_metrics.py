@@ -1,0 +1,310 @@
+"""Every metric of a source and a sink against a model, by a clock that the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from flinknet.config import NetworkConfig, RecordSize, WorkloadConfig
+from flinknet.core.producer import OutputFlusher, RecordWriter
+from flinknet.core.producer.channel_selector import ForwardSelector
+from flinknet.job.debloating import debloated_gates
+from flinknet.job.load.generator import RecordBatcher
+from flinknet.job.load.payload import OVERHEAD_BYTES
+from flinknet.job.load.sink import LatencySink
+from flinknet.job.stream_task import StreamTask
+from flinknet.job.task_metrics import TaskManagerMetrics, TaskMetrics, back_pressure_level
+from flinknet.job.times import Meter
+from tests.load_tasks import sink_task, source_task
+from tests.pair import Pair
+from tests.simulation import MS, Rows, S
+
+NETWORK = NetworkConfig(
+    segment_size_bytes=100,
+    exclusive_buffers=2,
+    floating_buffers=3,
+    max_overdraft_buffers=4,
+    debloating_enabled=True,
+    debloating_samples=1,
+    min_segment_size_bytes=10,
+    starting_segment_size_bytes=100,
+)
+
+
+class Bursts:
+    """Records that are due when the test says so."""
+
+    def __init__(self) -> None:
+        self.due = 0
+        self.next_due_ns: int | None = 10**15
+
+    def take(self, now_ns: int, count_max: int) -> NDArray[np.int64]:
+        count, self.due = min(self.due, count_max), 0
+        return np.full(count, now_ns, np.int64)
+
+    def next_ns(self) -> int | None:
+        return self.next_due_ns
+
+
+class Tasks:
+    """A source and a sink over a pair, stepped at whole instants; nothing takes time by itself.
+
+    Args:
+        record_bytes: of a record as it is serialised, length and all.
+    """
+
+    def __init__(self, record_bytes: int = 50) -> None:
+        self.rows = Rows()
+        self.pair = Pair(NETWORK, probe=self.rows)
+        self.arrivals = Bursts()
+        self.now_ns = 0
+        size = RecordSize(record_bytes - OVERHEAD_BYTES, record_bytes - OVERHEAD_BYTES)
+        self.source = source_task(
+            RecordWriter(self.pair.partition, ForwardSelector(), buffer_timeout_ns=0),
+            RecordBatcher(WorkloadConfig(record_size=size), (0,), epoch_ns=0, seed=1),
+            OutputFlusher(0, start_ns=0),
+            self.rows,
+            1,
+            arrivals=self.arrivals,
+        )
+        sinks = (LatencySink(epoch_ns=0, is_open_loop=False),)
+        self.sink = sink_task(self.pair.gate, sinks, self.rows)
+        self.debloating = debloated_gates([self.sink], NETWORK, now_ns=0)
+        self.metrics = TaskManagerMetrics(
+            [self.source, self.sink],
+            self.pair.producer_memory,
+            self.debloating,
+            now_ns=0,
+            is_detailed=True,
+        )
+        self.pair.drive()
+        self.consume()
+
+    def at(self, now_ns: int) -> None:
+        """Move the clock."""
+        self.now_ns = self.pair.now_ns = now_ns
+
+    def emit(self, records: int) -> None:
+        """Let the source write so many, or begin to wait."""
+        self.arrivals.due = records
+        self.source.step(now_ns=self.now_ns)
+        self._rest(self.source)
+
+    def consume(self) -> None:
+        """Let the sink read what there is."""
+        while (next_ns := self.sink.step(now_ns=self.now_ns)) is not None and (
+            next_ns <= self.now_ns
+        ):
+            pass
+        self._rest(self.sink)
+
+    def sample(self) -> tuple[dict[str, float], dict[str, float]]:
+        tasks, _ = self.metrics.sample(now_ns=self.now_ns)
+        return tasks["source 0"], tasks["sink 0"]
+
+    def _rest(self, task: StreamTask) -> None:
+        if task.times.is_busy:
+            task.rest(now_ns=self.now_ns)
+
+
+@pytest.fixture
+def tasks() -> Tasks:
+    return Tasks()
+
+
+def picked(found: dict[str, float], *names: str) -> list[float]:
+    return [found[name] for name in names]
+
+
+def test_counters_and_their_rates(tasks: Tasks) -> None:
+    tasks.at(1 * S)
+    tasks.emit(6)
+    tasks.pair.drive()
+    tasks.consume()
+    tasks.at(2 * S)
+    source, sink = tasks.sample()
+    assert picked(source, "numRecordsOut", "numBytesOut") == [6, 300]
+    assert picked(source, "numRecordsOutPerSecond", "numBytesOutPerSecond") == [3, 150]
+    assert picked(sink, "numRecordsIn", "numBytesIn", "numBytesInRemote") == [6, 300, 300]
+    assert picked(sink, "numRecordsInPerSecond", "numBytesInPerSecond") == [3, 150]
+    assert picked(sink, "numBytesInLocal", "numBuffersInLocal") == [0, 0]
+    # three buffers, and the event that tells the end of recovery
+    assert source["numBuffersOut"] == sink["numBuffersInRemote"] == 4
+    assert source["numBuffersOutPerSecond"] == sink["numBuffersInRemotePerSecond"] == 2
+
+
+def test_the_measured_part_has_rates_and_times_of_its_own(tasks: Tasks) -> None:
+    tasks.at(1 * S)
+    tasks.emit(6)
+    tasks.pair.drive()
+    tasks.consume()
+    tasks.metrics.start_window(now_ns=2 * S)
+    tasks.at(4 * S)
+    tasks.emit(2)
+    source, sink = tasks.sample()
+    assert source["numRecordsOut"] == 8
+    assert source["numRecordsOutPerSecond"] == 1
+    assert sink["numRecordsInPerSecond"] == 0
+    assert source["idleTimeMsPerSecond"] == 1000
+    assert source["accumulateIdleTimeMs"] == 3000
+
+
+@pytest.mark.row("S039")
+def test_a_writer_that_waits_is_back_pressured_softly_or_hard(tasks: Tasks) -> None:
+    partition = tasks.pair.partition
+    tasks.metrics.start_window(now_ns=0)
+    tasks.at(1 * S)
+    tasks.emit(0)
+    tasks.emit(40)  # the pool gives five buffers; with the last of them no record more is begun
+    assert partition.pool.used_buffers == 5
+    tasks.at(3 * S)
+    tasks.emit(0)  # it waits: another step marks nothing anew
+    source, _ = tasks.sample()
+    assert source["isBackPressured"]
+    assert picked(source, "outPoolUsage", "outputQueueLength", "outputQueueSize") == [1, 5, 450]
+    assert picked(source, "idleTimeMsPerSecond", "softBackPressuredTimeMsPerSecond") == [0, 666]
+    assert picked(source, "busyTimeMsPerSecond", "backPressuredTimeMsPerSecond") == [334, 666]
+    assert source["hardBackPressuredTimeMsPerSecond"] == 0
+    assert source["maxSoftBackPressureTimeMs"] == 2000
+    assert back_pressure_level(source) == "HIGH"
+
+
+@pytest.mark.row("S039")
+def test_a_record_that_was_begun_takes_overdraft_and_then_waits_hard() -> None:
+    tasks = Tasks(record_bytes=2000)  # twenty buffers: there are five, and four of overdraft
+    tasks.emit(1)
+    assert tasks.source.writers[0].is_inside_record
+    tasks.emit(0)
+    tasks.at(4 * S)
+    source, _ = tasks.sample()
+    assert source["outPoolUsage"] == 9 / 5
+    assert picked(source, "hardBackPressuredTimeMsPerSecond") == [0]  # no interval is over
+    assert source["accumulateBackPressuredTimeMs"] == 4000
+    tasks.at(5 * S)
+    source, _ = tasks.sample()
+    assert source["hardBackPressuredTimeMsPerSecond"] == 1000
+    assert source["maxHardBackPressureTimeMs"] == 5000
+    assert source["softBackPressuredTimeMsPerSecond"] == 0
+    while tasks.source.is_blocked:  # the consumer takes it: the rest is written
+        tasks.pair.drive()
+        tasks.consume()
+        tasks.pair.drive()
+        tasks.emit(0)
+    tasks.pair.drive()
+    tasks.consume()
+    tasks.pair.drive()
+    source, sink = tasks.sample()
+    assert not source["isBackPressured"]
+    assert source["outPoolUsage"] == 0
+    assert source["numBytesOut"] == sink["numBytesIn"] == 2000
+
+
+def test_levels_of_the_input(tasks: Tasks) -> None:
+    tasks.emit(20)
+    tasks.pair.drive()
+    _, sink = tasks.sample()
+    assert picked(sink, "inputQueueLength", "inputQueueSize", "inPoolUsage") == [5, 450, 1]
+    assert picked(sink, "inputExclusiveBuffersUsage", "inputFloatingBuffersUsage") == [1, 1]
+    assert picked(sink, "Input.0.maxQueueLen", "Input.0.totalQueueLen") == [5, 5]
+    tasks.consume()
+    _, sink = tasks.sample()
+    assert picked(sink, "inputQueueLength", "inputQueueSize") == [0, 0]
+
+
+def test_times_of_the_last_minute_forget_what_was_before(tasks: Tasks) -> None:
+    """Idle for 30 s, then blocked: a gauge that is sampled against sums made by hand."""
+    tasks.at(0)
+    tasks.emit(0)
+    model = {"idle": 0, "soft": 0}
+    for second in range(1, 121):
+        model["idle" if second <= 30 else "soft"] += 1
+        tasks.at(second * S)
+        if second == 30:
+            tasks.emit(100)
+            tasks.emit(0)
+        source, _ = tasks.sample()
+        ended = second // 5 * 5  # seconds whose interval is over
+        first = max(0, ended - 60)
+        span = max(1, ended - first)
+        idle = max(0, min(30, ended) - first)
+        soft = max(0, ended - max(30, first))
+        assert source["idleTimeMsPerSecond"] == 1000 * idle // span, second
+        assert source["softBackPressuredTimeMsPerSecond"] == 1000 * soft // span, second
+        assert source["accumulateIdleTimeMs"] == 1000 * model["idle"]
+        assert source["accumulateBackPressuredTimeMs"] == 1000 * model["soft"]
+
+
+def test_a_meter_tells_the_last_minute() -> None:
+    meter, count = Meter(0, now_ns=0), 0
+    for second in range(1, 200):
+        count += second
+        meter.update(count, now_ns=second * S)
+        if second < 60:
+            assert meter.per_second(count, now_ns=second * S) == pytest.approx((second + 1) / 2)
+        else:
+            last = second // 5 * 5
+            expected = sum(range(last - 59, last + 1)) / 60
+            assert meter.per_second(count, now_ns=second * S) == pytest.approx(expected)
+
+
+def test_debloating_is_told_with_the_task_that_reads(tasks: Tasks) -> None:
+    tasks.emit(10)
+    tasks.pair.drive()
+    tasks.consume()
+    tasks.at(1 * S)
+    tasks.sink.times.go_on(now_ns=0)
+    tasks.debloating[0].evaluate(now_ns=1 * S)
+    _, sink = tasks.sample()
+    assert sink["debloatedBufferSize"] == 100
+    assert sink["estimatedTimeToConsumeBuffersMs"] == tasks.debloating[0].consume_ns // MS > 0
+    assert "debloatedBufferSize" not in tasks.sample()[0]
+
+
+def levels_of(found: dict[str, float]) -> Iterator[str]:
+    return (name for name in found if name.endswith(("QueueLength", "QueueSize", "Usage")))
+
+
+def test_at_the_end_of_a_run_that_is_drained_levels_are_those_of_before(tasks: Tasks) -> None:
+    tasks.emit(20)
+    tasks.pair.drive()
+    _, before = tasks.sample()
+    tasks.at(2 * S)
+    tasks.consume()
+    drained, _ = tasks.metrics.sample_end(now_ns=2 * S, is_drained=True)
+    assert {name: drained["sink 0"][name] for name in levels_of(before)} == {
+        name: before[name] for name in levels_of(before)
+    }
+    assert drained["sink 0"]["numRecordsIn"] > before["numRecordsIn"]
+    now, _ = tasks.metrics.sample_end(now_ns=2 * S, is_drained=False)
+    assert now["sink 0"]["inputQueueLength"] == 0
+
+
+@pytest.mark.parametrize(
+    ("waiting_ms", "level"), [(0, "OK"), (100, "OK"), (101, "LOW"), (500, "LOW"), (501, "HIGH")]
+)
+def test_levels_of_back_pressure(waiting_ms: int, level: str) -> None:
+    assert back_pressure_level({"backPressuredTimeMsPerSecond": waiting_ms}) == level
+
+
+def test_the_names_are_those_of_flink(tasks: Tasks) -> None:
+    source, sink = tasks.sample()
+    times = {
+        "busyTimeMsPerSecond",
+        "idleTimeMsPerSecond",
+        "backPressuredTimeMsPerSecond",
+        "softBackPressuredTimeMsPerSecond",
+        "hardBackPressuredTimeMsPerSecond",
+        "maxSoftBackPressureTimeMs",
+        "maxHardBackPressureTimeMs",
+        "accumulateIdleTimeMs",
+        "accumulateBackPressuredTimeMs",
+        "accumulateBusyTimeMs",
+    }
+    assert times | {"isBackPressured", "outPoolUsage", "numBuffersOutPerSecond"} <= set(source)
+    assert times | {"inPoolUsage", "numBytesInLocalPerSecond"} <= set(sink)
+    assert "inPoolUsage" not in source
+    assert "outPoolUsage" not in sink
+    assert isinstance(TaskMetrics(tasks.sink, now_ns=0).sample(now_ns=1), dict)
