@@ -101,7 +101,7 @@ def test_what_java_says_of_a_master_is_told_in_one_line(
 UNREGISTERED = """
 import sys
 from flinknet.cli import main
-from flinknet.replay import jvm
+from flinknet.replay.spark import jvm
 
 jvm._NOT_REGISTERED = "local-"  # Spark itself gives up after a minute
 main(sys.argv[1:])
