@@ -391,13 +391,17 @@ class Counting:
 @pytest.mark.parametrize("may_spin", [False, True])
 def test_tasks_are_stepped_in_turns_and_woken_when_they_asked(may_spin: bool) -> None:
     loop = EventLoop(may_spin=may_spin)
-    wake_ns = time.monotonic_ns() + 5_000_000
-    eager, patient = Counting(50, None), Counting(0, wake_ns)
-    loop.tasks = (eager, patient)
+    eager, other = Counting(50, None), Counting(0, None)
+    loop.tasks = (eager, other)
     loop.run_once()
     assert len(eager.steps_ns) < 10  # it gets its turn, not the whole loop
     while len(eager.steps_ns) < 50:
         loop.run_once()
+    assert len(other.steps_ns) <= 50
+    wake_ns = time.monotonic_ns() + 100_000_000  # longer than the machine keeps a process waiting
+    patient = Counting(0, wake_ns)
+    loop.tasks = (eager, patient)
+    loop.run_once()
     while patient.steps_ns[-1] < wake_ns:
         loop.run_once()
     before = [instant for instant in patient.steps_ns if instant < wake_ns]
