@@ -20,8 +20,10 @@ highest rate that is the speed of a core, which neighbours on the same host chan
 seconds, with no steal time to tell of it; at short timeouts it is p99. Both are recorded, predicted
 and measured three times a round.
 
-    python bench/prediction_error.py            the grid, half an hour
-    python bench/prediction_error.py --short    two rates, three timeouts, a second each
+    python bench/prediction_error.py                the grid, half an hour
+    python bench/prediction_error.py --short        two rates, three timeouts, a second each
+    python bench/prediction_error.py --keep DIR     keep the recordings and what was measured
+    python bench/prediction_error.py --again DIR    predict those again, with the code as it is now
 """
 
 from __future__ import annotations
@@ -39,7 +41,13 @@ from typing import Any
 
 from measure import FLINKNET, print_table
 
+from flinknet import options as flink
+from flinknet.predict.recorded import Setting
+from flinknet.replay.rerun import scenario_of
+from flinknet.replay.spark.units import open_recorded_run
+from flinknet.replay.what_if import predict_here
 from flinknet.results import DISTURBED, P99_DISTURBED
+from flinknet.units import parse_duration_ns
 
 HIGHEST = "max"
 RATES = ("2000/s", "20000/s", "200000/s", HIGHEST)
@@ -53,6 +61,8 @@ to processes that poll or hardly sleep, 0.5 to 1.8 ms without a timeout from one
 
 TRIES, RECORDING_TRIES = 4, 6
 """Of a measurement, and of the recording that seven predictions are made from."""
+
+KEPT_NAME = "kept.json"
 
 LATENCY_SHARE, LATENCY_NS, THROUGHPUT_SHARE, WORST_SHARE = 0.10, 300_000, 0.08, 0.30
 
@@ -68,32 +78,90 @@ def main() -> None:
     parser.add_argument("--recorded", default=RECORDED, help="timeout that is recorded")
     parser.add_argument("--rounds", type=int, default=None, help="[default: 3; short: 1]")
     parser.add_argument("--out", type=Path, help="write cells, rounds and summary as JSON")
+    parser.add_argument("--keep", type=Path, help="keep the recordings and measurements there")
+    parser.add_argument("--again", type=Path, help="predict what --keep left, measure nothing")
     options = parser.parse_args()
+    if options.again is not None:
+        kept = json.loads((options.again / KEPT_NAME).read_text())
+        predict_again(options.again, kept)
+        report(kept, options.out)
+        return
     rates = listed(options.rates) or (RATES[:2] if options.short else RATES)
     timeouts = listed(options.timeouts) or (("0", "10ms", "100ms") if options.short else TIMEOUTS)
     duration = options.duration or ("1s" if options.short else "4s")
     rounds = options.rounds or (1 if options.short else 3)
-    tries: dict[tuple[str, str], list[list[dict[str, Any]]]] = {}
+    rows: list[dict[str, Any]] = []
     steps, recordings = steps_of_a_round(rates, timeouts, 1 if options.short else TIMES), 0
-    with tempfile.TemporaryDirectory(prefix="flinknet-prediction-") as out:
+    kept: dict[str, Any] = {"recorded": options.recorded, "duration": duration, "rows": rows}
+    with tempfile.TemporaryDirectory(prefix="flinknet-prediction-") as temporary:
+        out = options.keep or Path(temporary)
         for number in range(rounds):
             for step, (rate, asked) in enumerate(steps):
-                places = Places(Path(out) / f"{number}-{step}")
+                places = Places(out / f"{number}-{step}")
                 recorded, run = record(rate, options, places)
                 recordings += places.count
+                known = {"rate": rate, "recording": len(steps) * number + step}
+                known["run"] = str(run.relative_to(out))
                 for timeout, own in measure(recorded, run, asked, duration, places).items():
-                    tries.setdefault((rate, timeout), []).append(own)
-                shutil.rmtree(places.directory)
+                    tried = enumerate(own)
+                    rows += [{"timeout": timeout, "try": at, **known, **row} for at, row in tried]
+                kept["recordings"] = f"{recordings} for {rounds * len(steps)}"
+                if options.keep is None:
+                    shutil.rmtree(places.directory)
+                else:
+                    places.keep_only(run)
+                    (out / KEPT_NAME).write_text(json.dumps(kept, indent=1) + "\n")
                 told = f"round {number + 1} of {rounds}: {rate} done"
                 print(told, file=sys.stderr, flush=True)
-    keys = [(rate, timeout, name) for rate in rates for timeout in timeouts for name in METRICS]
+    report(kept, options.out)
+
+
+def predict_again(directory: Path, kept: dict[str, Any]) -> None:
+    """Put what the model predicts now in place of what it predicted then."""
+    by_run: dict[str, list[dict[str, Any]]] = {}
+    for row in kept["rows"]:
+        by_run.setdefault(row["run"], []).append(row)
+    for name, rows in by_run.items():
+        run = open_recorded_run(directory / name, 0)
+        recorded = scenario_of(run)
+        duration_ns = parse_duration_ns(kept["duration"], "--duration")
+        timeouts = list(dict.fromkeys(row["timeout"] for row in rows))
+        base = dict(flink.canonical(flink.effective_flink_keys(recorded.network)))
+        base.pop(flink.BUFFER_TIMEOUT_ENABLED, None)
+        settings = [
+            Setting(
+                flink.network_config(base | {flink.BUFFER_TIMEOUT: each})[0], recorded.flow_control
+            )
+            for each in timeouts
+        ]
+        found = dict(zip(timeouts, predict_here(run, settings, duration_ns), strict=True))
+        for row in rows:
+            own = found[row["timeout"]]
+            row["predicted"] = {
+                "throughput_records_per_s": own.get("throughput_records_per_s"),
+                "buffers_per_s": own.get("buffers_per_s"),
+                "latency_ns": {each: own.get(each) for each in ("p50", "p99")},
+            }
+
+
+def report(kept: dict[str, Any], out: Path | None) -> None:
+    """Print the tables; write them as JSON if asked to."""
+    tries: dict[tuple[str, str], list[list[dict[str, Any]]]] = {}
+    recordings: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for row in kept["rows"]:
+        key = (row["rate"], row["timeout"])
+        own = recordings.setdefault((*key, row["recording"]), [])
+        if not own:
+            tries.setdefault(key, []).append(own)
+        own.append(row)
+    keys = [(*key, name) for key in tries for name in METRICS]
     first = [Cell(*key, [own[0]]) for key in keys for own in tries[key[:2]]]
     best = {key: [min(own, key=taken_share) for own in rounds] for key, rounds in tries.items()}
     cells = [Cell(*key, best[key[:2]]) for key in keys]
     again = [
         Cell(*key, [row | {"predicted": row["recorded"]}])
         for key in keys
-        if key[1] == options.recorded
+        if key[1] == kept["recorded"]
         for row in best[key[:2]]
     ]
     singles = [Cell(*key, [row]) for key in keys for row in best[key[:2]]]
@@ -114,24 +182,19 @@ def main() -> None:
     }
     runs = sum(len(own) for rounds in tries.values() for own in rounds)
     counts = {
-        "recorded": f"{recordings} for {rounds * len(steps)}",
+        "recorded": kept["recordings"],
         "measured": f"{runs} for {sum(len(rounds) for rounds in tries.values())}",
     }
     print()
     print_summary(summary)
     print("\nruns " + ", ".join(f"{name} {count}" for name, count in counts.items()))
-    if options.out is not None:
+    if out is not None:
         document = {
             "summary": {**summary, "runs": counts},
             "cells": [each.to_dict() for each in cells],
-            "tries": [
-                {"rate": rate, "measurement": number, "try": index, **row}
-                for (rate, _), rounds in tries.items()
-                for number, own in enumerate(rounds)
-                for index, row in enumerate(own)
-            ],
+            "tries": kept["rows"],
         }
-        options.out.write_text(json.dumps(document, indent=1) + "\n")
+        out.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def listed(text: str | None) -> tuple[str, ...]:
@@ -221,6 +284,12 @@ class Places:
         """A directory that is not there yet."""
         self.count += 1
         return self.directory / str(self.count)
+
+    def keep_only(self, run: Path) -> None:
+        """Remove every run but one."""
+        for each in self.directory.glob("*"):
+            if each not in run.parents:
+                shutil.rmtree(each)
 
 
 def record(rate: str, asked: argparse.Namespace, places: Places) -> tuple[dict[str, Any], Path]:
