@@ -8,13 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from flinknet.config import Scenario
-from flinknet.job.barriers import task_names
 from flinknet.job.checkpoint_coordinator import (
     AcknowledgeCheckpoint,
     CheckpointCoordinator,
     DeclineCheckpoint,
 )
-from flinknet.job.load.deployment import Deployment
+from flinknet.job.load.plan import LoadPlan, task_name
 from flinknet.results import CheckpointSummary, RunResult, Warning
 
 from .clock import monotonic_ns
@@ -30,7 +29,7 @@ class CheckpointLead:
 
     def __init__(
         self,
-        deployment: Deployment,
+        load: LoadPlan,
         interval_ns: int,
         start: Start,
         tell: Callable[[object], None],
@@ -38,9 +37,9 @@ class CheckpointLead:
         self._tell = tell
         self._end_ns = start.end_ns
         self._coordinator = CheckpointCoordinator(
-            task_names(deployment),
+            map(task_name, load.tasks),
             interval_ns=interval_ns,
-            timeout_ns=deployment.scenario.network.checkpoint_timeout_ns,
+            timeout_ns=load.scenario.network.checkpoint_timeout_ns,
             start_ns=start.start_ns,
             measured_from_ns=start.measured_from_ns,
             measured_to_ns=start.measured_to_ns,
@@ -73,16 +72,16 @@ class CheckpointLead:
 
 
 def create_lead(
-    deployment: Deployment, start: Start, tell: Callable[[object], None]
+    load: LoadPlan, start: Start, tell: Callable[[object], None]
 ) -> CheckpointLead | None:
     """The lead of a run's checkpoints; None where there are none.
 
     A blocking exchange has none, as a batch job in Flink.
     """
-    interval_ns = deployment.scenario.network.checkpoint_interval_ns
-    if interval_ns is None or deployment.scenario.workload.is_blocking:
+    interval_ns = load.scenario.network.checkpoint_interval_ns
+    if interval_ns is None or load.scenario.workload.is_blocking:
         return None
-    return CheckpointLead(deployment, interval_ns, start, tell)
+    return CheckpointLead(load, interval_ns, start, tell)
 
 
 def with_checkpoints(

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from flinknet.errors import RunFailedError
-from flinknet.job.load.deployment import Deployment
+from flinknet.job.load.plan import LoadPlan
 from flinknet.options import effective_flink_keys
 from flinknet.plain_values import to_plain
 from flinknet.results import Taken
@@ -55,12 +55,12 @@ class Cluster:
 
     def __init__(
         self,
-        deployment: Deployment,
+        load: LoadPlan,
         trace_dir: Path | None,
         silence_max_s: float,
         sample_interval_ns: int,
     ) -> None:
-        self.deployment = deployment
+        self.load = load
         self.sample_interval_ns = sample_interval_ns
         self.trace_dir = trace_dir
         self.checkpoints: CheckpointLead | None = None
@@ -102,17 +102,17 @@ class Cluster:
     def _spawn(self) -> None:
         if self.trace_dir is not None:
             self._run_directory = RunDirectory(self.trace_dir)
-        if self.deployment.scenario.workload.is_blocking:
+        if self.load.scenario.workload.is_blocking:
             self._spill_dir = create_spill_directory()
         context = multiprocessing.get_context("spawn")
-        has_own_core = available_cores() >= self.deployment.scenario.task_managers
-        for index in range(self.deployment.scenario.task_managers):
+        has_own_core = available_cores() >= self.load.scenario.task_managers
+        for index in range(self.load.scenario.task_managers):
             raise_dropped_termination()
             ours, theirs = connected_pair()
             path = self.trace_dir / _trace_name(index) if self.trace_dir is not None else None
             spec = say.TaskManagerSpec(
                 index,
-                self.deployment.scenario,
+                self.load.scenario,
                 str(path) if path is not None else None,
                 has_own_core,
                 self.sample_interval_ns,
@@ -191,7 +191,7 @@ class Cluster:
         if self.trace_dir is None:
             return
         self._has_begun = True
-        scenario = self.deployment.scenario
+        scenario = self.load.scenario
         RunManifest(
             scenario=scenario.to_dict(),
             flink_keys=dict(effective_flink_keys(scenario.network)),
@@ -210,21 +210,18 @@ class Cluster:
         ).save(self.trace_dir)
 
     def _channel_infos(self) -> Iterable[ChannelInfo]:
-        deployment = self.deployment
-        for channel in deployment.channels:
-            producer = f"tm-{deployment.producer_task_manager(channel)}"
-            consumer = f"tm-{deployment.consumer_task_manager(channel)}"
+        for channel in self.load.channels:
             yield ChannelInfo(
                 index=channel.index,
                 receiver_id=channel.receiver_id.hex(),
                 producer=channel.producer,
                 consumer=channel.consumer,
-                producer_process=producer,
-                consumer_process=consumer,
-                connection=f"{producer}->{consumer}",
+                producer_process=f"tm-{channel.producer_task_manager}",
+                consumer_process=f"tm-{channel.consumer_task_manager}",
+                connection=channel.connection,
                 subpartition=channel.subpartition,
-                partition=deployment.partition_id(channel.producer, channel.edge).encode().hex(),
-                is_local=deployment.is_local(channel),
+                partition=channel.partition_id.encode().hex(),
+                is_local=channel.is_local,
                 edge=channel.edge,
             )
 
