@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from flinknet.core.buffers import NetworkBufferPool
-from flinknet.core.consumer import RemoteInputChannel, SingleInputGate
-from flinknet.core.consumer.tcp_mode import TcpConsumerConnection
+from flinknet.core.consumer import ConsumerConnection, RemoteInputChannel, SingleInputGate
 from flinknet.core.probe import NullProbe, Probe
-from flinknet.core.producer import ResultPartitionManager
-from flinknet.core.producer.tcp_mode import TcpProducerConnection
+from flinknet.core.producer import ProducerConnection, ResultPartitionManager
 from flinknet.core.wire.events import Event
 from flinknet.core.wire.frames import Direction, FrameDecoder
 from flinknet.core.wire.messages import Message
@@ -44,14 +42,15 @@ class TcpPair:
             partition, _ = partition_of(1, identity=partition_id(index))
             manager.register(partition)
             self.partitions.append(partition)
-        self.producer = TcpProducerConnection(
+        self.producer = ProducerConnection(
             manager,
             probe,
             {receiver: index for index, receiver in enumerate(self.receivers)},
             partition_request_timeout_ns=REQUEST_TIMEOUT_NS,
+            is_credit_based=False,
         )
         self.memory = NetworkBufferPool(channels * gate_buffers, SEGMENT_BYTES)
-        self.consumer = TcpConsumerConnection("the producer", probe)
+        self.consumer = ConsumerConnection("the producer", probe, is_credit_based=False)
         self.gates = [SingleInputGate() for _ in range(channels)]
         self.pools = [self.memory.create_buffer_pool(1, gate_buffers) for _ in range(channels)]
         self.channels = []
@@ -110,6 +109,11 @@ class TcpPair:
         deadline_ns = self.consumer.next_deadline_ns()
         if deadline_ns is not None and deadline_ns <= 0:
             self.consumer.handle_deadline(now_ns=0)
+
+    @property
+    def staged_bytes(self) -> int:
+        """Bytes that the consumer has read and not handed to a channel."""
+        return self.consumer.snapshot(now_ns=0).staged_bytes
 
     def waiting(self, channel: int) -> int:
         """Buffers and events that a channel holds."""

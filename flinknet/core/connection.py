@@ -40,11 +40,13 @@ class ConsumerSnapshot:
     """The consumer's end of a connection, as it is at one instant.
 
     Attributes:
-        unread_ns: time so far in which the socket was not read for want of a buffer; never any with
+        unread_ns: time so far in which the socket was not read for want of a buffer.
+        staged_bytes: payload that was read and has no buffer yet. Neither is ever above 0 with
             credit.
     """
 
-    unread_ns: int
+    unread_ns: int = 0
+    staged_bytes: int = 0
 
 
 class Connection(Protocol):

@@ -14,10 +14,13 @@ from flinknet.core.consumer.checkpoint_barriers import (
     AbortReason,
     Alignment,
     CheckpointableInput,
-    CheckpointBarrierHandler,
     SingleCheckpointBarrierHandler,
 )
-from flinknet.core.consumer.checkpointed_input import CheckpointedInput, Gate
+from flinknet.core.consumer.checkpointed_input import (
+    CheckpointBarrierHandler,
+    CheckpointedInput,
+    Gate,
+)
 from flinknet.core.producer import RecordWriter
 from flinknet.core.wire.events import (
     NO_ALIGNMENT_TIMEOUT_MS,

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from flinknet.core.buffers import LocalBufferPool
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.consumer import ConsumerConnection, RemoteInputChannel, SingleInputGate
-from flinknet.core.consumer.tcp_mode import TcpConsumerConnection
 from flinknet.core.producer import BufferWritingResultPartition
 
 
@@ -63,7 +62,7 @@ def input_channel_bytes_max(gates: Iterable[SingleInputGate]) -> int:
 
 def netty_inbound_bytes(connections: Iterable[ConsumerConnection]) -> int:
     """What was read and is staged for want of a buffer; never any with credit."""
-    return sum(each.staged_bytes for each in connections if isinstance(each, TcpConsumerConnection))
+    return sum(each.snapshot(now_ns=0).staged_bytes for each in connections)
 
 
 def netty_inbound_bytes_max(
@@ -74,8 +73,8 @@ def netty_inbound_bytes_max(
     Args:
         receive_bytes: that the driver hands over in one go.
     """
-    tcp = [each for each in connections if isinstance(each, TcpConsumerConnection)]
-    return len(tcp) * (receive_bytes + segment_size_bytes)
+    without_credit = sum(not each.is_credit_based for each in connections)
+    return without_credit * (receive_bytes + segment_size_bytes)
 
 
 def is_reading(connections: Iterable[ConsumerConnection]) -> bool:

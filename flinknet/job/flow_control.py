@@ -12,10 +12,8 @@ from collections.abc import Mapping
 
 from flinknet.config import FLOW_CONTROLS, TCP
 from flinknet.core.consumer import ConsumerConnection
-from flinknet.core.consumer.tcp_mode import TcpConsumerConnection
 from flinknet.core.probe import Probe
 from flinknet.core.producer import ProducerConnection, ResultPartitionManager
-from flinknet.core.producer.tcp_mode import TcpProducerConnection
 from flinknet.errors import ConfigError
 
 
@@ -36,12 +34,15 @@ def create_producer_connection(
     partition_request_timeout_ns: int,
 ) -> ProducerConnection:
     """The end of a connection that serves partitions."""
-    connection = TcpProducerConnection if flow_control == TCP else ProducerConnection
-    return connection(
-        partitions, probe, channel_of, partition_request_timeout_ns=partition_request_timeout_ns
+    return ProducerConnection(
+        partitions,
+        probe,
+        channel_of,
+        partition_request_timeout_ns=partition_request_timeout_ns,
+        is_credit_based=flow_control != TCP,
     )
 
 
 def create_consumer_connection(flow_control: str, peer: str, probe: Probe) -> ConsumerConnection:
     """The end of a connection that reads partitions."""
-    return (TcpConsumerConnection if flow_control == TCP else ConsumerConnection)(peer, probe)
+    return ConsumerConnection(peer, probe, is_credit_based=flow_control != TCP)

@@ -49,7 +49,7 @@ class ConsumerPeer(Peer):
         self._clients = PartitionRequestClientFactory(
             network, self.loop, self.protocol, monotonic_ns
         )
-        self._spills = RecordSpills()
+        self._spills = RecordSpills().create
         sink = StampedSink if is_stamped else CountingSink
         self._sinks = tuple(sink() for _ in load.channels)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from flinknet.core.consumer import ConsumerConnection
-from flinknet.core.producer import ResultPartitionManager
-from flinknet.core.producer.adopting_connection import AdoptingProducerConnection
+from flinknet.core.producer import ProducerConnection, ResultPartitionManager
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.core.wire.layout_detection import LayoutDetectingDecoder
 from flinknet.core.wire.response_decoder import ResponseSink
@@ -51,9 +50,9 @@ class PeerProtocol(DataProtocol):
 
             self.tls = create_tls(network)
 
-    def server_connection(self) -> AdoptingProducerConnection:
+    def server_connection(self) -> ProducerConnection:
         """The producer's end of a connection that was accepted."""
-        return AdoptingProducerConnection(
+        return ProducerConnection(
             self._partition_manager,
             self._recorder,
             self.channel_of,

@@ -17,7 +17,7 @@ _NAME_BYTES = 20
 
 
 class RecordSpills:
-    """Implements `core.consumer.record_reader.SpillStore` (Flink: SpanningWrapper).
+    """`create` is a `core.consumer.record_reader.SpillStore` (Flink: SpanningWrapper).
 
     A file has a random name in one of the directories, which take turns; one that takes no file is
     left out from then on, as long as others remain. Differs from Flink in that the name is removed

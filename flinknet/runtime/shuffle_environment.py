@@ -62,7 +62,7 @@ class ShuffleEnvironment:
         self.loop = EventLoop(may_spin=may_spin, transport=network.transport)
         self.pool = NetworkBufferPool(segments_of(network), network.segment_size_bytes)
         self.partitions = ResultPartitionManager()
-        self.spills = RecordSpills()
+        self.spills = RecordSpills().create
         writer = None
         if trace_path is not None:
             writer = TraceWriter(trace_path, ProcessInfo(name, trace_path.name, os.getpid()))

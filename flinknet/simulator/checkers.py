@@ -262,8 +262,7 @@ def check_invariants(cluster: Cluster) -> None:
                 if isinstance(queue, PipelinedSubpartition):
                     queue.check_invariants()
         for connection in cluster.producer_connections:
-            for reader in connection.queue.readers.values():
-                reader.check_invariants()
+            connection.check_invariants()
         for gate in cluster.gates:
             for channel in gate.remote_channels:
                 channel.check_invariants()

@@ -9,11 +9,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Protocol
 
 from flinknet.core.connection import RECEIVE_BYTES, Connection, ScatteringConnection
 
 from .cost_model import CostModel
+from .faults import LinkFaults
 from .turn_costs import TCP_BYTES
 
 BUFFER_RESPONSE_PIECES = 2
@@ -109,14 +109,107 @@ def socket_costs(costs: CostModel) -> tuple[SocketCosts, SocketCosts]:
     )
 
 
-class Disturbance(Protocol):
-    """Faults of one direction of a link (faults.LinkFaults)."""
+class Direction:
+    """One direction of a link: what was sent and not read yet, and when it arrives.
 
-    def cut(self, data: bytes) -> list[bytes]:
-        """The pieces in which bytes arrive."""
+    Args:
+        wake_sender: called with an instant at which the full socket takes bytes again.
 
-    def arrival_ns(self, at_ns: int) -> int:
-        """When a piece that should arrive at an instant arrives."""
+    Attributes:
+        wake_receiver: called with the instant at which there is something to read.
+        is_counted: messages are counted, for a receiver whom they cost something.
+        sent_bytes: so far.
+        in_flight_bytes: of them, not read yet.
+    """
+
+    def __init__(
+        self,
+        settings: LinkSettings,
+        disturbance: LinkFaults | None,
+        wake_sender: Callable[[int], None],
+    ) -> None:
+        self.settings = settings
+        self.wake_sender = wake_sender
+        self.wake_receiver: Callable[[int], None] = wake_sender  # until the ends are joined
+        self.is_counted = False
+        self.sent_bytes = 0
+        self.in_flight_bytes = 0
+        self._disturbance = disturbance
+        self._pieces: deque[tuple[int, bytes]] = deque()
+        self._wire_free_ns = 0
+        self._last_arrival_ns = 0
+        self._message_ends: deque[int] = deque()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the sender's socket takes no more."""
+        return self.in_flight_bytes >= self.settings.capacity_bytes
+
+    @property
+    def next_arrival_ns(self) -> int | None:
+        """When there is something to read, None if nothing is under way."""
+        return self._pieces[0][0] if self._pieces else None
+
+    def send(self, data: bytes, now_ns: int) -> None:
+        """Put bytes on the wire."""
+        settings = self.settings
+        self.sent_bytes += len(data)
+        self.in_flight_bytes += len(data)
+        sent_ns = max(now_ns, self._wire_free_ns)
+        if settings.bandwidth_bytes_per_s:
+            sent_ns += int(len(data) * 1e9 / settings.bandwidth_bytes_per_s)
+        self._wire_free_ns = sent_ns
+        arrival_ns = max(sent_ns + settings.latency_ns, self._last_arrival_ns)
+        disturbance = self._disturbance
+        for piece in (data,) if disturbance is None else disturbance.cut(data):
+            if disturbance is not None:
+                arrival_ns = max(arrival_ns, disturbance.arrival_ns(arrival_ns))
+            self._pieces.append((arrival_ns, piece))
+        self._last_arrival_ns = arrival_ns
+        self.wake_receiver(self._pieces[0][0])
+
+    def note_messages(self, pieces: Sequence[bytes | memoryview]) -> None:
+        """Where messages end in all that was ever sent; to be called before they are."""
+        if self.is_counted:
+            end_bytes = self.sent_bytes
+            for first in range(0, len(pieces), BUFFER_RESPONSE_PIECES):
+                end_bytes += sum(map(len, pieces[first : first + BUFFER_RESPONSE_PIECES]))
+                self._message_ends.append(end_bytes)
+
+    def take(self, most_bytes: int, now_ns: int) -> list[bytes]:
+        """What has arrived, up to so many bytes; the rest stays."""
+        pieces, left_bytes = self._pieces, most_bytes
+        found: list[bytes] = []
+        while pieces and pieces[0][0] <= now_ns and left_bytes > 0:
+            at_ns, data = pieces.popleft()
+            if len(data) > left_bytes:
+                pieces.appendleft((at_ns, data[left_bytes:]))
+                data = data[:left_bytes]
+            left_bytes -= len(data)
+            found.append(data)
+        self.in_flight_bytes -= most_bytes - left_bytes
+        return found
+
+    def take_piece(self, now_ns: int) -> bytes | None:
+        """The next piece that has arrived, None if there is none."""
+        if not self._pieces or self._pieces[0][0] > now_ns:
+            return None
+        data = self._pieces.popleft()[1]
+        self.in_flight_bytes -= len(data)
+        return data
+
+    def take_messages(self) -> int:
+        """How many messages have become whole since the last call."""
+        ends, messages = self._message_ends, 0
+        received_bytes = self.sent_bytes - self.in_flight_bytes
+        while ends and ends[0] <= received_bytes:
+            ends.popleft()
+            messages += 1
+        return messages
+
+    def clear(self) -> None:
+        """The connection broke: what is under way is lost."""
+        self._pieces.clear()
 
 
 class LinkEnd:
@@ -136,31 +229,37 @@ class LinkEnd:
         settings: LinkSettings,
         costs: SendCosts,
         wake: Callable[[int], None],
-        disturbance: Disturbance | None = None,
+        disturbance: LinkFaults | None = None,
         receive_costs: ReceiveCosts = FREE,
     ) -> None:
         self.connection = connection
         self.is_closed = False
-        self.sent_bytes = 0
-        self.in_flight_bytes = 0
         self.receive_jitter_ns: Iterator[int] = repeat(0)
         self.send_jitter_ns: Iterator[int] = repeat(0)
         self._settings = settings
         self._costs = costs
         self._receive_costs = receive_costs
         self._wake = wake
-        self._disturbance = disturbance
-        self._peer: LinkEnd | None = None
-        self._inbound: deque[tuple[int, bytes]] = deque()
-        self._wire_free_ns = 0
-        self._last_arrival_ns = 0
-        self._received_bytes = 0
-        self._message_ends: deque[int] = deque()
+        self._outgoing = Direction(settings, disturbance, wake)
+        self._incoming = self._outgoing  # until the ends are joined
         self._scattering = connection if isinstance(connection, ScatteringConnection) else None
 
     def join(self, peer: LinkEnd) -> None:
         """Lay the wire between two ends."""
-        self._peer, peer._peer = peer, self
+        for sender, receiver in ((self, peer), (peer, self)):
+            wire = receiver._incoming = sender._outgoing
+            wire.wake_receiver = receiver._wake
+            wire.is_counted = receiver._receive_costs.ns_per_message > 0
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes sent from here so far."""
+        return self._outgoing.sent_bytes
+
+    @property
+    def in_flight_bytes(self) -> int:
+        """Of them, those that the peer has not read."""
+        return self._outgoing.in_flight_bytes
 
     @property
     def unread_bytes(self) -> int:
@@ -181,44 +280,36 @@ class LinkEnd:
     @property
     def is_writable(self) -> bool:
         """Whether the socket takes bytes."""
-        return self.in_flight_bytes < self._settings.capacity_bytes
+        return not self._outgoing.is_full
 
     @property
     def next_arrival_ns(self) -> int | None:
         """When there is something to read, None if nothing is under way or nobody wants it."""
-        if not self._inbound or not self.connection.wants_data:
-            return None
-        return self._inbound[0][0]
+        return self._incoming.next_arrival_ns if self.connection.wants_data else None
 
     def receive(self, *, now_ns: int) -> int:
         """Read what has arrived, up to RECEIVE_BYTES, while the connection wants it.
 
         Returns: the instant at which the receiver is done with it.
         """
-        peer, costs = self._peer, self._receive_costs
-        assert peer is not None
+        incoming, costs = self._incoming, self._receive_costs
         now_ns += int(costs.ns_before)
-        was_full = peer.in_flight_bytes >= self._settings.capacity_bytes
+        was_full = incoming.is_full
         now_ns = self._receive_stream(now_ns) if costs.is_stream else self._receive_pieces(now_ns)
-        if was_full and peer.in_flight_bytes < self._settings.capacity_bytes:
-            peer._wake(now_ns)
-        messages = 0
-        while peer._message_ends and peer._message_ends[0] <= self._received_bytes:
-            peer._message_ends.popleft()
-            messages += 1
-        took_ns = int(costs.ns_after + costs.ns_per_message * messages)
+        if was_full and not incoming.is_full:
+            incoming.wake_sender(now_ns)
+        took_ns = int(costs.ns_after + costs.ns_per_message * incoming.take_messages())
         return now_ns + max(0, took_ns + next(self.receive_jitter_ns))
 
     def _receive_pieces(self, now_ns: int) -> int:
         """What was handed over at one go is there at once, and is taken as it is."""
-        inbound, connection = self._inbound, self.connection
+        connection = self.connection
         left_bytes = RECEIVE_BYTES
-        while inbound and inbound[0][0] <= now_ns and left_bytes > 0 and not self.is_closed:
-            if not connection.wants_data:
+        while left_bytes > 0 and not self.is_closed and connection.wants_data:
+            data = self._incoming.take_piece(now_ns)
+            if data is None:
                 break
-            data = inbound.popleft()[1]
             left_bytes -= len(data)
-            self._note_taken(len(data))
             connection.receive_data(memoryview(data), now_ns=now_ns)
         return now_ns + int(self._receive_costs.ns_per_byte * (RECEIVE_BYTES - left_bytes))
 
@@ -230,7 +321,8 @@ class LinkEnd:
         if self.is_closed or not connection.wants_data:
             return now_ns
         memory = scattering.memory_to_fill() if scattering is not None else ()
-        data = self._take_bytes(sum(map(len, memory)) or RECEIVE_BYTES, now_ns)
+        most_bytes = sum(map(len, memory)) or RECEIVE_BYTES
+        data = b"".join(self._incoming.take(most_bytes, now_ns))
         now_ns += int(self._receive_costs.ns_per_byte * len(data))
         if memory and scattering is not None:
             _lay(data, memory)
@@ -239,39 +331,20 @@ class LinkEnd:
             connection.receive_data(memoryview(data), now_ns=now_ns)
         return now_ns
 
-    def _take_bytes(self, most_bytes: int, now_ns: int) -> bytes:
-        """What has arrived, up to so many bytes; the rest stays."""
-        inbound, left_bytes = self._inbound, most_bytes
-        found: list[bytes] = []
-        while inbound and inbound[0][0] <= now_ns and left_bytes > 0:
-            at_ns, data = inbound.popleft()
-            if len(data) > left_bytes:
-                inbound.appendleft((at_ns, data[left_bytes:]))
-                data = data[:left_bytes]
-            left_bytes -= len(data)
-            found.append(data)
-        self._note_taken(most_bytes - left_bytes)
-        return b"".join(found)
-
-    def _note_taken(self, count_bytes: int) -> None:
-        assert self._peer is not None
-        self._received_bytes += count_bytes
-        self._peer.in_flight_bytes -= count_bytes
-
     def pump(self, *, now_ns: int) -> int:
         """Send what the connection has, until it has nothing or the socket takes no more.
 
         Returns: the instant at which the sender is done with it.
         """
-        costs, capacity_bytes = self._costs, self._settings.capacity_bytes
-        while self.in_flight_bytes < capacity_bytes and not self.is_closed:
+        costs, outgoing = self._costs, self._outgoing
+        while not outgoing.is_full and not self.is_closed:
             pieces = self.connection.data_to_send(now_ns=now_ns)
             if not pieces:
                 break
             handed_over_ns = now_ns
             now_ns += max(0, int(costs.ns_per_go) + next(self.send_jitter_ns))
             messages = (len(pieces) + 1) // BUFFER_RESPONSE_PIECES
-            self._note_messages(pieces)
+            outgoing.note_messages(pieces)
             data = b"".join(pieces)
             step = TCP_BYTES if costs.is_stream else len(data)
             for first in range(0, len(data), step):
@@ -280,50 +353,16 @@ class LinkEnd:
                 messages = 0
                 now_ns += took_ns
                 handed_over_ns += took_ns
-                self._transmit(part, handed_over_ns)
+                outgoing.send(part, handed_over_ns)
         return now_ns
 
     def close(self, *, now_ns: int) -> None:
         """The connection broke: what is under way is lost, and this side is told."""
         if not self.is_closed:
             self.is_closed = True
-            self._inbound.clear()
+            self._incoming.clear()
             self.connection.receive_eof(now_ns=now_ns)
             self._wake(now_ns)
-
-    def _note_messages(self, pieces: Sequence[bytes | memoryview]) -> None:
-        """Where messages end in all that was ever sent, for a peer whom that costs something."""
-        if self._peer is None or not self._peer._receive_costs.ns_per_message:
-            return
-        end_bytes = self.sent_bytes
-        for first in range(0, len(pieces), BUFFER_RESPONSE_PIECES):
-            end_bytes += sum(map(len, pieces[first : first + BUFFER_RESPONSE_PIECES]))
-            self._message_ends.append(end_bytes)
-
-    def _transmit(self, data: bytes, now_ns: int) -> None:
-        settings, peer = self._settings, self._peer
-        assert peer is not None
-        self.sent_bytes += len(data)
-        self.in_flight_bytes += len(data)
-        sent_ns = max(now_ns, self._wire_free_ns)
-        if settings.bandwidth_bytes_per_s:
-            sent_ns += int(len(data) * 1e9 / settings.bandwidth_bytes_per_s)
-        self._wire_free_ns = sent_ns
-        arrival_ns = max(sent_ns + settings.latency_ns, self._last_arrival_ns)
-        if self._disturbance is None:
-            peer._inbound.append((arrival_ns, data))
-        else:
-            arrival_ns = self._transmit_disturbed(self._disturbance, data, arrival_ns)
-        self._last_arrival_ns = arrival_ns
-        peer._wake(peer._inbound[0][0])
-
-    def _transmit_disturbed(self, disturbance: Disturbance, data: bytes, arrival_ns: int) -> int:
-        """Returns: when the last piece arrives."""
-        assert self._peer is not None
-        for piece in disturbance.cut(data):
-            arrival_ns = max(arrival_ns, disturbance.arrival_ns(arrival_ns))
-            self._peer._inbound.append((arrival_ns, piece))
-        return arrival_ns
 
 
 def _lay(data: bytes, memory: Sequence[memoryview]) -> None:

@@ -59,7 +59,7 @@ def test_without_a_buffer_reading_stops_and_what_was_read_is_staged_in_order() -
     pair.carry()
     assert not pair.consumer.wants_data
     assert pair.waiting(0) == 3
-    assert pair.consumer.staged_bytes == 300
+    assert pair.staged_bytes == 300
     taken = []
     for _ in range(6):
         taken.append(pair.take(0))
@@ -189,7 +189,7 @@ def test_a_payload_larger_than_a_segment_breaks_the_connection(staged: int, cut_
     pair = TcpPair(1, gate_buffers=2)
     pair.write(0, 2 + staged)
     pair.carry()
-    assert pair.consumer.staged_bytes == 100 * staged
+    assert pair.staged_bytes == 100 * staged
     receiver = InputChannelID(pair.receivers[0])
     large = BufferResponse(receiver, 0, 2 + staged, 0, DataType.DATA_BUFFER, False, b"x" * 101)
     data = large.encode()
@@ -276,7 +276,7 @@ def test_whatever_is_slow_and_however_bytes_are_cut_all_arrives_in_order(
         while wire and pair.consumer.wants_data:
             pair.consumer.receive_data(memoryview(bytes(wire[:piece_bytes])), now_ns=0)
             del wire[:piece_bytes]
-            assert pair.consumer.wants_data == (pair.consumer.staged_bytes == 0)
+            assert pair.consumer.wants_data == (pair.staged_bytes == 0)
         slow = next(turns, 0)
         payload = pair.take(slow)
         if payload is not None:

@@ -35,7 +35,7 @@ def record_of(length: int, number: int = 7) -> bytes:
 @pytest.mark.row("S055")
 def test_a_record_of_six_mebibytes_goes_through_a_file_that_is_deleted(tmp_path: Path) -> None:
     spills = Watched(tmp_path)
-    reader = RecordReader(spills)
+    reader = RecordReader(spills.create)
     records = [record_of(100, 1), record_of(6 * MIB, 2), record_of(100, 3)]
     stream = memoryview(b"".join(records))
     found = []
@@ -57,7 +57,7 @@ def test_a_record_of_six_mebibytes_goes_through_a_file_that_is_deleted(tmp_path:
 def test_only_records_above_five_mebibytes_do(tmp_path: Path) -> None:
     spills = Watched(tmp_path)
     for length, files in ((5 * MIB, 0), (5 * MIB + 1, 1)):
-        reader = RecordReader(spills)
+        reader = RecordReader(spills.create)
         record = memoryview(record_of(length))
         assert reader.read(record[:1000]) == []
         (run,) = reader.read(record[1000:])
@@ -67,7 +67,7 @@ def test_only_records_above_five_mebibytes_do(tmp_path: Path) -> None:
 
 def test_what_never_becomes_whole_is_given_up(tmp_path: Path) -> None:
     spills = Watched(tmp_path)
-    reader = RecordReader(spills)
+    reader = RecordReader(spills.create)
     record = memoryview(record_of(6 * MIB))
     reader.read(record[:MIB])
     reader.read(record[MIB : 2 * MIB])

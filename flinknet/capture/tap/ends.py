@@ -11,44 +11,19 @@ import ssl
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from flinknet.errors import ConfigError, TlsError
 from flinknet.runtime.tls import reason_of
 
 
-class End(Protocol):
-    """One end."""
-
-    @property
-    def sock(self) -> socket.socket:
-        """The socket, for the selector."""
-
-    @property
-    def has_more(self) -> bool:
-        """Whether bytes wait that the socket does not tell of."""
-
-    def shake(self) -> bool:
-        """Go on with the handshake. Returns: whether it is over. Raises: TlsError."""
-
-    def wants_to_write(self) -> bool:
-        """Whether the handshake waits for the socket to become writable."""
-
-    def receive_into(self, view: memoryview) -> int:
-        """Receive what is there; 0 at the end."""
-
-    def send(self, view: memoryview) -> int:
-        """Send what the socket takes."""
-
-    def finish(self) -> None:
-        """Nothing more is sent; the other half stays open."""
-
-    def close(self) -> None:
-        """Close the socket."""
-
-
 class PlainEnd:
-    """An end without TLS."""
+    """An end without TLS.
+
+    Attributes:
+        has_more: bytes wait that the socket does not tell of.
+        receive_into: receives what is there; 0 at the end.
+        send: sends what the socket takes.
+    """
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -59,16 +34,20 @@ class PlainEnd:
         self.send = sock.send
 
     def shake(self) -> bool:
+        """Go on with the handshake. Returns: whether it is over. Raises: TlsError."""
         return True
 
     def wants_to_write(self) -> bool:
+        """Whether the handshake waits for the socket to become writable."""
         return False
 
     def finish(self) -> None:
+        """Nothing more is sent; the other half stays open."""
         with suppress(OSError):
             self.sock.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
+        """Close the socket."""
         self.sock.close()
 
 
@@ -137,6 +116,9 @@ class TlsEnd:
         with suppress(OSError, ValueError):
             self.sock.unwrap()
         self.sock.close()
+
+
+End = PlainEnd | TlsEnd
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,8 @@ in flight = available.
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Protocol
 
 from flinknet.core.buffers import (
     LocalBufferPool,
@@ -28,26 +27,22 @@ from flinknet.core.buffers import (
 _INDEX = attrgetter("index")
 
 
-class CreditListener(Protocol):
-    """The channel; it announces what the manager gains outside of the channel's own calls."""
-
-    def notify_credit(self, credit: int) -> None:
-        """`credit` more buffers are free."""
-
-
 class BufferManager:
     """Exclusive and floating buffers of one channel (Flink: BufferManager with
     AvailableBufferQueue).
+
+    Args:
+        notify_credit: announces what is gained outside of the channel's own calls.
 
     Attributes:
         floating_buffers: how many of the free ones are floating.
     """
 
     __slots__ = (
-        "_channel",
         "_free",
         "_global_pool",
         "_is_waiting",
+        "_notify_credit",
         "_recycler",
         "floating_buffers",
         "initial_credit",
@@ -58,12 +53,12 @@ class BufferManager:
 
     def __init__(
         self,
-        channel: CreditListener,
+        notify_credit: Callable[[int], None],
         global_pool: NetworkBufferPool,
         pool: LocalBufferPool,
         exclusive_buffers: int,
     ) -> None:
-        self._channel = channel
+        self._notify_credit = notify_credit
         self._global_pool = global_pool
         self.pool = pool
         self.initial_credit = exclusive_buffers
@@ -147,7 +142,7 @@ class BufferManager:
                 buffer.segment = self._take_last()
                 buffer.recycle()
         if credit:
-            self._channel.notify_credit(credit)
+            self._notify_credit(credit)
 
     def request_for_backlog(self, backlog_buffers: int) -> int:
         """Ask the pool for what the announced backlog needs (Flink:
@@ -186,7 +181,7 @@ class BufferManager:
             return False
         self._free.append(buffer.segment)
         self.floating_buffers += 1
-        self._channel.notify_credit(1 + self._request_floating() if missing > 1 else 1)
+        self._notify_credit(1 + self._request_floating() if missing > 1 else 1)
         return True
 
     def handle_pool_destroyed(self) -> None:
@@ -226,7 +221,7 @@ class BufferManager:
         if self.is_released:
             self._global_pool.recycle_exclusive_segments([segment])
         elif self._take_back(segment):
-            self._channel.notify_credit(1)
+            self._notify_credit(1)
 
     def _take_back(self, segment: MemorySegment) -> int:
         """An exclusive buffer is free again. Returns: the new credit: one, or none if a floating

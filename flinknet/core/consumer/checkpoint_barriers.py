@@ -83,34 +83,6 @@ class CheckpointableTask(Protocol):
         """Every barrier has come; the checkpoint was triggered before."""
 
 
-class CheckpointBarrierHandler(Protocol):
-    """What a task tells of the events it reads (Flink: CheckpointBarrierHandler)."""
-
-    def receive_barrier(self, barrier: CheckpointBarrier, channel: int, *, now_ns: int) -> None:
-        """A barrier was read."""
-
-    def receive_announcement(
-        self, barrier: CheckpointBarrier, sequence_number: int, channel: int, *, now_ns: int
-    ) -> None:
-        """A barrier that may time out has arrived behind data (Flink: EventAnnouncement)."""
-
-    def receive_cancellation(self, checkpoint_id: int, channel: int, *, now_ns: int) -> None:
-        """A CancelCheckpointMarker was read."""
-
-    def receive_end_of_partition(self, channel: int, *, now_ns: int) -> None:
-        """The channel has come to its end and brings no barrier any more."""
-
-    def next_deadline_ns(self) -> int | None:
-        """When `handle_deadline` wants to be called, None for never."""
-
-    def handle_deadline(self, *, now_ns: int) -> None:
-        """The deadline has come; early calls do no harm."""
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether barriers of a checkpoint have come, but not all."""
-
-
 class SingleCheckpointBarrierHandler:
     """One checkpoint at a time; a later one subsumes it.
 

@@ -8,7 +8,6 @@ unaligned checkpoint would store data that its barriers have overtaken, that dat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from flinknet.core.buffers import DataType
 from flinknet.core.wire.events import (
@@ -20,9 +19,11 @@ from flinknet.core.wire.events import (
     EventAnnouncement,
 )
 
-from .checkpoint_barriers import CheckpointableInput, CheckpointBarrierHandler
+from .barrier_tracker import CheckpointBarrierTracker
+from .checkpoint_barriers import CheckpointableInput, SingleCheckpointBarrierHandler
 from .input_channel import RemoteInputChannel
-from .input_gate import InputChannel
+from .input_gate import InputChannel, SingleInputGate
+from .union_gate import UnionInputGate
 
 _ALIGNS_BY_ITSELF = frozenset({DataType.RECOVERY_COMPLETION, DataType.ALIGNED_WATERMARK_EVENT})
 """Blocking events that let all channels go on when they have come on each, and nothing else."""
@@ -30,13 +31,11 @@ _ALIGNS_BY_ITSELF = frozenset({DataType.RECOVERY_COMPLETION, DataType.ALIGNED_WA
 NO_CHECKPOINT = -1
 
 
-class Gate(Protocol):
-    """The gate of a task, single or a union; a channel's `index_in_input` is its place here."""
+Gate = SingleInputGate | UnionInputGate
+"""The gate of a task; a channel's `index_in_input` is its place there."""
 
-    channels: Sequence[InputChannel]
-
-    def end_channel(self, channel: InputChannel) -> None:
-        """EndOfPartition was read."""
+CheckpointBarrierHandler = SingleCheckpointBarrierHandler | CheckpointBarrierTracker
+"""Who keeps account of barriers: exactly once, or at least once."""
 
 
 class InFlightData:

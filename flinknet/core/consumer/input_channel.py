@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, TypeVar
 
 from flinknet.core.buffers import (
     DataType,
@@ -44,18 +44,26 @@ _PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
 _TIMEOUTABLE_BARRIER = int(DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER)
 
 
-class InputGateListener(Protocol):
-    """The gate: told when the first buffer arrives in an empty channel."""
+ChannelT = TypeVar("ChannelT", contravariant=True)
 
-    def queue_channel(self, channel: RemoteInputChannel) -> None:
-        """The channel has something to read."""
 
-    def queue_priority_channel(self, channel: RemoteInputChannel) -> None:
+class InputGateListener(Protocol[ChannelT]):
+    """The gate of a channel, remote or local; hears when there is something to read."""
+
+    def queue_channel(self, channel: ChannelT) -> None:
+        """The channel has something to read and had nothing, or has failed."""
+
+    def queue_priority_channel(self, channel: ChannelT) -> None:
         """The channel has a priority event to read, and had none before."""
 
 
-class CreditSender(Protocol):
-    """The connection: asked to send for a channel."""
+class PartitionRequestClient(Protocol):
+    """The connection to a producer's TaskManager, asked to send for a channel (Flink:
+    PartitionRequestClient).
+    """
+
+    def request_subpartition(self, channel: RemoteInputChannel, *, now_ns: int) -> None:
+        """Send the channel's PartitionRequest."""
 
     def notify_credit_available(self, channel: RemoteInputChannel) -> None:
         """Send the channel's unannounced credit when there is a turn to."""
@@ -73,13 +81,6 @@ class CreditSender(Protocol):
 
     def close_channel(self, channel: RemoteInputChannel) -> None:
         """Send CancelPartitionRequest and forget the channel."""
-
-
-class RequestClient(Protocol):
-    """A connection to the producer's TaskManager, as far as opening channels goes."""
-
-    def request_subpartition(self, channel: RemoteInputChannel, *, now_ns: int) -> None:
-        """Send the channel's PartitionRequest."""
 
 
 class RemoteInputChannel:
@@ -118,13 +119,13 @@ class RemoteInputChannel:
         receiver_id: InputChannelID,
         partition_id: ResultPartitionID,
         subpartition: int,
-        gate: InputGateListener,
+        gate: InputGateListener[RemoteInputChannel],
         index_in_gate: int,
         global_pool: NetworkBufferPool,
         pool: LocalBufferPool,
         exclusive_buffers: int,
         *,
-        connect: Callable[[], RequestClient] | None = None,
+        connect: Callable[[], PartitionRequestClient] | None = None,
     ) -> None:
         self.index = index
         self.receiver_id = receiver_id
@@ -138,9 +139,9 @@ class RemoteInputChannel:
         self.received: deque[tuple[NetworkBuffer, int]] = deque()
         self.is_released = False
         self.error: FlinknetError | None = None
-        self.connection: CreditSender | None = None
+        self.connection: PartitionRequestClient | None = None
         self.connect = connect
-        self.buffers = BufferManager(self, global_pool, pool, exclusive_buffers)
+        self.buffers = BufferManager(self.notify_credit, global_pool, pool, exclusive_buffers)
 
     @property
     def initial_credit(self) -> int:

@@ -8,8 +8,7 @@ Invariants: a channel stands in the ready queue at most once, and stands there w
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from flinknet.core.buffers import BufferSlice, DataType, LocalBufferPool, NetworkBuffer
 from flinknet.errors import FlinknetError, GateClosedError
@@ -30,13 +29,6 @@ Polled = tuple[InputChannel, InputBuffer, int]
 _PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
 
 
-class GateListener(Protocol):
-    """Who waits for several gates (UnionInputGate)."""
-
-    def queue_gate(self, gate: SingleInputGate, *, has_priority: bool) -> None:
-        """The gate has something to read now and had nothing, or no priority event, before."""
-
-
 class SingleInputGate:
     """The consuming end of one edge in one subtask (Flink: SingleInputGate).
 
@@ -48,6 +40,10 @@ class SingleInputGate:
         index: of the gate among those of its task.
         channels: how many there will be; None for as many as are set.
         pool: of the floating buffers, given back when the gate is closed.
+
+    Attributes:
+        listener: hears that the gate has something to read and had nothing before, or (True) a
+            priority event and had none.
     """
 
     def __init__(
@@ -61,7 +57,7 @@ class SingleInputGate:
         self.channels: Sequence[InputChannel] = ()
         self.is_requested = False
         self.is_closed = False
-        self.listener: GateListener | None = None
+        self.listener: Callable[[SingleInputGate, bool], None] | None = None
         self._expected_channels = channels
         self._pool = pool
         self._local: Sequence[LocalInputChannel] = ()
@@ -123,7 +119,7 @@ class SingleInputGate:
             self._is_queued[index] = True
             self._ready.append(channel)
             if self.listener is not None and len(self._ready) == 1:
-                self.listener.queue_gate(self, has_priority=False)
+                self.listener(self, False)
 
     def queue_priority_channel(self, channel: InputChannel) -> None:
         """A channel has a priority event to read: put it behind the other such channels and before
@@ -142,7 +138,7 @@ class SingleInputGate:
         ready.insert(self._priority_channels, channel)
         self._priority_channels += 1
         if self.listener is not None and self._priority_channels == 1:
-            self.listener.queue_gate(self, has_priority=True)
+            self.listener(self, True)
 
     @property
     def is_available(self) -> bool:

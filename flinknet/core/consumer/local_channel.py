@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 
 from flinknet.core.buffers import BufferSlice, NetworkBuffer
 from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.channel_types import LocalSubpartitionView, ResultPartitionProvider
 from flinknet.core.probe import Probe, note_received, note_sent
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.errors import (
@@ -22,84 +23,8 @@ from flinknet.errors import (
     ProducerFailedError,
 )
 
+from .input_channel import InputGateListener
 from .request_backoff import RequestBackoff, RequestBackoffPolicy
-
-
-class SubpartitionView(Protocol):
-    """The subpartition that is read (core.producer.PipelinedSubpartitionView)."""
-
-    @property
-    def failure_cause(self) -> str | None:
-        """Why its producer failed; None if it did not."""
-
-    @property
-    def is_released(self) -> bool:
-        """Whether nothing will ever come any more."""
-
-    @property
-    def is_available(self) -> bool:
-        """Whether `poll` gives something now."""
-
-    @property
-    def has_priority_events(self) -> bool:
-        """Whether the next element is a priority event."""
-
-    @property
-    def queued_buffers(self) -> int:
-        """Data buffers that wait."""
-
-    @property
-    def queued_elements(self) -> int:
-        """Data buffers and events that wait."""
-
-    @property
-    def queued_bytes(self) -> int:
-        """Bytes in them."""
-
-    @property
-    def pool_buffers(self) -> tuple[int, int]:
-        """Available buffers and size of the producer's pool."""
-
-    def poll(self) -> BufferSlice | None:
-        """The next buffer or event."""
-
-    def resume_consumption(self) -> None:
-        """Go on after a blocking event."""
-
-    def acknowledge_all_records_processed(self) -> None:
-        """The end of data was read."""
-
-    def set_buffer_size(self, size_bytes: int) -> None:
-        """Wish for a size of the next buffers."""
-
-    def release(self) -> None:
-        """The reader is done."""
-
-
-class AvailabilityListener(Protocol):
-    """Who is told that a subpartition has something to read."""
-
-    def notify_data_available(self) -> None:
-        """There is something to read."""
-
-
-class PartitionProvider(Protocol):
-    """The partitions of this TaskManager (core.producer.ResultPartitionManager)."""
-
-    def create_subpartition_view(
-        self, partition_id: ResultPartitionID, index: int, listener: AvailabilityListener
-    ) -> SubpartitionView | None:
-        """A view of a subpartition; None if the partition is not registered (yet)."""
-
-
-class LocalChannelGate(Protocol):
-    """The gate: told when there is something to read."""
-
-    def queue_channel(self, channel: LocalInputChannel) -> None:
-        """The channel has something to read, or has failed."""
-
-    def queue_priority_channel(self, channel: LocalInputChannel) -> None:
-        """The channel has a priority event to read."""
 
 
 class LocalInputChannel:
@@ -141,9 +66,9 @@ class LocalInputChannel:
         receiver_id: InputChannelID,
         partition_id: ResultPartitionID,
         subpartition: int,
-        gate: LocalChannelGate,
+        gate: InputGateListener[LocalInputChannel],
         index_in_gate: int,
-        partitions: PartitionProvider,
+        partitions: ResultPartitionProvider,
         probe: Probe,
         *,
         backoff: RequestBackoffPolicy = RequestBackoffPolicy(),  # noqa: B008 - frozen
@@ -162,7 +87,7 @@ class LocalInputChannel:
         self._gate = gate
         self._partitions = partitions
         self._record = probe.record
-        self._view: SubpartitionView | None = None
+        self._view: LocalSubpartitionView | None = None
         self._backoff = RequestBackoff(replace(backoff, listener_timeout_ns=0))
         self._retry_at_ns: int | None = None
 
@@ -279,7 +204,7 @@ class LocalInputChannel:
         if self._view is not None:
             self._view.release()
 
-    def _note(self, piece: BufferSlice, view: SubpartitionView, now_ns: int) -> None:
+    def _note(self, piece: BufferSlice, view: LocalSubpartitionView, now_ns: int) -> None:
         number, size, backlog = piece.sequence_number, piece.size_bytes, piece.backlog_buffers
         pool_available, pool_size = view.pool_buffers
         note_sent(

@@ -5,6 +5,8 @@ open: not sent yet, sent, or to be repeated because the producer does not have t
 
 from __future__ import annotations
 
+from flinknet.errors import LocalTransportError, TransportError
+
 from .input_channel import RemoteInputChannel
 from .request_backoff import RequestBackoff, RequestBackoffPolicy
 
@@ -35,10 +37,15 @@ class PartitionRequests:
                 self._unsent.clear()
             self._are_handed_over = True
 
-    @property
-    def unsent(self) -> tuple[RemoteInputChannel, ...]:
-        """Channels whose request may not have been sent."""
-        return tuple(self._unsent)
+    def fail_unsent(self, peer: str, loss: TransportError) -> list[RemoteInputChannel]:
+        """The connection is lost: fail and return the channels whose request may not have been
+        sent.
+        """
+        unsent, self._unsent = self._unsent, []
+        for channel in unsent:
+            text = f"channel {channel.index}: its partition request to {peer} was not sent"
+            channel.fail(LocalTransportError(f"{text}; the connection {loss}"))
+        return unsent
 
     def next_deadline_ns(self) -> int | None:
         """When the first request for a partition that was not found is to be repeated."""
@@ -67,7 +74,3 @@ class PartitionRequests:
         """The channel is closed."""
         self._backoffs.pop(receiver_id, None)
         self._repetitions.pop(receiver_id, None)
-
-    def forget_unsent(self) -> None:
-        """The connection is gone, and their channels were told."""
-        self._unsent.clear()

@@ -9,7 +9,7 @@ file, so that a few wide records do not fill the memory of a task that reads man
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -43,11 +43,8 @@ class SpillFile(Protocol):
         """The record will never be whole."""
 
 
-class SpillStore(Protocol):
-    """Where long records are put (runtime.record_spill)."""
-
-    def create(self) -> SpillFile:
-        """A new, empty file."""
+SpillStore = Callable[[], SpillFile]
+"""Makes a new, empty file for a long record (runtime.record_spill)."""
 
 
 class RecordReader:
@@ -194,7 +191,7 @@ class RecordReader:
     ) -> int:
         """Put what this buffer has of a long record into its file. Returns: the position behind."""
         if self._file is None:
-            self._file = spills.create()
+            self._file = spills()
             self._file.write(self._rest)
             self._spilled = len(self._rest)
             del self._rest[LENGTH_PREFIX_BYTES:]

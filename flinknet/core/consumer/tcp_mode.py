@@ -9,30 +9,30 @@ the reading of the connection, and with it every other channel, barriers and all
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.connection import ConsumerSnapshot
-from flinknet.core.probe import MessageKind, Probe, TracePoint, note_received
+from flinknet.core.control_messages import ControlMessages
+from flinknet.core.probe import TracePoint, note_received
 from flinknet.core.wire.header import DATA_TYPE, IS_COMPRESSED, RECEIVER, SIZE, Header
-from flinknet.core.wire.messages import BacklogAnnouncement, BufferResponse, Message
-from flinknet.errors import (
-    BufferReorderingError,
-    FrameCorruptedError,
-    RemoteTransportError,
-    TransportError,
+from flinknet.core.wire.messages import (
+    BacklogAnnouncement,
+    BufferResponse,
+    ErrorResponse,
+    Message,
 )
+from flinknet.errors import FrameCorruptedError, RemoteTransportError
 
-from .connection import ConsumerConnection
+from .client_handler import CreditBasedPartitionRequestClientHandler
 from .input_channel import RemoteInputChannel
 
 _READING_STOPS, _READING_RESUMES = int(TracePoint.READING_STOPS), int(TracePoint.READING_RESUMES)
-_BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
 
 
-class TcpConsumerConnection(ConsumerConnection):
-    """Reads partitions without credit (Flink: PartitionRequestClientHandler).
+class PartitionRequestClientHandler(CreditBasedPartitionRequestClientHandler):
+    """What the decoder of a connection without credit calls (Flink: PartitionRequestClientHandler).
 
     The buffers of a gate lie in its pool, for all its channels; a message takes one when it
     arrives. When there is none the message is *staged*, `wants_data` becomes False, and whatever is
@@ -40,12 +40,21 @@ class TcpConsumerConnection(ConsumerConnection):
     too. A recycled buffer takes the staged message, the others follow in their order, and with the
     last one reading goes on.
 
+    Differs from Flink, where the two handlers have nothing in common: here events, unknown
+    receivers and errors are handled alike.
+
     Invariants: `wants_data` is True exactly when nothing is staged; the head of what is staged is a
         data buffer whose pool will tell of a recycled buffer, or `handle_deadline` is due.
     """
 
-    def __init__(self, peer: str, probe: Probe) -> None:
-        super().__init__(peer, probe)
+    def __init__(
+        self,
+        peer: str,
+        channels: Mapping[bytes, RemoteInputChannel],
+        control: ControlMessages,
+        receive_error: Callable[[ErrorResponse], None],
+    ) -> None:
+        super().__init__(peer, channels, control, receive_error)
         self._staged: deque[StagedBuffer | Message] = deque()
         self._needs_memory = False
         self._is_due = False
@@ -53,32 +62,28 @@ class TcpConsumerConnection(ConsumerConnection):
         self._unread_since_ns = 0
 
     def snapshot(self, *, now_ns: int) -> ConsumerSnapshot:
-        """What a driver reports of it."""
+        """What a driver reports of the connection."""
         unread_ns = 0 if self.wants_data else now_ns - self._unread_since_ns
-        return ConsumerSnapshot(self._unread_ns + unread_ns)
+        staged_bytes = sum(
+            each.buffer.size_bytes for each in self._staged if isinstance(each, StagedBuffer)
+        )
+        return ConsumerSnapshot(self._unread_ns + unread_ns, staged_bytes)
 
-    @property
-    def staged_bytes(self) -> int:
-        """Payload bytes of them."""
-        return sum(each.size_bytes for each in self._staged if isinstance(each, StagedBuffer))
-
-    def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
-        """The producer is gone: what is staged is lost with the channels."""
+    def drop(self) -> None:
+        """Give back what has come in part or is staged."""
         while self._staged:
             arrived = self._staged.popleft()
             if isinstance(arrived, StagedBuffer):
                 arrived.drop()
-        self._now_ns = now_ns
         self._resume_reading()
-        super().receive_eof(now_ns=now_ns, error=error)
+        super().drop()
 
     def next_deadline_ns(self) -> int | None:
         """At once when a buffer was recycled for what is staged."""
-        return 0 if self._is_due else super().next_deadline_ns()
+        return 0 if self._is_due else None
 
-    def handle_deadline(self, *, now_ns: int) -> None:
+    def handle_deadline(self) -> None:
         """Hand what is staged to the channels, until a buffer is missing again."""
-        super().handle_deadline(now_ns=now_ns)
         self._is_due = False
         staged = self._staged
         while staged:
@@ -92,14 +97,11 @@ class TcpConsumerConnection(ConsumerConnection):
                 self._handle_message(head)
         self._resume_reading()
 
-    def close_channel(self, channel: RemoteInputChannel) -> None:
-        """Queue CancelPartitionRequest and forget the channel; the head of what is staged may have
-        been its.
-        """
-        super().close_channel(channel)
+    def handle_closed_channel(self) -> None:
+        """The head of what is staged may have been its."""
         self._is_due = bool(self._staged)
 
-    # What the decoder tells (wire.response_decoder.ResponseSink)
+    # What the decoder calls
 
     def take_buffer(self, header: Header) -> memoryview | None:
         """Memory for a payload: a buffer of the gate's pool for data, plain memory, no larger than
@@ -119,25 +121,25 @@ class TcpConsumerConnection(ConsumerConnection):
         buffer.data_type = data_type
         buffer.size_bytes = size
         buffer.is_compressed = header[IS_COMPRESSED]
-        self._channel, self._buffer = channel, buffer
+        self._channel, self.buffer = channel, buffer
         return buffer.view
 
     def free_memory(self, header: Header) -> Sequence[memoryview]:
-        """None is told ahead: the buffers of the gate are all channels'."""
+        """None: all channels share the buffers of the gate."""
         return ()
 
     def receive_payload(self, header: Header) -> None:
         """A message is complete: hand it to its channel, or stage it."""
-        channel, buffer = self._channel, self._buffer
+        channel, buffer = self._channel, self.buffer
         if channel is None:
             return
         assert buffer is not None
-        self._buffer = None
+        self.buffer = None
         _, _, _, _, _, sequence_number, backlog, data_type, _, size = header
         pool = channel.buffers.pool
         note_received(
             self._record,
-            self._now_ns,
+            self._control.now_ns,
             channel.index,
             data_type=data_type,
             sequence_number=sequence_number,
@@ -166,23 +168,23 @@ class TcpConsumerConnection(ConsumerConnection):
     def _stage(self, arrived: StagedBuffer | Message) -> None:
         if self.wants_data:
             self.wants_data = False
-            self._unread_since_ns = self._now_ns
+            self._unread_since_ns = self._control.now_ns
             assert isinstance(arrived, StagedBuffer)
-            self._note(_READING_STOPS, 0, arrived.channel.index)
+            self._control.note(_READING_STOPS, 0, arrived.channel.index)
         self._staged.append(arrived)
 
     def _resume_reading(self) -> None:
         """Nothing is staged any more."""
         if not self.wants_data:
             self.wants_data = True
-            self._unread_ns += self._now_ns - self._unread_since_ns
-            self._note(_READING_RESUMES, 0, -1)
+            self._unread_ns += self._control.now_ns - self._unread_since_ns
+            self._control.note(_READING_RESUMES, 0, -1)
 
     def _handle_message(self, message: Message) -> None:
         if isinstance(message, BacklogAnnouncement):
             channel = self._channels.get(message.receiver_id)
             if channel is not None:
-                text = f"{self.peer} waits for credit, but flow control is tcp here"
+                text = f"{self._peer} waits for credit, but flow control is tcp here"
                 self._fail_channel(channel, RemoteTransportError(text))
         elif isinstance(message, BufferResponse):
             channel = self._channels.get(message.receiver_id)
@@ -200,16 +202,8 @@ class TcpConsumerConnection(ConsumerConnection):
             return True
         if not arrived.find_memory():
             return False
-        buffer = arrived.buffer
-        try:
-            # Backlog 0: without credit no buffers are asked for ahead.
-            if buffer.size_bytes:
-                channel.receive_buffer(buffer, arrived.sequence_number, 0)
-            else:
-                buffer.recycle()
-                channel.receive_empty_buffer(arrived.sequence_number, 0)
-        except (BufferReorderingError, FrameCorruptedError) as error:
-            self._fail_channel(channel, error)
+        # Backlog 0: without credit no buffers are asked for ahead.
+        self._hand_over(channel, arrived.buffer, arrived.sequence_number, 0)
         return True
 
 
@@ -219,7 +213,7 @@ class StagedBuffer:
     """
 
     __slots__ = (
-        "_connection",
+        "_handler",
         "_is_listening",
         "_memory",
         "_needs_memory",
@@ -230,24 +224,19 @@ class StagedBuffer:
 
     def __init__(
         self,
-        connection: TcpConsumerConnection,
+        handler: PartitionRequestClientHandler,
         channel: RemoteInputChannel,
         buffer: NetworkBuffer,
         sequence_number: int,
         needs_memory: bool,
     ) -> None:
-        self._connection = connection
+        self._handler = handler
         self.channel = channel
         self.buffer = buffer
         self.sequence_number = sequence_number
         self._needs_memory = needs_memory
         self._memory: NetworkBuffer | None = None
         self._is_listening = False
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of its payload."""
-        return self.buffer.size_bytes
 
     def find_memory(self) -> bool:
         """Move the payload into a buffer of the pool if it must; False if there is none, and the
@@ -286,10 +275,10 @@ class StagedBuffer:
             return False
         self._is_listening = False
         self._memory = buffer
-        self._connection.handle_buffer_available()
+        self._handler.handle_buffer_available()
         return True
 
     def handle_pool_destroyed(self) -> None:
         """The pool of the gate is gone, and so is the message."""
         self._is_listening = False
-        self._connection.handle_buffer_available()
+        self._handler.handle_buffer_available()

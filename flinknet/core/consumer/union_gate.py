@@ -38,11 +38,11 @@ class UnionInputGate:
         self._ready: deque[SingleInputGate] = deque()
         self._priority_gates = 0  # first so many of the ready ones
         for gate in gates:
-            gate.listener = self
+            gate.listener = self.queue_gate
             if gate.is_available:
-                self.queue_gate(gate, has_priority=gate.has_priority_events)
+                self.queue_gate(gate, gate.has_priority_events)
 
-    def queue_gate(self, gate: SingleInputGate, *, has_priority: bool) -> None:
+    def queue_gate(self, gate: SingleInputGate, has_priority: bool) -> None:
         """A gate has something to read; with a priority event it goes before those without."""
         ready = self._ready
         if gate in ready:
@@ -80,7 +80,7 @@ class UnionInputGate:
                 self._priority_gates -= 1
             polled = gate.poll(now_ns)
             if gate.is_available:
-                self.queue_gate(gate, has_priority=gate.has_priority_events)
+                self.queue_gate(gate, gate.has_priority_events)
             if polled is not None:
                 return polled
         return None

@@ -22,9 +22,10 @@ from .connection import ProducerConnection
 from .output_flusher import OutputFlusher
 from .partition_manager import ResultPartitionManager
 from .partition_type import ResultPartitionType, partition_type_of
-from .record_writer import RecordWriter, SerializedRecords
+from .record_writer import RecordWriter
 from .result_partition import BROADCAST, BufferWritingResultPartition, PipelinedResultPartition
 from .result_partition_factory import ResultPartitionFactory
+from .serialized_records import SerializedRecords
 from .subpartition import PipelinedSubpartition
 
 __all__ = [

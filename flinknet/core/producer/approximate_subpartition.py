@@ -9,8 +9,8 @@ in part, are lost.
 from __future__ import annotations
 
 from flinknet.core.buffers import BufferSlice, DataType
+from flinknet.core.channel_types import BufferAvailabilityListener
 
-from .result_subpartition import BufferAvailabilityListener
 from .subpartition import PipelinedSubpartition
 
 

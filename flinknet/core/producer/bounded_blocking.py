@@ -19,6 +19,7 @@ from flinknet.core.buffers import (
     NetworkBuffer,
     free_memory,
 )
+from flinknet.core.channel_types import BufferAvailabilityListener
 from flinknet.core.probe import FlushReason
 from flinknet.core.wire.compression import CompressionCodec, compress
 from flinknet.core.wire.ids import ResultPartitionID
@@ -33,7 +34,6 @@ from .bounded_data import BoundedData
 from .key_groups import DEFAULT_MAX_PARALLELISM
 from .partition_type import ResultPartitionType
 from .result_partition import BufferWritingResultPartition
-from .result_subpartition import BufferAvailabilityListener
 from .subpartition import UNLIMITED_BYTES
 
 _FULL, _EVENT = int(FlushReason.FULL), int(FlushReason.EVENT)

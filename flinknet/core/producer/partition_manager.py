@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from flinknet.core.channel_types import BufferAvailabilityListener
 from flinknet.core.wire.ids import ResultPartitionID
 
 from .result_partition import BufferWritingResultPartition
-from .result_subpartition import BufferAvailabilityListener
 from .subpartition_view import PipelinedSubpartitionView
 
 

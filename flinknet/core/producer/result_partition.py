@@ -35,36 +35,13 @@ from .approximate_subpartition import PipelinedApproximateSubpartition
 from .key_groups import DEFAULT_MAX_PARALLELISM
 from .partition_type import ResultPartitionType
 from .result_subpartition import ResultSubpartition
+from .serialized_records import SerializedRecords
 from .subpartition import PipelinedSubpartition
 
 _FULL = int(FlushReason.FULL)
 
 BROADCAST = -1
 """Channel number that stands for all subpartitions sharing one buffer."""
-
-
-class RecordBytes(Protocol):
-    """A batch of serialised records, back to back: length prefix, element, length prefix, …"""
-
-    data: memoryview
-    record_bytes: int
-    """Length of every record, prefix included; 0 if they differ."""
-
-    def locate(self, position: int) -> tuple[int, int]:
-        """How far `position` lies inside its record (0: a record begins there), and where that
-        record ends.
-        """
-
-    def ended_between(self, start: int, end: int) -> tuple[int, int, int] | None:
-        """Records whose last byte lies in [start, end): their number, first and last intended
-        instant in ns.
-        """
-
-    def cut(self, position: int, size_bytes: int, pieces: int) -> list[tuple[int, int, int, int]]:
-        """For each of so many pieces of `size_bytes` from `position` on: how many of its leading
-        bytes continue a record; the records that end in it, their first and last intended instant
-        in ns (0, -1, -1: none).
-        """
 
 
 class PartitionManager(Protocol):
@@ -108,7 +85,7 @@ class BufferWritingResultPartition:
         self.is_released = False
         self.failure_cause: str | None = None
         self._builders: list[BufferBuilder | None] = [None] * len(subpartitions)
-        self._ahead: dict[int, tuple[BufferSlice, RecordBytes, int]] = {}
+        self._ahead: dict[int, tuple[BufferSlice, SerializedRecords, int]] = {}
         self._broadcast_builder: BufferBuilder | None = None
         self._segment_bytes = 0  # until `setup`
 
@@ -124,7 +101,7 @@ class BufferWritingResultPartition:
         if self.manager is not None:
             self.manager.register(self)
 
-    def emit(self, channel: int, batch: RecordBytes, position: int = 0) -> int:
+    def emit(self, channel: int, batch: SerializedRecords, position: int = 0) -> int:
         """Lay the bytes of `batch` from `position` on into buffers of one channel, or of all
         (BROADCAST).
 
@@ -205,7 +182,7 @@ class BufferWritingResultPartition:
             self._builders[channel] = builder
         return position
 
-    def _emit_complete(self, channel: int, batch: RecordBytes, position: int) -> int:
+    def _emit_complete(self, channel: int, batch: SerializedRecords, position: int) -> int:
         """Fill whole segments, as long as new records may be begun and are not to be trimmed.
 
         The segment with which the pool ends to be available takes one record to its end, and the
@@ -255,7 +232,7 @@ class BufferWritingResultPartition:
         return position
 
     def _leave_ahead(
-        self, channel: int, batch: RecordBytes | None, position: int
+        self, channel: int, batch: SerializedRecords | None, position: int
     ) -> tuple[int, BufferBuilder | None]:
         """Publish the rest of the segment that was laid ahead, if `batch` goes on from there.
 

@@ -1,5 +1,5 @@
 # mypyc
-"""What all kinds of subpartitions have in common, towards their writer and their readers."""
+"""What all kinds of subpartitions have in common, towards their writer."""
 
 from __future__ import annotations
 
@@ -7,65 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from flinknet.core.buffers import BufferConsumer, BufferSlice
-
-
-class BufferAvailabilityListener(Protocol):
-    """Who reads a subpartition, over the network or in the same TaskManager; told on the edge from
-    "nothing to read" to "something to read".
-    """
-
-    def notify_data_available(self) -> None:
-        """There is a finished buffer, an event, or flushed bytes."""
-
-
-class ResultSubpartitionView(Protocol):
-    """One reading of a subpartition (Flink: ResultSubpartitionView)."""
-
-    buffer_size_bytes: int
-    """What the consumer wishes the size of buffers to be."""
-    is_acknowledged: bool
-    """Whether the consumer has processed all records."""
-
-    @property
-    def index(self) -> int:
-        """Number of the subpartition."""
-
-    @property
-    def is_data_available(self) -> bool:
-        """Whether a reader with credit may poll."""
-
-    @property
-    def is_event_available(self) -> bool:
-        """Whether the next element is an event, which needs no credit."""
-
-    @property
-    def is_released(self) -> bool:
-        """Whether nothing will ever come any more."""
-
-    @property
-    def queued_elements(self) -> int:
-        """Buffers and events that wait to be read."""
-
-    @property
-    def buffers_in_backlog(self) -> int:
-        """Data buffers among them."""
-
-    def poll(self) -> BufferSlice | None:
-        """The next buffer, slice of an open buffer, or event; None if nothing may leave now."""
-
-    def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
-        """The next ones: data buffers, at most `buffers_max` and none once `bytes_max` were given,
-        or one event; one alone is always enough, and none if nothing may leave now.
-        """
-
-    def backlog(self) -> int:
-        """Data buffers that could be sent now."""
-
-    def resume_consumption(self) -> None:
-        """Go on after a blocking event. Raises: RuntimeError if nothing blocks."""
-
-    def release(self) -> None:
-        """The reader is gone."""
+from flinknet.core.channel_types import BufferAvailabilityListener, ResultSubpartitionView
 
 
 class ResultSubpartition(Protocol):

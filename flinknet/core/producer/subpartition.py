@@ -19,10 +19,9 @@ from itertools import islice
 
 from flinknet.core.buffers import BufferBuilder, BufferConsumer, BufferSlice, DataType
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
+from flinknet.core.channel_types import BufferAvailabilityListener, ResultSubpartitionView
 from flinknet.core.probe import FlushReason
 from flinknet.core.wire.events import CheckpointBarrier, decode_event, encode_pipelined
-
-from .result_subpartition import BufferAvailabilityListener, ResultSubpartitionView
 
 UNLIMITED_BYTES = 2**31 - 1
 _EVENT, _FLUSH = int(FlushReason.EVENT), int(FlushReason.FLUSH)

@@ -8,9 +8,9 @@ the producer's pool.
 from __future__ import annotations
 
 from flinknet.core.buffers import BufferSlice
+from flinknet.core.channel_types import BufferAvailabilityListener
 
 from .result_partition import BufferWritingResultPartition
-from .result_subpartition import BufferAvailabilityListener
 from .subpartition import PipelinedSubpartition
 
 

@@ -1,5 +1,5 @@
 # mypyc
-"""The producer's end of a connection before Flink 1.5: no credit, the socket alone says stop.
+"""SequenceNumberingViewReader: the reader of a connection as before Flink 1.5, without credit.
 
 Everything but credit is the same: the turns of the readers, the messages, their bytes. A reader
 stands in the queue whenever it has something to read, and the only thing that ever holds the queue
@@ -9,16 +9,14 @@ up is a socket that takes no more, for all channels at once.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from flinknet.core.buffers import UNLIMITED_BUFFERS, BufferSlice
 
-from .connection import ProducerConnection
 from .view_reader import CreditBasedSequenceNumberingViewReader
 
 UNCOUNTED = -1
 """Credit of a reader that needs none; "does not apply" for probes."""
-
-_ILLEGAL_STATE = "java.lang.IllegalStateException"
 
 
 class SequenceNumberingViewReader(CreditBasedSequenceNumberingViewReader):
@@ -31,6 +29,7 @@ class SequenceNumberingViewReader(CreditBasedSequenceNumberingViewReader):
     """
 
     __slots__ = ()
+    credit_per_buffer: ClassVar[int] = 0
 
     def __init__(
         self,
@@ -60,24 +59,3 @@ class SequenceNumberingViewReader(CreditBasedSequenceNumberingViewReader):
     def needs_backlog_announcement(self) -> int:
         """Never: nobody waits for credit. Returns: 0."""
         return 0
-
-
-class TcpProducerConnection(ProducerConnection):
-    """Serves partitions without credit (Flink 1.5 to 1.8: PartitionRequestServerHandler with
-    creditBasedEnabled=false).
-
-    Differs from Flink in the layout of the messages, which is that of 2.3 in both modes. An
-    AddCredit is refused as an illegal state: the consumer speaks of another flow control.
-    """
-
-    _reader_class = SequenceNumberingViewReader
-    _credit_per_buffer = 0
-
-    def _apply_credit(self, credit: int, receiver_id: bytes) -> None:
-        self._note_receiver(receiver_id)
-        self._send_error(
-            _ILLEGAL_STATE,
-            f"an AddCredit of {credit} for {receiver_id.hex()}, but this task manager sends"
-            " without credit (flow control tcp)",
-            None,
-        )

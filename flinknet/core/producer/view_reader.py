@@ -9,13 +9,14 @@ Invariant: credits_available >= 0; every data buffer that is polled lowers it by
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from flinknet.core.buffers import BufferSlice
 from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.channel_types import ResultSubpartitionView
 from flinknet.errors import CreditExceededError
 
 from .result_partition import BufferWritingResultPartition
-from .result_subpartition import ResultSubpartitionView
 
 
 class CreditBasedSequenceNumberingViewReader:
@@ -33,6 +34,8 @@ class CreditBasedSequenceNumberingViewReader:
         "starved_since_ns",
         "subpartition",
     )
+    credit_per_buffer: ClassVar[int] = 1
+    """What sending a data buffer takes of it."""
 
     def __init__(
         self,

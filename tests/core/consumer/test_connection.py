@@ -264,7 +264,7 @@ def test_a_payload_is_laid_into_the_channels_buffer_as_it_comes() -> None:
     frame = response(channel.receiver_id, payload=payload).encode()
     start = len(frame) - len(payload)
     consumer.connection.receive_data(memoryview(frame[:start]), now_ns=0)
-    buffer = consumer.connection._buffer
+    buffer = consumer.connection._handler.buffer
     assert buffer is not None
     assert buffer.segment.index >= 0  # of network memory
     for count in range(1, 101):

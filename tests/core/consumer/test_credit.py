@@ -167,7 +167,7 @@ def test_floating_buffers_are_taken_first_and_given_back_first() -> None:
     memory = NetworkBufferPool(20, 1)
     pool = memory.create_buffer_pool(1, 8)
     channel = CountsCredit()
-    manager = BufferManager(channel, memory, pool, 2)
+    manager = BufferManager(channel.notify_credit, memory, pool, 2)
     assert manager.request_for_backlog(3) == 3
     assert (manager.floating_buffers, manager.available_buffers) == (3, 5)
     taken = [manager.take() for _ in range(5)]
@@ -205,7 +205,7 @@ def test_a_channel_that_waits_gets_one_buffer_after_another() -> None:
     pool = memory.create_buffer_pool(3, 3)
     held = [pool.try_request() for _ in range(3)]
     channel = CountsCredit()
-    manager = BufferManager(channel, memory, pool, 0)
+    manager = BufferManager(channel.notify_credit, memory, pool, 0)
     assert manager.request_for_backlog(3) == 0
     for count, buffer in enumerate(held, start=1):
         assert buffer is not None

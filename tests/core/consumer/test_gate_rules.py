@@ -189,13 +189,8 @@ def deliver(
 @pytest.mark.row("S049")
 def test_five_notifications_are_one_place_in_the_queue_and_one_wake_up() -> None:
     consumer = Consumer(channels=2)
-    woken = []
-
-    class Waiting:
-        def queue_gate(self, gate: SingleInputGate, *, has_priority: bool) -> None:
-            woken.append((gate, has_priority))
-
-    consumer.gate.listener = Waiting()
+    woken: list[tuple[SingleInputGate, bool]] = []
+    consumer.gate.listener = lambda gate, has_priority: woken.append((gate, has_priority))
     assert consumer.gate.poll() is None  # who reads waits now
     deliver(consumer, 1)
     for _ in range(4):

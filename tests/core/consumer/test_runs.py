@@ -99,7 +99,7 @@ class Reader(Consumer):
             [(m.queued_elements, m.queued_bytes, str(m.error)) for m in self.channels],
             (pool.available_buffers, pool.used_buffers, len(pool._listeners)),
             (self.memory.available_buffers, self.gate.is_available, self.error),
-            [waiting._channel.index for waiting in pool._listeners],  # type: ignore[attr-defined]
+            [managers.index(waiting) for waiting in pool._listeners],
             self.probe.events,
             self.taken,
         )

@@ -11,9 +11,9 @@ import pytest
 from flinknet.core.buffers import BufferConsumer, DataType
 from flinknet.core.probe import TracePoint
 from flinknet.core.producer import PipelinedResultPartition, ProducerConnection
-from flinknet.core.producer.connection import (
+from flinknet.core.producer.connection import SEND_BATCH_BYTES
+from flinknet.core.producer.peer import (
     FIRST_FRAME_BYTES_MAX,
-    SEND_BATCH_BYTES,
     STRANGE_REQUESTS_MAX,
     UNSENT_ERRORS_BYTES_MAX,
 )

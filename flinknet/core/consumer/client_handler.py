@@ -1,0 +1,279 @@
+# mypyc
+"""CreditBasedPartitionRequestClientHandler: lays what comes from a producer into the buffers of its
+channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from flinknet.core.buffers import MemorySegment, NetworkBuffer, free_memory
+from flinknet.core.buffers.data_type import IS_BUFFER
+from flinknet.core.connection import ConsumerSnapshot
+from flinknet.core.control_messages import ControlMessages
+from flinknet.core.probe import MessageKind, TracePoint, note, note_received
+from flinknet.core.wire.header import DATA_TYPE, IS_COMPRESSED, RECEIVER, SIZE, Header
+from flinknet.core.wire.ids import InputChannelID
+from flinknet.core.wire.messages import (
+    BacklogAnnouncement,
+    BufferResponse,
+    CancelPartitionRequest,
+    ErrorResponse,
+    Message,
+)
+from flinknet.core.wire.plain_frames import next_sequence_number
+from flinknet.core.wire.response_decoder import LARGEST_FRAME_BYTES
+from flinknet.errors import (
+    BufferReorderingError,
+    CreditExceededError,
+    FlinknetError,
+    FrameCorruptedError,
+)
+
+from .input_channel import RemoteInputChannel
+
+_RECEIVED = int(TracePoint.RECEIVED)
+_BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
+_BACKLOG_ANNOUNCEMENT = int(MessageKind.BACKLOG_ANNOUNCEMENT)
+_CANCEL_PARTITION_REQUEST = int(MessageKind.CANCEL_PARTITION_REQUEST)
+
+
+class CreditBasedPartitionRequestClientHandler:
+    """What the decoder of a connection with credit calls (a `wire.response_decoder.ResponseSink`).
+
+    Args:
+        channels: those of the connection that are open, by receiver id.
+        control: takes the cancellation of channels that are not open any more.
+        receive_error: what the connection does about an ErrorResponse.
+
+    Attributes:
+        buffer: the one whose payload has not come, or not all of it.
+        wants_data: whether the socket is to be read.
+    """
+
+    def __init__(
+        self,
+        peer: str,
+        channels: Mapping[bytes, RemoteInputChannel],
+        control: ControlMessages,
+        receive_error: Callable[[ErrorResponse], None],
+    ) -> None:
+        self._peer = peer
+        self._channels = channels
+        self._control = control
+        self._record = control.record
+        self._receive_error = receive_error
+        self._channel: RemoteInputChannel | None = None
+        self.buffer: NetworkBuffer | None = None
+        self.wants_data = True
+
+    def snapshot(self, *, now_ns: int) -> ConsumerSnapshot:
+        """What a driver reports of the connection."""
+        return ConsumerSnapshot()
+
+    def next_deadline_ns(self) -> int | None:
+        """When `handle_deadline` wants to be called, None for never."""
+        return None
+
+    def handle_deadline(self) -> None:
+        """Nothing is ever due with credit."""
+
+    def handle_closed_channel(self) -> None:
+        """A channel has closed."""
+
+    def drop(self) -> None:
+        """Give back what has come in part (Flink: BufferResponseDecoder.onChannelInactive)."""
+        if self.buffer is not None:
+            self.buffer.recycle()
+            self.buffer = None
+
+    # What the decoder calls
+
+    def take_buffer(self, header: Header) -> memoryview | None:
+        """Memory for a payload: a credited buffer for data, plain memory for events; None for
+        unknown receivers.
+        """
+        receiver_id, size, data_type = header[RECEIVER], header[SIZE], header[DATA_TYPE]
+        channel = self._channels.get(receiver_id)
+        if channel is None or channel.error is not None:
+            self._channel = None
+            if channel is None:
+                self._cancel(receiver_id)
+            return None
+        self._channel = channel
+        if data_type in IS_BUFFER:
+            manager = channel.buffers
+            buffer = manager.take()
+            if buffer is None:
+                self._fail_channel(channel, CreditExceededError(receiver_id.hex(), 0))
+                return None
+            buffer.data_type = data_type
+        else:
+            if size > LARGEST_FRAME_BYTES:
+                raise FrameCorruptedError(f"an event of {size} bytes")
+            segment = MemorySegment(memoryview(bytearray(size)))
+            buffer = NetworkBuffer(segment, free_memory, data_type)
+        buffer.size_bytes = size
+        buffer.is_compressed = header[IS_COMPRESSED]
+        self.buffer = buffer
+        return buffer.view
+
+    def receive_payload(self, header: Header) -> None:
+        """A buffer is complete: hand it to its channel."""
+        channel = self._channel
+        if channel is None:
+            return
+        buffer = self.buffer
+        assert buffer is not None
+        self.buffer = None
+        _, _, _, _, _, sequence_number, backlog, data_type, _, size = header
+        manager = channel.buffers
+        pool = manager.pool
+        free = manager.available_buffers
+        note_received(
+            self._record,
+            self._control.now_ns,
+            channel.index,
+            data_type=data_type,
+            sequence_number=sequence_number,
+            payload_bytes=size,
+            backlog_buffers=backlog,
+            credit_before=free + 1 if data_type in IS_BUFFER else free,
+            credit_after=free,
+            pool_available_buffers=pool.available_buffers,
+            pool_size_buffers=pool.size_buffers,
+        )
+        self._hand_over(channel, buffer, sequence_number, backlog)
+
+    def free_memory(self, header: Header) -> Sequence[memoryview]:
+        """The free memory of a channel that is open, if the payload is to fill it."""
+        channel = self._channels.get(header[RECEIVER])
+        if channel is None or channel.error is not None:
+            return ()
+        manager = channel.buffers
+        if header[SIZE] != manager.pool.segment_size_bytes:
+            return ()
+        after = self.buffer.segment.index if self.buffer is not None else -1
+        return [segment.view for segment in manager.line_up(after)]
+
+    def receive_run(self, header: Header, backlogs: Sequence[int]) -> None:
+        """Buffers that follow each other are complete: hand them to their channel.
+
+        Equal to `take_buffer` and `receive_payload` for each, the run being cut behind a buffer
+        whose backlog gains floating ones; what the backlogs in between ask for is overruled by the
+        next before it means anything.
+        """
+        _, _, receiver_id, _, _, number, _, data_type, _, size = header
+        channel = self._channels[receiver_id]
+        if channel.error is not None:
+            return
+        if number != channel.expected_sequence_number:
+            self.take_buffer(header)
+            self.receive_payload(header)
+            return
+        record, now_ns, index = self._record, self._control.now_ns, channel.index
+        manager = channel.buffers
+        pool = manager.pool
+        while backlogs:
+            free = manager.available_buffers
+            buffers = manager.take_run(size, backlogs)
+            count = len(buffers)
+            available_buffers, size_buffers = pool.available_buffers, pool.size_buffers
+            for backlog in backlogs[:count]:
+                note_received(
+                    record,
+                    now_ns,
+                    index,
+                    data_type=data_type,
+                    sequence_number=number,
+                    payload_bytes=size,
+                    backlog_buffers=backlog,
+                    credit_before=free,
+                    credit_after=free - 1,
+                    pool_available_buffers=available_buffers,
+                    pool_size_buffers=size_buffers,
+                )
+                free -= 1
+                number += 1
+            channel.receive_run(buffers, backlogs[count - 1])
+            backlogs = backlogs[count:]
+
+    def receive_message(self, message: Message) -> None:
+        """A message that is not a plain buffer."""
+        if isinstance(message, BacklogAnnouncement):
+            channel = self._channels.get(message.receiver_id)
+            if channel is None:
+                self._cancel(message.receiver_id)
+            else:
+                self._control.note(
+                    _RECEIVED, _BACKLOG_ANNOUNCEMENT, channel.index, value=message.backlog
+                )
+                channel.receive_backlog(message.backlog)
+        elif isinstance(message, ErrorResponse):
+            self._receive_error(message)
+        else:
+            assert isinstance(message, BufferResponse)
+            self._receive_partial_buffers(message)
+
+    def _receive_partial_buffers(self, message: BufferResponse) -> None:
+        """Pieces glued into one message (sort-merge partitions): one credit, a sequence number for
+        each.
+
+        Each piece becomes a buffer of plain memory; the credited buffer stays free and is announced
+        again.
+        """
+        channel = self._channels.get(message.receiver_id)
+        if channel is None:
+            self._cancel(message.receiver_id)
+            return
+        if message.data_type in IS_BUFFER:
+            credited = channel.buffers.take()
+            if credited is None:
+                self._fail_channel(channel, CreditExceededError(message.receiver_id.hex(), 0))
+                return
+            credited.recycle()
+        sequence_number = message.sequence_number
+        pieces = message.pieces()
+        for index, piece in enumerate(pieces):
+            backlog = message.backlog if index == len(pieces) - 1 else -1
+            note(
+                self._record,
+                self._control.now_ns,
+                channel.index,
+                _RECEIVED,
+                _BUFFER_RESPONSE,
+                data_type=message.data_type,
+                sequence_number=sequence_number,
+                payload_bytes=len(piece),
+                backlog_buffers=backlog,
+            )
+            segment = MemorySegment(memoryview(piece))
+            buffer = NetworkBuffer(segment, free_memory, message.data_type, len(piece))
+            buffer.is_compressed = int(message.is_compressed)
+            try:
+                channel.receive_buffer(buffer, sequence_number, backlog)
+            except (BufferReorderingError, FrameCorruptedError) as error:
+                self._fail_channel(channel, error)
+                return
+            sequence_number = next_sequence_number(sequence_number)
+
+    def _hand_over(
+        self, channel: RemoteInputChannel, buffer: NetworkBuffer, sequence_number: int, backlog: int
+    ) -> None:
+        """Give a channel what has come for it; of an empty buffer only the backlog matters."""
+        try:
+            if buffer.size_bytes:
+                channel.receive_buffer(buffer, sequence_number, backlog)
+            else:
+                buffer.recycle()
+                channel.receive_empty_buffer(sequence_number, backlog)
+        except (BufferReorderingError, FrameCorruptedError) as error:
+            self._fail_channel(channel, error)
+
+    def _fail_channel(self, channel: RemoteInputChannel, error: FlinknetError) -> None:
+        self._channel = None
+        channel.fail(error)
+
+    def _cancel(self, receiver_id: bytes) -> None:
+        message = CancelPartitionRequest(InputChannelID(receiver_id))
+        self._control.send(message.encode(), _CANCEL_PARTITION_REQUEST, -1)

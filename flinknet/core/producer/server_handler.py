@@ -1,0 +1,265 @@
+# mypyc
+"""PartitionRequestServerHandler: what each message of a consumer does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from flinknet.core.control_messages import ControlMessages
+from flinknet.core.probe import MessageKind, TracePoint, note
+from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
+from flinknet.core.wire.java_errors import (
+    ILLEGAL_ARGUMENT_EXCEPTION,
+    ILLEGAL_STATE_EXCEPTION,
+    PRODUCER_FAILED_EXCEPTION,
+)
+from flinknet.core.wire.messages import (
+    AckAllUserRecordsProcessed,
+    AddCredit,
+    BacklogAnnouncement,
+    CancelPartitionRequest,
+    CloseRequest,
+    Message,
+    NewBufferSize,
+    PartitionRequest,
+    ResumeConsumption,
+    SegmentId,
+    TaskEventRequest,
+)
+
+from .partition_manager import ResultPartitionManager
+from .peer import Peer
+from .request_queue import PartitionRequestQueue
+from .tcp_mode import SequenceNumberingViewReader
+from .view_reader import CreditBasedSequenceNumberingViewReader
+from .view_requests import ViewRequests
+
+ChannelAdopter = Callable[[ResultPartitionID, int, bytes], None]
+"""Is called with a partition, one of its subpartitions, and the id by which a consumer calls it
+from now on."""
+
+_CREDIT_MAX = 0x7FFFFFFF
+_RECEIVED, _ADD_CREDIT = int(TracePoint.RECEIVED), int(MessageKind.ADD_CREDIT)
+
+
+class PartitionRequestServerHandler:
+    """Dispatches messages to the readers of one connection, and notifications of their
+    subpartitions to the queue.
+
+    Args:
+        is_credit_based: False for a connection as before Flink 1.5, which refuses credit.
+        adopt: is called with every request before it is served, where consumers choose the ids of
+            their channels; what it notes is found in the peer's `channel_of`.
+
+    Attributes:
+        requests: those for views; the readers they opened.
+        notified: readers that have something new to send, or have failed.
+        is_closing: the peer has asked for the end, or broken the rules.
+    """
+
+    def __init__(
+        self,
+        partitions: ResultPartitionManager,
+        queue: PartitionRequestQueue,
+        peer: Peer,
+        control: ControlMessages,
+        *,
+        partition_request_timeout_ns: int,
+        is_credit_based: bool = True,
+        adopt: ChannelAdopter | None = None,
+    ) -> None:
+        self._queue = queue
+        self._peer = peer
+        self._control = control
+        self._is_credit_based = is_credit_based
+        self._adopt = adopt
+        self._failed: set[bytes] = set()
+        self.requests = ViewRequests(
+            partitions,
+            queue,
+            peer,
+            control,
+            self._create_reader,
+            timeout_ns=partition_request_timeout_ns,
+        )
+        self.notified: list[CreditBasedSequenceNumberingViewReader] = []
+        self.is_closing = False
+        self._handlers: Mapping[type[Message], Callable[..., None]] = {
+            AddCredit: self._handle_credit,
+            PartitionRequest: self._open_channel,
+            ResumeConsumption: self._resume_consumption,
+            AckAllUserRecordsProcessed: self._acknowledge,
+            CancelPartitionRequest: self._cancel,
+            CloseRequest: self._close,
+            NewBufferSize: self._set_buffer_size,
+            SegmentId: self._ignore,
+            TaskEventRequest: self._refuse_task_event,
+        }
+
+    def handle(self, message: Message) -> None:
+        """Do what a message asks for. Raises: RemoteProtocolError."""
+        self._handlers[type(message)](message)
+
+    def add_credit(self, credit: int, receiver_id: bytes) -> None:
+        """The hot one of them, an AddCredit."""
+        if not self._is_credit_based:
+            self._refuse_credit(credit, receiver_id)
+            return
+        reader = self._reader(receiver_id)
+        if reader is None:
+            return
+        before, now_ns = reader.credits_available, self._control.now_ns
+        if before + credit > _CREDIT_MAX:
+            text = f"credit {before} + {credit} is no 32-bit number"
+            self._peer.send_error(ILLEGAL_STATE_EXCEPTION, text, None)
+            return
+        reader.add_credit(credit, now_ns=now_ns)
+        available_buffers = size_buffers = -1
+        if reader.partition is not None:
+            pool = reader.partition.pool
+            available_buffers, size_buffers = pool.available_buffers, pool.size_buffers
+        note(
+            self._control.record,
+            now_ns,
+            reader.channel,
+            _RECEIVED,
+            _ADD_CREDIT,
+            credit_before=before,
+            credit_after=before + credit,
+            pool_available_buffers=available_buffers,
+            pool_size_buffers=size_buffers,
+            value=credit,
+        )
+        if not reader.is_enqueued:
+            self._queue.enqueue(reader)
+
+    def enqueue_notified(self, *, now_ns: int) -> None:
+        """Put readers that were notified in the queue, or say why they have no turn."""
+        notified, self.notified = self.notified, []
+        for reader in notified:
+            cause = reader.failure_cause
+            if cause is not None:
+                if reader.receiver_id not in self._failed:
+                    self.release(reader)
+                    self._failed.add(reader.receiver_id)
+                    self._peer.send_error(PRODUCER_FAILED_EXCEPTION, cause, reader.receiver_id)
+            elif not self._queue.enqueue(reader):
+                self._announce_backlog(reader)
+                if reader.subpartition is not None and reader.subpartition.is_data_available:
+                    reader.note_starved(now_ns=now_ns)
+
+    def release(self, reader: CreditBasedSequenceNumberingViewReader) -> None:
+        """Forget a reader and what was queued for it."""
+        self._queue.remove(reader.receiver_id)
+        reader.release()
+
+    def release_all(self) -> None:
+        """Forget all readers."""
+        for reader in list(self._queue.readers.values()):
+            self.release(reader)
+
+    def _create_reader(
+        self, receiver_id: bytes, channel: int, initial_credit: int
+    ) -> CreditBasedSequenceNumberingViewReader:
+        if self._is_credit_based:
+            return CreditBasedSequenceNumberingViewReader(
+                receiver_id, channel, initial_credit, self._notify
+            )
+        return SequenceNumberingViewReader(receiver_id, channel, initial_credit, self._notify)
+
+    def _notify(self, reader: CreditBasedSequenceNumberingViewReader) -> None:
+        self.notified.append(reader)
+
+    def _announce_backlog(self, reader: CreditBasedSequenceNumberingViewReader) -> None:
+        backlog = reader.needs_backlog_announcement()
+        if backlog:
+            self._control.send(
+                BacklogAnnouncement(backlog, InputChannelID(reader.receiver_id)).encode(),
+                MessageKind.BACKLOG_ANNOUNCEMENT,
+                reader.channel,
+                backlog_buffers=backlog,
+            )
+
+    def _reader(self, receiver_id: bytes) -> CreditBasedSequenceNumberingViewReader | None:
+        """The reader of a message that must have one; without one the error is fatal for the
+        connection. What was on its way when a producer failed changes nothing.
+        """
+        reader = self._queue.readers.get(receiver_id)
+        if reader is None and receiver_id not in self._failed:
+            self._peer.count_request(receiver_id)
+            text = f"No reader for receiverId = {receiver_id.hex()} exists."
+            self._peer.send_error(ILLEGAL_STATE_EXCEPTION, text, None)
+        return reader
+
+    def _handle_credit(self, message: AddCredit) -> None:
+        self.add_credit(message.credit, message.receiver_id)
+
+    def _refuse_credit(self, credit: int, receiver_id: bytes) -> None:
+        self._peer.count_request(receiver_id)
+        self._peer.send_error(
+            ILLEGAL_STATE_EXCEPTION,
+            f"an AddCredit of {credit} for {receiver_id.hex()}, but this task manager sends"
+            " without credit (flow control tcp)",
+            None,
+        )
+
+    def _open_channel(self, message: PartitionRequest) -> None:
+        if self._adopt is not None:
+            self._adopt(
+                message.partition_id, message.queue_index_set.start_index, message.receiver_id
+            )
+        self.requests.open(message)
+
+    def _resume_consumption(self, message: ResumeConsumption) -> None:
+        reader = self._reader(message.receiver_id)
+        if reader is None:
+            return
+        self._note(MessageKind.RESUME_CONSUMPTION, reader.channel)
+        try:
+            reader.resume_consumption()
+        except RuntimeError as error:
+            self._peer.send_error(ILLEGAL_STATE_EXCEPTION, str(error), None)
+            return
+        self.notified.append(reader)
+
+    def _acknowledge(self, message: AckAllUserRecordsProcessed) -> None:
+        reader = self._reader(message.receiver_id)
+        if reader is not None:
+            self._note(MessageKind.ACK_ALL_USER_RECORDS_PROCESSED, reader.channel)
+            assert reader.subpartition is not None
+            reader.subpartition.is_acknowledged = True
+
+    def _cancel(self, message: CancelPartitionRequest) -> None:
+        receiver_id = message.receiver_id
+        if receiver_id not in self._queue.readers:
+            self._peer.count_request(receiver_id)
+        self._note(MessageKind.CANCEL_PARTITION_REQUEST, self._peer.channel_of(receiver_id))
+        self._failed.discard(receiver_id)
+        reader = self._queue.remove(receiver_id)
+        if reader is not None:
+            self.release(reader)
+        else:
+            self.requests.cancel(receiver_id)
+
+    def _close(self, _message: CloseRequest) -> None:
+        self._note(MessageKind.CLOSE_REQUEST, -1)
+        self.release_all()
+        self.is_closing = True
+
+    def _set_buffer_size(self, message: NewBufferSize) -> None:
+        reader = self._queue.readers.get(message.receiver_id)
+        if reader is not None and reader.subpartition is not None:
+            self._note(MessageKind.NEW_BUFFER_SIZE, reader.channel, message.buffer_size)
+            reader.subpartition.buffer_size_bytes = message.buffer_size
+
+    def _ignore(self, _message: SegmentId) -> None:
+        """Hybrid shuffle only; a pipelined producer ignores it for receivers it does not know."""
+
+    def _refuse_task_event(self, message: TaskEventRequest) -> None:
+        self._peer.count_request(message.receiver_id)
+        self._peer.send_error(
+            ILLEGAL_ARGUMENT_EXCEPTION, "Task event receiver not found.", message.receiver_id
+        )
+
+    def _note(self, kind: int, channel: int, value: int = -1) -> None:
+        self._control.note(_RECEIVED, kind, channel, value=value)

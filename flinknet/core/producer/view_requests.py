@@ -1,0 +1,178 @@
+# mypyc
+"""ViewRequests: the PartitionRequests of one connection, until each has a reader.
+
+A request for a partition that is not registered (yet) waits for it, up to a time-out.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+
+from flinknet.core.control_messages import ControlMessages
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.core.wire.ids import ResultPartitionID
+from flinknet.core.wire.java_errors import (
+    ILLEGAL_ARGUMENT_EXCEPTION,
+    ILLEGAL_STATE_EXCEPTION,
+    PARTITION_NOT_FOUND_EXCEPTION,
+)
+from flinknet.core.wire.messages import PartitionRequest
+
+from .partition_manager import PartitionRequestListener, ResultPartitionManager
+from .peer import Peer
+from .request_queue import PartitionRequestQueue
+from .result_partition import BufferWritingResultPartition
+from .view_reader import CreditBasedSequenceNumberingViewReader
+
+_RECEIVED = int(TracePoint.RECEIVED)
+_PARTITION_REQUEST = int(MessageKind.PARTITION_REQUEST)
+
+
+class ViewRequests:
+    """Makes readers and attaches them (Flink: CreditBasedSequenceNumberingViewReader with
+    NettyPartitionRequestListener).
+
+    Args:
+        queue: takes the readers.
+        create_reader: makes one for a receiver, its channel and its initial credit.
+        timeout_ns: how long a request for an unknown partition waits (Flink checks in steps of the
+            time-out, so that the wait there is between one and two of them; here it is one).
+
+    Attributes:
+        opened_readers: all that were ever attached, in that order.
+    """
+
+    def __init__(
+        self,
+        partitions: ResultPartitionManager,
+        queue: PartitionRequestQueue,
+        peer: Peer,
+        control: ControlMessages,
+        create_reader: Callable[[bytes, int, int], CreditBasedSequenceNumberingViewReader],
+        *,
+        timeout_ns: int,
+    ) -> None:
+        self._partitions = partitions
+        self._queue = queue
+        self._peer = peer
+        self._control = control
+        self._create_reader = create_reader
+        self._timeout_ns = timeout_ns
+        self._waiting: OrderedDict[bytes, tuple[int, ResultPartitionID]] = OrderedDict()
+        self.opened_readers: list[CreditBasedSequenceNumberingViewReader] = []
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for their partition."""
+        return len(self._waiting)
+
+    def open(self, message: PartitionRequest) -> None:
+        """Serve a request, refuse it, or let it wait for its partition."""
+        receiver_id, index = message.receiver_id, message.queue_index_set.start_index
+        control, peer = self._control, self._peer
+        channel = peer.channel_of(receiver_id)
+        reader = self._create_reader(receiver_id, channel, message.credit)
+        partition = self._partitions.find(message.partition_id)
+        refusal = self._objection_to(message)
+        if refusal is None and partition is not None:
+            refusal = self._attach(reader, index, partition)
+        is_refused = refusal is not None
+        control.note(
+            _RECEIVED,
+            _PARTITION_REQUEST,
+            channel,
+            value=message.credit,
+            credit_before=-1 if is_refused else 0,
+            credit_after=-1 if is_refused else message.credit,
+        )
+        peer.count_request(receiver_id)
+        if refusal is not None:
+            peer.send_error(refusal[0], refusal[1], None)
+            return
+        if channel >= 0:
+            peer.admit()
+        if partition is None:
+            due_ns = control.now_ns + self._timeout_ns
+            self._waiting[receiver_id] = (due_ns, message.partition_id)
+            listener = PartitionRequestListener(
+                partial(self._serve, reader, index), partial(self._refuse, receiver_id)
+            )
+            self._partitions.wait_for(message.partition_id, receiver_id, listener)
+
+    def cancel(self, receiver_id: bytes) -> None:
+        """Forget a request that waits."""
+        if receiver_id in self._waiting:
+            _, partition_id = self._waiting.pop(receiver_id)
+            self._partitions.stop_waiting(partition_id, receiver_id)
+
+    def cancel_all(self) -> None:
+        """Forget all that wait."""
+        for receiver_id in list(self._waiting):
+            self.cancel(receiver_id)
+
+    def next_deadline_ns(self) -> int | None:
+        """When the oldest request times out."""
+        for due_ns, _ in self._waiting.values():  # the oldest comes first
+            return due_ns
+        return None
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """Refuse requests that waited too long for their partition."""
+        while self._waiting:
+            receiver_id = next(iter(self._waiting))
+            due_ns, partition_id = self._waiting[receiver_id]
+            if now_ns < due_ns:
+                break
+            self._partitions.stop_waiting(partition_id, receiver_id)
+            self._refuse(receiver_id)
+
+    def _objection_to(self, message: PartitionRequest) -> tuple[str, str] | None:
+        """Why a request is refused, whatever its partition: class of the exception, and text."""
+        indices = message.queue_index_set
+        if indices.start_index != indices.end_index:
+            # Flink serves several with a union of views; streaming exchanges ask for one each.
+            return ILLEGAL_ARGUMENT_EXCEPTION, f"subpartitions {indices} in one request"
+        if message.receiver_id in self._queue.readers or message.receiver_id in self._waiting:
+            text = f"receiver {message.receiver_id.hex()} has requested a subpartition already"
+            return ILLEGAL_STATE_EXCEPTION, text
+        if message.credit < 0:
+            return ILLEGAL_ARGUMENT_EXCEPTION, f"negative credit {message.credit}"
+        return None
+
+    def _attach(
+        self,
+        reader: CreditBasedSequenceNumberingViewReader,
+        index: int,
+        partition: BufferWritingResultPartition,
+    ) -> tuple[str, str] | None:
+        """Let a reader read a subpartition. Returns: why not, as `_objection_to`."""
+        try:
+            reader.attach(partition, index)
+        except (IndexError, RuntimeError) as error:
+            is_state = isinstance(error, RuntimeError)
+            return ILLEGAL_STATE_EXCEPTION if is_state else ILLEGAL_ARGUMENT_EXCEPTION, str(error)
+        self._queue.add(reader)
+        self.opened_readers.append(reader)
+        self._peer.admit()
+        return None
+
+    def _serve(
+        self,
+        reader: CreditBasedSequenceNumberingViewReader,
+        index: int,
+        partition: BufferWritingResultPartition,
+    ) -> None:
+        """The partition that a request waited for has come."""
+        self._waiting.pop(reader.receiver_id, None)
+        refusal = self._attach(reader, index, partition)
+        if refusal is not None:
+            self._peer.send_error(refusal[0], refusal[1], None)
+
+    def _refuse(self, receiver_id: bytes) -> None:
+        """The partition that a request waited for has not come."""
+        _, partition_id = self._waiting.pop(receiver_id)
+        self._peer.send_error(
+            PARTITION_NOT_FOUND_EXCEPTION, f"Partition {partition_id} not found.", receiver_id
+        )
