@@ -43,8 +43,8 @@ from measure import FLINKNET, print_table
 
 from flinknet import options as flink
 from flinknet.predict.recorded import Setting
+from flinknet.replay.read import open_recorded_run
 from flinknet.replay.rerun import scenario_of
-from flinknet.replay.spark.units import open_recorded_run
 from flinknet.replay.what_if import predict_here
 from flinknet.results import DISTURBED, P99_DISTURBED
 from flinknet.units import parse_duration_ns
@@ -138,9 +138,9 @@ def predict_again(directory: Path, kept: dict[str, Any]) -> None:
         for row in rows:
             own = found[row["timeout"]]
             row["predicted"] = {
-                "throughput_records_per_s": own.get("throughput_records_per_s"),
-                "buffers_per_s": own.get("buffers_per_s"),
-                "latency_ns": {each: own.get(each) for each in ("p50", "p99")},
+                "throughput_records_per_s": own.throughput_records_per_s,
+                "buffers_per_s": own.buffers_per_s,
+                "latency_ns": {"p50": own.p50, "p99": own.p99},
             }
 
 

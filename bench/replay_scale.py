@@ -123,24 +123,22 @@ def made(size: str, traces: Path) -> Path:
 
 def measured(runs: list[Path], master: str) -> list[dict[str, Any]]:
     """What each run takes, in one session; a small one goes first and warms it up."""
-    from flinknet.predict.exchange import recorded_setting
     from flinknet.predict.grid import Grid
-    from flinknet.replay.answer import open_runs
+    from flinknet.replay.candidates import candidates_of
+    from flinknet.replay.observe.arrivals import slice_edges, slicing_of
     from flinknet.replay.observe.observed import collect, observe
-    from flinknet.replay.observe.slicing import slice_edges, slicing_of
+    from flinknet.replay.read import open_runs
     from flinknet.replay.spark.session import spark_session
-    from flinknet.replay.trade_off import candidates_of
     from flinknet.replay.what_if import predict
 
     def observed(run: Any) -> Any:
         tables = observe(spark, [run])
-        (rows,) = collect(tables, [run])
+        (found,) = collect(tables, [run])
         spark.catalog.clearCache()
-        return rows
+        return found.rows
 
     def predicted(run: Any, arrivals: Any) -> Any:
-        setting = recorded_setting(run.manifest)
-        candidates = candidates_of(run, setting, Grid(buffer_timeouts_ns=TIMEOUTS_NS), run.to_ns)
+        candidates = candidates_of(run, Grid(buffer_timeouts_ns=TIMEOUTS_NS), run.to_ns)
         edges = slice_edges(run, None)
         slicings = {run.run: slicing_of(arrivals, edges)} if len(edges) > 2 else {}
         return predict(spark, candidates, None, slicings).collect()
@@ -154,7 +152,7 @@ def measured(runs: list[Path], master: str) -> list[dict[str, Any]]:
             simulated, points = watch.measure(
                 lambda run=run, tables=tables: predicted(run, tables.arrivals)
             )
-            events = sum(row["messages"] for row in tables.messages)
+            events = sum(row.messages for row in tables.messages)
             rows.append(
                 {
                     "events": events,

@@ -1,9 +1,15 @@
-"""An answer of `trace replay` with details, small and made by hand, for tests of the page."""
+"""Answers of `trace replay`, small and made by hand, for tests of what shows them."""
 
 from __future__ import annotations
 
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
 from itertools import product
-from typing import Any
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from flinknet.plain_values import from_plain, to_plain
+from flinknet.results import ReplayAnswer
 
 MS = 1_000_000
 S = 1_000 * MS
@@ -12,6 +18,36 @@ REGIMES = (
     *("waiting_for_flush", "waiting_for_credit", "blocked_by_alignment"),
     *("in_socket", "in_receiver_queue", "idle"),
 )
+
+
+def typed(document: Mapping[str, Any]) -> ReplayAnswer:
+    """The answer that a document is of; what it does not state is empty, and of a whole run."""
+    trace = {"origin": "run"} | document.get("trace", {})
+    answer: ReplayAnswer = from_plain(
+        ReplayAnswer, filled(ReplayAnswer, {**document, "trace": trace})
+    )
+    return answer
+
+
+def filled(hint: Any, plain: Any) -> Any:
+    """Plain data with all fields of its dataclasses."""
+    if is_dataclass(hint) and isinstance(hint, type):
+        hints = get_type_hints(hint)
+        given = plain or {}
+        return {
+            each.name: to_plain(each.default)
+            if each.name not in given and each.default is not MISSING
+            else filled(hints[each.name], given.get(each.name))
+            for each in fields(hint)
+        }
+    arguments = get_args(hint)
+    if get_origin(hint) in (Union, types.UnionType):
+        return None if plain is None else filled(arguments[0], plain)
+    if get_origin(hint) is tuple:
+        return [filled(arguments[0], each) for each in plain or ()]
+    if get_origin(hint) is Mapping:
+        return {} if plain is None else plain
+    return hint() if plain is None else plain
 
 
 def latency(scale: float = 1.0) -> dict[str, Any]:

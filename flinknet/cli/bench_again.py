@@ -28,7 +28,8 @@ from .sections import SectionedCommand
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flinknet.replay.spark.units import RecordedRun
+    from flinknet.replay.read import RecordedRun
+    from flinknet.replay.what_if import Outcome
     from flinknet.report.live import LineView
     from flinknet.results import RunResult
 
@@ -70,8 +71,8 @@ def again(executor: Executor | None, /, **values: Any) -> None:
     recorded.
     """
     from flinknet.replay.advise.caveats import warnings_of
+    from flinknet.replay.read import open_recorded_run
     from flinknet.replay.rerun import save_arrivals, scenario_of
-    from flinknet.replay.spark.units import open_recorded_run
     from flinknet.report.console import console_for
     from flinknet.report.export import write_json
     from flinknet.report.live import view
@@ -224,7 +225,7 @@ def _with_secrets(network: NetworkConfig, recorded: NetworkConfig) -> NetworkCon
 
 def _predictions(
     run: RecordedRun, attempts: list[_Attempt], duration_ns: int, here: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+) -> list[Outcome]:
     from flinknet.predict.recorded import Setting
     from flinknet.replay.what_if import predict_here
     from flinknet.runtime.host import differences_from
@@ -240,17 +241,17 @@ def _predictions(
         f"recorded under other conditions ({'; '.join(differences)}): what a record costs is"
         " predicted for there"
     )
-    return [each | {"notes": [note, *each["notes"]]} for each in predictions]
+    return [replace(each, notes=[note, *each.notes]) for each in predictions]
 
 
-def _row(attempt: _Attempt, predicted: Mapping[str, Any], result: RunResult) -> dict[str, Any]:
+def _row(attempt: _Attempt, predicted: Outcome, result: RunResult) -> dict[str, Any]:
     """Plain data: what was predicted, what was measured, and by how much they differ."""
     measured = result.measured
     names = [each.name for each in fields(LatencySummary)]
     expected = {
-        "throughput_records_per_s": predicted.get("throughput_records_per_s"),
-        "buffers_per_s": predicted.get("buffers_per_s"),
-        "latency_ns": {name: predicted.get(name) for name in names},
+        "throughput_records_per_s": predicted.throughput_records_per_s,
+        "buffers_per_s": predicted.buffers_per_s,
+        "latency_ns": {name: getattr(predicted, name) for name in names},
     }
     seen = {
         "throughput_records_per_s": measured.throughput_records_per_s,
@@ -263,9 +264,9 @@ def _row(attempt: _Attempt, predicted: Mapping[str, Any], result: RunResult) -> 
         "predicted": expected,
         "measured": seen,
         "error": {name: _relative(_value(expected, name), _value(seen, name)) for name in _METRICS},
-        "method": predicted.get("method"),
-        "notes": list(predicted["notes"])
-        + ([f"not predicted: {predicted['error']}"] if predicted["error"] else []),
+        "method": predicted.method,
+        "notes": predicted.notes
+        + ([f"not predicted: {predicted.error}"] if predicted.error else []),
         "warnings": [asdict(each) for each in result.warnings],
         "processors": None if result.processors is None else asdict(result.processors),
     }

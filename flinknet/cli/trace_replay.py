@@ -151,9 +151,10 @@ def replay(
     """
     from flinknet.replay.advise.advice import are_met
     from flinknet.replay.advise.targets import Target
-    from flinknet.replay.answer import open_runs, replay_runs
-    from flinknet.replay.part import AskedPart
+    from flinknet.replay.pipeline import replay_runs
+    from flinknet.replay.read import AskedPart, open_runs
     from flinknet.replay.spark.session import WORK_UNITS_MAX, spark_errors, spark_session
+    from flinknet.report.export import replay_document
     from flinknet.report.page import page_of
     from flinknet.report.replay_console import print_replays
 
@@ -182,7 +183,7 @@ def replay(
         )
     _say("starting Spark", to_anyone=True)
     with spark_session(master) as spark, spark_errors():
-        answer = replay_runs(
+        found = replay_runs(
             spark,
             runs,
             grid,
@@ -190,22 +191,22 @@ def replay(
             split=parts,
             details=page is not None,
             targets=targets,
-            is_finer=is_fine,
+            refine=is_fine,
             on_progress=_say,
         )
         if out_dir is not None:
             _say(f"writing Parquet to {out_dir}")
-            _write_parquet(answer.tables, out_dir)
+            _write_parquet(found.tables, out_dir)
     if page is not None:
-        page.write_text(page_of(answer.answers), encoding="utf-8")
-    text = json.dumps(answer.to_dict(), indent=1)
+        page.write_text(page_of(found.answers), encoding="utf-8")
+    text = json.dumps(replay_document(found.answers), indent=1)
     if json_path == "-":
         click.echo(text)
     else:
         if json_target is not None:
             json_target.write_text(text + "\n", encoding="utf-8")
-        print_replays(answer.answers, channels=channels, diagnose=diagnose)
-    if targets and not are_met(answer.answers):
+        print_replays(found.answers, channels=channels, diagnose=diagnose)
+    if targets and not are_met([answer.advice for answer in found.answers]):
         sys.exit(EXIT_UNMET)
 
 

@@ -26,17 +26,16 @@ from typing import TYPE_CHECKING, Any
 
 from flinknet.config import FLOW_CONTROLS
 from flinknet.errors import ConfigError
-from flinknet.predict.exchange import is_max_rate, recorded_setting
 from flinknet.predict.grid import Grid
 from flinknet.trace import find_runs, open_run
 from flinknet.units import parse_duration_ns
 
-from .answer import open_runs
+from .candidates import candidates_of
 from .observe import details
 from .observe.observed import ObservedTables, observe
+from .read import RecordedRun, open_runs
 from .spark.session import spark_errors
-from .spark.units import RecordedRun
-from .what_if import Candidate, predict
+from .what_if import predict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -118,7 +117,7 @@ def observed(spark: SparkSession, *paths: str, split: int | None = None) -> Tabl
     the number of a run in their order.
 
     Args:
-        split: stretches of time that each run is cut into; None for what suits.
+        split: slices of time that each run is cut into; None for as many as suit its size.
 
     Raises: FlinknetError for a path that holds no run.
     """
@@ -139,17 +138,15 @@ def predicted(
         lists: of `grid.Grid`, such as buffer_timeouts_ns or floating_buffers; all combinations.
             Durations may be written as text with a unit, such as "5ms".
 
-    Raises: FlinknetError for a path that holds no run, ConfigError for a list that there is not, a
-        value that cannot be used, and too many settings.
+    Raises: FlinknetError for a path that holds no run, ConfigError for a list that does not exist,
+        a value that cannot be used, and too many settings.
     """
     grid = Grid(**{name: _values(name, values) for name, values in lists.items()})
     grid.check()
     candidates = []
     for run in open_runs([Path(path) for path in paths]):
         to_ns = min(run.to_ns, run.from_ns + round(seconds * 1e9))
-        recorded = recorded_setting(run.manifest)
-        settings = grid.settings(recorded, is_max_rate=is_max_rate(run.manifest))
-        candidates += [Candidate(run, number, each, to_ns) for number, each in enumerate(settings)]
+        candidates += candidates_of(run, grid, to_ns)
     return predict(spark, candidates)
 
 

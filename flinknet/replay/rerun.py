@@ -1,4 +1,4 @@
-"""A recorded run once more: its scenario, and the instants at which its records came."""
+"""Repeating a recorded run: its scenario, and the instants at which its records came."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from flinknet.errors import ConfigError
 from flinknet.job.load.arrivals import RECORDED, RecordedArrivals
 from flinknet.predict.exchange import is_blocking, is_max_rate, load_exchange, recorded_setting
 
-from .spark.units import RecordedRun
+from .read import RecordedRun
 
 
 def scenario_of(run: RecordedRun) -> Scenario:
-    """What was asked for, with the measured part as long as it was.
+    """The scenario that was given, with the measured part as long as it was.
 
     Raises: ConfigError if the manifest does not say it, or if it was a blocking exchange.
     """

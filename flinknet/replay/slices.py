@@ -1,5 +1,5 @@
 """What-if of a long run, slice by slice: each a simulation of its own, with a warm-up before what
-counts and some time behind it.
+counts and some time after it.
 
 A slice begins where the simulation of the whole run would stand, as far as that follows from the
 records: the flusher on its beat, the segment of each channel filled as far as by the records that
@@ -7,19 +7,15 @@ came before. Queues start empty and fill within the warm-up, for in what the com
 no writer ever waits: no channel has more than its quota of buffers. What is left are beats that
 drift by the length of turns. Latencies count for the records that came in the slice, messages and
 credit for those sent in it; outcomes of slices add up. A setting that the kernel does not cover is
-simulated once more, as far as it is without slices.
+simulated again, as far as it is without slices.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError
@@ -45,10 +41,9 @@ class SliceUnit:
     run: int
     path: str
     candidates: list[int]
-    settings: list[str]
+    settings: list[Setting]
     from_ns: int
     to_ns: int
-    capped_to_ns: int
     slice_from_ns: int
     slice_to_ns: int
     is_last: bool
@@ -59,42 +54,36 @@ class SliceUnit:
     latest_ns: int
 
 
-UNIT_SCHEMA = pa.schema(
-    [
-        ("run", pa.int64()),
-        ("path", pa.string()),
-        ("candidates", pa.list_(pa.int64())),
-        ("settings", pa.list_(pa.string())),
-        ("from_ns", pa.int64()),
-        ("to_ns", pa.int64()),
-        ("capped_to_ns", pa.int64()),
-        ("slice_from_ns", pa.int64()),
-        ("slice_to_ns", pa.int64()),
-        ("is_last", pa.bool_()),
-        ("channels", pa.list_(pa.int64())),
-        ("records", pa.list_(pa.int64())),
-        ("records_before", pa.list_(pa.int64())),
-        ("record_wire_bytes", pa.list_(pa.float64())),
-        ("latest_ns", pa.int64()),
-    ]
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlicePart:
+    """What a slice adds to the outcome of a candidate.
 
-PART_SCHEMA = (
-    "run bigint, candidate bigint, setting string, path string, from_ns bigint, to_ns bigint,"
-    " capped_to_ns bigint, slice_from_ns bigint, is_covered boolean, error string,"
-    " records bigint, messages bigint, backlog_total bigint, backlog_max bigint, credits bigint,"
-    " credit_messages bigint, last_ns bigint, memory_bytes bigint, histogram binary"
-)
+    Attributes:
+        is_covered: the kernel could simulate it; without that, or with an error, nothing was added.
+    """
+
+    run: int
+    candidate: int
+    slice_from_ns: int
+    is_covered: bool = False
+    error: str | None = None
+    records: int = 0
+    messages: int = 0
+    backlog_total: int = 0
+    backlog_max: int = 0
+    credits: int = 0
+    last_ns: int = 0
+    memory_bytes: int = 0
+    histogram: bytes = b""
 
 
-def simulate_slice(unit: SliceUnit) -> Iterator[dict[str, Any]]:
-    """The rows of a slice, one for each setting, with the columns of PART_SCHEMA. Runs in an
-    executor."""
+def simulate_slice(unit: SliceUnit) -> Iterator[SlicePart]:
+    """The parts of a slice, one for each setting. Runs in an executor."""
     from flinknet.predict.what_if import memory_of, simulate_part
 
     path = Path(unit.path)
     frame, _ = fitted(path, unit.from_ns, unit.to_ns)
-    networks = [setting_of(text).network for text in unit.settings]
+    networks = [setting.network for setting in unit.settings]
     edge_ns = max(_warm_up_ns(frame, network) for network in networks)
     length_ns = unit.slice_to_ns - unit.slice_from_ns
     rest_ns = max(_rest_ns(frame, unit, network) for network in networks)
@@ -105,56 +94,33 @@ def simulate_slice(unit: SliceUnit) -> Iterator[dict[str, Any]]:
         open_run(path).files, load_from_ns, load_to_ns, load_to_ns + unit.latest_ns + 1
     )
     pieces = _pieces(unit, arrivals, load_from_ns, load_to_ns)
-    for candidate, text in zip(unit.candidates, unit.settings, strict=True):
-        setting = setting_of(text)
-        row = {
-            "run": unit.run,
-            "candidate": candidate,
-            "setting": text,
-            "path": unit.path,
-            "from_ns": unit.from_ns,
-            "to_ns": unit.to_ns,
-            "capped_to_ns": unit.capped_to_ns,
-            "slice_from_ns": unit.slice_from_ns,
-            "is_covered": False,
-            "error": None,
-        }
+    for candidate, setting in zip(unit.candidates, unit.settings, strict=True):
+        part = SlicePart(run=unit.run, candidate=candidate, slice_from_ns=unit.slice_from_ns)
         if _rest_ns(frame, unit, setting.network) <= max(_EDGE_SHARE * length_ns, rest_ns):
             exchange = _part(frame, unit, pieces, load_from_ns, load_to_ns, setting)
             try:
                 outcome = simulate_part(exchange, setting.network)
             except ConfigError as error:
-                yield row | {"error": str(error), "is_covered": True}
+                yield replace(part, error=str(error), is_covered=True)
                 continue
             if outcome is not None:
-                row |= {
-                    "is_covered": True,
-                    "records": outcome.records,
-                    "messages": outcome.messages,
-                    "backlog_total": outcome.backlog_total,
-                    "backlog_max": outcome.backlog_max,
-                    "credits": outcome.credits,
-                    "credit_messages": outcome.credit_messages,
-                    "last_ns": outcome.last_ns,
-                    "memory_bytes": memory_of(exchange, setting.network),
-                    "histogram": outcome.latency.to_bytes(),
-                }
-        yield row
-
-
-def setting_of(text: str) -> Setting:
-    """A setting from its JSON."""
-    plain = json.loads(text)
-    return Setting(**plain | {"network": NetworkConfig(**plain["network"])})
-
-
-def setting_text(setting: Setting) -> str:
-    """A setting as JSON."""
-    return json.dumps(asdict(setting))
+                part = replace(
+                    part,
+                    is_covered=True,
+                    records=outcome.records,
+                    messages=outcome.messages,
+                    backlog_total=outcome.backlog_total,
+                    backlog_max=outcome.backlog_max,
+                    credits=outcome.credits,
+                    last_ns=outcome.last_ns,
+                    memory_bytes=memory_of(exchange, setting.network),
+                    histogram=outcome.latency.to_bytes(),
+                )
+        yield part
 
 
 def fitted(path: Path, from_ns: int, to_ns: int) -> tuple[RecordedExchange, CostFit]:
-    """The exchange of a run without its arrivals, and what things cost; found once in each
+    """The exchange of a run without its arrivals, and what things cost; fitted once in each
     process."""
     stamps = tuple(file.stat().st_mtime_ns for file in open_run(path).files)
     return _fitted(path, from_ns, to_ns, stamps)
@@ -280,18 +246,18 @@ class Whole:
     last_ns: int
 
 
-def added_up(parts: Sequence[Mapping[str, Any]]) -> Whole:
-    """The outcome of a setting from its rows, all covered."""
+def added_up(parts: Sequence[SlicePart]) -> Whole:
+    """The outcome of a setting from its parts, all covered."""
     latency = LogLinearHistogram()
     for part in parts:
-        latency.merge(LogLinearHistogram.from_bytes(part["histogram"]))
+        latency.merge(LogLinearHistogram.from_bytes(part.histogram))
     return Whole(
         latency,
-        records=sum(part["records"] for part in parts),
-        messages=sum(part["messages"] for part in parts),
-        backlog_total=sum(part["backlog_total"] for part in parts),
-        backlog_max=max(part["backlog_max"] for part in parts),
-        credits=sum(part["credits"] for part in parts),
-        memory_bytes=max(part["memory_bytes"] for part in parts),
-        last_ns=max(part["last_ns"] for part in parts),
+        records=sum(part.records for part in parts),
+        messages=sum(part.messages for part in parts),
+        backlog_total=sum(part.backlog_total for part in parts),
+        backlog_max=max(part.backlog_max for part in parts),
+        credits=sum(part.credits for part in parts),
+        memory_bytes=max(part.memory_bytes for part in parts),
+        last_ns=max(part.last_ns for part in parts),
     )

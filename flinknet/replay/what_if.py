@@ -4,8 +4,9 @@ executors. A work unit is a run with a share of its candidates, so that the run 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,31 +24,27 @@ from flinknet.results import BacklogSummary, LatencySummary
 from flinknet.trace import open_run
 from flinknet.units import human_bytes
 
-from . import slices
 from .advise.edges import NOT_FROM_SOURCES, is_from_sources
-from .observe.slicing import Slicing
-from .slices import SliceUnit
-from .spark.units import RecordedRun, arrow_schema, in_order
-from .spark.worker import freeze_what_is_loaded
+from .observe.arrivals import Slicing
+from .read import RecordedRun
+from .slices import SlicePart, SliceUnit, added_up, fitted, simulate_slice
+from .spark.frames import (
+    Columns,
+    columns_of,
+    in_order,
+    map_units,
+    rows_of,
+    spark_schema_of,
+    table_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Simulate = Callable[[RecordedExchange, NetworkConfig], SimulatedOutcome]
 
-DEFAULT_MAX_RECORDS = 500_000
-"""Records of a run that are simulated for each candidate at most, unless told otherwise: with
-timeout 0 each may be a message of its own, and what the kernel does not cover costs 50 µs a
-message."""
-
-DEFAULT_MAX_RECORDS_IN_PASSING = 150_000
-"""The same where the instants of records were not recorded."""
-
-DEFAULT_MAX_RECORDS_AT_MAX_RATE = 6_000_000
-"""The same at the highest rate, where buffers are full at any timeout."""
-
 MAX_RATE_WINDOW_NS = 2_000_000_000
-"""How much of a run at the highest rate is looked at without Spark."""
+"""How much of a run at the highest rate is read without Spark."""
 
 POLLS = (
     "TaskManagers would poll that slept in the recorded run: what the machine does to a process"
@@ -72,37 +69,8 @@ GROWS = (
 
 _SLOW = "it is simulated message by message"
 
-_UNIT_SCHEMA = pa.schema(
-    [
-        ("run", pa.int64()),
-        ("path", pa.string()),
-        ("candidates", pa.list_(pa.int64())),
-        ("settings", pa.list_(pa.string())),
-        ("from_ns", pa.int64()),
-        ("to_ns", pa.int64()),
-        ("edge", pa.int64()),
-    ]
-)
-_NETWORK_COLUMNS = (
-    "buffer_timeout_ns",
-    "exclusive_buffers",
-    "floating_buffers",
-    "segment_size_bytes",
-)
 _LATENCY_COLUMNS = tuple(each.name for each in fields(LatencySummary))
 _BACKLOG_COLUMNS = ("backlog_buffers_mean", "backlog_buffers_max")
-_OUTCOME_SCHEMA = (
-    "run bigint, candidate bigint, buffer_timeout_ns bigint, exclusive_buffers bigint,"
-    " floating_buffers bigint, segment_size_bytes bigint, flow_control string,"
-    " round_trip_ns bigint, consumer_speed double, rate_factor double,"
-    " records bigint, duration_ns bigint,"
-    " throughput_records_per_s double, buffers_per_s double, credits_per_s double,"
-    " memory_bytes bigint, method string, window_to_ns bigint,"
-    " backlog_buffers_mean double, backlog_buffers_max bigint,"
-    " count bigint, min bigint, mean double, p50 double, p75 double, p90 double, p95 double,"
-    " p99 double, p99_9 double, max bigint, bounds string, notes array<string>, error string,"
-    " why_no_latency string"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +86,78 @@ class Candidate:
     """Of the part that is used instead where slices cannot be simulated; None for `to_ns`."""
 
 
+@dataclass(frozen=True, slots=True)
+class PredictionUnit:
+    """A run with a share of its candidates, and the part of its measured window to simulate."""
+
+    run: int
+    path: str
+    candidates: list[int]
+    settings: list[Setting]
+    from_ns: int
+    to_ns: int
+    edge: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What is predicted for a candidate; None where that is unknown.
+
+    Attributes:
+        candidate: its number.
+        records: simulated; from here on to `window_to_ns` the whole exchange.
+        method: what computed it.
+        window_to_ns: end of the part whose arrivals were used.
+        count: of the latencies; this and what follows are fields of `results.LatencySummary`.
+        bounds: such fields as JSON: of the least latency and of the greatest, where arrivals were
+            assumed.
+        error: what the simulator said if it failed.
+        why_no_latency: what contradicts the predicted latency and backlog.
+    """
+
+    run: int
+    candidate: int
+    buffer_timeout_ns: int
+    exclusive_buffers: int
+    floating_buffers: int
+    segment_size_bytes: int
+    flow_control: str
+    round_trip_ns: int
+    consumer_speed: float
+    rate_factor: float
+    records: int | None = None
+    duration_ns: int | None = None
+    throughput_records_per_s: float | None = None
+    buffers_per_s: float | None = None
+    credits_per_s: float | None = None
+    memory_bytes: int | None = None
+    method: str | None = None
+    window_to_ns: int
+    backlog_buffers_mean: float | None = None
+    backlog_buffers_max: int | None = None
+    count: int | None = None
+    min: int | None = None
+    mean: float | None = None
+    p50: float | None = None
+    p75: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    p99_9: float | None = None
+    max: int | None = None
+    bounds: str | None = None
+    notes: list[str] = field(default_factory=list)
+    error: str | None = None
+    why_no_latency: str | None = None
+
+    @property
+    def latency_ns(self) -> LatencySummary:
+        """The latency; of no records where it is unknown."""
+        if self.count is None:
+            return LatencySummary(count=0)
+        return LatencySummary(**{name: getattr(self, name) for name in _LATENCY_COLUMNS})
+
+
 def predict(
     spark: SparkSession,
     candidates: Sequence[Candidate],
@@ -128,59 +168,42 @@ def predict(
 
     Args:
         simulate: the simulation; None for the one of `predict.what_if`.
-        slicings: how long runs are cut, by their number; each slice is simulated for itself, by
+        slicings: how long runs are cut, by their number; each slice is simulated on its own, by
             `predict.what_if`.
 
-    Returns: run, candidate (its number), the values of its setting, records, duration_ns,
-    throughput_records_per_s, buffers_per_s, credits_per_s, memory_bytes, method (what computed it),
-        window_to_ns (end of the part whose arrivals were used), backlog_buffers_mean and _max, the
-        fields of `results.LatencySummary`, bounds (such fields as JSON: of the least latency and of
-        the greatest, where arrivals were assumed), notes, error: what the simulator said if it
-        failed, with nulls in place of numbers; and why_no_latency: what contradicts the predicted
-        latency and backlog, with nulls in place of those.
+    Returns: rows of Outcome.
     """
     if slicings:
         sliced = [each for each in candidates if each.run.run in slicings]
         table = _predict_slices(spark, sliced, slicings)
         rest = [each for each in candidates if each.run.run not in slicings]
         return table.union(predict(spark, rest, simulate)) if rest else table
-    outcome_schema = arrow_schema(_OUTCOME_SCHEMA)
-
-    def run_units(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for unit in batch.to_pylist():
-                rows = list(_simulate_unit(unit, simulate))
-                yield pa.RecordBatch.from_pylist(rows, schema=outcome_schema)
-        freeze_what_is_loaded()
-
     units = _units(candidates, spark.sparkContext.defaultParallelism)
-    frame = spark.createDataFrame(pa.Table.from_pylist(units, schema=_UNIT_SCHEMA))
-    return frame.mapInArrow(run_units, _OUTCOME_SCHEMA)
+    return map_units(spark, units, partial(_predicted_columns, simulate=simulate), Outcome)
+
+
+def _predicted_columns(unit: PredictionUnit, *, simulate: Simulate | None) -> Iterable[Columns]:
+    return [columns_of(Outcome, list(_simulate_unit(unit, simulate)))]
 
 
 def _predict_slices(
     spark: SparkSession, candidates: Sequence[Candidate], slicings: Mapping[int, Slicing]
 ) -> DataFrame:
-    part_schema = arrow_schema(slices.PART_SCHEMA)
-
-    def run_units(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for unit in batch.to_pylist():
-                rows = list(slices.simulate_slice(SliceUnit(**unit)))
-                yield pa.RecordBatch.from_pylist(rows, schema=part_schema)
-        freeze_what_is_loaded()
-
-    units = [asdict(unit) for unit in _slice_units(candidates, slicings)]
-    frame = spark.createDataFrame(pa.Table.from_pylist(units, schema=slices.UNIT_SCHEMA))
-    parts = frame.mapInArrow(run_units, slices.PART_SCHEMA)
-    outcome_schema = arrow_schema(_OUTCOME_SCHEMA)
+    by_key = {(each.run.run, each.number): each for each in candidates}
 
     def merge(own_parts: pa.Table) -> pa.Table:
-        rows = sorted(own_parts.to_pylist(), key=lambda row: int(row["slice_from_ns"]))
-        return pa.Table.from_pylist([_outcome_of_slices(rows)], schema=outcome_schema)
+        parts = sorted(rows_of(SlicePart, own_parts), key=lambda part: part.slice_from_ns)
+        outcome = _outcome_of_slices(by_key[parts[0].run, parts[0].candidate], parts)
+        return table_of(Outcome, [outcome])
 
-    merged = parts.groupBy("run", "candidate").applyInArrow(merge, _OUTCOME_SCHEMA)
+    units = list(_slice_units(candidates, slicings))
+    parts = map_units(spark, units, _slice_columns, SlicePart)
+    merged = parts.groupBy("run", "candidate").applyInArrow(merge, spark_schema_of(Outcome))
     return in_order(merged, "run", "candidate")
+
+
+def _slice_columns(unit: SliceUnit) -> Iterable[Columns]:
+    return [columns_of(SlicePart, list(simulate_slice(unit)))]
 
 
 def _slice_units(
@@ -197,10 +220,9 @@ def _slice_units(
                 run=number,
                 path=str(run.path.absolute()),
                 candidates=[candidate.number for candidate in own],
-                settings=[slices.setting_text(candidate.setting) for candidate in own],
+                settings=[candidate.setting for candidate in own],
                 from_ns=run.from_ns,
                 to_ns=to_ns,
-                capped_to_ns=own[0].capped_to_ns or to_ns,
                 slice_from_ns=each.from_ns,
                 slice_to_ns=each.to_ns,
                 is_last=each is used[-1],
@@ -212,28 +234,27 @@ def _slice_units(
             )
 
 
-def _outcome_of_slices(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The row of a candidate from those of its slices, in their order."""
+def _outcome_of_slices(candidate: Candidate, parts: Sequence[SlicePart]) -> Outcome:
+    """The outcome of a candidate from those of its slices, in their order."""
     from flinknet.predict.what_if import duration_ns
 
-    first = parts[0]
-    if not all(part["is_covered"] for part in parts):
-        unit = {name: first[name] for name in ("run", "path", "from_ns")}
-        unit |= {"candidates": [first["candidate"]], "settings": [first["setting"]]}
-        (row,) = _simulate_unit(unit | {"to_ns": first["capped_to_ns"]}, None)
-        if first["capped_to_ns"] < first["to_ns"]:
-            seconds = (first["capped_to_ns"] - first["from_ns"]) / 1e9
-            row["notes"] = [*row["notes"], f"of the first {seconds:.3g} s only: {_SLOW}"]
-        return row
-    setting = slices.setting_of(first["setting"])
-    exchange, fit = slices.fitted(Path(first["path"]), first["from_ns"], first["to_ns"])
-    error = next((part["error"] for part in parts if part["error"]), None)
-    row = _setting_row(first["run"], first["candidate"], first["setting"], fit, first["to_ns"])
-    row["error"] = error
+    run, setting, to_ns = candidate.run, candidate.setting, candidate.to_ns
+    if not all(part.is_covered for part in parts):
+        capped_to_ns = candidate.capped_to_ns or to_ns
+        (unit,) = _units([replace(candidate, to_ns=capped_to_ns)], cores=1)
+        (outcome,) = _simulate_unit(unit, None)
+        if capped_to_ns >= to_ns:
+            return outcome
+        seconds = (capped_to_ns - run.from_ns) / 1e9
+        note = f"of the first {seconds:.3g} s only: {_SLOW}"
+        return replace(outcome, notes=[*outcome.notes, note])
+    exchange, fit = fitted(run.path.absolute(), run.from_ns, to_ns)
+    unpredicted = _unpredicted(run.run, candidate.number, setting, fit, to_ns)
+    error = next((part.error for part in parts if part.error), None)
     if error is not None:
-        return row
-    whole = slices.added_up(parts)
-    outcome = SimulatedOutcome(
+        return replace(unpredicted, error=error)
+    whole = added_up(parts)
+    simulated = SimulatedOutcome(
         latency=whole.latency,
         records=whole.records,
         messages=whole.messages,
@@ -251,19 +272,17 @@ def _outcome_of_slices(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
         credits=whole.credits,
         method="kernel",
     )
-    return row | _numbers(outcome, exchange, fit, setting)
+    return _with_figures(unpredicted, simulated, exchange, fit, setting)
 
 
-def predict_here(
-    run: RecordedRun, settings: Sequence[Setting], duration_ns: int
-) -> list[dict[str, Any]]:
+def predict_here(run: RecordedRun, settings: Sequence[Setting], duration_ns: int) -> list[Outcome]:
     """Predict some settings in this process, without Spark.
 
     Args:
         duration_ns: how long records come, from the start of the measured part, until producers
             end. What things cost is found in more of the trace, if there is more.
 
-    Returns: a row for each, with the columns of `predict`.
+    Returns: an outcome for each.
     """
     is_capped = is_max_rate(run.manifest)
     to_ns = run.from_ns + (min(duration_ns, MAX_RATE_WINDOW_NS) if is_capped else duration_ns)
@@ -272,103 +291,128 @@ def predict_here(
     return list(_simulate_unit(unit, None, ends_its_data=not is_capped))
 
 
-def _units(candidates: Sequence[Candidate], cores: int) -> list[dict[str, Any]]:
-    """Each run with its candidates in turns on as many units as there are cores."""
+def _units(candidates: Sequence[Candidate], cores: int) -> list[PredictionUnit]:
+    """Each run with its candidates dealt out to as many units as there are cores."""
     units = []
     runs = {each.run.run: each for each in candidates}
-    for run, first in runs.items():
+    for run, last in runs.items():
         own = [each for each in candidates if each.run.run == run]
         parts = min(cores, len(own))
         for part in range(parts):
             share = own[part::parts]
             units.append(
-                {
-                    "run": run,
-                    "path": str(first.run.path.absolute()),
-                    "candidates": [each.number for each in share],
-                    "settings": [json.dumps(asdict(each.setting)) for each in share],
-                    "from_ns": first.run.from_ns,
-                    "to_ns": first.to_ns,
-                    "edge": first.run.edge,
-                }
+                PredictionUnit(
+                    run,
+                    str(last.run.path.absolute()),
+                    [each.number for each in share],
+                    [each.setting for each in share],
+                    last.run.from_ns,
+                    last.to_ns,
+                    last.run.edge,
+                )
             )
     return units
 
 
 def _simulate_unit(
-    unit: dict[str, Any], simulate: Simulate | None, *, ends_its_data: bool = False
-) -> Iterator[dict[str, Any]]:
-    """The rows of a unit; `ends_its_data`: of producers that end with the window, whether or not
-    the recorded ones did."""
+    unit: PredictionUnit, simulate: Simulate | None, *, ends_its_data: bool = False
+) -> Iterator[Outcome]:
+    """The outcomes of a unit; `ends_its_data`: of producers that end with the window, whether or
+    not the recorded ones did."""
     simulate = simulate or _own_simulation()
-    path, edge = Path(unit["path"]), unit.get("edge")
+    path = Path(unit.path)
     manifest = open_run(path).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     load = load_captured if manifest.is_from_between else load_exchange
-    exchange, fit = load(path, unit["from_ns"], unit["to_ns"], edge=edge)
+    exchange, fit = load(path, unit.from_ns, unit.to_ns, edge=unit.edge)
     if ends_its_data:
         exchange = replace(exchange, ends_its_data=True)
     error = None
-    if not is_from_sources(manifest, edge):
+    if not is_from_sources(manifest, unit.edge):
         error = NOT_FROM_SOURCES
     elif is_blocking(manifest):
         error = BLOCKING_IS_NO_MODEL
     elif exchange.records == 0:
         error = "the trace holds no records to drive a simulation with"
-    why_no_latency = None if error else _contradiction(exchange, fit, simulate)
-    for candidate, text in zip(unit["candidates"], unit["settings"], strict=True):
-        setting = slices.setting_of(text)
-        row = _setting_row(unit["run"], candidate, text, fit, unit["to_ns"]) | {"error": error}
-        if error is None:
-            try:
-                row |= _simulate_setting(exchange, fit, setting, simulate)
-                row |= _without_latency(row, why_no_latency) if why_no_latency else {}
-            except (SimulationError, ConfigError) as failure:
-                row["error"] = str(failure)
-        yield row
+    why_no_latency = None if error else _contradiction(unit, exchange, fit, simulate)
+    for candidate, setting in zip(unit.candidates, unit.settings, strict=True):
+        outcome = _unpredicted(unit.run, candidate, setting, fit, unit.to_ns)
+        if error is not None:
+            yield replace(outcome, error=error)
+            continue
+        try:
+            outcome = _simulated(outcome, exchange, fit, setting, simulate)
+        except (SimulationError, ConfigError) as failure:
+            outcome = replace(outcome, error=str(failure))
+        else:
+            outcome = _without_latency(outcome, why_no_latency) if why_no_latency else outcome
+        yield outcome
 
 
-def _simulate_setting(
-    exchange: RecordedExchange, fit: CostFit, setting: Setting, simulate: Simulate
-) -> dict[str, Any]:
-    outcome = simulate(exchange.under(setting), setting.network)
-    return _numbers(outcome, exchange, fit, setting)
+def _simulated(
+    unpredicted: Outcome,
+    exchange: RecordedExchange,
+    fit: CostFit,
+    setting: Setting,
+    simulate: Simulate,
+) -> Outcome:
+    simulated = simulate(exchange.under(setting), setting.network)
+    return _with_figures(unpredicted, simulated, exchange, fit, setting)
 
 
-def _contradiction(exchange: RecordedExchange, fit: CostFit, simulate: Simulate) -> str | None:
+def _contradiction(
+    unit: PredictionUnit, exchange: RecordedExchange, fit: CostFit, simulate: Simulate
+) -> str | None:
     """Why no latency can be predicted of an exchange, by what its backlog says about the recorded
     setting; None if it can."""
     if not fit.queued.is_worth_a_look:
         return None
     recorded = Setting(exchange.network, exchange.flow_control)
+    unpredicted = _unpredicted(unit.run, -1, recorded, fit, unit.to_ns)
     try:
-        row = _simulate_setting(exchange, fit, recorded, simulate)
+        outcome = _simulated(unpredicted, exchange, fit, recorded, simulate)
     except (SimulationError, ConfigError):
         return None
-    return contradiction(fit.queued, row, *json.loads(row["bounds"])) if row["bounds"] else None
+    if not outcome.bounds:
+        return None
+    return contradiction(fit.queued, asdict(outcome), *json.loads(outcome.bounds))
 
 
-def _without_latency(row: Mapping[str, Any], why: str) -> dict[str, Any]:
-    """What a row says where its latency and backlog are known to be wrong."""
-    unknown = dict.fromkeys((*_LATENCY_COLUMNS, *_BACKLOG_COLUMNS, "bounds"))
-    return {**unknown, "why_no_latency": why, "notes": [*row["notes"], f"latency unknown: {why}"]}
+def _without_latency(outcome: Outcome, why: str) -> Outcome:
+    """An outcome whose latency and backlog are known to be wrong."""
+    unknown: dict[str, Any] = dict.fromkeys((*_LATENCY_COLUMNS, *_BACKLOG_COLUMNS, "bounds"))
+    notes = [*outcome.notes, f"latency unknown: {why}"]
+    return replace(outcome, **unknown, why_no_latency=why, notes=notes)
 
 
-def _setting_row(run: int, candidate: int, text: str, fit: CostFit, to_ns: int) -> dict[str, Any]:
-    """What a row says of its setting."""
-    plain = json.loads(text)
-    row = {"run": run, "candidate": candidate, "notes": list(fit.notes), "window_to_ns": to_ns}
-    row["why_no_latency"] = None
-    row |= {name: plain["network"][name] for name in _NETWORK_COLUMNS}
-    return row | {name: value for name, value in plain.items() if name != "network"}
+def _unpredicted(run: int, candidate: int, setting: Setting, fit: CostFit, to_ns: int) -> Outcome:
+    """The outcome of a setting without its figures."""
+    return Outcome(
+        run=run,
+        candidate=candidate,
+        buffer_timeout_ns=setting.network.buffer_timeout_ns,
+        exclusive_buffers=setting.network.exclusive_buffers,
+        floating_buffers=setting.network.floating_buffers,
+        segment_size_bytes=setting.network.segment_size_bytes,
+        flow_control=setting.flow_control,
+        round_trip_ns=setting.round_trip_ns,
+        consumer_speed=setting.consumer_speed,
+        rate_factor=setting.rate_factor,
+        window_to_ns=to_ns,
+        notes=list(fit.notes),
+    )
 
 
-def _numbers(
-    outcome: SimulatedOutcome, exchange: RecordedExchange, fit: CostFit, setting: Setting
-) -> dict[str, Any]:
-    """What a row says of its outcome."""
+def _with_figures(
+    unpredicted: Outcome,
+    simulated: SimulatedOutcome,
+    exchange: RecordedExchange,
+    fit: CostFit,
+    setting: Setting,
+) -> Outcome:
+    """The outcome with what was simulated, and with the delays of the machine."""
     delays = fit.delays.awake(exchange.waking_share(setting))
-    seconds = outcome.duration_ns / 1e9
+    seconds = simulated.duration_ns / 1e9
     notes = list(fit.notes)
     if setting.network.debloating_enabled and exchange.buffer_size_bytes is None:
         notes.append(GROWS.format(human_bytes(setting.network.starting_segment_size_bytes)))
@@ -376,26 +420,28 @@ def _numbers(
         notes.append(SLEEPS)
     if exchange.stops_sleeping(setting):
         load = exchange.load_under(
-            setting, outcome.buffers_per_s or 0.0, outcome.throughput_records_per_s or 0.0
+            setting, simulated.buffers_per_s or 0.0, simulated.throughput_records_per_s or 0.0
         )
         delays = delays.interrupted(load, exchange.wakes_per_s)
         notes.append(_polling_note(delays, exchange.wakes_per_s))
-    return {
-        "records": outcome.records,
-        "duration_ns": outcome.duration_ns,
-        "throughput_records_per_s": outcome.throughput_records_per_s,
-        "buffers_per_s": outcome.buffers_per_s,
-        "credits_per_s": outcome.credits / seconds if seconds > 0 else None,
-        "memory_bytes": outcome.memory_bytes,
-        "method": outcome.method,
-        "notes": notes,
-        "backlog_buffers_mean": outcome.backlog_buffers.mean,
-        "backlog_buffers_max": outcome.backlog_buffers.max,
-        **asdict(delays.over(outcome.latency)),
-        "bounds": None
-        if outcome.latency_bounds is None
-        else json.dumps([asdict(delays.over(each)) for each in outcome.latency_bounds]),
-    }
+    bounds = simulated.latency_bounds
+    return replace(
+        unpredicted,
+        records=simulated.records,
+        duration_ns=simulated.duration_ns,
+        throughput_records_per_s=simulated.throughput_records_per_s,
+        buffers_per_s=simulated.buffers_per_s,
+        credits_per_s=simulated.credits / seconds if seconds > 0 else None,
+        memory_bytes=simulated.memory_bytes,
+        method=simulated.method,
+        notes=notes,
+        backlog_buffers_mean=simulated.backlog_buffers.mean,
+        backlog_buffers_max=simulated.backlog_buffers.max,
+        **asdict(delays.over(simulated.latency)),
+        bounds=None
+        if bounds is None
+        else json.dumps([asdict(delays.over(each)) for each in bounds]),
+    )
 
 
 def _polling_note(delays: Delays, wakes_per_s: float) -> str:

@@ -4,122 +4,120 @@ targets, or the knee of the frontier, with the keys to set.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
+from flinknet.results import Choice, ReplayAnswer, TradeOffPoint, WorldAdvice
 from flinknet.units import format_duration_ns
 
 from .settings_in_words import label_of, what_varies, world_label, world_of
-
-Answer = Mapping[str, Any]
 
 FRONTIER = "no other setting is as good in p99, throughput, buffers/s and memory"
 KNEE = "of all on the frontier, it gives away least of each"
 UNSAFE = "a prediction needs more to spare, 5% or what the model was off by on the recorded setting"
 
 
-def advice_lines(answer: Answer) -> list[str]:
+def advice_lines(answer: ReplayAnswer) -> list[str]:
     """The advice of one run, with rich's markup; empty if there is none."""
-    advice = answer.get("advice")
-    if not advice:
-        return []
-    if advice.get("withheld"):
+    advice = answer.advice
+    if advice.withheld:
         return [
             "",
-            f"[bold red]no frontier, knee or setting is advised:[/bold red] {advice['withheld']}",
+            f"[bold red]no frontier, knee or setting is advised:[/bold red] {advice.withheld}",
             "",
         ]
-    points = answer["trade_offs"]
+    points = answer.trade_offs
     varied = what_varies(points)
-    is_marked = any(is_on_frontier(answer, index) for index in advice["frontier"])
+    is_marked = any(is_on_frontier(answer, index) for index in advice.frontier)
     lines = [f"  [dim]◆ on the frontier: {FRONTIER}[/dim]"] if is_marked else []
-    told = [each for world in advice["worlds"] if (each := _world_lines(world, points, varied))]
-    for above, own in pairwise([[], *told]):
+    found = [each for world in advice.worlds if (each := _world_lines(world, points, varied))]
+    for above, own in pairwise([[], *found]):
         lines += own if len(above) == len(own) == 1 else ["", *own]
     return [*lines, ""] if lines else []
 
 
-def _world_lines(world: Answer, points: Sequence[Answer], varied: Sequence[str]) -> list[str]:
+def _world_lines(
+    world: WorldAdvice, points: Sequence[TradeOffPoint], varied: Sequence[str]
+) -> list[str]:
     where = world_label(world, varied)
-    if world["choice"] is not None:
-        return _choice_lines(world["choice"], world["beyond_keys"], points, varied, where)
+    if world.choice is not None:
+        return _choice_lines(world.choice, world.beyond_keys, points, varied, where)
     return _knee_lines(world, points, varied, where)
 
 
-def points_to_show(answer: Answer) -> set[int]:
+def points_to_show(answer: ReplayAnswer) -> set[int]:
     """The settings that the advice speaks of."""
-    worlds = (answer.get("advice") or {}).get("worlds", ())
-    found = {world["knee"] for world in worlds}
-    for choice in (world["choice"] for world in worlds):
-        found |= {choice["point"], choice["nearest"]} if choice else set()
-    return found - {None}
+    found: set[int | None] = set()
+    for world in answer.advice.worlds:
+        found |= {world.knee}
+        found |= {world.choice.point, world.choice.nearest} if world.choice else set()
+    return {each for each in found if each is not None}
 
 
-def marks_of(answer: Answer, index: int) -> list[str]:
+def marks_of(answer: ReplayAnswer, index: int) -> list[str]:
     """What the advice says of a setting, in a word each."""
-    worlds = (answer.get("advice") or {}).get("worlds", ())
-    marks = ["recorded"] if answer["trade_offs"][index]["is_recorded"] else []
-    marks += ["knee"] if any(world["knee"] == index for world in worlds) else []
-    choices = [world["choice"] for world in worlds if world["choice"]]
-    marks += ["choice"] if any(each["point"] == index for each in choices) else []
-    return marks + (["nearest"] if any(each["nearest"] == index for each in choices) else [])
+    worlds = answer.advice.worlds
+    marks = ["recorded"] if answer.trade_offs[index].is_recorded else []
+    marks += ["knee"] if any(world.knee == index for world in worlds) else []
+    choices = [world.choice for world in worlds if world.choice]
+    marks += ["choice"] if any(each.point == index for each in choices) else []
+    return marks + (["nearest"] if any(each.nearest == index for each in choices) else [])
 
 
-def is_on_frontier(answer: Answer, index: int) -> bool:
+def is_on_frontier(answer: ReplayAnswer, index: int) -> bool:
     """Whether no other setting of its world beats it; of one that is alone that says nothing."""
-    if index not in (answer.get("advice") or {}).get("frontier", ()):
+    if index not in answer.advice.frontier:
         return False
-    points = answer["trade_offs"]
+    points = answer.trade_offs
     own = world_of(points[index])
     return any(other != index and world_of(each) == own for other, each in enumerate(points))
 
 
 def _knee_lines(
-    world: Answer, points: Sequence[Answer], varied: Sequence[str], where: str
+    world: WorldAdvice, points: Sequence[TradeOffPoint], varied: Sequence[str], where: str
 ) -> list[str]:
     at = f" at {where}" if where else ""
-    if world["knee"] is None:
-        why = world["why_no_knee"]
+    if world.knee is None:
+        why = world.why_no_knee
         return [f"[bold]no knee[/bold]{at}: {why}"] if why else []
     lines = [
-        f"[bold]knee[/bold] of the frontier: {label_of(points[world['knee']], varied)}"
+        f"[bold]knee[/bold] of the frontier: {label_of(points[world.knee], varied)}"
         f" [dim]({KNEE})[/dim]"
     ]
-    return [*lines, *_patch_lines(world["knee_patch"], world["beyond_keys"])]
+    return [*lines, *_patch_lines(world.knee_patch, world.beyond_keys)]
 
 
 def _choice_lines(
-    choice: Answer,
+    choice: Choice,
     beyond_keys: Sequence[str],
-    points: Sequence[Answer],
+    points: Sequence[TradeOffPoint],
     varied: Sequence[str],
     where: str,
 ) -> list[str]:
-    targets = ", ".join(choice["targets"])
-    if choice["point"] is None:
+    targets = ", ".join(choice.targets)
+    if choice.point is None:
         at = f" at {where}" if where else ""
         lines = [f"[bold red]no predicted setting holds {targets}{at}[/bold red]"]
-        if choice["nearest"] is not None:
-            near = points[choice["nearest"]]
+        if choice.nearest is not None:
+            near = points[choice.nearest]
             lines.append(
-                f"  nearest is {label_of(near, varied)}, {_miss(choice['margin'])}"
+                f"  nearest is {label_of(near, varied)}, {_miss(choice.margin or 0.0)}"
                 f"{_by_the_greatest(near)}"
             )
         return lines
-    point, spare = points[choice["point"]], choice["margin"]
+    point, spare = points[choice.point], choice.margin or 0.0
     lines = [
         f"[bold]{targets}[/bold] holds with {label_of(point, varied)}, {spare:.0%} of the limit to"
         f" spare{_by_the_greatest(point)}"
     ]
-    if choice.get("next_longer_ns") is not None:
+    if choice.next_longer_ns is not None:
         lines.append(
             f"  [dim]the next longer timeout that was predicted is"
-            f" {format_duration_ns(choice['next_longer_ns'])}[/dim]"
+            f" {format_duration_ns(choice.next_longer_ns)}[/dim]"
         )
-    if not choice["is_safe"]:
+    if not choice.is_safe:
         lines.append(f"  [yellow]![/yellow] {UNSAFE}; measure it")
-    return [*lines, *_patch_lines(choice["patch"], beyond_keys)]
+    return [*lines, *_patch_lines(choice.patch, beyond_keys)]
 
 
 def _miss(margin: float) -> str:
@@ -128,8 +126,8 @@ def _miss(margin: float) -> str:
     return f"at {1 - margin:.3g} times the limit"
 
 
-def _by_the_greatest(point: Answer) -> str:
-    return " by the greatest that the messages allow" if point.get("latency_high_ns") else ""
+def _by_the_greatest(point: TradeOffPoint) -> str:
+    return " by the greatest that the messages allow" if point.latency_high_ns else ""
 
 
 def _patch_lines(patch: str, beyond_keys: Sequence[str]) -> list[str]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from flinknet.comparison import Difference
-from flinknet.results import RunResult
+from flinknet.plain_values import to_plain
+from flinknet.results import ReplayAnswer, RunResult
 from flinknet.whole_files import whole_file
 
 SCHEMA_VERSION = 1
@@ -28,6 +29,26 @@ def bench_document(environment: Mapping[str, Any], results: Sequence[RunResult])
         "environment": dict(environment),
         "runs": [{name: run[name] for name in _RUN_FIELDS} for run in runs],
     }
+
+
+def replay_document(answers: Sequence[ReplayAnswer]) -> dict[str, Any]:
+    """What `flinknet trace replay --json` writes: one run as it is, several in a list."""
+    documents = [answer_document(each) for each in answers]
+    if len(documents) == 1:
+        return documents[0]
+    return {"schema_version": SCHEMA_VERSION, "replays": documents}
+
+
+def answer_document(answer: ReplayAnswer) -> dict[str, Any]:
+    """The answer about one run, without the fields that do not apply to it."""
+    document: dict[str, Any] = to_plain(answer)
+    if answer.trace.edge is None:
+        del document["is_bottleneck"]
+    if answer.details is None:
+        del document["details"]
+    if answer.trace.is_of_run:
+        del document["model_error"]["buffers_per_s"]
+    return document
 
 
 def difference_document(difference: Difference) -> dict[str, Any]:

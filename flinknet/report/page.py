@@ -1,7 +1,7 @@
 """A replay as one page (HTML) that works without any network: its data, style and script are in it.
 
-Takes the JSON-ready answers of `trace replay` with their `details`. What is drawn stands in the
-folder `page` beside this module: the frame, the style, and the script in the order of `_SCRIPTS`.
+Takes the answers of `trace replay` with their `details`. What is drawn stands in the folder `page`
+next to this module: the frame, the style, and the script in the order of `_SCRIPTS`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
+from flinknet.results import ReplayAnswer
+
 from .advice_lines import is_on_frontier, marks_of
+from .export import answer_document
 from .prediction_notes import notes_of
 from .settings_in_words import settings_of, what_varies
-
-Answer = dict[str, Any]
 
 _SCRIPTS = (
     "format",
@@ -30,7 +31,7 @@ _SCRIPTS = (
 )
 
 
-def page_of(answers: Sequence[Answer]) -> str:
+def page_of(answers: Sequence[ReplayAnswer]) -> str:
     """The page for some runs, each with `details`."""
     page = _part("page.html")
     parts = {
@@ -44,21 +45,21 @@ def page_of(answers: Sequence[Answer]) -> str:
     return page
 
 
-def _with_settings(answer: Answer) -> Answer:
+def _with_settings(answer: ReplayAnswer) -> dict[str, Any]:
     """The answer with each setting in words and marked, as in the terminal, what varies, and the
     notes of the predictions."""
-    points = answer["trade_offs"]
-    return answer | {
+    document, points = answer_document(answer), answer.trade_offs
+    return document | {
         "varies": what_varies(points),
-        "notes": notes_of(answer),
+        "notes": notes_of(points),
         "trade_offs": [
-            point
+            plain
             | {
                 "setting": settings_of(point),
                 "marks": marks_of(answer, index),
                 "is_on_frontier": is_on_frontier(answer, index),
             }
-            for index, point in enumerate(points)
+            for index, (plain, point) in enumerate(zip(document["trade_offs"], points, strict=True))
         ],
     }
 

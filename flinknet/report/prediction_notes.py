@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+
+from flinknet.results import TradeOffPoint
 
 from .settings_in_words import settings_of, what_varies
-
-Answer = Mapping[str, Any]
 
 LABELS_SHOWN = 4
 """Settings that are named of a note; the rest is counted, if it is more than one."""
 
 
-def notes_of(answer: Answer) -> list[str]:
+def notes_of(points: Sequence[TradeOffPoint]) -> list[str]:
     """The notes of all predictions of a run, in the order in which they come."""
-    points = answer["trade_offs"]
     varied = what_varies(points)
     rows = [settings_of(point) for point in points]
     noted: dict[str, set[int]] = {}
     for index, point in enumerate(points):
-        for note in point["notes"]:
+        for note in point.notes:
             noted.setdefault(note, set()).add(index)
     return [
         note if len(of) == len(points) else f"{_where(rows, of, varied)}: {note}"
@@ -29,7 +27,7 @@ def notes_of(answer: Answer) -> list[str]:
 
 
 def _where(rows: Sequence[Mapping[str, str]], of: Collection[int], varied: Sequence[str]) -> str:
-    """Some of the settings, by what tells them from the others."""
+    """Some of the settings, by what distinguishes them from the others."""
     names = _that_matter(rows, of, varied)
     cells = list(dict.fromkeys(tuple(rows[index][name] for name in names) for index in sorted(of)))
     if len(names) == 1:
@@ -41,7 +39,7 @@ def _where(rows: Sequence[Mapping[str, str]], of: Collection[int], varied: Seque
 def _that_matter(
     rows: Sequence[Mapping[str, str]], of: Collection[int], varied: Sequence[str]
 ) -> list[str]:
-    """The names without which a setting among `of` could not be told from one that is not."""
+    """The names needed to distinguish the settings among `of` from the others."""
     names = list(varied)
     for name in reversed(varied):
         fewer = [each for each in names if each != name]

@@ -1,22 +1,28 @@
 """A replay as terminal tables: how far the model can be trusted, what was observed, what other
 settings would do.
-
-Takes the JSON-ready answer of `trace replay`, so that nothing is shown that the JSON does not hold.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
-from flinknet.results import ERROR_TO_BET_ON
+from flinknet.results import (
+    ERROR_TO_BET_ON,
+    LatencyDistribution,
+    LatencySummary,
+    MessageCount,
+    ReplayAnswer,
+    ReplayedChannel,
+    TradeOffPoint,
+    WindowMeasured,
+)
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
 
 from .advice_lines import advice_lines, is_on_frontier, marks_of, points_to_show
@@ -46,11 +52,9 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 _NOTHING = "not predicted"
 _LATENCIES = ("min", "p50", "p90", "p99", "p99_9", "max")
 
-Answer = dict[str, Any]
-
 
 def print_replays(
-    answers: Sequence[Answer],
+    answers: Sequence[ReplayAnswer],
     console: Console | None = None,
     *,
     channels: Sequence[int] | None = None,
@@ -60,15 +64,14 @@ def print_replays(
 
     Args:
         channels: to show in the table by channel; None for the slowest ones.
-        diagnose: tell what holds each edge up, too.
+        diagnose: show what holds each edge up, too.
     """
     console = console or console_for(sys.stdout)
     is_wide = console.width >= WIDTH_FOR_ALL
     for answer in answers:
-        trace = answer["trace"]
-        edge = f", {trace['edge']}" if trace.get("edge") else ""
-        console.rule(f"[bold]{trace['path']}{edge}[/bold]")
-        if answer.get("is_bottleneck"):
+        edge = f", {answer.trace.edge}" if answer.trace.edge else ""
+        console.rule(f"[bold]{answer.trace.path}{edge}[/bold]")
+        if answer.is_bottleneck:
             console.print(
                 "[bold]This edge holds the job up:[/bold] it is pressed, and no edge behind it is."
             )
@@ -80,9 +83,9 @@ def print_replays(
             console.print(_diagnosis_table(answer))
         for table in (
             _observed_table(answer),
-            _over_time_table(answer["over_time"]),
-            _messages_table(answer["messages"]),
-            _channels_table(answer["channels"], channels, is_wide=is_wide),
+            _over_time_table(answer.over_time),
+            _messages_table(answer.messages),
+            _channels_table(answer.channels, channels, is_wide=is_wide),
         ):
             console.print()
             console.print(table)
@@ -94,15 +97,15 @@ def print_replays(
         console.print(_runs_table(answers))
 
 
-def doubts_of(answer: Answer) -> list[str]:
-    """What to know before the numbers: the run's own warnings, and what its trace tells."""
-    remarks = answer.get("remarks", [])
+def doubts_of(answer: ReplayAnswer) -> list[str]:
+    """What to know before the numbers: the run's own warnings, and what its trace shows."""
+    trace, remarks = answer.trace, answer.remarks
     damaged = [
         f"{file} is cut off; its whole blocks are used"
-        for file in answer["trace"]["damaged_files"]
+        for file in trace.damaged_files
         if not any(remark.startswith(f"{file} is cut off") for remark in remarks)
     ]
-    return [*damaged, *answer["trace"].get("warnings", []), *remarks]
+    return [*damaged, *trace.warnings, *remarks]
 
 
 def sparkline(values: Iterable[float | None]) -> str:
@@ -116,31 +119,33 @@ def sparkline(values: Iterable[float | None]) -> str:
     )
 
 
-def _print_predictions(console: Console, answer: Answer) -> None:
+def _print_predictions(console: Console, answer: ReplayAnswer) -> None:
     """The settings, the advice and the notes; one line where nothing could be predicted."""
-    points = answer["trade_offs"]
-    if all(point["throughput_records_per_s"] is None for point in points):
-        notes = [note for point in points for note in point["notes"] if note.startswith(_NOTHING)]
+    points = answer.trade_offs
+    if all(point.throughput_records_per_s is None for point in points):
+        notes = [note for point in points for note in point.notes if note.startswith(_NOTHING)]
         reason = notes[0].removeprefix(_NOTHING) if notes else ""
         console.print(f"[bold]nothing is predicted[/bold]{reason}", soft_wrap=True)
         return
     console.print(_trade_off_table(console, answer))
     for line in advice_lines(answer):
         console.print(line, soft_wrap=True)
-    for note in notes_of(answer):
+    for note in notes_of(points):
         console.print(f"  [dim]{note}[/dim]", soft_wrap=True)
 
 
-def _model_error_line(answer: Answer) -> str:
-    error, simulated = answer["model_error"], answer["simulated"]
+def _model_error_line(answer: ReplayAnswer) -> str:
+    error, simulated = asdict(answer.model_error), answer.simulated
     if all(value is None for value in error.values()):
         return "[yellow]model error unknown:[/yellow] the recorded setting could not be predicted"
-    told = [name for name in ("throughput", "p50", "p99", "buffers_per_s") if name in error]
-    if "buffers_per_s" in error:  # seen in passing: nobody timed the records
-        told = [name for name in told if error[name] is not None]
-    parts = [f"{name.replace('_per_', '/')} {_percent(error[name])}" for name in told]
-    used = f"{human_count(simulated['records'])} records"
-    if not simulated["is_whole"]:
+    is_of_run = answer.trace.is_of_run
+    parts = [
+        f"{name.replace('_per_', '/')} {_percent(value)}"
+        for name, value in error.items()
+        if (name != "buffers_per_s" if is_of_run else value is not None)
+    ]
+    used = f"{human_count(simulated.records)} records"
+    if not simulated.is_whole:
         used += f", {_simulated_part(answer)}"
     line = f"[bold]model error[/bold]: {', '.join(parts)}  [dim]({used})[/dim]"
     if any(abs(value) > ERROR_TO_BET_ON for value in error.values() if value is not None):
@@ -152,24 +157,24 @@ def _model_error_line(answer: Answer) -> str:
     return line + (f"\n  [dim]on the recorded setting only; others may be further off{check}[/dim]")
 
 
-def _simulated_part(answer: Answer) -> str:
-    part, window_ns = answer["trace"].get("part"), answer["simulated"]["window_ns"]
-    if not part or _is_ordinary(answer):
+def _simulated_part(answer: ReplayAnswer) -> str:
+    part, window_ns = answer.trace.part, answer.simulated.window_ns
+    if _is_ordinary(answer):
         return f"the first {human_duration(window_ns)} of the measured part"
-    what = "measured part" if _is_of_run(answer) else "trace"
-    return f"{_span(part['from_ns'], part['from_ns'] + window_ns)} of the {what}"
+    what = "measured part" if answer.trace.is_of_run else "trace"
+    return f"{_span(part.from_ns, part.from_ns + window_ns)} of the {what}"
 
 
-def _observed_part(answer: Answer) -> str:
-    """Of what the observed figures are."""
-    part = answer["trace"].get("part")
-    if not part or _is_ordinary(answer):
+def _observed_part(answer: ReplayAnswer) -> str:
+    """The part of the trace that the observed figures are of."""
+    part = answer.trace.part
+    if _is_ordinary(answer):
         return "in the measured part"
-    whole = human_duration(part["whole_ns"])
-    if part["to_ns"] - part["from_ns"] == part["whole_ns"]:
+    whole = human_duration(part.whole_ns)
+    if part.is_whole:
         return f"in the whole trace of {whole}"
-    what = "measured part" if _is_of_run(answer) else "trace"
-    return f"in {_span(part['from_ns'], part['to_ns'])} of the {what} of {whole}"
+    what = "measured part" if answer.trace.is_of_run else "trace"
+    return f"in {_span(part.from_ns, part.to_ns)} of the {what} of {whole}"
 
 
 def _span(from_ns: int, to_ns: int) -> str:
@@ -178,92 +183,87 @@ def _span(from_ns: int, to_ns: int) -> str:
     return f"{human_duration(from_ns)} to {human_duration(to_ns)}"
 
 
-def _is_ordinary(answer: Answer) -> bool:
+def _is_ordinary(answer: ReplayAnswer) -> bool:
     """Whether the whole measured part of a run counts."""
-    part = answer["trace"]["part"]
-    return _is_of_run(answer) and part["to_ns"] - part["from_ns"] == part["whole_ns"]
+    return answer.trace.is_of_run and answer.trace.part.is_whole
 
 
-def _is_of_run(answer: Answer) -> bool:
-    """Whether the run recorded itself."""
-    return bool(answer["trace"].get("origin", "run") == "run")
+def _can_be_measured(answer: ReplayAnswer) -> bool:
+    """Whether bench can send the recorded arrivals again."""
+    return answer.trace.is_of_run and not answer.trace.edge
 
 
-def _can_be_measured(answer: Answer) -> bool:
-    """Whether bench can send the recorded arrivals once more."""
-    return _is_of_run(answer) and not answer["trace"].get("edge")
-
-
-def _observed_table(answer: Answer) -> Table:
-    seen = answer["observed"]
+def _observed_table(answer: ReplayAnswer) -> Table:
+    observed = answer.observed
     table = _table(f"observed {_observed_part(answer)}")
     table.add_column("what")
     table.add_column("value")
-    latency = seen["latency_ns"]
-    shares = ", ".join(f"{count:,} {why}" for why, count in seen["flushes"].items())
+    shares = ", ".join(f"{count:,} {why}" for why, count in asdict(observed.flushes).items())
+    credits = observed.credits
     rows = {
-        "records": f"{seen['records']:,} in {human_duration(seen['duration_ns'])}",
-        "throughput": f"{human_count(seen['throughput_records_per_s'])} records/s,"
-        f" {human_bytes(seen['throughput_bytes_per_s'])}/s",
+        "records": f"{observed.records:,} in {human_duration(observed.duration_ns)}",
+        "throughput": f"{human_count(observed.throughput_records_per_s)} records/s,"
+        f" {human_bytes(observed.throughput_bytes_per_s)}/s",
         "latency": "  ".join(
-            f"{name.replace('_', '.')} {human_duration(latency[name])}" for name in _LATENCIES
+            f"{name.replace('_', '.')} {human_duration(getattr(observed.latency_ns, name))}"
+            for name in _LATENCIES
         ),
-        "buffers": f"{seen['buffers']:,} data ({shares}), {seen['events']:,} events",
-        "backlog": f"mean {_number(seen['backlog_buffers']['mean'])}, largest"
-        f" {_number(seen['backlog_buffers']['max'])} buffers",
-        "credit": f"{seen['credits']['announced']:,} in {seen['credits']['messages']:,} messages;"
-        f" starved for {human_duration(seen['credits']['starved_ns'])} over all channels",
+        "buffers": f"{observed.buffers:,} data ({shares}), {observed.events:,} events",
+        "backlog": f"mean {_number(observed.backlog_buffers.mean)}, largest"
+        f" {_number(observed.backlog_buffers.max)} buffers",
+        "credit": f"{credits.announced:,} in {credits.messages:,} messages;"
+        f" starved for {human_duration(credits.starved_ns)} over all channels",
     }
-    if not _is_of_run(answer):
+    if not answer.trace.is_of_run:
         rows["latency"] = "not seen: nothing between processes knows when records came"
     for name, value in rows.items():
         table.add_row(name, value)
-        if name == "latency" and answer.get("latency_distribution", {}).get("records"):
-            table.add_row("", _distribution_line(answer["latency_distribution"]))
-    if any((answer.get("regimes") or {}).values()):
-        table.add_row("time", split_bar(answer["regimes"]))
-        table.add_row("", regime_legend(answer["regimes"]))
+        if name == "latency" and answer.latency_distribution.records:
+            table.add_row("", _distribution_line(answer.latency_distribution))
+    if answer.regimes and any(answer.regimes.values()):
+        table.add_row("time", split_bar(answer.regimes))
+        table.add_row("", regime_legend(answer.regimes))
     return table
 
 
-def _distribution_line(distribution: Answer) -> str:
+def _distribution_line(distribution: LatencyDistribution) -> str:
     line = distribution_line(distribution, DISTRIBUTION_MARKS)
-    low, high = distribution["low_ns"][0], distribution["high_ns"][-1]
+    low, high = distribution.low_ns[0], distribution.high_ns[-1]
     return f"{human_duration(low)} {line} {human_duration(high)}"
 
 
-def _over_time_table(windows: Sequence[Answer]) -> Table:
-    width = f", a mark is {human_duration(windows[0]['width_ns'])}" if windows else ""
+def _over_time_table(windows: Sequence[WindowMeasured]) -> Table:
+    width = f", a mark is {human_duration(windows[0].width_ns)}" if windows else ""
     table = _table(f"over time{width}")
     for name in ("what", "", "largest"):
         table.add_column(name)
-    rates = [window["throughput_records_per_s"] for window in windows]
-    means = [window["backlog_buffers"]["mean"] for window in windows]
+    rates = [window.throughput_records_per_s for window in windows]
+    means = [window.backlog_buffers.mean for window in windows]
     table.add_row("throughput", sparkline(rates), f"{human_count(max(rates, default=None))}/s")
     largest = max((mean for mean in means if mean is not None), default=None)
     table.add_row("mean backlog", sparkline(means), _number(largest))
     return table
 
 
-def _messages_table(messages: Sequence[Answer]) -> Table:
+def _messages_table(messages: Sequence[MessageCount]) -> Table:
     table = _table("messages by kind")
     table.add_column("kind")
     table.add_column("messages", justify="right")
     table.add_column("payload", justify="right")
     for row in messages:
-        size = human_bytes(row["payload_bytes"]) if row["payload_bytes"] else MISSING
-        table.add_row(row["kind"], f"{row['messages']:,}", size)
+        size = human_bytes(row.payload_bytes) if row.payload_bytes else MISSING
+        table.add_row(row.kind, f"{row.messages:,}", size)
     return table
 
 
 def _channels_table(
-    channels: Sequence[Answer], wanted: Sequence[int] | None, *, is_wide: bool
+    channels: Sequence[ReplayedChannel], wanted: Sequence[int] | None, *, is_wide: bool
 ) -> Table:
     if wanted is not None:
-        shown = [row for row in channels if row["channel"] in wanted]
+        shown = [row for row in channels if row.channel in wanted]
     else:
-        slowest = sorted(channels, key=lambda row: -(row["latency_ns"]["p99"] or 0))
-        shown = sorted(slowest[:CHANNELS_SHOWN], key=lambda row: int(row["channel"]))
+        slowest = sorted(channels, key=lambda row: -(row.latency_ns.p99 or 0))
+        shown = sorted(slowest[:CHANNELS_SHOWN], key=lambda row: row.channel)
     left_out = len(channels) - len(shown)
     table = _table("by channel" + (f" ({left_out} more not shown)" if left_out else ""))
     table.add_column("channel", justify="right", no_wrap=True)
@@ -272,33 +272,33 @@ def _channels_table(
     names = ["records/s", "p50", "p99", "backlog", "max", "starved"]
     for name in names + (["data", "credit"] if is_wide else []):
         table.add_column(name, justify="right", no_wrap=True)
-    has_regimes = any(row.get("regimes", {}) is not None for row in shown)
+    has_regimes = any(row.regimes is not None for row in shown)
     if has_regimes:
         table.add_column("time", no_wrap=True)
     bar_marks = BAR_MARKS if is_wide else NARROW_BAR_MARKS
     for row in shown:
-        messages = row["messages"]
+        messages = row.messages
         table.add_row(
-            str(row["channel"]),
-            f"{row['producer']} → {row['consumer']}",
-            human_count(row["throughput_records_per_s"]),
-            human_duration(row["latency_ns"]["p50"]),
-            human_duration(row["latency_ns"]["p99"]),
-            _number(row["backlog_buffers"]["mean"]),
-            _number(row["backlog_buffers"]["max"]),
-            human_duration(row["starved_ns"]),
+            str(row.channel),
+            f"{row.producer} → {row.consumer}",
+            human_count(row.throughput_records_per_s),
+            human_duration(row.latency_ns.p50),
+            human_duration(row.latency_ns.p99),
+            _number(row.backlog_buffers.mean),
+            _number(row.backlog_buffers.max),
+            human_duration(row.starved_ns),
             *(f"{messages.get(kind, 0):,}" for kind in _COUNTED_KINDS if is_wide),
-            *([split_bar(row.get("regimes") or {}, bar_marks)] if has_regimes else []),
+            *([split_bar(row.regimes or {}, bar_marks)] if has_regimes else []),
         )
     return table
 
 
-def _diagnosis_table(answer: Answer) -> Table:
+def _diagnosis_table(answer: ReplayAnswer) -> Table:
     table = _table("diagnosis")
     for name in ("edge", "verdict", "share", "why"):
         table.add_column(name, justify="right" if name == "share" else "left")
-    for each in answer["diagnosis"]:
-        table.add_row(each["edge"], each["kind"], f"{each['share']:.0%}", each["text"])
+    for each in answer.diagnosis:
+        table.add_row(each.edge, each.kind, f"{each.share:.0%}", each.text)
     return table
 
 
@@ -328,7 +328,7 @@ _NARROWER = (
 """From all to what answers most."""
 
 
-def _trade_off_table(console: Console, answer: Answer) -> Table:
+def _trade_off_table(console: Console, answer: ReplayAnswer) -> Table:
     """With as many columns as there is room for; numbers are never cut."""
     any_width = console.options.update(max_width=WIDTH_OF_ANY_TABLE)
     widths = []
@@ -343,8 +343,8 @@ def _trade_off_table(console: Console, answer: Answer) -> Table:
     return table
 
 
-def _settings_table(answer: Answer, columns: _Columns) -> Table:
-    points = answer["trade_offs"]
+def _settings_table(answer: ReplayAnswer, columns: _Columns) -> Table:
+    points = answer.trade_offs
     shown = _nearest(answer, SETTINGS_SHOWN)
     left_out = len(points) - len(shown)
     more = f" ({left_out} more in the JSON)" if left_out else ""
@@ -363,17 +363,19 @@ def _settings_table(answer: Answer, columns: _Columns) -> Table:
     for name in [*names, "buffers/s", *(["memory"] if columns.has_memory else [])]:
         table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
     table.add_column("p99" if columns.bar_marks else "", no_wrap=True, vertical="bottom")
-    worst = max((point["latency_ns"]["p99"] or 0 for point in points), default=0) or 1
+    worst = max((point.latency_ns.p99 or 0 for point in points), default=0) or 1
     for index in shown:
         point, settings = points[index], settings_of(points[index])
-        p99 = point["latency_ns"]["p99"]
-        cells = [human_count(point["throughput_records_per_s"])]
+        p99 = point.latency_ns.p99
+        cells = [human_count(point.throughput_records_per_s)]
         cells += [_latency_cell(point, name, columns) for name in percentiles]
         if columns.has_backlog:
-            cells += [_number(point["backlog_buffers"][name]) for name in ("mean", "max")]
-        cells.append(human_count(point["buffers_per_s"]))
+            cells += [
+                _number(each) for each in (point.backlog_buffers.mean, point.backlog_buffers.max)
+            ]
+        cells.append(human_count(point.buffers_per_s))
         if columns.has_memory:
-            cells.append(human_bytes(point.get("memory_bytes")))
+            cells.append(human_bytes(point.memory_bytes))
         bar_marks = min(columns.bar_marks, max(round((p99 or 0) / worst * columns.bar_marks), 1))
         bar = "█" * bar_marks if p99 else ""
         values = [settings[name] for name in varied]
@@ -382,34 +384,37 @@ def _settings_table(answer: Answer, columns: _Columns) -> Table:
             "◆" if is_on_frontier(answer, index) else "",
             *cells,
             " ".join([*([bar] if bar else []), *(f"← {mark}" for mark in marks_of(answer, index))]),
-            style="bold" if point["is_recorded"] else "",
+            style="bold" if point.is_recorded else "",
         )
     return table
 
 
-def _latency_cell(point: Answer, name: str, columns: _Columns) -> str:
+def _latency_cell(point: TradeOffPoint, name: str, columns: _Columns) -> str:
     """A predicted latency; with its least and greatest, where the records' instants are assumed."""
-    middle = human_duration(point["latency_ns"][name])
-    low, high = (point.get(f"latency_{end}_ns") for end in ("low", "high"))
+
+    def shown(latency: LatencySummary) -> str:
+        return human_duration(getattr(latency, name))
+
+    low, high = point.latency_low_ns, point.latency_high_ns
     if low is None or high is None or not columns.has_bounds:
-        return middle
-    return f"{middle} [dim]({human_duration(low[name])} … {human_duration(high[name])})[/dim]"
+        return shown(point.latency_ns)
+    return f"{shown(point.latency_ns)} [dim]({shown(low)} … {shown(high)})[/dim]"
 
 
-def _nearest(answer: Answer, limit: int) -> list[int]:
+def _nearest(answer: ReplayAnswer, limit: int) -> list[int]:
     """At most so many points, spread over all of them; the recorded one and those that the advice
     speaks of are always shown."""
-    points = answer["trade_offs"]
+    points = answer.trade_offs
     if len(points) <= limit:
         return list(range(len(points)))
     wanted = points_to_show(answer)
-    wanted |= {index for index, each in enumerate(points) if each["is_recorded"]}
+    wanted |= {index for index, each in enumerate(points) if each.is_recorded}
     room = max(limit - len(wanted), 1)
     wanted |= {number * len(points) // room for number in range(room)}
     return sorted(wanted)
 
 
-def _runs_table(answers: Sequence[Answer]) -> Table:
+def _runs_table(answers: Sequence[ReplayAnswer]) -> Table:
     table = _table("")
     table.add_column("run")
     table.add_column("timeout", justify="right")
@@ -418,17 +423,17 @@ def _runs_table(answers: Sequence[Answer]) -> Table:
     for name in ("throughput", "p50", "p99"):
         table.add_column(f"error {name}", justify="right", no_wrap=True)
     for answer in answers:
-        seen, error = answer["observed"], answer["model_error"]
+        observed, error = answer.observed, answer.model_error
         table.add_row(
-            answer["trace"]["path"].rstrip("/").rsplit("/", 1)[-1],
-            timeout_text(answer["trace"]["config"]),
-            human_count(seen["throughput_records_per_s"]),
-            human_duration(seen["latency_ns"]["p50"]),
-            human_duration(seen["latency_ns"]["p99"]),
-            _number(seen["backlog_buffers"]["mean"]),
-            _number(seen["backlog_buffers"]["max"]),
-            human_count(seen["buffers"] * 1e9 / seen["duration_ns"]),
-            *(_percent(error[name]) for name in ("throughput", "p50", "p99")),
+            answer.trace.path.rstrip("/").rsplit("/", 1)[-1],
+            timeout_text(answer.trace.config),
+            human_count(observed.throughput_records_per_s),
+            human_duration(observed.latency_ns.p50),
+            human_duration(observed.latency_ns.p99),
+            _number(observed.backlog_buffers.mean),
+            _number(observed.backlog_buffers.max),
+            human_count(observed.buffers * 1e9 / observed.duration_ns),
+            *(_percent(each) for each in (error.throughput, error.p50, error.p99)),
         )
     return table
 

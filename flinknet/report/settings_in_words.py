@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from flinknet.results import TradeOffPoint, WorldAdvice
 from flinknet.units import MISSING, human_duration
-
-Answer = Mapping[str, Any]
 
 BUFFER_TIMEOUT = "buffer timeout"
 
@@ -20,41 +18,40 @@ _KEYS = {
 _DEBLOATING = "taskmanager.network.memory.buffer-debloat.enabled"
 
 
-def settings_of(point: Answer) -> dict[str, str]:
+def settings_of(point: TradeOffPoint) -> dict[str, str]:
     """What can be varied, by name, as it is spelled in the table."""
-    config = point["config"]
+    config = point.config
     names = {BUFFER_TIMEOUT: timeout_text(config)}
     names |= {name: config.get(key, MISSING).replace(" ", "") for name, key in _KEYS.items()}
     is_debloated = config.get(_DEBLOATING) == "true"
     return names | {"debloating": "on" if is_debloated else "off"} | world_of(point)
 
 
-def world_of(point: Answer) -> dict[str, str]:
-    """What no key changes; takes a world of an advice, too."""
-    round_trip_ns = point.get("round_trip_ns", 0)
+def world_of(point: TradeOffPoint | WorldAdvice) -> dict[str, str]:
+    """What no key changes."""
     return {
-        "flow control": point.get("flow_control", MISSING),
-        "round trip": f"+{human_duration(round_trip_ns)}" if round_trip_ns else "+0",
-        "consumer speed": f"x{point.get('consumer_speed', 1.0):g}",
-        "rate": f"x{point.get('rate_factor', 1.0):g}",
+        "flow control": point.flow_control,
+        "round trip": f"+{human_duration(point.round_trip_ns)}" if point.round_trip_ns else "+0",
+        "consumer speed": f"x{point.consumer_speed:g}",
+        "rate": f"x{point.rate_factor:g}",
     }
 
 
-def what_varies(points: Sequence[Answer]) -> list[str]:
+def what_varies(points: Sequence[TradeOffPoint]) -> list[str]:
     """What differs between points; the buffer timeout if nothing does."""
     rows = [settings_of(point) for point in points]
     names = list(rows[0]) if rows else []
     return [name for name in names if len({row[name] for row in rows}) > 1] or [BUFFER_TIMEOUT]
 
 
-def label_of(point: Answer, varied: Sequence[str]) -> str:
+def label_of(point: TradeOffPoint, varied: Sequence[str]) -> str:
     """A setting by what varies: "buffer timeout 10ms, rate x2"."""
     names = settings_of(point)
     return ", ".join(f"{name} {names[name]}" for name in varied)
 
 
-def world_label(world: Answer, varied: Sequence[str]) -> str:
-    """A world by what varies; nothing where there is but one."""
+def world_label(world: WorldAdvice, varied: Sequence[str]) -> str:
+    """A world by what varies; nothing where there is only one."""
     names = world_of(world)
     return ", ".join(f"{name} {names[name]}" for name in varied if name in names)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from rich.text import Text
+
+from flinknet.results import LatencyDistribution
 
 from .sparkline import sparkline
 
@@ -50,16 +51,16 @@ def regime_legend(shares: Mapping[str, float]) -> Text:
     return legend
 
 
-def distribution_line(distribution: Mapping[str, Sequence[Any]], marks: int) -> str:
+def distribution_line(distribution: LatencyDistribution, marks: int) -> str:
     """The records of a latency distribution from its lowest to its highest range; its axis is
     logarithmic, and blank where no record is."""
-    low, high = distribution["low_ns"], distribution["high_ns"]
+    low, high = distribution.low_ns, distribution.high_ns
     if not low:
         return ""
     start, end = math.log2(low[0]), math.log2(high[-1])
     ranges = max(round((end - start) / math.log2(high[0] / low[0])), 1)
     counts = [0.0] * min(ranges, marks)
-    for number, records in enumerate(distribution["records"]):
+    for number, records in enumerate(distribution.records):
         middle = math.log2(math.sqrt(low[number] * high[number]))
         place = int((middle - start) / (end - start) * len(counts))
         counts[min(place, len(counts) - 1)] += records

@@ -6,6 +6,7 @@ JSON.
     processors  who had the processors meanwhile
     buffering   what stood in the buffers of a run, and how large those were
     prediction  what a replay predicts, and how far it is off
+    replay      all that a replay answers about a run
     job         one run of a job; `job_status` while it goes on
     peer        an exchange with a TaskManager that is not flinknet's
     strangers   who came to the data ports of a run and did not belong to it
@@ -26,6 +27,25 @@ from .peer import PeerChannel, PeerResult
 from .prediction import ERROR_TO_BET_ON, ModelError, TradeOffPoint
 from .processors import CORES_SHARED, DISTURBED, P99_DISTURBED, ProcessorUse, Taken
 from .progress import ChannelProgress, Progress, TaskProgress
+from .replay import (
+    Advice,
+    ChannelOverTime,
+    ChannelWindows,
+    Choice,
+    FillRatios,
+    LatencyDistribution,
+    MessageCount,
+    RecordedEnvironment,
+    ReplayAnswer,
+    ReplayedChannel,
+    RunDetails,
+    SimulatedPart,
+    TraceDescription,
+    TracePart,
+    Verdict,
+    WindowMeasured,
+    WorldAdvice,
+)
 from .run import BlockingExchange, ChannelMeasured, Measured, RunMetrics, RunResult, Wiring
 from .strangers import DISTURBED_BY_STRANGERS, STRANGERS, Strangers
 
@@ -36,39 +56,56 @@ __all__ = [
     "ERROR_TO_BET_ON",
     "P99_DISTURBED",
     "STRANGERS",
+    "Advice",
     "BacklogSummary",
     "BlockingExchange",
     "Buffering",
     "ChannelMeasured",
+    "ChannelOverTime",
     "ChannelProgress",
+    "ChannelWindows",
     "CheckpointSummary",
+    "Choice",
     "CreditSummary",
     "DebloatedGate",
     "DebloatingSample",
     "EdgeMeasured",
     "FillLevels",
+    "FillRatios",
     "FillSample",
     "FlushCounts",
     "JobResult",
     "JobStatus",
+    "LatencyDistribution",
     "LatencySummary",
     "Measured",
+    "MessageCount",
     "ModelError",
     "PeerChannel",
     "PeerResult",
     "ProcessorUse",
     "Progress",
+    "RecordedEnvironment",
+    "ReplayAnswer",
+    "ReplayedChannel",
+    "RunDetails",
     "RunMetrics",
     "RunResult",
+    "SimulatedPart",
     "Strangers",
     "Taken",
     "TaskManagerMeasured",
     "TaskManagerStatus",
     "TaskMeasured",
     "TaskProgress",
+    "TraceDescription",
+    "TracePart",
     "TradeOffPoint",
+    "Verdict",
     "VertexMeasured",
     "VertexStatus",
     "Warning",
+    "WindowMeasured",
     "Wiring",
+    "WorldAdvice",
 ]

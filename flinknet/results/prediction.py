@@ -14,12 +14,13 @@ ERROR_TO_BET_ON = 0.5
 @dataclass(frozen=True, slots=True)
 class ModelError:
     """Relative error of the model on the recorded setting: (predicted - observed) / observed; None
-    if unknown.
+    if unknown. That of buffers per second counts where latency was not recorded.
     """
 
     throughput: float | None
     p50: float | None
     p99: float | None
+    buffers_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flinknet.replay.spark.units import open_recorded_run
+from flinknet.replay.read import open_recorded_run
 from flinknet.trace import open_run
 
 COMMAND = [sys.executable, "-c", "from flinknet.cli import main; main()", "bench"]

@@ -16,8 +16,8 @@ from click.testing import Result
 
 from flinknet.errors import RunFailedError
 from flinknet.job.load.arrivals import RECORDED, RecordedArrivals
+from flinknet.replay.read import open_recorded_run
 from flinknet.replay.rerun import save_arrivals, scenario_of
-from flinknet.replay.spark.units import open_recorded_run
 from flinknet.results import Warning
 from tests.edited_manifest import edit_manifest
 from tests.recorded_run import MS, START_NS, write_run

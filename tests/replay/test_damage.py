@@ -12,8 +12,10 @@ import pytest
 from flinknet.errors import FlinknetError
 from flinknet.predict.grid import Grid
 from flinknet.replay import notebook
-from flinknet.replay.answer import open_runs, replay_runs
+from flinknet.replay.pipeline import replay_runs
+from flinknet.replay.read import open_runs
 from flinknet.replay.spark.session import spark_errors
+from tests.replay_documents import documents
 
 pytestmark = pytest.mark.spark
 
@@ -79,7 +81,7 @@ def test_of_a_file_that_was_cut_what_is_there_is_answered_and_the_file_named(
     data = (run / "tm-1.fnt").read_bytes()
     (run / "tm-1.fnt").write_bytes(data[: len(data) // 2])
     grid = Grid(buffer_timeouts_ns=(1_000_000,))
-    (answer,) = replay_runs(spark, open_runs([run]), grid, split=2).answers
+    (answer,) = documents(replay_runs(spark, open_runs([run]), grid, split=2))
     assert answer["trace"]["damaged_files"] == ["tm-1.fnt"]
     assert answer["remarks"][0].startswith("tm-1.fnt is cut off")
     assert 0 < answer["observed"]["records"] < 1_200

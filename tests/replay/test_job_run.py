@@ -10,7 +10,8 @@ import pytest
 
 from flinknet.graph import execution_graph_of, job_graph_of, load_program
 from flinknet.predict.grid import Grid
-from flinknet.replay.answer import open_runs, replay_runs
+from flinknet.replay.pipeline import replay_runs
+from flinknet.replay.read import open_runs
 from flinknet.runtime.job.control_messages import SubmitJob
 from flinknet.runtime.job.job_files import Instants, save_manifest
 from flinknet.runtime.job.job_master import JobMaster
@@ -19,6 +20,7 @@ from flinknet.simulator.job_cluster import START_NS, JobCluster
 from flinknet.trace import ProcessInfo, RunManifest, TraceRecorder, TraceWriter
 from flinknet.trace.run import open_run
 from flinknet.trace.verify import verify_run
+from tests.replay_documents import documents
 from tests.simulated_job import COSTS, S
 
 PROGRAM = Path(__file__).parents[2] / "bench" / "jobs" / "slow_last_stage.py"
@@ -52,7 +54,7 @@ def run_in_virtual_time(directory: Path, *arguments: str) -> Path:
 def test_the_slow_last_stage_is_what_holds_the_job_up(spark: Any, tmp_path: Path) -> None:
     run = run_in_virtual_time(tmp_path, "300us")
     assert verify_run(open_run(run)).is_ok
-    first, last = replay_runs(spark, open_runs([run]), Grid()).answers
+    first, last = documents(replay_runs(spark, open_runs([run]), Grid()))
     assert first["trace"]["edge"] == "Source: Generator Source → Enrich"
     assert last["trace"]["edge"] == "Enrich → Sink: Slow"
     assert (first["is_bottleneck"], last["is_bottleneck"]) == (False, True)

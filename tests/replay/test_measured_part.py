@@ -11,7 +11,7 @@ import pytest
 
 from flinknet.errors import TraceFormatError
 from flinknet.predict.measured_part import FOREVER_NS
-from flinknet.replay.spark.units import RecordedRun, open_recorded_run
+from flinknet.replay.read import RecordedRun, open_recorded_run
 from tests.edited_manifest import edit_manifest
 from tests.recorded_run import CONSUME_NS, MS, START_NS, TRANSIT_NS
 

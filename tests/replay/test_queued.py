@@ -13,10 +13,12 @@ from flinknet.predict.grid import Grid
 from flinknet.predict.queued import Queued, contradiction, queued
 from flinknet.predict.recorded import Setting
 from flinknet.replay.advise.targets import Target
-from flinknet.replay.answer import open_runs, replay_runs
+from flinknet.replay.pipeline import replay_runs
+from flinknet.replay.read import open_runs
 from flinknet.replay.what_if import predict_here
 from flinknet.report.replay_console import print_replays
 from flinknet.trace.event_block import EventColumns
+from tests.replay_documents import documents
 from tests.tapped_run import exchange_of, write_tapped_exchange
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
@@ -107,12 +109,13 @@ def test_of_a_saturated_consumer_no_latency_is_predicted(
     (run,) = open_runs([tapped(tmp_path / "run", consume_ns_per_record)])
     settings = [Setting(NetworkConfig(buffer_timeout_ns=each)) for each in (1 * MS, 100 * MS)]
     for row in predict_here(run, settings, run.duration_ns):
-        known = [row[name] is not None for name in ("p50", "p99", "max", "count", "bounds")]
-        assert known == [is_known] * 5
-        assert (row["backlog_buffers_mean"] is not None) == is_known
-        assert (row["why_no_latency"] is None) == is_known
-        assert row["throughput_records_per_s"] is not None
-        assert any(note.startswith("latency unknown: ") for note in row["notes"]) != is_known
+        known = [getattr(row, name) is not None for name in ("p50", "p99", "max", "count")]
+        assert known == [is_known] * 4
+        assert (row.bounds is not None) == is_known
+        assert (row.backlog_buffers_mean is not None) == is_known
+        assert (row.why_no_latency is None) == is_known
+        assert row.throughput_records_per_s is not None
+        assert any(note.startswith("latency unknown: ") for note in row.notes) != is_known
 
 
 @pytest.mark.spark
@@ -122,13 +125,14 @@ def test_an_answer_without_latency_says_why_once_and_advises_nothing(
     path = tapped(tmp_path / "run", 90 * US)
     targets = [Target.parse("p99<=1s"), Target.parse("throughput>=1/s")]
     grid = Grid(buffer_timeouts_ns=(1 * MS, 10 * MS), rate_factors=(0.1, 1.0))
-    (answer,) = replay_runs(spark, open_runs([path]), grid, targets=targets).answers
+    found = replay_runs(spark, open_runs([path]), grid, targets=targets)
+    (answer,) = documents(found)
     for point in answer["trade_offs"]:
         assert point["latency_ns"]["p99"] is None
         assert point["latency_low_ns"] is point["latency_high_ns"] is None
         assert point["why_no_latency"].startswith("the recorded backlog implies a mean latency of")
     assert answer["advice"]["withheld"] == "the recorded backlog contradicts the predicted latency"
-    print_replays([answer])
+    print_replays(found.answers)
     printed = capsys.readouterr().out
     assert printed.count("latency unknown: ") == 1
     assert printed.count("a consumer is saturated") == 1

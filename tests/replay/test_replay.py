@@ -22,11 +22,13 @@ from flinknet.predict.exchange import (
 )
 from flinknet.predict.grid import Grid
 from flinknet.predict.recorded import SimulatedOutcome
-from flinknet.replay.answer import open_runs, replay_runs
+from flinknet.replay.pipeline import replay_runs
+from flinknet.replay.read import open_recorded_run, open_runs
 from flinknet.replay.spark.session import spark_errors
-from flinknet.replay.spark.units import open_recorded_run
 from flinknet.replay.what_if import GROWS, predict_here
+from flinknet.report.export import replay_document
 from flinknet.results import BacklogSummary
+from tests.replay_documents import documents
 
 MS = 1_000_000
 START_NS = 1_000_000 * MS
@@ -66,7 +68,7 @@ def test_the_recorded_setting_is_predicted_too_and_its_error_stated(
 ) -> None:
     grid = timeouts(0, 100 * MS, -1)
     replay = replay_runs(spark, open_runs([sawtooth_run]), grid, simulate=simulate)
-    answer = replay.to_dict()
+    answer = replay_document(replay.answers)
     assert [point["is_recorded"] for point in answer["trade_offs"]] == [False, True, False, False]
     assert answer["model_error"]["p50"] == pytest.approx(0, abs=0.01)
     assert answer["model_error"]["p99"] == pytest.approx(0, abs=0.01)
@@ -85,7 +87,8 @@ def test_the_recorded_setting_is_predicted_too_and_its_error_stated(
 def test_the_answer_has_the_names_of_bench_and_the_numbers_of_the_trace(
     spark: Any, sawtooth_run: Path, simulate: Any
 ) -> None:
-    answer = replay_runs(spark, open_runs([sawtooth_run]), Grid(), simulate=simulate).to_dict()
+    runs = open_runs([sawtooth_run])
+    (answer,) = documents(replay_runs(spark, runs, Grid(), simulate=simulate))
     assert answer["schema_version"] == 1
     seen = answer["observed"]
     assert (seen["records"], seen["bytes"], seen["buffers"], seen["events"]) == (
@@ -127,7 +130,7 @@ def test_over_time_leaves_no_window_out_and_the_last_may_be_shorter(
     run = make_run(
         tmp_path / "run", period_ns=100 * MS, buffers=10, channels=1, window_ns=window_ns
     )
-    (answer,) = replay_runs(spark, open_runs([run]), Grid(), simulate=simulate).answers
+    (answer,) = documents(replay_runs(spark, open_runs([run]), Grid(), simulate=simulate))
     windows = answer["over_time"]
     assert [window["from_ns"] for window in windows] == list(range(0, 1010 * MS, 20 * MS))
     assert [window["width_ns"] for window in windows] == [20 * MS] * 50 + [10 * MS]
@@ -141,7 +144,7 @@ def test_a_long_run_is_simulated_in_part_and_compared_with_that_part(
     spark: Any, sawtooth_run: Path, simulate: Any
 ) -> None:
     runs = open_runs([sawtooth_run])
-    answer = replay_runs(spark, runs, Grid(), max_records=500, simulate=simulate).to_dict()
+    (answer,) = documents(replay_runs(spark, runs, Grid(), max_records=500, simulate=simulate))
     assert answer["simulated"] == {"records": 500, "window_ns": 250 * MS, "is_whole": False}
     assert answer["observed"]["records"] == 2000
     assert answer["trade_offs"][0]["latency_ns"]["count"] == 500
@@ -155,7 +158,7 @@ def test_several_runs_give_a_list(
     make_run(tmp_path / "runs" / "a", buffers=20)
     make_run(tmp_path / "runs" / "b", buffers=20, period_ns=5 * MS)
     runs = open_runs([tmp_path / "runs", tmp_path / "runs" / "a"])
-    answer = replay_runs(spark, runs, timeouts(MS), simulate=simulate).to_dict()
+    answer = replay_document(replay_runs(spark, runs, timeouts(MS), simulate=simulate).answers)
     assert [Path(each["trace"]["path"]).name for each in answer["replays"]] == ["a", "b"]
     recorded = [
         point["config"]["execution.buffer-timeout.interval"].replace(" ", "")
@@ -173,7 +176,8 @@ def test_a_simulation_that_fails_is_a_note_and_leaves_the_rest(
     def fail(_exchange: Any, _network: Any) -> Any:
         raise SimulationError("nothing moves", seed=7)
 
-    answer = replay_runs(spark, open_runs([sawtooth_run]), Grid(), simulate=fail).to_dict()
+    runs = open_runs([sawtooth_run])
+    (answer,) = documents(replay_runs(spark, runs, Grid(), simulate=fail))
     assert answer["model_error"] == {"throughput": None, "p50": None, "p99": None}
     assert answer["trade_offs"][0]["throughput_records_per_s"] is None
     assert answer["trade_offs"][0]["latency_ns"]["p50"] is None
@@ -285,7 +289,7 @@ def test_that_debloating_begins_small_is_told(sawtooth_run: Path) -> None:
     recorded = recorded_setting(run.manifest)
     on = replace(recorded, network=replace(recorded.network, debloating_enabled=True))
     rows = predict_here(run, [recorded, on], 1000 * MS)
-    assert [[note for note in row["notes"] if "debloating" in note] for row in rows] == [
+    assert [[note for note in row.notes if "debloating" in note] for row in rows] == [
         [],
         [GROWS.format("1.00 KiB")],
     ]

@@ -7,9 +7,9 @@ of the latency within 1 % (a bucket of the histogram is 0.8 % wide), mean backlo
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,8 +22,9 @@ from flinknet.predict.synth import run as synth_run
 from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import write_file
 from flinknet.replay import slices, what_if
-from flinknet.replay.observe import slicing
-from flinknet.replay.spark.units import RecordedRun, open_recorded_run, work_units
+from flinknet.replay.observe import arrivals
+from flinknet.replay.read import RecordedRun, open_recorded_run
+from flinknet.replay.spark.units import work_units
 from flinknet.trace import TraceReader
 from flinknet.trace.event_block import EventBlock
 
@@ -49,31 +50,33 @@ def made_run(directory: Path, *, seed: int, rate_per_s: float, timeout_ns: int) 
     return open_recorded_run(directory, 0)
 
 
-def slicing_in(run: RecordedRun, parts: int) -> slicing.Slicing:
+def slicing_in(run: RecordedRun, parts: int) -> arrivals.Slicing:
     """What `MERGE_ARRIVALS` gives, without Spark."""
-    edges = slicing.slice_edges(run, parts)
-    asked = slicing.arrivals_asked({run.run: edges})
+    edges = arrivals.slice_edges(run, parts)
+    asked = arrivals.arrivals_asked({run.run: edges})
     rows = []
     for unit in work_units([run], cores=2):
         with TraceReader(Path(unit.file)) as reader:
             blocks = (EventBlock(reader.read_block(i, asked.columns)) for i in unit.blocks)
             for answer in asked.question(unit, blocks):
                 columns = [np.asarray(answer[key]).tolist() for key in _KEYS]
-                rows += [dict(zip(_KEYS, row, strict=True)) for row in zip(*columns, strict=True)]
-    return slicing.slicing_of(rows, edges)
+                rows += [arrivals.ArrivalsRow(run.run, *row) for row in zip(*columns, strict=True)]
+    return arrivals.slicing_of(rows, edges)
 
 
-def sliced(run: RecordedRun, grid: Grid, parts: int) -> dict[int, dict[str, Any]]:
+def sliced(run: RecordedRun, grid: Grid, parts: int) -> dict[int, what_if.Outcome]:
     settings = grid.settings(recorded_setting(run.manifest), is_max_rate=False)
     candidates = [
         what_if.Candidate(run, number, each, run.to_ns, run.to_ns)
         for number, each in enumerate(settings)
     ]
-    rows: dict[int, list[dict[str, Any]]] = {each.number: [] for each in candidates}
+    parts_of: dict[int, list[slices.SlicePart]] = {each.number: [] for each in candidates}
     for unit in what_if._slice_units(candidates, {run.run: slicing_in(run, parts)}):
-        for row in slices.simulate_slice(unit):
-            rows[row["candidate"]].append(row)
-    return {number: what_if._outcome_of_slices(own) for number, own in rows.items()}
+        for part in slices.simulate_slice(unit):
+            parts_of[part.candidate].append(part)
+    return {
+        each.number: what_if._outcome_of_slices(each, parts_of[each.number]) for each in candidates
+    }
 
 
 @pytest.mark.parametrize(
@@ -100,15 +103,15 @@ def test_slices_add_up_to_the_whole(
     settings = grid.settings(recorded_setting(run.manifest), is_max_rate=False)
     for number, row in sliced(run, grid, parts).items():
         setting = settings[number]
-        whole = what_if._simulate_setting(exchange, fit, setting, simulator.simulate)
-        assert row["method"] == whole["method"] == "kernel"
-        assert row["records"] == row["count"] == whole["records"]
+        whole = what_if._simulated(row, exchange, fit, setting, simulator.simulate)
+        assert row.method == whole.method == "kernel"
+        assert row.records == row.count == whole.records
         for name in ("throughput_records_per_s", "buffers_per_s", "credits_per_s"):
-            assert row[name] == pytest.approx(whole[name], rel=1e-3), name
+            assert getattr(row, name) == pytest.approx(getattr(whole, name), rel=1e-3), name
         for name in ("mean", "p50", "p90", "p99", "p99_9"):
-            assert row[name] == pytest.approx(whole[name], rel=0.01), name
-        assert row["backlog_buffers_mean"] == pytest.approx(whole["backlog_buffers_mean"], abs=0.02)
-        assert row["memory_bytes"] == whole["memory_bytes"]
+            assert getattr(row, name) == pytest.approx(getattr(whole, name), rel=0.01), name
+        assert row.backlog_buffers_mean == pytest.approx(whole.backlog_buffers_mean, abs=0.02)
+        assert row.memory_bytes == whole.memory_bytes
 
 
 def test_what_the_kernel_does_not_cover_is_simulated_as_far_as_without_slices(
@@ -117,15 +120,15 @@ def test_what_the_kernel_does_not_cover_is_simulated_as_far_as_without_slices(
     run = made_run(tmp_path / "run", seed=1, rate_per_s=2_000.0, timeout_ns=20 * MS)
     setting = recorded_setting(run.manifest)
     capped_to_ns = run.from_ns + 500 * MS
-    candidates = [what_if.Candidate(run, 0, setting, run.to_ns, capped_to_ns)]
-    units = list(what_if._slice_units(candidates, {0: slicing_in(run, 2)}))
-    rows = [row for unit in units for row in slices.simulate_slice(unit)]
-    assert [row["is_covered"] for row in rows] == [True, True]
-    rows[1]["is_covered"] = False
-    found = what_if._outcome_of_slices(rows)
-    assert found["window_to_ns"] == capped_to_ns
-    assert found["records"] == pytest.approx(2 * 2_000 * 0.5, abs=2)
-    assert "of the first 0.5 s only" in found["notes"][-1]
+    candidate = what_if.Candidate(run, 0, setting, run.to_ns, capped_to_ns)
+    units = list(what_if._slice_units([candidate], {0: slicing_in(run, 2)}))
+    parts = [part for unit in units for part in slices.simulate_slice(unit)]
+    assert [part.is_covered for part in parts] == [True, True]
+    parts[1] = replace(parts[1], is_covered=False)
+    found = what_if._outcome_of_slices(candidate, parts)
+    assert found.window_to_ns == capped_to_ns
+    assert found.records == pytest.approx(2 * 2_000 * 0.5, abs=2)
+    assert "of the first 0.5 s only" in found.notes[-1]
 
 
 def test_each_record_is_counted_in_one_slice(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from flinknet.predict.grid import Grid
-from flinknet.replay.answer import open_runs, replay_runs
+from flinknet.replay.pipeline import replay_runs
+from flinknet.replay.read import open_runs
+from tests.replay_documents import documents
 from tests.tapped_job import MS, SECOND, SOURCE, THIRD, TappedChannel, write_tapped_job
 
 CHOSEN = "f362c87ffabe89c8a91fa7d0a523ba6c"
@@ -19,7 +21,7 @@ ALSO_CHOSEN = "3c850bebb6e5cb3c3c905250ec7460fb"
 
 def answers_of(spark: Any, path: Path) -> list[dict[str, Any]]:
     grid = Grid(buffer_timeouts_ns=(100 * MS,))
-    return replay_runs(spark, open_runs([path]), grid, max_records=50).answers
+    return documents(replay_runs(spark, open_runs([path]), grid, max_records=50))
 
 
 def all_to_all(vertex: str, starved: dict[int, float], **given: Any) -> list[TappedChannel]:
@@ -52,7 +54,7 @@ def test_the_last_pressed_edge_holds_the_job_up_and_its_slow_consumer_is_named(
     assert verdicts_of(second) == [("credit-starved", True)]
     (verdict,) = second["diagnosis"]
     assert verdict["share"] == pytest.approx(0.96, abs=0.01)
-    assert verdict["consumers"] == (1,)
+    assert verdict["consumers"] == [1]
     assert verdict["text"].startswith("consumer 1 of 3 does not keep up: 96% of the time")
     assert verdicts_of(third) == [("balanced", False)]
     assert "not pressed" in third["diagnosis"][0]["text"]
@@ -83,6 +85,6 @@ def test_barriers_that_block_are_a_verdict(spark: Any, tmp_path: Path) -> None:
     channels = [TappedChannel(SOURCE, 0, 0), TappedChannel(SOURCE, 0, 1, **blocked)]
     (answer,) = answers_of(spark, write_tapped_job(tmp_path / "run", channels))
     (verdict,) = answer["diagnosis"]
-    assert (verdict["kind"], verdict["consumers"]) == ("alignment", (1,))
+    assert (verdict["kind"], verdict["consumers"]) == ("alignment", [1])
     assert verdict["share"] == pytest.approx(0.4, abs=0.01)
     assert "a channel to consumer 1 of 2 blocked" in verdict["text"]

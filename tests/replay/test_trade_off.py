@@ -8,17 +8,9 @@ from typing import Any
 from flinknet.config import NetworkConfig
 from flinknet.predict.recorded import Setting
 from flinknet.replay.trade_off import trade_off_points
-from flinknet.replay.what_if import Candidate
+from flinknet.replay.what_if import Candidate, Outcome
 
 US = 1_000
-
-OUTCOME = dict.fromkeys(
-    (
-        *("count", "min", "mean", "p50", "p75", "p90", "p95", "p99", "p99_9", "max"),
-        *("throughput_records_per_s", "buffers_per_s", "credits_per_s", "memory_bytes", "method"),
-        *("backlog_buffers_mean", "backlog_buffers_max", "bounds", "error", "why_no_latency"),
-    )
-)
 
 
 def notes_of(*timeouts_ns: int, recorded_ns: int) -> list[tuple[str, ...]]:
@@ -32,7 +24,20 @@ def notes_of(*timeouts_ns: int, recorded_ns: int) -> list[tuple[str, ...]]:
         for number, timeout_ns in enumerate(timeouts_ns)
     ]
     outcomes = [
-        OUTCOME | {"candidate": each.number, "count": 0, "notes": []} for each in candidates
+        Outcome(
+            run=0,
+            candidate=each.number,
+            buffer_timeout_ns=each.setting.network.buffer_timeout_ns,
+            exclusive_buffers=2,
+            floating_buffers=8,
+            segment_size_bytes=32_768,
+            flow_control="credit",
+            round_trip_ns=0,
+            consumer_speed=1.0,
+            rate_factor=1.0,
+            window_to_ns=0,
+        )
+        for each in candidates
     ]
     return [point.notes for point in trade_off_points(candidates, outcomes, recorded)]
 

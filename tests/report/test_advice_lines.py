@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flinknet.report.advice_lines import advice_lines, is_on_frontier, marks_of, points_to_show
+from tests.page_answer import typed
 
 CHOICE = {
     "targets": ["p99<=20ms"],
@@ -49,7 +50,7 @@ def answer(*worlds: dict[str, Any], rates: tuple[float, ...] = (1.0,), **changes
 
 
 def text(*worlds: dict[str, Any], **options: Any) -> str:
-    return "\n".join(advice_lines(answer(*worlds, **options)))
+    return "\n".join(advice_lines(typed(answer(*worlds, **options))))
 
 
 def test_the_setting_that_holds_the_target_stands_with_its_patch() -> None:
@@ -82,7 +83,9 @@ def test_a_margin_below_the_error_of_the_model_is_called_so() -> None:
 def test_a_margin_by_the_greatest_of_an_interval_is_called_so() -> None:
     given = answer(world(choice=CHOICE))
     given["trade_offs"][1]["latency_high_ns"] = {"p99": 19e6}
-    assert "to spare by the greatest that the messages allow" in "\n".join(advice_lines(given))
+    assert "to spare by the greatest that the messages allow" in "\n".join(
+        advice_lines(typed(given))
+    )
 
 
 def test_what_was_recorded_needs_no_patch() -> None:
@@ -115,13 +118,13 @@ def test_a_world_of_one_setting_has_no_mark_and_without_marks_there_is_no_legend
     single = answer(world(knee=None), world(2.0, knee=None), rates=(1.0, 2.0), frontier=[0, 2])
     del single["trade_offs"][3], single["trade_offs"][1]
     single["advice"]["frontier"] = [0, 1]
-    assert not is_on_frontier(single, 0)
-    assert not is_on_frontier(single, 1)
-    assert advice_lines(single) == []
+    assert not is_on_frontier(typed(single), 0)
+    assert not is_on_frontier(typed(single), 1)
+    assert advice_lines(typed(single)) == []
     mixed = answer(world(knee=None), world(2.0, knee=None), rates=(1.0, 2.0), frontier=[0, 2])
     del mixed["trade_offs"][3]
-    assert [is_on_frontier(mixed, index) for index in range(3)] == [True, False, False]
-    assert "◆" in "\n".join(advice_lines(mixed))
+    assert [is_on_frontier(typed(mixed), index) for index in range(3)] == [True, False, False]
+    assert "◆" in "\n".join(advice_lines(typed(mixed)))
 
 
 def test_nothing_is_advised_where_the_model_is_far_off() -> None:
@@ -131,7 +134,7 @@ def test_nothing_is_advised_where_the_model_is_far_off() -> None:
 
 
 def test_an_answer_without_advice_has_no_lines_and_no_marks() -> None:
-    without = {"trade_offs": [{"is_recorded": False}]}
+    without = typed({"trade_offs": [{"is_recorded": False}]})
     assert advice_lines(without) == []
     assert marks_of(without, 0) == []
     assert points_to_show(without) == set()
@@ -143,6 +146,7 @@ def test_marks_and_rows_are_those_that_the_advice_speaks_of() -> None:
         world(choice=CHOICE), world(2.0, knee=2, choice=CHOICE | {"point": None, "nearest": 3})
     )
     given["trade_offs"] *= 2
+    given = typed(given)
     assert points_to_show(given) == {1, 2, 3}
     assert marks_of(given, 0) == ["recorded"]
     assert marks_of(given, 1) == ["knee", "choice"]

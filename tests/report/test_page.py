@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from flinknet.report.export import answer_document
 from flinknet.report.page import page_of
 from tests.chromium import PROGRAM, WHY_NOT, Chromium
-from tests.page_answer import answer, latency, point, world
+from tests.page_answer import answer, latency, point, typed, world
 
 
 def browser_test(test: Any) -> Any:
@@ -40,7 +41,7 @@ def embedded(page: str) -> Any:
 
 def test_the_page_holds_the_answer_and_the_settings_in_words() -> None:
     given = answer((0, 10, -1), (2, 8))
-    (held,) = embedded(page_of([given]))["replays"]
+    (held,) = embedded(page_of([typed(given)]))["replays"]
     assert held["varies"] == ["buffer timeout", "floating"]
     assert [each["setting"]["buffer timeout"] for each in held["trade_offs"]] == [
         "0",
@@ -48,12 +49,13 @@ def test_the_page_holds_the_answer_and_the_settings_in_words() -> None:
         "-1",
     ] * 2
     assert held["notes"] == ["assumed: something", "buffer timeout 0: just this one"]
-    for name in given.keys() - {"trade_offs"}:
-        assert held[name] == given[name]
+    document = answer_document(typed(given))
+    for name in document.keys() - {"trade_offs"}:
+        assert held[name] == document[name]
 
 
 def test_the_page_refers_to_nothing_outside() -> None:
-    page = page_of([answer()])
+    page = page_of([typed(answer())])
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)
     assert policy is not None
     assert policy[1].startswith("default-src 'none'")
@@ -62,13 +64,13 @@ def test_the_page_refers_to_nothing_outside() -> None:
 
 
 def test_a_name_with_markup_stays_a_name() -> None:
-    page = page_of([answer()])
+    page = page_of([typed(answer())])
     assert page.count("</script>") == 2
     assert embedded(page)["replays"][0]["trace"]["path"] == "runs/<one> & </script>"
 
 
 def test_the_same_answer_gives_the_same_page() -> None:
-    assert page_of([answer()]) == page_of([answer()])
+    assert page_of([typed(answer())]) == page_of([typed(answer())])
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +85,7 @@ def show(chromium: Chromium, tmp_path: Path) -> Iterator[Callable[..., Chromium]
 
     def open_page(*answers: dict[str, Any], width: int = 1280, **options: Any) -> Chromium:
         path = tmp_path / "page.html"
-        path.write_text(page_of(answers), encoding="utf-8")
+        path.write_text(page_of([typed(each) for each in answers]), encoding="utf-8")
         chromium.open(path, width, **options)
         return chromium
 

@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 from flinknet.report.prediction_notes import notes_of
+from tests.page_answer import typed
 
 FLOATING = "taskmanager.network.memory.floating-buffers-per-gate"
 
@@ -33,7 +34,7 @@ def grid(
         }
         for timeout, buffers, rate in settings
     ]
-    return notes_of({"trade_offs": points})
+    return notes_of(typed({"trade_offs": points}).trade_offs)
 
 
 def test_settings_are_named_by_what_they_have_in_common() -> None:

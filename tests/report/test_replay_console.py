@@ -11,6 +11,7 @@ from rich.console import Console
 
 from flinknet.report.console import WIDTH_OFF_TERMINAL, console_for
 from flinknet.report.replay_console import print_replays, sparkline
+from tests.page_answer import typed
 
 LATENCY = {
     "count": 1000,
@@ -83,6 +84,7 @@ def answer(**changes: Any) -> dict[str, Any]:
                 "latency_ns": LATENCY | {"p99": 1e6 * number},
                 "backlog_buffers": {"mean": None, "max": None},
                 "starved_ns": 0,
+                "regimes": {},
                 "messages": {"DATA_BUFFER": 50},
             }
             for number in range(20)
@@ -98,7 +100,11 @@ def answer(**changes: Any) -> dict[str, Any]:
 
 def printed(*answers: dict[str, Any], width: int = 120, **options: Any) -> list[str]:
     stream = io.StringIO()
-    print_replays(answers, Console(file=stream, width=width, highlight=False), **options)
+    print_replays(
+        [typed(each) for each in answers],
+        Console(file=stream, width=width, highlight=False),
+        **options,
+    )
     return [line.rstrip() for line in stream.getvalue().splitlines()]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from flinknet.errors import TraceError, TraceFormatError
-from flinknet.replay.spark.units import open_recorded_run
+from flinknet.replay.read import open_recorded_run
 from flinknet.trace import open_run
 from flinknet.trace.describe import describe_run
 from flinknet.trace.run import open_with_faults

@@ -1,25 +1,27 @@
-"""Advice: which of the predicted settings are worth having, and which one holds a target.
+"""Advice: which of the predicted settings are worth having, and which one meets a target.
 
-    {"frontier": [3, …], "knee": 5, "knee_patch": "…", "choice": {…} or null, "withheld": null,
-     "worlds": [{"rate_factor": 1.0, …, "knee": 5, "knee_patch": "…", "why_no_knee": null,
-                 "is_alike": false, "choice": {…} or null, "beyond_keys": […]}, …]}
-
-Settings are told by their index among `trade_offs`. Each rate factor, consumer speed, round trip
-and flow control that is asked for is a world of its own, with a knee and a choice of its own; the
-knee and the choice beside `worlds` are those of the recorded world, or of the first.
+Settings are named by their index among the predicted ones. Each rate factor, consumer speed, round
+trip and flow control that is asked for is a world of its own, with a knee and a choice of its own;
+those of the whole advice are of the recorded world, or of the first.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
 
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.options import find_option
 from flinknet.predict.queued import CONTRADICTED
-from flinknet.results import ERROR_TO_BET_ON, ModelError, TradeOffPoint
+from flinknet.results import (
+    ERROR_TO_BET_ON,
+    Advice,
+    Choice,
+    ModelError,
+    TradeOffPoint,
+    WorldAdvice,
+)
 from flinknet.units import NS_PER_MS, parse_duration_ns
 
 from .frontier import EQUAL, World, are_alike, frontier_of, knee_of, world_of
@@ -27,29 +29,6 @@ from .targets import Target
 
 _INTERVAL = "execution.buffer-timeout.interval"
 _ENABLED = "execution.buffer-timeout.enabled"
-_WORLD_NAMES = ("rate_factor", "consumer_speed", "round_trip_ns", "flow_control")
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What to set for some targets.
-
-    Attributes:
-        point: index of the setting among the predicted ones; None if none holds the targets.
-        is_safe: it holds them with the reserve that the model's error asks for.
-        margin: smallest of its margins.
-        nearest: where no setting holds them, the one that misses by least.
-        patch: the keys to change, in Flink's YAML; empty if none differs from the recorded ones.
-        next_longer_ns: the next longer timeout that was predicted; None without one.
-    """
-
-    targets: tuple[str, ...]
-    point: int | None
-    is_safe: bool
-    margin: float | None
-    nearest: int | None
-    patch: str
-    next_longer_ns: int | None = None
 
 
 def choose(
@@ -58,8 +37,8 @@ def choose(
     error: ModelError,
     world: World | None = None,
 ) -> Choice:
-    """The setting of a world that holds all targets with the longest timeout, then with the least
-    memory and the fewest buffers per second; such as hold them safely come first. Where all are
+    """The setting of a world that meets all targets with the longest timeout, then with the least
+    memory and the fewest buffers per second; those that meet them safely come first. Where all are
     alike, what was recorded stays.
 
     Args:
@@ -109,13 +88,13 @@ def patch_of(point: TradeOffPoint, recorded: TradeOffPoint) -> str:
     return "\n".join(lines)
 
 
-def withheld(errors: Collection[float | None], recorded: TradeOffPoint) -> str | None:
-    """Why nothing can be advised, by the prediction of the recorded setting and its errors; None if
+def withheld(error: ModelError, recorded: TradeOffPoint) -> str | None:
+    """Why nothing can be advised, by the prediction of the recorded setting and its error; None if
     it can.
     """
     if recorded.why_no_latency is not None:
         return CONTRADICTED
-    if any(abs(each) > ERROR_TO_BET_ON for each in errors if each is not None):
+    if any(abs(each) > ERROR_TO_BET_ON for each in asdict(error).values() if each is not None):
         return f"the model is off by more than {ERROR_TO_BET_ON:.0%} on the recorded setting"
     return None
 
@@ -127,36 +106,28 @@ def advice(
     *,
     asked: Collection[int] | None = None,
     why_not: str | None = None,
-) -> dict[str, Any]:
-    """All of it as JSON-ready plain data.
+) -> Advice:
+    """Frontier, knees and choices.
 
     Args:
         asked: indices of the points that were asked for; None for all.
         why_not: nothing is advised, for this reason.
     """
     if why_not is not None:
-        return {
-            "frontier": [],
-            "knee": None,
-            "knee_patch": "",
-            "choice": None,
-            "withheld": why_not,
-            "worlds": [],
-        }
+        return Advice(withheld=why_not)
     frontier = frontier_of(points)
     recorded = world_of(_recorded(points))
     wanted = range(len(points)) if asked is None else asked
     worlds = dict.fromkeys(world_of(points[index]) for index in sorted(wanted)) or {recorded: None}
-    told = [_world_advice(points, targets, error, world, frontier) for world in worlds]
-    first = told[list(worlds).index(recorded)] if recorded in worlds else told[0]
-    return {
-        "frontier": frontier,
-        "knee": first["knee"],
-        "knee_patch": first["knee_patch"],
-        "choice": first["choice"],
-        "withheld": None,
-        "worlds": told,
-    }
+    advised = [_world_advice(points, targets, error, world, frontier) for world in worlds]
+    first = advised[list(worlds).index(recorded)] if recorded in worlds else advised[0]
+    return Advice(
+        frontier=tuple(frontier),
+        knee=first.knee,
+        knee_patch=first.knee_patch,
+        choice=first.choice,
+        worlds=tuple(advised),
+    )
 
 
 def _world_advice(
@@ -165,7 +136,7 @@ def _world_advice(
     error: ModelError,
     world: World,
     frontier: Sequence[int],
-) -> dict[str, Any]:
+) -> WorldAdvice:
     recorded = _recorded(points)
     own = [point for point in points if world_of(point) == world]
     on_frontier = [index for index in frontier if world_of(points[index]) == world]
@@ -175,15 +146,19 @@ def _world_advice(
     has_reason = knee is None and len(own) > 1
     numbers = len(on_frontier), len(settable)
     why_no_knee = _why_no_knee(*numbers, is_alike=is_alike) if has_reason else None
-    choice = choose(points, targets, error, world) if targets else None
-    return dict(zip(_WORLD_NAMES, world, strict=True)) | {
-        "knee": knee,
-        "knee_patch": "" if knee is None else patch_of(points[knee], recorded),
-        "why_no_knee": why_no_knee,
-        "is_alike": is_alike,
-        "choice": None if choice is None else _plain(choice),
-        "beyond_keys": _beyond_keys(world, recorded),
-    }
+    rate_factor, consumer_speed, round_trip_ns, flow_control = world
+    return WorldAdvice(
+        rate_factor=rate_factor,
+        consumer_speed=consumer_speed,
+        round_trip_ns=round_trip_ns,
+        flow_control=flow_control,
+        knee=knee,
+        knee_patch="" if knee is None else patch_of(points[knee], recorded),
+        why_no_knee=why_no_knee,
+        is_alike=is_alike,
+        choice=choose(points, targets, error, world) if targets else None,
+        beyond_keys=tuple(_beyond_keys(world, recorded)),
+    )
 
 
 def _why_no_knee(on_frontier: int, settable: int, *, is_alike: bool) -> str:
@@ -197,19 +172,18 @@ def _why_no_knee(on_frontier: int, settable: int, *, is_alike: bool) -> str:
     return f"{number}{which} {verb} on the frontier, and a knee lies between others"
 
 
-def are_met(answers: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the targets hold in every world of every run of which something was predicted."""
-    told = []
-    for answer in answers:
-        advised = answer["advice"]
-        told += [False] if advised["withheld"] else []
-        choices = [world["choice"] for world in advised["worlds"] if world["choice"] is not None]
-        told += [
-            each["point"] is not None
-            for each in choices
-            if each["point"] is not None or each["nearest"] is not None
+def are_met(advice: Sequence[Advice]) -> bool:
+    """Whether the targets are met in every world of every run of which something was predicted."""
+    found = []
+    for each in advice:
+        found += [False] if each.withheld else []
+        choices = [world.choice for world in each.worlds if world.choice is not None]
+        found += [
+            choice.point is not None
+            for choice in choices
+            if choice.point is not None or choice.nearest is not None
         ]
-    return bool(told) and all(told)
+    return bool(found) and all(found)
 
 
 def timeout_of(point: TradeOffPoint) -> int:
@@ -219,24 +193,12 @@ def timeout_of(point: TradeOffPoint) -> int:
     return parse_duration_ns(point.config[_INTERVAL], _INTERVAL, allow_never=True)
 
 
-def _plain(choice: Choice) -> dict[str, Any]:
-    return {
-        "targets": list(choice.targets),
-        "point": choice.point,
-        "is_safe": choice.is_safe,
-        "margin": choice.margin,
-        "nearest": choice.nearest,
-        "patch": choice.patch,
-        "next_longer_ns": choice.next_longer_ns,
-    }
-
-
 def _recorded(points: Sequence[TradeOffPoint]) -> TradeOffPoint:
     return next(point for point in points if point.is_recorded)
 
 
 def _can_be_set(point: TradeOffPoint, recorded: TradeOffPoint) -> bool:
-    """Whether Flink can be told: it reads the timeout in whole milliseconds."""
+    """Whether Flink can be given it: it reads the timeout in whole milliseconds."""
     timeout_ns = timeout_of(point)
     return timeout_ns < 0 or timeout_ns % NS_PER_MS == 0 or timeout_ns == timeout_of(recorded)
 

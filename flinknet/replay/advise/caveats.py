@@ -1,5 +1,5 @@
-"""Caveats: what must be known beside the numbers of a run, in words: why to doubt them, and what
-they are where two of them look alike."""
+"""Caveats: what must be known with the numbers of a run, in words: why to doubt them, and what they
+are where two of them look alike."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from flinknet.results import Measured
 from flinknet.trace.manifest import RESULT_NAME
 from flinknet.units import human_count, human_duration
 
-from ..observe.observed import ObservedRows
-from ..spark.units import RecordedRun
+from ..observe.observed import ObservedRows, ObservedRun
+from ..read import RecordedRun
 
 BARRIERS = frozenset(
     {
@@ -25,9 +25,9 @@ BARRIERS = frozenset(
 """Events that end a buffer for a checkpoint."""
 
 COUNTS_DIFFER_FROM = 0.005
-"""Relative difference between the records counted by a run and by its trace that is told."""
+"""Relative difference between the records counted by a run and by its trace that is stated."""
 
-STARVED_IS_TOLD_FROM = 0.05
+STARVED_EXPLAINED_FROM = 0.05
 """Share of the channels' time without credit that is worth an explanation."""
 
 
@@ -39,8 +39,9 @@ def warnings_of(run: RecordedRun) -> list[str]:
     return [str(each["text"]) for each in found if isinstance(each, dict) and "text" in each]
 
 
-def caveats(run: RecordedRun, rows: ObservedRows, measured: Measured) -> list[str]:
+def caveats(observed: ObservedRun) -> tuple[str, ...]:
     """Lines for a person, the weightiest first."""
+    run, rows, measured = observed.run, observed.rows, observed.measured
     found = [
         *run.notes,
         _of_local_channels(run),
@@ -48,7 +49,7 @@ def caveats(run: RecordedRun, rows: ObservedRows, measured: Measured) -> list[st
         _of_count(run, measured),
         _of_credit(run, rows, measured),
     ]
-    return [each for each in found if each]
+    return tuple(each for each in found if each)
 
 
 def _of_local_channels(run: RecordedRun) -> str | None:
@@ -78,9 +79,9 @@ def _of_local_channels(run: RecordedRun) -> str | None:
 
 def _of_barriers(rows: ObservedRows) -> str | None:
     barriers = sum(
-        row["messages"]
+        row.messages
         for row in rows.messages
-        if row["point"] == TracePoint.SENT and row["data_type"] in BARRIERS
+        if row.point == TracePoint.SENT and row.data_type in BARRIERS
     )
     if not barriers:
         return None
@@ -91,13 +92,13 @@ def _of_barriers(rows: ObservedRows) -> str | None:
 
 
 def _of_count(run: RecordedRun, measured: Measured) -> str | None:
-    """Why bench and its trace count differently; only where both tell of the same part."""
+    """Why bench and its trace count differently; only where both are of the same part."""
     if run.edge is not None or run.notes or run.manifest.is_from_between:
         return None
-    told = _result(run).get("measured")
-    if not isinstance(told, dict):
+    recorded = _result(run).get("measured")
+    if not isinstance(recorded, dict):
         return None
-    counted, per_s = told.get("records"), told.get("throughput_records_per_s")
+    counted, per_s = recorded.get("records"), recorded.get("throughput_records_per_s")
     if not isinstance(counted, int) or not counted:
         return None
     if abs(measured.records - counted) < COUNTS_DIFFER_FROM * counted:
@@ -112,9 +113,9 @@ def _of_count(run: RecordedRun, measured: Measured) -> str | None:
 def _of_credit(run: RecordedRun, rows: ObservedRows, measured: Measured) -> str | None:
     starved_ns = measured.credits.starved_ns or 0
     whole_ns = run.duration_ns * max(len(run.manifest.channels), 1)
-    if run.manifest.is_from_between or starved_ns < STARVED_IS_TOLD_FROM * whole_ns:
+    if run.manifest.is_from_between or starved_ns < STARVED_EXPLAINED_FROM * whole_ns:
         return None
-    waiting_ns = sum(row["ns"] for row in rows.regimes if row["regime"] == "waiting_for_credit")
+    waiting_ns = sum(row.ns for row in rows.regimes if row.regime == "waiting_for_credit")
     starved, waiting = human_duration(starved_ns), human_duration(waiting_ns)
     return (
         f"'starved' is not 'waiting for credit': for {starved} over all channels a producer had"

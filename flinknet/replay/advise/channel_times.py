@@ -5,19 +5,19 @@ from __future__ import annotations
 from flinknet.core.probe import TracePoint
 from flinknet.trace import ChannelInfo
 
-from ..observe.observed import ObservedRows, latency_row
-from ..observe.time_shares import spent_ns
-from ..spark.units import RecordedRun
+from ..observe.observed import ObservedRun, latency_row
+from ..observe.summaries import spent_ns
 from .diagnose import ChannelTime
 from .edges import ends_of
 
 _WRITER_WAITS = (TracePoint.WRITER_WAITS, TracePoint.WRITER_RESUMES)
 
 
-def channel_times(run: RecordedRun, rows: ObservedRows) -> list[ChannelTime]:
+def channel_times(observed: ObservedRun) -> list[ChannelTime]:
     """The channels of a run with their time by regime."""
+    run, rows = observed.run, observed.rows
     edge, times = ends_of(run.manifest, run.edge).name, []
-    waited = {row["channel"] for row in rows.messages if row["point"] in _WRITER_WAITS}
+    waited = {row.channel for row in rows.messages if row.point in _WRITER_WAITS}
     held_up = {info.producer for info in run.manifest.channels if info.index in waited}
     for info in run.manifest.channels:
         latency = latency_row(rows, info.index)
@@ -27,7 +27,7 @@ def channel_times(run: RecordedRun, rows: ObservedRows) -> list[ChannelTime]:
                 channel=info.index,
                 producer=info.producer,
                 consumer=info.consumer,
-                records=latency["count"] if latency else 0,
+                records=latency.count if latency else 0,
                 spent_ns=spent_ns(rows, {info.index}),
                 is_held_up=info.producer in held_up,
             )
@@ -35,15 +35,16 @@ def channel_times(run: RecordedRun, rows: ObservedRows) -> list[ChannelTime]:
     return times
 
 
-def times_between(run: RecordedRun, rows: ObservedRows) -> list[ChannelTime]:
+def times_between(observed: ObservedRun) -> list[ChannelTime]:
     """The channels of a run that was recorded between processes, with the time that shows there.
 
     A channel of a task that was restarted goes on as that of its next attempt.
     """
+    run, rows = observed.run, observed.rows
     edge = ends_of(run.manifest, run.edge).name
-    starved = {row["channel"]: row["starved_ns"] for row in rows.credit_starved}
-    blocked = {row["channel"]: row["blocked_ns"] for row in rows.blocked}
-    passed = {row["channel"]: row["records"] for row in rows.throughput_by_channel}
+    starved = {row.channel: row.starved_ns for row in rows.credit_starved}
+    blocked = {row.channel: row.blocked_ns for row in rows.blocked}
+    passed = {row.channel: row.records for row in rows.throughput_by_channel}
     attempts: dict[tuple[int, int, int], list[ChannelInfo]] = {}
     for info in run.manifest.channels:
         is_known = info.producer >= 0 and info.consumer >= 0

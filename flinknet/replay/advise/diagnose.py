@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from flinknet.results import Verdict
+
 MAIN_SHARE = 0.4
 """A regime that takes this share of the time of an edge's channels, or of one consumer's, is what
 holds it up."""
@@ -42,21 +44,6 @@ class ChannelTime:
     is_held_up: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What holds an edge up.
-
-    `share` is the part of the channels' time behind the verdict: of all, or of those to
-    `consumers`, the worst one's, if some are named (for `skewed`: of the records).
-    """
-
-    edge: str
-    kind: str  # bottleneck, credit-starved, flush-limited, network-bound, alignment, idle, balanced
-    share: float
-    text: str
-    consumers: tuple[int, ...] = ()
-
-
 def diagnose(channels: Sequence[ChannelTime]) -> list[Verdict]:
     """One verdict or more for each edge, the weightiest first; edges in the order they come."""
     edges: dict[str, list[ChannelTime]] = {}
@@ -65,7 +52,7 @@ def diagnose(channels: Sequence[ChannelTime]) -> list[Verdict]:
     return [verdict for edge, own in edges.items() for verdict in _verdicts(edge, own)]
 
 
-def diagnose_in_passing(edge: str, channels: Sequence[ChannelTime]) -> list[Verdict]:
+def diagnose_captured(edge: str, channels: Sequence[ChannelTime]) -> list[Verdict]:
     """What the messages of an edge alone show: where its producers had to wait for credit, and
     where barriers kept channels blocked.
 
@@ -77,7 +64,7 @@ def diagnose_in_passing(edge: str, channels: Sequence[ChannelTime]) -> list[Verd
     """
     of = _grouped(channels, lambda each: each.consumer)
     found, most = [], {}
-    for regime, kind, least, text in _IN_PASSING:
+    for regime, kind, least, text in _CAPTURED:
         shares = {
             consumer: max(_shares([each])[regime] for each in own) for consumer, own in of.items()
         }
@@ -89,7 +76,7 @@ def diagnose_in_passing(edge: str, channels: Sequence[ChannelTime]) -> list[Verd
         if not held:
             continue
         is_all = len(held) == len(shares)
-        told = text.format(
+        said = text.format(
             who="the consumers" if is_all else _consumers(held, len(shares)),
             do="does" if len(held) == 1 and not is_all else "do",
             share=f"{shares[held[0]]:.0%}"
@@ -97,7 +84,7 @@ def diagnose_in_passing(edge: str, channels: Sequence[ChannelTime]) -> list[Verd
             else _named([f"{shares[each]:.0%}" for each in held]),
         )
         named = () if is_all else tuple(each for each in held if each >= 0)
-        found.append(Verdict(edge, kind, shares[held[0]], told, named))
+        found.append(Verdict(edge, kind, shares[held[0]], said, named))
     found.sort(key=lambda each: -each.share)
     if found:
         return found
@@ -116,10 +103,10 @@ def _consumers(indexes: Sequence[int], count: int) -> str:
 
 
 def verdict_of_blocking(edge: str, written_share: float | None) -> Verdict:
-    """What is told of an exchange that was read only when all of it was written.
+    """The verdict on an exchange that was read only when all of it was written.
 
     Args:
-        written_share: of the time until the last record was done with, how much had passed when the
+        written_share: of the time until the last record was consumed, how much had passed when the
             first buffer left; None if none did.
     """
     if written_share is None:
@@ -139,15 +126,15 @@ def _verdicts(edge: str, channels: Sequence[ChannelTime]) -> list[Verdict]:
     held_by = {index for each in slow for index in each.consumers if each.kind in _HOLDING}
     if held_by:  # what waits in producers that wait themselves does not wait for the flusher
         rest = [each for each in channels if not each.is_held_up or each.consumer in held_by]
-    shares, told = _shares(rest), {each.kind for each in slow}
+    shares, found_kinds = _shares(rest), {each.kind for each in slow}
     found = [
         Verdict(edge, kind, shares[regime], text.format(share=shares[regime]))
         for regime, kind, text in _CAUSES
-        if shares[regime] >= MAIN_SHARE and kind not in told
+        if shares[regime] >= MAIN_SHARE and kind not in found_kinds
     ]
     found += slow
     found.sort(key=lambda each: -each.share)
-    if len(found) > 1:  # idle channels beside busy ones are no cause
+    if len(found) > 1:  # idle channels among busy ones are no cause
         found = [each for each in found if each.kind != "idle"]
     if not found:
         largest = max(shares, key=lambda name: shares[name])
@@ -206,7 +193,7 @@ def _named(names: Sequence[str]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-_IN_PASSING = (
+_CAPTURED = (
     (
         "waiting_for_credit",
         "credit-starved",

@@ -5,9 +5,10 @@ job up.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from flinknet.results import Verdict
 from flinknet.trace import RunManifest
 
 from .order import EdgeOrder, vertex_of
@@ -37,7 +38,7 @@ class EdgeEnds:
 
     @property
     def name(self) -> str:
-        """How the edge is told."""
+        """How the edge is shown."""
         return f"{self.source_name} → {self.target_name}"
 
 
@@ -68,7 +69,7 @@ def ends_of(manifest: RunManifest, edge: int | None) -> EdgeEnds:
 
 
 def is_from_sources(manifest: RunManifest, edge: int | None) -> bool:
-    """Whether the records of an edge came at instants of their own, or were seen in passing."""
+    """Whether the records of an edge came at instants of their own, or were captured."""
     if edge is None or manifest.is_from_between:
         return True
     job: Any = manifest.scenario.get("job")
@@ -78,13 +79,14 @@ def is_from_sources(manifest: RunManifest, edge: int | None) -> bool:
     return ends_of(manifest, edge).source not in fed
 
 
-def pressed_from_behind(share: float) -> dict[str, str]:
-    """What is said of an edge that is pressed and does not hold the job up itself."""
+def pressed_from_behind(verdict: Verdict) -> Verdict:
+    """The verdict on an edge that is pressed and does not hold the job up itself."""
     text = (
-        f"pressed from behind: {share:.0%} of the time its consumers did not get to its records,"
-        " for they had to wait for their own output; the edge that holds the job up is behind it"
+        f"pressed from behind: {verdict.share:.0%} of the time its consumers did not get to its"
+        " records, for they had to wait for their own output; the edge that holds the job up is"
+        " behind it"
     )
-    return {"kind": "pressed", "text": text}
+    return replace(verdict, kind="pressed", text=text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,8 @@ class Pressure:
     is_bottleneck: bool | None
     behind: tuple[int, ...] = ()
 
-    def described(self, share: float, names: Sequence[str]) -> dict[str, str]:
-        """What the verdict of the edge becomes.
+    def verdict(self, of: Verdict, names: Sequence[str]) -> Verdict:
+        """What a verdict on the edge becomes.
 
         Args:
             names: of the edges behind it.
@@ -110,19 +112,19 @@ class Pressure:
         are = "is" if len(names) == 1 else "are"
         if self.is_bottleneck is False:
             text = (
-                f"pressed from behind: {share:.0%} of the time data waited for credit, and {those},"
-                f" behind it, {are} pressed as well"
+                f"pressed from behind: {of.share:.0%} of the time data waited for credit, and"
+                f" {those}, behind it, {are} pressed as well"
             )
         else:
             text = (
-                f"pressed: {share:.0%} of the time data waited for credit; {those} {are} pressed as"
-                " well; which of them is further downstream cannot be seen between TaskManagers;"
-                " the one furthest downstream holds the job up"
+                f"pressed: {of.share:.0%} of the time data waited for credit; {those} {are} pressed"
+                " as well; which of them is further downstream cannot be seen between"
+                " TaskManagers; the one furthest downstream holds the job up"
             )
-        return {"kind": "pressed", "text": text}
+        return replace(of, kind="pressed", text=text)
 
 
-def pressure_in_passing(order: EdgeOrder, pressed: Sequence[int]) -> dict[int, Pressure]:
+def pressure_between(order: EdgeOrder, pressed: Sequence[int]) -> dict[int, Pressure]:
     """Where the pressure on each pressed edge comes from: one behind it, or its own consumers.
 
     Args:

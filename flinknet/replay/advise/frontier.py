@@ -1,7 +1,8 @@
 """Frontier: which predicted settings no other one beats, and which of them gives away least.
 
 A setting is on the frontier when no other is at least as good in all of latency, throughput,
-buffers per second and memory, and better in one; what is better by less than can be told is not.
+buffers per second and memory, and better in one; smaller differences than a prediction can
+resolve do not count.
 Only settings of one world are compared: those of another rate, consumer, network or flow control
 are not there to be chosen.
 """

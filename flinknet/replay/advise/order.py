@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.errors import FrameCorruptedError
 from flinknet.graph.lineage import ancestors
 from flinknet.trace import RunManifest
+
+from ..observe.blocking import MilestoneRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +33,11 @@ class ProducedEdge:
     passed_ns: Mapping[tuple[int, int], int]
 
 
-def produced_edge(manifest: RunManifest, milestones: Sequence[Mapping[str, Any]]) -> ProducedEdge:
+def produced_edge(manifest: RunManifest, milestones: Sequence[MilestoneRow]) -> ProducedEdge:
     """The edge that the channels of a manifest belong to.
 
     Args:
-        milestones: rows of `blocking.MILESTONES` of these channels.
+        milestones: of these channels.
     """
     vertices: set[bytes | None] = set()
     graphs: set[bytes] = set()
@@ -47,8 +48,8 @@ def produced_edge(manifest: RunManifest, milestones: Sequence[Mapping[str, Any]]
             graphs.add(graph)
     passed_ns: dict[tuple[int, int], int] = {}
     for row in milestones:
-        key = row["data_type"], row["value"]
-        passed_ns[key] = min(passed_ns.get(key, row["at_ns"]), row["at_ns"])
+        key = row.data_type, row.value
+        passed_ns[key] = min(passed_ns.get(key, row.at_ns), row.at_ns)
     return ProducedEdge(
         vertices.pop() if len(vertices) == 1 else None, frozenset(graphs), passed_ns
     )

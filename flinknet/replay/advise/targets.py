@@ -1,16 +1,15 @@
-"""Targets: bounds that a predicted setting shall hold, and timeouts between the one that was chosen
+"""Targets: bounds that a predicted setting shall meet, and timeouts between the one that was chosen
 for them and the next longer one, in whole milliseconds."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from flinknet.errors import ConfigError
 from flinknet.predict.recorded import Setting
-from flinknet.results import ModelError, TradeOffPoint
+from flinknet.results import ModelError, TradeOffPoint, WorldAdvice
 from flinknet.units import NS_PER_MS, parse_duration_ns, parse_rate_per_s
 
 MARGIN_MIN = 0.05
@@ -22,7 +21,7 @@ _TARGET = re.compile(r"\s*(p\d+(?:\.\d)?|mean|max|throughput)\s*(<=|>=|<|>)\s*(.
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A bound that a setting shall hold: latencies from above (ns), throughput from below (records
+    """A bound that a setting shall meet: latencies from above (ns), throughput from below (records
     per second).
     """
 
@@ -51,7 +50,7 @@ class Target:
         return cls(text, metric, parse_duration_ns(bound, "--target", bare_unit=None))
 
     def margin(self, point: TradeOffPoint) -> float | None:
-        """Share of the limit that a point leaves free; negative where it does not hold it. Of a
+        """Share of the limit that a point leaves free; negative where it does not meet it. Of a
         latency that is an interval, the greatest counts.
         """
         if self.metric == "throughput":
@@ -74,25 +73,23 @@ STEPS_MAX = 9
 """Timeouts between two others that are predicted at most."""
 
 
-def finer_settings(
-    worlds: Iterable[Mapping[str, Any]], settings: Sequence[Setting]
-) -> list[Setting]:
-    """The chosen setting of each world of an advice with each finer timeout.
+def refined_settings(worlds: Iterable[WorldAdvice], settings: Sequence[Setting]) -> list[Setting]:
+    """The chosen setting of each world of an advice with timeouts up to the next longer one.
 
     Args:
-        settings: by the index that the advice knows them under.
+        settings: by the index that the advice names them by.
     """
-    finer = []
-    for choice in (world["choice"] for world in worlds if not world["is_alike"]):
-        if choice is None or choice["point"] is None or choice["next_longer_ns"] is None:
+    found = []
+    for choice in (world.choice for world in worlds if not world.is_alike):
+        if choice is None or choice.point is None or choice.next_longer_ns is None:
             continue
-        chosen = settings[choice["point"]]
-        timeouts_ns = between(chosen.network.buffer_timeout_ns, choice["next_longer_ns"])
-        finer += [
+        chosen = settings[choice.point]
+        timeouts_ns = between(chosen.network.buffer_timeout_ns, choice.next_longer_ns)
+        found += [
             replace(chosen, network=replace(chosen.network, buffer_timeout_ns=each))
             for each in timeouts_ns
         ]
-    return [each for each in dict.fromkeys(finer) if each not in settings]
+    return [each for each in dict.fromkeys(found) if each not in settings]
 
 
 def between(low_ns: int, high_ns: int) -> list[int]:

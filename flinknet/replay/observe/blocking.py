@@ -4,6 +4,7 @@ ends passed. The runs that recorded themselves have regimes instead."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +14,9 @@ from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace.event_block import EventBlock
 
-from ..spark.units import Answer, Asked, WorkUnit
-from .credit import SWITCHED_SCHEMA, merge_switched, switched_within
-
-BLOCKED_SCHEMA = "run bigint, channel bigint, blocked_ns bigint"
-MILESTONES_SCHEMA = "run bigint, channel bigint, data_type bigint, value bigint, at_ns bigint"
+from ..spark.frames import Columns
+from ..spark.units import Asked, WorkUnit
+from .credit import SwitchedRow, merge_switched, switched_within
 
 CHECKPOINTS_PER_BLOCK = 4
 """Checkpoints of a block whose barriers are looked at: a few suffice for the order of the edges."""
@@ -33,8 +32,28 @@ _ENDS = (DataType.END_OF_DATA, DataType.END_OF_PARTITION)
 _MILESTONE_KEYS = ["run", "channel", "data_type", "value"]
 
 
+@dataclass(frozen=True, slots=True)
+class BlockedRow:
+    """Time from blocking events until the consumer said to go on."""
+
+    run: int
+    channel: int
+    blocked_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class MilestoneRow:
+    """When a checkpoint's barrier (`value` is its number) or an end first passed."""
+
+    run: int
+    channel: int
+    data_type: int
+    value: int
+    at_ns: int
+
+
 def merge_blocked(parts: pa.Table) -> pa.Table:
-    """Run, channel, blocked_ns: from a blocking event until the consumer says to go on."""
+    """BlockedRows from the answers to BLOCKED."""
     return merge_switched(parts, "blocked_ns")
 
 
@@ -44,7 +63,7 @@ def merge_milestones(parts: pa.Table) -> pa.Table:
     return found.rename_columns([*_MILESTONE_KEYS, "at_ns"])
 
 
-def _blocked(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
+def _blocked(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
     if unit.counted_at != TracePoint.SENT:
         return
     for block in blocks:
@@ -56,7 +75,7 @@ def _blocked(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
             yield switched_within(unit, block, kept, is_blocking)
 
 
-def _milestones(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
+def _milestones(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
     if unit.counted_at != TracePoint.SENT:
         return
     for block in blocks:
@@ -82,5 +101,5 @@ def _is_event(block: EventBlock) -> npt.NDArray[np.bool_]:
     return found
 
 
-BLOCKED = Asked(_blocked, _COLUMNS, SWITCHED_SCHEMA)
-MILESTONES = Asked(_milestones, (*_COLUMNS[:-1], "value"), MILESTONES_SCHEMA)
+BLOCKED = Asked(_blocked, _COLUMNS, SwitchedRow)
+MILESTONES = Asked(_milestones, (*_COLUMNS[:-1], "value"), MilestoneRow)

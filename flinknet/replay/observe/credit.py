@@ -4,6 +4,7 @@ them."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,8 @@ from flinknet.arrays import IntArray
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace.event_block import EventBlock, Spans
 
-from ..spark.units import Answer, Asked, WorkUnit
+from ..spark.frames import Columns
+from ..spark.units import Asked, WorkUnit
 
 _COLUMNS = (
     "at_ns",
@@ -24,16 +26,39 @@ _COLUMNS = (
     "credit_after",
     "order",
 )
-SWITCHED_SCHEMA = (
-    "run bigint, channel bigint, window_to_ns bigint, begun_ns bigint,"
-    " on_ns bigint, first_ns bigint, last_ns bigint, ends_on boolean"
-)
 _LACKS_ORDER = -1
-STARVED_SCHEMA = "run bigint, channel bigint, starved_ns bigint"
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchedRow:
+    """How long a channel was in a state within one block, and how it starts and ends."""
+
+    run: int
+    channel: int
+    window_to_ns: int
+    begun_ns: int
+    on_ns: int
+    first_ns: int
+    last_ns: int
+    ends_on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StarvedRow:
+    """Time within the measured window with backlog but no credit, observed at the producer.
+
+    Starts when a buffer leaves with the last credit and announces a backlog, ends with the next
+    AddCredit. A backlog that grows while there is no credit is not visible (nothing is sent then),
+    so this is a lower bound.
+    """
+
+    run: int
+    channel: int
+    starved_ns: int
 
 
 def merge_starved(parts: pa.Table) -> pa.Table:
-    """run, channel, starved_ns from the answers to STARVED: the gaps between blocks are closed."""
+    """StarvedRows from the answers to STARVED: the gaps between blocks are closed."""
     return merge_switched(parts, "starved_ns")
 
 
@@ -41,7 +66,7 @@ def merge_switched(parts: pa.Table, name: str) -> pa.Table:
     """How long each channel was in a state; the gaps between blocks are closed.
 
     Args:
-        parts: by SWITCHED_SCHEMA: of each block the time within itself, and how it starts and ends.
+        parts: rows of SwitchedRow.
         name: of the column of that time.
     """
     keys = ("run", "channel", "begun_ns")
@@ -60,7 +85,7 @@ def merge_switched(parts: pa.Table, name: str) -> pa.Table:
     return pa.table({"run": run[starts], "channel": channel[starts], name: on_ns})
 
 
-def _starved_within(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
+def _starved_within(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
     from .sums_kernel import starve_all
 
     for block in blocks:
@@ -103,7 +128,7 @@ def _rows_of(spans: Spans, channel: IntArray) -> IntArray:
     return rows
 
 
-def _starved_in_disorder(unit: WorkUnit, block: EventBlock) -> Iterator[Answer]:
+def _starved_in_disorder(unit: WorkUnit, block: EventBlock) -> Iterator[Columns]:
     """The same where instants go back from one row of a kind to the next."""
     is_sent = (block["kind"] == MessageKind.BUFFER_RESPONSE) & (block["point"] == TracePoint.SENT)
     is_credit = (block["kind"] == MessageKind.ADD_CREDIT) & (block["point"] == TracePoint.RECEIVED)
@@ -118,7 +143,7 @@ def _starved_in_disorder(unit: WorkUnit, block: EventBlock) -> Iterator[Answer]:
 
 def switched_within(
     unit: WorkUnit, block: EventBlock, kept: IntArray, is_on: npt.NDArray[np.bool_]
-) -> Answer:
+) -> Columns:
     """How long each channel was in a state within a block, and how it starts and ends.
 
     Args:
@@ -152,11 +177,4 @@ def _by_instant(block: EventBlock, rows: IntArray) -> IntArray:
     return rows.take(np.lexsort(tuple(keys)))
 
 
-STARVED = Asked(_starved_within, _COLUMNS, SWITCHED_SCHEMA)
-"""Time within the measured window with backlog but no credit, observed at the producer.
-
-Starts when a buffer leaves with the last credit and announces a backlog, ends with the next
-AddCredit. A backlog that grows while there is no credit is not visible (nothing is sent then), so
-this is a lower bound. Each block gives the time within itself and how it starts and ends;
-`merge_starved` closes the gaps between blocks.
-"""
+STARVED = Asked(_starved_within, _COLUMNS, SwitchedRow)

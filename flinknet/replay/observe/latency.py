@@ -9,7 +9,7 @@ it arrived.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -22,10 +22,11 @@ from flinknet.core.probe import TracePoint
 from flinknet.histogram import LogLinearHistogram
 from flinknet.trace.event_block import EventBlock, EventColumns
 
-from ..spark.units import ALL_CHANNELS, Answer, Asked, WorkUnit, ask, is_measured, merged
+from ..spark.frames import Columns, merged, schema_of
+from ..spark.units import ALL_CHANNELS, Asked, WorkUnit, ask, is_measured
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _COLUMNS = (
     "at_ns",
@@ -38,32 +39,55 @@ _COLUMNS = (
     "first_record_ns",
     "last_record_ns",
 )
-_PART_SCHEMA = (
-    "run bigint, channel bigint, payload_bytes double, consumed_to_ns bigint, histogram binary"
-)
-LATENCY_SCHEMA = (
-    "run bigint, channel bigint, payload_bytes double, consumed_to_ns bigint,"
-    " count bigint, min bigint, mean double, p50 double, p75 double, p90 double, p95 double,"
-    " p99 double, p99_9 double, max bigint, histogram binary"
-)
-_SUMMARY = pa.schema(
-    [
-        ("run", pa.int64()),
-        ("channel", pa.int64()),
-        ("payload_bytes", pa.float64()),
-        ("consumed_to_ns", pa.int64()),
-        ("count", pa.int64()),
-        ("min", pa.int64()),
-        *((name, pa.float64()) for name in ("mean", "p50", "p75", "p90", "p95", "p99", "p99_9")),
-        ("max", pa.int64()),
-        ("histogram", pa.binary()),
-    ]
-)
 _TAKEN = ("at_ns", "channel", "payload_bytes", "records", "first_record_ns", "last_record_ns")
 _RECORDS_AT_ONCE = 1 << 20
 
 COMPILED_FROM_RECORDS = 200
 """Below that the plain way is as fast."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyPart:
+    """What a unit knows of the records of one channel, or of ALL_CHANNELS."""
+
+    run: int
+    channel: int
+    payload_bytes: float
+    consumed_to_ns: int
+    histogram: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelLatency:
+    """The latency of a channel, or of ALL_CHANNELS.
+
+    Attributes:
+        payload_bytes: of the records that count.
+        consumed_to_ns: when the last of them was.
+        count: number of records; this and what follows are fields of `results.LatencySummary`.
+    """
+
+    run: int
+    channel: int
+    payload_bytes: float
+    consumed_to_ns: int
+    count: int
+    min: int | None
+    mean: float | None
+    p50: float | None
+    p75: float | None
+    p90: float | None
+    p95: float | None
+    p99: float | None
+    p99_9: float | None
+    max: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyRow(ChannelLatency):
+    """The same with its distribution, for `LogLinearHistogram.from_bytes`."""
+
+    histogram: bytes
 
 
 @dataclass(slots=True)
@@ -75,15 +99,12 @@ class _Consumed:
     consumed_to_ns: int = 0
 
 
-def latency_percentiles(units: DataFrame) -> DataFrame:
+def latency_percentiles(spark: SparkSession, units: Sequence[WorkUnit]) -> DataFrame:
     """Latency of each channel, and of all together as channel -1.
 
-    Returns: run, channel, payload_bytes (of the records that count), consumed_to_ns (when the last
-    of them was), and the
-        fields of `results.LatencySummary`, whose count is the number of records; and histogram, for
-        `LogLinearHistogram.from_bytes`.
+    Returns: rows of LatencyRow.
     """
-    return merged(ask(units, LATENCY), merge_latency, LATENCY_SCHEMA)
+    return merged(ask(spark, units, LATENCY), merge_latency, LatencyRow)
 
 
 def merge_latency(parts: pa.Table) -> pa.Table:
@@ -104,7 +125,7 @@ def merge_latency(parts: pa.Table) -> pa.Table:
         }
         for (run, channel), whole in sorted(found.items())
     ]
-    return pa.Table.from_pylist(rows, schema=_SUMMARY)
+    return pa.Table.from_pylist(rows, schema=schema_of(LatencyRow))
 
 
 def spread_records(
@@ -128,7 +149,7 @@ class _Latencies:
         self._consumed: defaultdict[int, _Consumed] = defaultdict(_Consumed)
 
     def take(self, block: EventBlock) -> None:
-        """Count the records that a block tells to be consumed."""
+        """Count the records of a block that were consumed."""
         unit = self._unit
         rows = block.data_at(TracePoint.CONSUMED)
         if not len(rows["records"]):
@@ -146,7 +167,7 @@ class _Latencies:
             piece = {name: values[start:end] for name, values in wanted.items()}
             _add(unit, piece, self._consumed[channel])
 
-    def answers(self) -> Iterator[Answer]:
+    def answers(self) -> Iterator[Columns]:
         """A row for each channel, and one for all."""
         if not self._consumed:
             return
@@ -163,7 +184,7 @@ class _Latencies:
         }
 
 
-def _measure(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
+def _measure(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
     tally = _Latencies(unit)
     for block in blocks:
         tally.take(block)
@@ -250,4 +271,4 @@ def _join(into: _Consumed, other: _Consumed) -> None:
     into.consumed_to_ns = max(into.consumed_to_ns, other.consumed_to_ns)
 
 
-LATENCY = Asked(_measure, _COLUMNS, _PART_SCHEMA, _Latencies)
+LATENCY = Asked(_measure, _COLUMNS, LatencyPart, _Latencies)

@@ -1,29 +1,46 @@
-"""How many messages of which kind went over each channel, seen where, and why buffers left."""
+"""How many messages of which kind went over each channel, recorded where, and why buffers left."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from flinknet.core.probe import MessageKind
 from flinknet.trace.event_block import EventBlock
 
-from ..spark.units import Answer, Asked, WorkUnit
+from ..spark.frames import Columns
+from ..spark.units import Asked, WorkUnit
 from .sums import Sums
 
 _KEYS = ("channel", "point", "kind", "data_type", "reason")
 
 _COLUMNS = ("at_ns", *_KEYS, "payload_bytes", "value")
-_SCHEMA = (
-    "run bigint, channel bigint, point bigint, kind bigint, data_type bigint, reason bigint,"
-    " messages bigint, payload_bytes bigint, credit bigint"
-)
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesRow:
+    """Messages of the measured window and of the drain behind it, which carries its last records.
+
+    Ordinals are those of the trace; `credit` is the sum of what AddCredit messages announced.
+    """
+
+    run: int
+    channel: int
+    point: int
+    kind: int
+    data_type: int
+    reason: int
+    messages: int
+    payload_bytes: int
+    credit: int
+
 
 MERGE_MESSAGES = Sums(("run", *_KEYS), ("messages", "payload_bytes", "credit"))
 
 
-def _count(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
+def _count(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
     from .sums_kernel import REASONS, count_kinds, sum_within
 
     window_ns = (unit.from_ns, unit.until_ns)
@@ -41,8 +58,10 @@ def _count(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
         ).T
         credit = np.zeros(len(spans.starts), np.int64)
         is_credit = spans.kind == MessageKind.ADD_CREDIT
-        told = spans.only(is_credit)
-        credit[is_credit] = sum_within(told.starts, told.ends, at_ns, block["value"], window_ns)
+        announced = spans.only(is_credit)
+        credit[is_credit] = sum_within(
+            announced.starts, announced.ends, at_ns, block["value"], window_ns
+        )
         data_type, reason = np.divmod(number, REASONS)
         yield {
             "run": np.full(len(span), unit.run),
@@ -57,9 +76,4 @@ def _count(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Answer]:
         }
 
 
-MESSAGES = Asked(_count, _COLUMNS, _SCHEMA)
-"""Messages of the measured window and of the drain behind it, which carries its last records.
-
-Columns: run, channel, point, kind, data_type, reason (ordinals as in the trace), messages,
-payload_bytes, and credit: the sum of what AddCredit messages announced.
-"""
+MESSAGES = Asked(_count, _COLUMNS, MessagesRow)

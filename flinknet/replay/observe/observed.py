@@ -21,33 +21,77 @@ from flinknet.results import (
     Measured,
 )
 
-from ..spark.units import ALL_CHANNELS, Merge, RecordedRun
-from .backlog import BACKLOG, MERGE_BACKLOG
+from ..read import RecordedRun
+from ..spark.frames import Merge, collected, rows_of
+from ..spark.units import ALL_CHANNELS
+from .arrivals import MERGE_ARRIVALS, ArrivalsRow, arrivals_asked, slice_edges
 from .blocking import (
     BLOCKED,
-    BLOCKED_SCHEMA,
     MILESTONES,
-    MILESTONES_SCHEMA,
+    BlockedRow,
+    MilestoneRow,
     merge_blocked,
     merge_milestones,
 )
-from .credit import STARVED, STARVED_SCHEMA, merge_starved
-from .latency import LATENCY, LATENCY_SCHEMA, merge_latency
-from .messages import MERGE_MESSAGES, MESSAGES
-from .one_pass import InPass, InTimeSlices, pass_units, rows_in, table_of, tables_of
-from .regimes import REGIME_COLUMNS, REGIMES_SCHEMA, merge_regimes, split_time_slice
-from .slicing import MERGE_ARRIVALS, arrivals_asked, slice_edges
+from .credit import STARVED, StarvedRow, merge_starved
+from .latency import LATENCY, ChannelLatency, LatencyRow, merge_latency
+from .messages import MERGE_MESSAGES, MESSAGES, MessagesRow
+from .one_pass import InPass, InTimeSlices, NamedTable, named_table, pass_units, rows_in, tables_of
+from .regimes import REGIME_COLUMNS, RegimeRow, merge_regimes, split_time_slice
 from .sums import Sums
-from .throughput import MERGE_THROUGHPUT, THROUGHPUT
+from .windowed import (
+    BACKLOG,
+    MERGE_BACKLOG,
+    MERGE_THROUGHPUT,
+    THROUGHPUT,
+    BacklogWindow,
+    ThroughputWindow,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Row = dict[str, Any]
-
 _WHOLE = "whole"
 _WINDOW = ("run", "from_ns", "width_ns")
 _SAMPLES = ("buffers", "backlog_buffers_sum"), ("backlog_buffers_max",)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRecords:
+    """Records of a channel in all windows."""
+
+    run: int
+    channel: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelBacklog:
+    """Samples of the backlog of a channel in all windows."""
+
+    run: int
+    channel: int
+    buffers: int
+    backlog_buffers_sum: int
+    backlog_buffers_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRegime:
+    """Time of a channel in one regime, over all windows."""
+
+    run: int
+    channel: int
+    regime: str
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunHistogram:
+    """The latency of all records of a run."""
+
+    run: int
+    histogram: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +105,7 @@ class ObservedTables:
     credit_starved: DataFrame
     arrivals: DataFrame
     regimes: DataFrame
-    whole: DataFrame = field(repr=False)  # all of them in one, and what is told of each run
+    whole: DataFrame = field(repr=False)  # all of them in one, and the summaries of each run
 
     def named(self) -> dict[str, DataFrame]:
         """The tables by name."""
@@ -71,20 +115,36 @@ class ObservedTables:
 @dataclass(frozen=True, slots=True)
 class ObservedRows:
     """The rows of all tables that one run's summary needs: each has as many rows as there are
-    channels, or windows."""
+    channels, or windows.
 
-    messages: list[Row]
-    throughput: list[Row]  # over all channels
-    throughput_by_channel: list[Row]
-    backlog: list[Row]  # over all channels
-    backlog_by_channel: list[Row]
-    latency: list[Row]
-    credit_starved: list[Row]
-    regimes: list[Row]  # over all windows
-    arrivals: list[Row]
-    histograms: list[Row]  # of the latency over all channels
-    blocked: list[Row]  # by barriers, between processes
-    milestones: list[Row]  # barriers and ends that passed between processes
+    Attributes:
+        throughput, backlog: over all channels.
+        regimes: over all windows.
+        histograms: of the latency over all channels; at most one.
+        blocked: by barriers; recorded between processes, as the milestones are.
+    """
+
+    messages: list[MessagesRow]
+    throughput: list[ThroughputWindow]
+    throughput_by_channel: list[ChannelRecords]
+    backlog: list[BacklogWindow]
+    backlog_by_channel: list[ChannelBacklog]
+    latency: list[ChannelLatency]
+    credit_starved: list[StarvedRow]
+    regimes: list[ChannelRegime]
+    arrivals: list[ArrivalsRow]
+    histograms: list[RunHistogram]
+    blocked: list[BlockedRow]
+    milestones: list[MilestoneRow]
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedRun:
+    """What was observed in a run: its summary, and the rows it is made from."""
+
+    run: RecordedRun
+    measured: Measured
+    rows: ObservedRows
 
 
 def observe(
@@ -94,28 +154,28 @@ def observe(
     table is read.
 
     Args:
-        split: stretches that each run is cut into, and slices for the arrivals; None for what
-            suits.
+        split: slices of time that each run is cut into, also for the arrivals; None for as many as
+            suit its size.
     """
     arrivals = arrivals_asked({run.run: slice_edges(run, split) for run in runs})
     questions = {
-        "messages": InPass(MESSAGES, MERGE_MESSAGES, MESSAGES.schema),
-        "throughput": InPass(THROUGHPUT, MERGE_THROUGHPUT, THROUGHPUT.schema),
-        "backlog": InPass(BACKLOG, MERGE_BACKLOG, BACKLOG.schema),
-        "latency": InPass(LATENCY, merge_latency, LATENCY_SCHEMA, adds_up=False),
-        "credit_starved": InPass(STARVED, merge_starved, STARVED_SCHEMA, adds_up=False),
-        "arrivals": InPass(arrivals, MERGE_ARRIVALS, arrivals.schema),
+        "messages": InPass(MESSAGES, MERGE_MESSAGES, MESSAGES.row),
+        "throughput": InPass(THROUGHPUT, MERGE_THROUGHPUT, THROUGHPUT.row),
+        "backlog": InPass(BACKLOG, MERGE_BACKLOG, BACKLOG.row),
+        "latency": InPass(LATENCY, merge_latency, LatencyRow, adds_up=False),
+        "credit_starved": InPass(STARVED, merge_starved, StarvedRow, adds_up=False),
+        "arrivals": InPass(arrivals, MERGE_ARRIVALS, arrivals.row),
     }
-    in_passing = {
-        "blocked": InPass(BLOCKED, merge_blocked, BLOCKED_SCHEMA, adds_up=False),
-        "milestones": InPass(MILESTONES, merge_milestones, MILESTONES_SCHEMA),
+    in_between = {
+        "blocked": InPass(BLOCKED, merge_blocked, BlockedRow, adds_up=False),
+        "milestones": InPass(MILESTONES, merge_milestones, MilestoneRow),
     }
-    regimes = InTimeSlices(split_time_slice, REGIME_COLUMNS, merge_regimes, REGIMES_SCHEMA)
+    regimes = InTimeSlices(split_time_slice, REGIME_COLUMNS, merge_regimes, RegimeRow)
     units = pass_units(runs, spark.sparkContext.defaultParallelism, split)
-    whole = tables_of(spark, units, questions | in_passing, {"regimes": regimes}, _TOLD)
+    whole = tables_of(spark, units, questions | in_between, {"regimes": regimes}, _MERGES)
     return ObservedTables(
-        **{name: table_of(whole, name, each.schema) for name, each in questions.items()},
-        regimes=table_of(whole, "regimes", regimes.schema),
+        **{name: named_table(whole, name, each.row) for name, each in questions.items()},
+        regimes=named_table(whole, "regimes", regimes.row),
         whole=whole,
     )
 
@@ -133,62 +193,68 @@ def _as_it_is(table: pa.Table) -> pa.Table:
     return table
 
 
-_PREFIX = "told."
-_TOLD: Mapping[str, tuple[str, Merge]] = {
-    "told.messages": ("messages", _as_it_is),
-    "told.throughput": ("throughput", Sums(_WINDOW, ("buffers", "records", "payload_bytes"))),
-    "told.throughput_by_channel": ("throughput", Sums(("run", "channel"), ("records",))),
-    "told.backlog": ("backlog", Sums(_WINDOW, *_SAMPLES)),
-    "told.backlog_by_channel": ("backlog", Sums(("run", "channel"), *_SAMPLES)),
-    "told.latency": ("latency", _without_histogram),
-    "told.histograms": ("latency", _all_channels),
-    "told.credit_starved": ("credit_starved", _as_it_is),
-    "told.arrivals": ("arrivals", _as_it_is),
-    "told.blocked": ("blocked", _as_it_is),
-    "told.milestones": ("milestones", _as_it_is),
-    "told.regimes": ("regimes", Sums(("run", "channel", "regime"), ("ns",))),
+_PREFIX = "summary."
+_SUMMARIES: Mapping[str, tuple[type, str, Merge]] = {
+    "messages": (MessagesRow, "messages", _as_it_is),
+    "throughput": (
+        ThroughputWindow,
+        "throughput",
+        Sums(_WINDOW, ("buffers", "records", "payload_bytes")),
+    ),
+    "throughput_by_channel": (ChannelRecords, "throughput", Sums(("run", "channel"), ("records",))),
+    "backlog": (BacklogWindow, "backlog", Sums(_WINDOW, *_SAMPLES)),
+    "backlog_by_channel": (ChannelBacklog, "backlog", Sums(("run", "channel"), *_SAMPLES)),
+    "latency": (ChannelLatency, "latency", _without_histogram),
+    "histograms": (RunHistogram, "latency", _all_channels),
+    "credit_starved": (StarvedRow, "credit_starved", _as_it_is),
+    "arrivals": (ArrivalsRow, "arrivals", _as_it_is),
+    "blocked": (BlockedRow, "blocked", _as_it_is),
+    "milestones": (MilestoneRow, "milestones", _as_it_is),
+    "regimes": (ChannelRegime, "regimes", Sums(("run", "channel", "regime"), ("ns",))),
 }
-"""What the summary of a run needs, and the table that it is made from."""
+"""What the summary of a run needs: the dataclass of its rows, and the table it is made from."""
+
+_MERGES = {_PREFIX + name: (source, merge) for name, (_, source, merge) in _SUMMARIES.items()}
 
 
-def collect(tables: ObservedTables, runs: Sequence[RecordedRun]) -> list[ObservedRows]:
+def collect(tables: ObservedTables, runs: Sequence[RecordedRun]) -> list[ObservedRun]:
     """Compute all tables, and bring what the summaries need to the driver."""
-    rows: dict[str, list[Row]] = {name.removeprefix(_PREFIX): [] for name in _TOLD}
-    for row in tables.whole.where(tables.whole["name"].startswith(_PREFIX)).collect():
-        rows[row["name"].removeprefix(_PREFIX)] = rows_in(row["rows"]).to_pylist()
-    return [
-        ObservedRows(
-            **{
-                name: [row for row in table if row["run"] == run.run]
-                for name, table in rows.items()
-            }
+    found = {name: list[Any]() for name in _SUMMARIES}
+    summaries = tables.whole.where(tables.whole["name"].startswith(_PREFIX))
+    for table in collected(NamedTable, summaries):
+        name = table.name.removeprefix(_PREFIX)
+        found[name] = rows_of(_SUMMARIES[name][0], rows_in(table.rows))
+    observed = []
+    for run in runs:
+        rows = ObservedRows(
+            **{name: [row for row in own if row.run == run.run] for name, own in found.items()}
         )
-        for run in runs
-    ]
+        observed.append(ObservedRun(run, _measured(run, rows), rows))
+    return observed
 
 
-def measured_of(run: RecordedRun, rows: ObservedRows) -> Measured:
-    """One run as bench would tell it, from its trace alone.
+def _measured(run: RecordedRun, rows: ObservedRows) -> Measured:
+    """One run as bench would measure it, from its trace alone.
 
     `bytes` are those of record values: payload less what the stream adds to each record. The
-    uncorrected latency cannot be told from a trace.
+    uncorrected latency is not in a trace.
     """
     total = latency_row(rows, ALL_CHANNELS)
-    duration_ns = max(run.to_ns, total["consumed_to_ns"] if total else 0) - run.from_ns
-    records = total["count"] if total else 0
-    value_bytes = round(total["payload_bytes"] - OVERHEAD_BYTES * records) if total else 0
+    duration_ns = max(run.to_ns, total.consumed_to_ns if total else 0) - run.from_ns
+    records = total.count if total else 0
+    value_bytes = round(total.payload_bytes - OVERHEAD_BYTES * records) if total else 0
     if run.manifest.is_from_between:
-        records = sum(row["records"] for row in rows.throughput)
-        payload_bytes = sum(row["payload_bytes"] for row in rows.throughput)
+        records = sum(row.records for row in rows.throughput)
+        payload_bytes = sum(row.payload_bytes for row in rows.throughput)
         value_bytes = payload_bytes - OVERHEAD_BYTES * records
-    sent = [row for row in rows.messages if row["point"] == TracePoint.SENT]
-    responses = [row for row in sent if row["kind"] == MessageKind.BUFFER_RESPONSE]
-    data = [row for row in responses if row["data_type"] in IS_BUFFER]
-    seen_at = TracePoint.RECEIVED if run.manifest.is_from_between else TracePoint.SENT
+    sent = [row for row in rows.messages if row.point == TracePoint.SENT]
+    responses = [row for row in sent if row.kind == MessageKind.BUFFER_RESPONSE]
+    data = [row for row in responses if row.data_type in IS_BUFFER]
+    counted_at = TracePoint.RECEIVED if run.manifest.is_from_between else TracePoint.SENT
     credit = [
         row
         for row in rows.messages
-        if row["kind"] == MessageKind.ADD_CREDIT and row["point"] == seen_at
+        if row.kind == MessageKind.ADD_CREDIT and row.point == counted_at
     ]
     return Measured(
         records=records,
@@ -200,11 +266,11 @@ def measured_of(run: RecordedRun, rows: ObservedRows) -> Measured:
         throughput_bytes_per_s=value_bytes * 1e9 / duration_ns if records else None,
         latency_ns=latency_summary(total),
         latency_uncorrected_ns=LatencySummary(count=0),
-        backlog_buffers=_backlog(rows.backlog),
+        backlog_buffers=backlog_summary(rows.backlog),
         credits=CreditSummary(
-            announced=sum(row["credit"] for row in credit),
+            announced=sum(row.credit for row in credit),
             messages=_messages(credit),
-            starved_ns=sum(row["starved_ns"] for row in rows.credit_starved),
+            starved_ns=sum(row.starved_ns for row in rows.credit_starved),
         ),
         flushes=FlushCounts(
             full=_left_because(data, FlushReason.FULL),
@@ -214,15 +280,16 @@ def measured_of(run: RecordedRun, rows: ObservedRows) -> Measured:
     )
 
 
-def channels_of(run: RecordedRun, rows: ObservedRows, duration_ns: int) -> list[ChannelMeasured]:
+def channels_of(observed: ObservedRun) -> list[ChannelMeasured]:
     """Each channel of the manifest that carried records or buffers."""
-    backlog = {row["channel"]: row for row in rows.backlog_by_channel}
+    rows, duration_ns = observed.rows, observed.measured.duration_ns
+    backlog = {row.channel: row for row in rows.backlog_by_channel}
     measured = []
-    for info in run.manifest.channels:
+    for info in observed.run.manifest.channels:
         row = latency_row(rows, info.index)
         if row is None and info.index not in backlog:
             continue
-        records = row["count"] if row else 0
+        records = row.count if row else 0
         measured.append(
             ChannelMeasured(
                 channel=info.index,
@@ -231,37 +298,40 @@ def channels_of(run: RecordedRun, rows: ObservedRows, duration_ns: int) -> list[
                 records=records,
                 throughput_records_per_s=records * 1e9 / duration_ns if records else None,
                 latency_ns=latency_summary(row),
-                backlog_buffers=_backlog([backlog[info.index]] if info.index in backlog else []),
+                backlog_buffers=backlog_summary(
+                    [backlog[info.index]] if info.index in backlog else []
+                ),
             )
         )
     return measured
 
 
-def latency_row(rows: ObservedRows, channel: int) -> Row | None:
+def latency_row(rows: ObservedRows, channel: int) -> ChannelLatency | None:
     """The latency of one channel, or of ALL_CHANNELS; None without records."""
-    return next((row for row in rows.latency if row["channel"] == channel), None)
+    return next((row for row in rows.latency if row.channel == channel), None)
 
 
-def latency_summary(row: Row | None) -> LatencySummary:
+def latency_summary(row: ChannelLatency | None) -> LatencySummary:
     """The fields of a LatencySummary out of a row that has them."""
-    if row is None or row["count"] is None:
+    if row is None:
         return LatencySummary(count=0)
-    return LatencySummary(**{each.name: row[each.name] for each in fields(LatencySummary)})
+    return LatencySummary(**{each.name: getattr(row, each.name) for each in fields(LatencySummary)})
 
 
-def _messages(rows: Sequence[Row]) -> int:
-    return sum(row["messages"] for row in rows)
+def _messages(rows: Sequence[MessagesRow]) -> int:
+    return sum(row.messages for row in rows)
 
 
-def _left_because(rows: Sequence[Row], *reasons: FlushReason) -> int:
-    return _messages([row for row in rows if row["reason"] in reasons])
+def _left_because(rows: Sequence[MessagesRow], *reasons: FlushReason) -> int:
+    return _messages([row for row in rows if row.reason in reasons])
 
 
-def _backlog(rows: Sequence[Row]) -> BacklogSummary:
-    buffers = sum(row["buffers"] for row in rows)
+def backlog_summary(rows: Sequence[BacklogWindow | ChannelBacklog]) -> BacklogSummary:
+    """Mean and maximum over samples; None without any."""
+    buffers = sum(row.buffers for row in rows)
     if not buffers:
         return BacklogSummary(None, None)
     return BacklogSummary(
-        mean=sum(row["backlog_buffers_sum"] for row in rows) / buffers,
-        max=max(row["backlog_buffers_max"] for row in rows),
+        mean=sum(row.backlog_buffers_sum for row in rows) / buffers,
+        max=max(row.backlog_buffers_max for row in rows),
     )

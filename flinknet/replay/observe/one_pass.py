@@ -9,7 +9,8 @@ all blocks that lie in it or within its margins.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,10 +23,20 @@ from flinknet.trace import TraceReader
 from flinknet.trace.buffers import SortedEvents
 from flinknet.trace.event_block import EventBlock, EventColumns, Spans, lazy_block
 
-from ..spark.units import Asked, Merge, RecordedRun, WorkUnit, arrow_schema, record_batches
-from ..spark.worker import freeze_what_is_loaded
+from ..read import RecordedRun
+from ..spark.frames import (
+    Columns,
+    Merge,
+    columns_of,
+    map_units,
+    mapped,
+    merged,
+    record_batches,
+    rows_of,
+    schema_of,
+)
+from ..spark.units import Asked, WorkUnit
 from .time_slices import (
-    TIME_SLICE_SCHEMA,
     TimeSlice,
     TimeSliceQuestion,
     completed,
@@ -35,8 +46,6 @@ from .time_slices import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_TABLES_SCHEMA = "name string, rows binary"
 
 _SET_ASIDE: Mapping[tuple[int, int], tuple[str, ...]] = {
     (MessageKind.BUFFER_RESPONSE, TracePoint.SENT): (
@@ -75,17 +84,25 @@ class PassUnit:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedTable:
+    """A table as an Arrow stream."""
+
+    name: str
+    rows: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class InPass:
     """A question put to blocks as they are read, and how its answers become a table.
 
     Attributes:
         adds_up: what is merged may be merged again.
-        schema: of the table, as a Spark DDL string.
+        row: dataclass of the rows of the table.
     """
 
     asked: Asked
     merge: Merge
-    schema: str
+    row: type
     adds_up: bool = True
 
 
@@ -94,25 +111,14 @@ class InTimeSlices:
     """A question put to whole slices, and how its answers become a table.
 
     Attributes:
-        columns: that it needs beside those of every slice.
+        columns: that it needs in addition to those of every slice.
+        row: dataclass of the rows, before and after they are merged.
     """
 
     question: TimeSliceQuestion
     columns: tuple[str, ...]
     merge: Merge
-    schema: str
-
-
-_UNIT_SCHEMA = pa.schema(
-    [
-        *TIME_SLICE_SCHEMA,
-        ("blocks", pa.list_(pa.list_(pa.int64()))),
-        ("has_regimes", pa.bool_()),
-        ("own_channels", pa.list_(pa.int64())),
-        ("counted_at", pa.int64()),
-        ("until_ns", pa.int64()),
-    ]
-)
+    row: type
 
 
 def pass_units(runs: Sequence[RecordedRun], cores: int, split: int | None) -> list[PassUnit]:
@@ -154,51 +160,39 @@ def tables_of(
     Returns: name, and rows as an Arrow stream, for `rows_in`.
     """
     asked = {name: each.asked for name, each in questions.items()}
-    schemas = {name: arrow_schema(each.schema) for name, each in asked.items()}
-    schemas |= {name: arrow_schema(each.schema) for name, each in in_time_slices.items()}
+    kinds = {name: each.row for name, each in asked.items()}
+    kinds |= {name: each.row for name, each in in_time_slices.items()}
     merges = {name: each.merge for name, each in questions.items()}
     merges |= {name: each.merge for name, each in in_time_slices.items()}
     adding = {name: each.merge for name, each in questions.items() if each.adds_up}
-    parts_schema = arrow_schema(_TABLES_SCHEMA)
 
-    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                found = _answered(_unit_of(row), asked, in_time_slices, schemas)
-                found |= {name: merge(found[name]) for name, merge in adding.items()}
-                yield _packed(found, parts_schema)
-        freeze_what_is_loaded()
+    def answer(unit: PassUnit) -> Iterator[Columns]:
+        found = _answered(unit, asked, in_time_slices, kinds)
+        found |= {name: merge(found[name]) for name, merge in adding.items()}
+        yield _packed(found)
 
-    def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def merge(packed: pa.Table) -> pa.Table:
         parts: dict[str, list[pa.Table]] = {name: [] for name in merges}
-        for batch in batches:
-            for row in batch.to_pylist():
-                parts[row["name"]].append(rows_in(row["rows"]))
-        found = {}
-        for name, own in parts.items():
-            if own:
-                found[name] = merges[name](pa.concat_tables(own))
+        for each in rows_of(NamedTable, packed):
+            parts[each.name].append(rows_in(each.rows))
+        found = {name: merges[name](pa.concat_tables(own)) for name, own in parts.items() if own}
         for name, (source, summary) in summaries.items():
             if source in found:
                 found[name] = summary(found[source])
-        yield _packed(found, parts_schema)
+        return pa.table(dict(_packed(found)), schema=schema_of(NamedTable))
 
-    rows = [asdict(unit.time_slice) | _beside(unit) for unit in units]
-    frame = spark.createDataFrame(pa.Table.from_pylist(rows, schema=_UNIT_SCHEMA))
-    parts = frame.mapInArrow(answer, _TABLES_SCHEMA).repartition(1)
-    return parts.mapInArrow(merge, _TABLES_SCHEMA).cache()
+    return merged(map_units(spark, units, answer, NamedTable), merge, NamedTable).cache()
 
 
-def table_of(tables: DataFrame, name: str, schema: str) -> DataFrame:
+def named_table(tables: DataFrame, name: str, row: type) -> DataFrame:
     """One of the tables of `tables_of`."""
-    arrow = arrow_schema(schema)
+    return mapped(tables.where(tables["name"] == name), partial(_unpacked, row=row), row)
 
-    def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for data in batch["rows"]:
-                yield from rows_in(data.as_py()).cast(arrow).to_batches()
 
-    return tables.where(tables["name"] == name).mapInArrow(unpack, schema)
+def _unpacked(batches: Iterator[pa.RecordBatch], *, row: type) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for data in batch["rows"]:
+            yield from rows_in(data.as_py()).cast(schema_of(row)).to_batches()
 
 
 def rows_in(data: bytes) -> pa.Table:
@@ -211,7 +205,7 @@ def _answered(
     unit: PassUnit,
     asked: Mapping[str, Asked],
     in_time_slices: Mapping[str, InTimeSlices],
-    schemas: Mapping[str, pa.Schema],
+    kinds: Mapping[str, type],
 ) -> dict[str, pa.Table]:
     time_slice = unit.time_slice
     window = (time_slice.measured_from_ns, time_slice.measured_to_ns)
@@ -242,6 +236,7 @@ def _answered(
         answers |= {
             name: each.question(time_slice, events) for name, each in in_time_slices.items()
         }
+    schemas = {name: schema_of(kinds[name]) for name in answers}
     return {
         name: pa.Table.from_batches(record_batches(each, schemas[name]), schemas[name])
         for name, each in answers.items()
@@ -311,24 +306,11 @@ def _joined(parts: Mapping[tuple[int, int], Sequence[EventColumns]]) -> SortedEv
     )
 
 
-def _beside(unit: PassUnit) -> dict[str, object]:
-    names = (each.name for each in fields(PassUnit) if each.name != "time_slice")
-    return {name: getattr(unit, name) for name in names}
-
-
-def _unit_of(row: dict[str, object]) -> PassUnit:
-    beside = {
-        each.name: row.pop(each.name) for each in fields(PassUnit) if each.name != "time_slice"
-    }
-    return PassUnit(TimeSlice(**row), **beside)  # type: ignore[arg-type]
-
-
-def _packed(tables: Mapping[str, pa.Table], schema: pa.Schema) -> pa.RecordBatch:
-    """Tables as bytes, each an Arrow stream."""
+def _packed(tables: Mapping[str, pa.Table]) -> Columns:
     packed = []
-    for table in tables.values():
+    for name, table in tables.items():
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as stream:
             stream.write_table(table)
-        packed.append(sink.getvalue().to_pybytes())
-    return pa.RecordBatch.from_pydict({"name": list(tables), "rows": packed}, schema=schema)
+        packed.append(NamedTable(name, sink.getvalue().to_pybytes()))
+    return columns_of(NamedTable, packed)

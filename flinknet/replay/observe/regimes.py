@@ -27,10 +27,10 @@ from flinknet.trace.buffers import (
 )
 from flinknet.trace.event_block import EventColumns
 
-from ..spark.units import Answer
+from ..spark.frames import Columns
 from .sums import Sums
 from .time_slices import TimeSlice
-from .windows import window_width_ns
+from .windowed import window_width_ns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,9 +55,20 @@ REGIMES = (*(each.name for each in fields(Regimes)), "idle")
 _IS_BLOCKING_BY_TYPE = np.isin(np.arange(1 << 8), list(IS_BLOCKING_UPSTREAM))
 
 REGIME_COLUMNS = (*BUFFER_COLUMNS, "backlog_buffers", "credit_after")
-REGIMES_SCHEMA = (
-    "run bigint, channel bigint, from_ns bigint, width_ns bigint, regime string, ns bigint"
-)
+
+
+@dataclass(frozen=True, slots=True)
+class RegimeRow:
+    """Time of a channel in one regime within a window, whose `from_ns` counts from the start of
+    the measured part."""
+
+    run: int
+    channel: int
+    from_ns: int
+    width_ns: int
+    regime: str
+    ns: int
+
 
 _BY_WINDOW = Sums(("run", "channel", "from_ns", "regime"), ("width_ns", "ns"))
 
@@ -168,14 +179,14 @@ def _switched(
 
 def split_time_slice(
     unit: TimeSlice, events: Mapping[int, EventColumns | SortedEvents]
-) -> Iterator[Answer]:
+) -> Iterator[Columns]:
     for channel in unit.channels:
         yield from _split_channel(unit, channel, events[channel])
 
 
 def _split_channel(
     unit: TimeSlice, channel: int, events: EventColumns | SortedEvents
-) -> Iterator[Answer]:
+) -> Iterator[Columns]:
     regimes = regimes_of(
         paired_buffers(events),
         starved_intervals(events, unit.to_ns),

@@ -123,7 +123,7 @@ def _sample_windows(
     backlog_buffers: Column,
     times_ns: tuple[int, int, int],
 ) -> Ints:
-    """What backlog data buffers told, window by window.
+    """The backlog that data buffers carried, window by window.
 
     Args:
         times_ns: as in `sum_windows`.

@@ -1,30 +1,31 @@
-"""Stretches of time as work units: all channels of a run, from one instant to another.
+"""Slices of time as work units: all channels of a run, from one instant to another.
 
 What asks for the state of a channel at every instant needs both of its sides together, and what
 was under way when the slice began. So a unit reads a little more than its slice on both sides,
-and, for the channels where that does not tell it all, more and more: until every buffer that was
+and, for the channels where that is not enough, more and more: until every buffer that was
 under way within the slice is whole, and what was sent last before it is known. The answers of
 slices then add up to that of the whole run exactly, however it is cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import TraceReader
 from flinknet.trace.buffers import SortedEvents, data_at, events_at
 from flinknet.trace.event_block import EventColumns
 
-from ..spark.units import UNITS_PER_CORE, Answer, RecordedRun, arrow_schema, record_batches
-from ..spark.worker import freeze_what_is_loaded
+from ..read import RecordedRun
+from ..spark.frames import Columns, map_units
+from ..spark.units import UNITS_PER_CORE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,25 +39,12 @@ EVENTS_PER_TIME_SLICE_MIN = 100_000
 LONGEST_LIFE_NS = 100_000_000_000
 """A buffer that lives longer is not followed across the edge of a slice."""
 
-STRETCH_COLUMNS = ("at_ns", "channel", "point", "kind", "data_type", "sequence_number")
-"""What is needed to see whether a channel is whole; `first_record_ns` beside it."""
+SLICE_COLUMNS = ("at_ns", "channel", "point", "kind", "data_type", "sequence_number")
+"""What shows whether a channel is whole, with `first_record_ns`."""
 
 _LIFE_COLUMNS = ("at_ns", "sequence_number")
 _WIDENING = 4
 _NOTHING = np.zeros(0, dtype=np.int64)
-
-TIME_SLICE_SCHEMA = pa.schema(
-    [
-        ("run", pa.int64()),
-        ("files", pa.list_(pa.string())),
-        ("channels", pa.list_(pa.int64())),
-        ("from_ns", pa.int64()),
-        ("to_ns", pa.int64()),
-        ("measured_from_ns", pa.int64()),
-        ("measured_to_ns", pa.int64()),
-        ("margin_ns", pa.int64()),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +65,7 @@ class TimeSlice:
 
 
 TimeSliceQuestion = Callable[
-    [TimeSlice, Mapping[int, EventColumns | SortedEvents]], Iterable[Answer]
+    [TimeSlice, Mapping[int, EventColumns | SortedEvents]], Iterable[Columns]
 ]
 """Runs in an executor: the unit and the events of its channels in, rows of the answer out. The rows
 of a channel are in the order of blocks: ascending by instant within each kind and point."""
@@ -118,43 +106,37 @@ def ask_time_slices(
     units: Sequence[TimeSlice],
     question: TimeSliceQuestion,
     columns: Sequence[str],
-    schema: str,
+    row: type,
 ) -> DataFrame:
     """Put a question to the events of each slice.
 
     Args:
         question: see TimeSliceQuestion.
-        columns: of the trace that the question needs beside STRETCH_COLUMNS.
-        schema: of the answer, as a Spark DDL string.
+        columns: of the trace that the question needs in addition to SLICE_COLUMNS.
+        row: dataclass of the rows of the answer.
     """
-    answer_schema = arrow_schema(schema)
-    wanted = time_slice_columns(columns)
+    answer = partial(_answered, question=question, columns=time_slice_columns(columns))
+    return map_units(spark, units, answer, row)
 
-    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                unit = TimeSlice(**row)
-                answers = question(unit, read_time_slice(unit, wanted))
-                yield from record_batches(answers, answer_schema)
-        freeze_what_is_loaded()
 
-    rows = [asdict(unit) for unit in units]
-    frame = spark.createDataFrame(pa.Table.from_pylist(rows, schema=TIME_SLICE_SCHEMA))
-    return frame.mapInArrow(answer, schema)
+def _answered(
+    unit: TimeSlice, *, question: TimeSliceQuestion, columns: Sequence[str]
+) -> Iterable[Columns]:
+    return question(unit, read_time_slice(unit, columns))
 
 
 def time_slice_columns(columns: Iterable[str]) -> tuple[str, ...]:
     """What is read of a slice for a question that needs some columns."""
-    return tuple(dict.fromkeys((*STRETCH_COLUMNS, "first_record_ns", *columns)))
+    return tuple(dict.fromkeys((*SLICE_COLUMNS, "first_record_ns", *columns)))
 
 
 def read_time_slice(
     unit: TimeSlice, columns: Sequence[str]
 ) -> dict[int, EventColumns | SortedEvents]:
-    """The events of each channel that tell all about it in the slice.
+    """The events of each channel that show all about it in the slice.
 
     Args:
-        columns: wanted, STRETCH_COLUMNS and first_record_ns among them.
+        columns: wanted, SLICE_COLUMNS and first_record_ns among them.
     """
     return completed(unit, columns, {})
 
@@ -162,8 +144,7 @@ def read_time_slice(
 def completed(
     unit: TimeSlice, columns: Sequence[str], found: Mapping[int, EventColumns | SortedEvents]
 ) -> dict[int, EventColumns | SortedEvents]:
-    """Events of each channel, read anew from further away where what was found of it does not tell
-    all.
+    """Events of each channel, read again from further away where those found are not enough.
 
     Args:
         found: of all channels within the margins of the slice; nothing if they are not read yet.
@@ -232,7 +213,7 @@ def _read(
 
 
 def _is_begun(events: EventColumns | SortedEvents, from_ns: int) -> bool:
-    """Whether the events of a channel tell how things stood at an instant: what was sent last, and
+    """Whether the events of a channel show how things stood at an instant: what was sent last, and
     when everything was sent that is consumed later. Numbers and instants ascend alike."""
     left = events_at(events, MessageKind.BUFFER_RESPONSE, TracePoint.SENT, ("at_ns",))
     if not (left["at_ns"] <= from_ns).any():
@@ -250,7 +231,7 @@ def _is_begun(events: EventColumns | SortedEvents, from_ns: int) -> bool:
 
 
 def _is_done(events: EventColumns | SortedEvents, to_ns: int) -> bool:
-    """Whether the events of a channel tell when everything was consumed whose records had come
+    """Whether the events of a channel show when everything was consumed whose records had come
     before an instant."""
     sent = data_at(events, TracePoint.SENT, (*_LIFE_COLUMNS, "first_record_ns"))
     consumed = data_at(events, TracePoint.CONSUMED, ("sequence_number",))

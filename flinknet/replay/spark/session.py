@@ -1,4 +1,4 @@
-"""The Spark session: local, quiet, on loopback, without a trace on disk afterwards.
+"""The Spark session: local, silent, on loopback, without a trace on disk afterwards.
 
 Works without network, without an installed Java and in a directory that cannot be written to.
 """
@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 import flinknet
 from flinknet.errors import ConfigError, FlinknetError
 
-from .java import find_java, launcher_home
-from .jvm import cause_in, spark_context
+from .jvm import cause_in, find_java, launcher_home, spark_context
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -94,7 +93,7 @@ def spark_errors() -> Iterator[None]:
     """Turn what Spark raises into a FlinknetError of one line.
 
     An error of ours that was raised in an executor comes back with its own words; of any other
-    exception there its last line is told, for the traceback is Spark's.
+    exception there its last line is given, for the traceback is Spark's.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException, PythonException
@@ -103,9 +102,9 @@ def spark_errors() -> Iterator[None]:
         yield
     except (PySparkException, Py4JError) as error:
         text = _text_of(error)
-        told = re.findall(r"flinknet\.errors\.\w+: (.+)$", text, re.MULTILINE)
-        if told:
-            raise FlinknetError(told[-1]) from None  # the rest is Spark's way there
+        ours = re.findall(r"flinknet\.errors\.\w+: (.+)$", text, re.MULTILINE)
+        if ours:
+            raise FlinknetError(ours[-1]) from None  # the rest is Spark's way there
         lines = text.strip().splitlines() or [type(error).__name__]
         if isinstance(error, PythonException):
             lines = text.partition("JVM stacktrace:")[0].strip().splitlines() or lines
@@ -132,7 +131,7 @@ def is_submitted() -> bool:
 
 @contextmanager
 def _submitted_session(master: str | None) -> Iterator[SparkSession]:
-    """What spark-submit was told goes before what we would set."""
+    """The settings of spark-submit go before what we would set."""
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 

@@ -56,8 +56,8 @@ _BOUNDS = ("from_ns", "to_ns")
 def register(spark: SparkSession) -> None:
     """Make the format `flinknet` known to a session.
 
-    A local session that was not told which Python to use gets this one: another one on the PATH
-    may lack flinknet.
+    A local session without a Python of its own gets this one: another one on the PATH may lack
+    flinknet.
     """
     context = spark.sparkContext
     if (context.master or "").startswith("local") and "PYSPARK_PYTHON" not in os.environ:

@@ -17,14 +17,14 @@ from typing import Any
 
 
 def freeze_what_is_loaded() -> None:
-    """From now on no collection looks through what this process has loaded. Called in a worker, at
-    the end of a task."""
-    _spare(len(sys.modules))
+    """Exempt what this process has loaded from collections. Called in a worker, at the end of a
+    task."""
+    _freeze(len(sys.modules))
 
 
 @cache
-def _spare(_modules: int) -> None:
-    """Once more whenever there are more modules."""
+def _freeze(_modules: int) -> None:
+    """Again whenever there are more modules."""
     gc.collect()
     gc.freeze()
 

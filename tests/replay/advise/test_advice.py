@@ -12,7 +12,14 @@ from flinknet.options import effective_flink_keys
 from flinknet.replay.advise.advice import advice, are_met, choose, patch_of, withheld
 from flinknet.replay.advise.frontier import frontier_of
 from flinknet.replay.advise.targets import Target
-from flinknet.results import BacklogSummary, LatencySummary, ModelError, TradeOffPoint
+from flinknet.results import (
+    Advice,
+    BacklogSummary,
+    LatencySummary,
+    ModelError,
+    TradeOffPoint,
+    WorldAdvice,
+)
 
 MS = 1_000_000
 EXACT = ModelError(0.0, 0.0, 0.0)
@@ -59,15 +66,20 @@ def in_world(of: TradeOffPoint, p99_ms: float, **world: object) -> TradeOffPoint
 FASTER = [in_world(each, 18.0, rate_factor=2.0) for each in POINTS[:3]]
 
 
+def chosen_in(advised: Advice | WorldAdvice) -> int | None:
+    assert advised.choice is not None
+    return advised.choice.point
+
+
 def test_each_world_that_is_asked_for_has_a_choice_of_its_own() -> None:
     points = [POINTS[5], replace(POINTS[2], is_recorded=True), *FASTER]
     told = advice(points, [Target.parse("p99<=20ms")], EXACT, asked=range(2, 5))
-    (world,) = told["worlds"]
-    assert (world["rate_factor"], world["choice"]["point"]) == (2.0, 4)
-    assert told["choice"] == world["choice"]
+    (world,) = told.worlds
+    assert (world.rate_factor, chosen_in(world)) == (2.0, 4)
+    assert told.choice == world.choice
     both = advice(points, [Target.parse("p99<=20ms")], EXACT)
-    assert [each["choice"]["point"] for each in both["worlds"]] == [1, 4]
-    assert both["choice"]["point"] == 1
+    assert [chosen_in(each) for each in both.worlds] == [1, 4]
+    assert chosen_in(both) == 1
 
 
 def test_other_worlds_do_not_compete() -> None:
@@ -80,10 +92,11 @@ def test_other_worlds_do_not_compete() -> None:
 def test_a_choice_that_no_key_of_flink_makes_says_so() -> None:
     tcp = in_world(POINTS[2], 10.0, flow_control="tcp")
     told = advice([*POINTS, tcp], [Target.parse("p99<=20ms")], EXACT)
-    credit, other = told["worlds"]
-    assert credit["beyond_keys"] == []
-    assert (other["choice"]["point"], other["choice"]["patch"]) == (7, "")
-    assert "flow control tcp is that of Flink before 1.5" in other["beyond_keys"][0]
+    credit, other = told.worlds
+    assert credit.beyond_keys == ()
+    assert other.choice is not None
+    assert (other.choice.point, other.choice.patch) == (7, "")
+    assert "flow control tcp is that of Flink before 1.5" in other.beyond_keys[0]
 
 
 def test_a_target_gives_the_longest_timeout_that_holds_it_with_the_cheapest_buffers() -> None:
@@ -148,13 +161,14 @@ def test_where_all_are_alike_what_was_recorded_stays_and_there_is_no_knee() -> N
     ]
     off = ModelError(0.05, 0.05, 0.2)
     told = advice(points, [Target.parse("p99<=50ms")], off)
-    assert (told["worlds"][0]["is_alike"], told["knee"]) == (True, None)
-    assert told["worlds"][0]["why_no_knee"] == "all settings are alike within the model's error"
-    assert (told["choice"]["point"], told["choice"]["patch"]) == (1, "")
+    assert (told.worlds[0].is_alike, told.knee) == (True, None)
+    assert told.worlds[0].why_no_knee == "all settings are alike within the model's error"
+    assert told.choice is not None
+    assert (told.choice.point, told.choice.patch) == (1, "")
     differ = advice(points, [Target.parse("p99<=50ms")], EXACT)
-    assert (differ["worlds"][0]["is_alike"], differ["choice"]["point"]) == (False, 2)
+    assert (differ.worlds[0].is_alike, chosen_in(differ)) == (False, 2)
     cheaper = [*points, point(5 * MS, 10.5, 99.5, floating=2)]
-    assert not advice(cheaper, [], off)["worlds"][0]["is_alike"]
+    assert not advice(cheaper, [], off).worlds[0].is_alike
 
 
 def test_each_world_of_several_settings_has_a_knee_or_the_reason_why_it_has_none() -> None:
@@ -163,43 +177,43 @@ def test_each_world_of_several_settings_has_a_knee_or_the_reason_why_it_has_none
     beaten = [replace(both[0], rate_factor=4.0, is_recorded=False)]
     beaten += [replace(beaten[0], buffers_per_s=1000.0)]
     alone = [replace(both[0], rate_factor=8.0, is_recorded=False)]
-    told = advice([*both, *twice, *beaten, *alone], [], EXACT)["worlds"]
+    told = advice([*both, *twice, *beaten, *alone], [], EXACT).worlds
     two, one = "only two settings are on the frontier", "only one setting is on the frontier"
-    assert [each["knee"] for each in told] == [None] * 4
+    assert [each.knee for each in told] == [None] * 4
     lies = ", and a knee lies between others"
-    assert [each["why_no_knee"] for each in told] == [two + lies, two + lies, one + lies, None]
+    assert [each.why_no_knee for each in told] == [two + lies, two + lies, one + lies, None]
     half = [*both, point(500_000, 0.5, 2000.0)]
-    (world,) = advice(half, [], EXACT)["worlds"]
-    assert world["why_no_knee"] == two.replace(" are", " that Flink can be given are") + lies
+    (world,) = advice(half, [], EXACT).worlds
+    assert world.why_no_knee == two.replace(" are", " that Flink can be given are") + lies
     three = [*both, point(5 * MS, 4.0, 300.0)]
-    (world,) = advice(three, [], EXACT)["worlds"]
-    assert (world["knee"] is not None, world["why_no_knee"]) == (True, None)
+    (world,) = advice(three, [], EXACT).worlds
+    assert (world.knee is not None, world.why_no_knee) == (True, None)
 
 
 def test_a_model_that_is_far_off_advises_nothing() -> None:
-    assert withheld([0.1, None, -0.5], POINTS[0]) is None
-    why_not = withheld([0.1, None, -0.51], POINTS[0])
+    assert withheld(ModelError(0.1, None, -0.5), POINTS[0]) is None
+    why_not = withheld(ModelError(0.1, None, -0.51), POINTS[0])
     assert why_not == "the model is off by more than 50% on the recorded setting"
     told = advice(POINTS, [Target.parse("p99<=20ms")], EXACT, why_not=why_not)
-    assert (told["frontier"], told["knee"], told["choice"]) == ([], None, None)
-    assert (told["worlds"], told["withheld"]) == ([], why_not)
+    assert (told.frontier, told.knee, told.choice) == ((), None, None)
+    assert (told.worlds, told.withheld) == ((), why_not)
 
 
 def test_where_the_backlog_contradicts_the_predictions_nothing_is_advised() -> None:
     unknown = LatencySummary(count=0)
     why = "the recorded backlog implies more"
     points = [replace(each, latency_ns=unknown, why_no_latency=why) for each in POINTS]
-    why_not = withheld([0.0], points[0])
+    why_not = withheld(EXACT, points[0])
     assert why_not == "the recorded backlog contradicts the predicted latency"
     for text in ("p99<=20s", "throughput>=1/s"):
         found = advice(points, [Target.parse(text)], EXACT, why_not=why_not)
-        assert (found["frontier"], found["choice"], found["withheld"]) == ([], None, why_not)
-        assert not are_met([{"advice": found}])
+        assert (found.frontier, found.choice, found.withheld) == ((), None, why_not)
+        assert not are_met([found])
 
 
 def test_targets_are_met_when_each_world_of_each_run_has_a_setting() -> None:
-    def answer(text: str, points: list[TradeOffPoint], why_not: str | None = None) -> object:
-        return {"advice": advice(points, [Target.parse(text)], EXACT, why_not=why_not)}
+    def answer(text: str, points: list[TradeOffPoint], why_not: str | None = None) -> Advice:
+        return advice(points, [Target.parse(text)], EXACT, why_not=why_not)
 
     holds, misses = answer("p99<=19ms", POINTS), answer("p99<=1us", POINTS)
     silent = replace(POINTS[2], latency_ns=LatencySummary(count=0), throughput_records_per_s=None)
@@ -223,11 +237,11 @@ def test_a_patch_is_what_differs_in_flinks_keys() -> None:
     assert patch_of(POINTS[2], POINTS[2]) == ""
 
 
-def test_all_of_it_is_plain_data() -> None:
+def test_the_whole_advice_is_that_of_the_recorded_world() -> None:
     found = advice(POINTS, [Target.parse("p99<=20ms")], EXACT)
-    assert (found["frontier"], found["knee"]) == ([0, 1, 3, 5, 6], 3)
-    assert found["choice"]["point"] == 3
-    assert advice(POINTS, [], EXACT)["choice"] is None
+    assert (found.frontier, found.knee) == ((0, 1, 3, 5, 6), 3)
+    assert chosen_in(found) == 3
+    assert advice(POINTS, [], EXACT).choice is None
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,15 @@ import pytest
 from flinknet.core.buffers.data_type import DataType
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.predict.grid import Grid
-from flinknet.replay.answer import open_runs, replay_runs
+from flinknet.replay.pipeline import replay_runs
+from flinknet.replay.read import open_runs
+from flinknet.report.export import replay_document
 from flinknet.trace import ProcessInfo, TraceReader, TraceWriter
 from flinknet.trace.schema import COLUMN_NAMES
 from tests.edited_manifest import edit_manifest
 from tests.predict.test_captured import write_tapped
 from tests.recorded_run import MS, START_NS, event, rows_of
+from tests.replay_documents import documents
 
 pytestmark = pytest.mark.spark
 
@@ -26,7 +29,7 @@ MakeRun = Callable[..., Path]
 
 
 def answer_of(spark: Any, *paths: Path, **options: Any) -> dict[str, Any]:
-    return replay_runs(spark, open_runs(paths), Grid(), **options).to_dict()
+    return replay_document(replay_runs(spark, open_runs(paths), Grid(), **options).answers)
 
 
 def add_events(run: Path, name: str, events: list[tuple[int, ...]]) -> None:
@@ -152,7 +155,7 @@ def test_over_time_goes_on_until_the_last_record(
     # One buffer of 100 ms in a measured part of 10 ms: its records come within, it leaves later.
     window_ns = (START_NS, START_NS + 10 * MS)
     run = make_run(tmp_path / "run", period_ns=100 * MS, buffers=2, window_ns=window_ns)
-    (answer,) = replay_runs(spark, open_runs([run]), Grid(), details=True).answers
+    (answer,) = documents(replay_runs(spark, open_runs([run]), Grid(), details=True))
     windows = answer["over_time"]
     assert len(windows) <= 60
     assert windows[-1]["from_ns"] + windows[-1]["width_ns"] == answer["observed"]["duration_ns"]
@@ -165,7 +168,7 @@ def test_over_time_goes_on_until_the_last_record(
 
 def test_what_was_seen_in_passing_counts_where_it_was_seen(spark: Any, tmp_path: Path) -> None:
     path = write_tapped(tmp_path / "run")
-    (answer,) = replay_runs(spark, open_runs([path]), Grid(), details=True).answers
+    (answer,) = documents(replay_runs(spark, open_runs([path]), Grid(), details=True))
     kinds = {each["kind"]: each["messages"] for each in answer["messages"]}
     assert kinds["ADD_CREDIT"] == answer["observed"]["credits"]["messages"] > 0
     for channel in answer["channels"]:

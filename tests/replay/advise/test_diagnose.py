@@ -5,7 +5,7 @@ import pytest
 from flinknet.replay.advise.diagnose import (
     ChannelTime,
     diagnose,
-    diagnose_in_passing,
+    diagnose_captured,
     verdict_of_blocking,
 )
 from flinknet.replay.observe.regimes import REGIMES
@@ -146,7 +146,7 @@ def test_a_producer_that_sends_most_of_the_records_is_skew() -> None:
     assert skew.text == "skewed: producer 0 sent 80% of the records of 2 producers"
 
 
-def in_passing(producer: int, consumer: int, **spent: int) -> ChannelTime:
+def captured(producer: int, consumer: int, **spent: int) -> ChannelTime:
     """A channel between processes; what is not spent as named, in percent, nobody knows."""
     time = {"waiting_for_credit": 0, "blocked_by_alignment": 0} | spent
     time["unknown"] = 100 - sum(time.values())
@@ -154,14 +154,14 @@ def in_passing(producer: int, consumer: int, **spent: int) -> ChannelTime:
 
 
 def test_between_processes_a_consumer_is_judged_by_the_channel_that_waits_most() -> None:
-    channels = [in_passing(p, c) for p in range(4) for c in range(3) if (p, c) != (2, 1)]
-    (verdict,) = diagnose_in_passing("a -> b", [*channels, in_passing(2, 1, waiting_for_credit=96)])
+    channels = [captured(p, c) for p in range(4) for c in range(3) if (p, c) != (2, 1)]
+    (verdict,) = diagnose_captured("a -> b", [*channels, captured(2, 1, waiting_for_credit=96)])
     assert (verdict.kind, verdict.share, verdict.consumers) == ("credit-starved", 0.96, (1,))
     assert verdict.text.startswith("consumer 1 of 3 does not keep up: 96%")
 
 
 def test_between_processes_no_more_buffers_are_advised_for_a_task_that_may_be_busy() -> None:
-    (verdict,) = diagnose_in_passing("a -> b", [in_passing(0, 0, waiting_for_credit=96)])
+    (verdict,) = diagnose_captured("a -> b", [captured(0, 0, waiting_for_credit=96)])
     assert verdict.text.startswith("the consumers do not keep up: 96%")
     assert "more buffers help only if the task is idle meanwhile" in verdict.text
 
@@ -170,15 +170,15 @@ def test_between_processes_no_more_buffers_are_advised_for_a_task_that_may_be_bu
     ("share", "begin"), [(0, "not pressed"), (9, "not pressed"), (30, "pressed at times")]
 )
 def test_between_processes_a_little_pressure_is_told_with_its_share(share: int, begin: str) -> None:
-    (verdict,) = diagnose_in_passing("a -> b", [in_passing(0, 0, waiting_for_credit=share)])
+    (verdict,) = diagnose_captured("a -> b", [captured(0, 0, waiting_for_credit=share)])
     assert (verdict.kind, verdict.share) == ("balanced", share / 100)
     assert verdict.text.startswith(f"{begin}: on the channel that waited most")
 
 
 def test_between_processes_barriers_that_block_are_told_beside_pressure() -> None:
-    found = diagnose_in_passing(
+    found = diagnose_captured(
         "a -> b",
-        [in_passing(0, 0, blocked_by_alignment=38), in_passing(0, 1, waiting_for_credit=60)],
+        [captured(0, 0, blocked_by_alignment=38), captured(0, 1, waiting_for_credit=60)],
     )
     assert [(each.kind, each.consumers) for each in found] == [
         ("credit-starved", (1,)),

@@ -11,9 +11,11 @@ import pytest
 
 from flinknet.predict.grid import Grid
 from flinknet.replay.advise.edges import EdgeEnds, bottlenecks, ends_of, is_from_sources
-from flinknet.replay.answer import open_runs, replay_runs
+from flinknet.replay.pipeline import replay_runs
+from flinknet.replay.read import open_runs
 from flinknet.trace import RunManifest
 from tests.edited_manifest import edit_manifest
+from tests.replay_documents import documents
 
 JOB = {
     "vertices": [
@@ -95,7 +97,8 @@ def test_runs_are_opened_edge_by_edge(sawtooth_run: Path, tmp_path: Path) -> Non
 def test_each_edge_has_an_answer(spark: Any, sawtooth_run: Path, tmp_path: Path) -> None:
     path = with_two_edges(sawtooth_run, tmp_path / "run", job=JOB)
     runs = open_runs([path, sawtooth_run])
-    first, second, whole = replay_runs(spark, runs, Grid(buffer_timeouts_ns=(5_000_000,))).answers
+    grid = Grid(buffer_timeouts_ns=(5_000_000,))
+    first, second, whole = documents(replay_runs(spark, runs, grid))
     assert first["trace"]["edge"] == "Source: Words → Enrich"
     assert [each["channel"] for each in first["channels"]] == [0]
     assert [each["channel"] for each in second["channels"]] == [1]
@@ -114,7 +117,7 @@ def test_details_of_an_edge_are_of_its_channels(
     spark: Any, sawtooth_run: Path, tmp_path: Path
 ) -> None:
     path = with_two_edges(sawtooth_run, tmp_path / "run", job=JOB)
-    answers = replay_runs(spark, open_runs([path, sawtooth_run]), Grid(), details=True).answers
+    answers = documents(replay_runs(spark, open_runs([path, sawtooth_run]), Grid(), details=True))
     details = [each["details"] for each in answers]
     assert [[each["channel"] for each in one["channels"]] for one in details] == [[0], [1], [0, 1]]
     full, timeout = ([one["fill"][why] for one in details] for why in ("full", "timeout"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,18 @@ from flinknet.config import NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 from flinknet.predict.grid import Grid
 from flinknet.predict.recorded import Setting, SimulatedOutcome
-from flinknet.replay.advise.targets import Target, between, finer_settings
-from flinknet.replay.answer import open_runs, replay_runs
-from flinknet.results import BacklogSummary
+from flinknet.replay.advise.targets import Target, between, refined_settings
+from flinknet.replay.pipeline import replay_runs
+from flinknet.replay.read import open_runs
+from flinknet.results import BacklogSummary, Choice, WorldAdvice
+from tests.replay_documents import documents
 
 MS = 1_000_000
 
 
-def choice(point: int | None, next_longer_ns: int | None) -> dict[str, Any]:
-    return {"is_alike": False, "choice": {"point": point, "next_longer_ns": next_longer_ns}}
+def choice(point: int | None, next_longer_ns: int | None) -> WorldAdvice:
+    found = Choice(("p99<=20ms",), point, True, 0.1, None, "", next_longer_ns)
+    return WorldAdvice(1.0, 1.0, 0, "credit", None, "", None, False, found, ())
 
 
 def test_steps_are_whole_milliseconds_between_two_timeouts() -> None:
@@ -43,19 +47,19 @@ def test_each_world_gets_steps_around_its_own_choice() -> None:
         for each in (3, 5, 7)
     ]
     worlds = [choice(0, 5 * MS), choice(4, 7 * MS), choice(None, None)]
-    found = finer_settings(worlds, settings)
+    found = refined_settings(worlds, settings)
     assert [(each.rate_factor, each.network.buffer_timeout_ns) for each in found] == [
         (1.0, 4 * MS),
         (2.0, 6 * MS),
     ]
-    assert finer_settings([choice(0, 5 * MS) | {"is_alike": True}], settings) == []
-    assert finer_settings([choice(2, None)], settings) == []
+    assert refined_settings([replace(choice(0, 5 * MS), is_alike=True)], settings) == []
+    assert refined_settings([choice(2, None)], settings) == []
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("is_finer", "held_ns"), [(True, 19 * MS), (False, 15 * MS)])
+@pytest.mark.parametrize(("is_refined", "held_ns"), [(True, 19 * MS), (False, 15 * MS)])
 def test_the_longest_timeout_that_holds_is_found_to_the_millisecond(
-    spark: Any, sawtooth_run: Path, is_finer: bool, held_ns: int
+    spark: Any, sawtooth_run: Path, is_refined: bool, held_ns: int
 ) -> None:
     def up_to_the_timeout(exchange: Any, network: Any) -> Any:
         import numpy as np
@@ -66,16 +70,18 @@ def test_the_longest_timeout_that_holds_is_found_to_the_millisecond(
             latency, latency.count, 1, exchange.duration_ns, BacklogSummary(0.0, 3)
         )
 
-    (answer,) = replay_runs(
-        spark,
-        open_runs([sawtooth_run]),
-        Grid(buffer_timeouts_ns=(15 * MS, 20 * MS, 25 * MS)),
-        simulate=up_to_the_timeout,
-        targets=[Target.parse("p99<=20ms")],
-        is_finer=is_finer,
-    ).answers
+    (answer,) = documents(
+        replay_runs(
+            spark,
+            open_runs([sawtooth_run]),
+            Grid(buffer_timeouts_ns=(15 * MS, 20 * MS, 25 * MS)),
+            simulate=up_to_the_timeout,
+            targets=[Target.parse("p99<=20ms")],
+            refine=is_refined,
+        )
+    )
     points = answer["trade_offs"]
     timeouts = [each["config"]["execution.buffer-timeout.interval"] for each in points]
-    wanted = ["10 ms", "15 ms", *(f"{each} ms" for each in range(16, 20) if is_finer)]
+    wanted = ["10 ms", "15 ms", *(f"{each} ms" for each in range(16, 20) if is_refined)]
     assert timeouts == [*wanted, "20 ms", "25 ms"]
     assert timeouts[answer["advice"]["choice"]["point"]] == f"{held_ns // MS} ms"

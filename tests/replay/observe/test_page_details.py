@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.histogram import LogLinearHistogram
-from flinknet.replay.answer import open_runs
-from flinknet.replay.observe.distribution import RANGES_PER_OCTAVE, distribution
+from flinknet.plain_values import to_plain
 from flinknet.replay.observe.observed import observe
 from flinknet.replay.observe.page_details import (
     CHANNELS_MAX,
@@ -23,15 +22,17 @@ from flinknet.replay.observe.page_details import (
     run_details,
 )
 from flinknet.replay.observe.regimes import REGIMES
-from flinknet.replay.spark.units import units_frame, work_units
+from flinknet.replay.observe.summaries import RANGES_PER_OCTAVE, distribution
+from flinknet.replay.read import open_runs
+from flinknet.replay.spark.units import work_units
 
 MS = 1_000_000
 
 
 def details_of(spark: Any, *paths: Path) -> list[dict[str, Any]]:
     runs = open_runs(paths)
-    frame = units_frame(spark, work_units(runs, cores=2))
-    return run_details(frame, observe(spark, runs), runs)
+    found = run_details(spark, work_units(runs, cores=2), observe(spark, runs), runs)
+    return [to_plain(each) for each in found]
 
 
 @pytest.mark.spark
@@ -73,12 +74,12 @@ def test_percentiles_are_given_where_enough_records_support_them() -> None:
     histogram = LogLinearHistogram()
     histogram.add([number * MS + 70_000 for number in range(1, 11)], weight=200)
     found = distribution(histogram)
-    assert sum(found["records"]) == 2000
-    percentiles = dict(map(tuple, found["percentiles"]))
+    assert sum(found.records) == 2000
+    percentiles = dict(found.percentiles)
     assert percentiles[0.5] == pytest.approx(5.07 * MS, rel=0.01)
     assert percentiles[0.99] == pytest.approx(10.07 * MS, rel=0.01)
     assert 0.999 not in percentiles
-    for low, high in zip(found["low_ns"], found["high_ns"], strict=True):
+    for low, high in zip(found.low_ns, found.high_ns, strict=True):
         assert high / low == pytest.approx(2 ** (1 / RANGES_PER_OCTAVE), rel=1e-3)
 
 
@@ -112,11 +113,11 @@ def test_ranges_hold_every_record_where_it_is(values: list[int]) -> None:
     histogram = LogLinearHistogram()
     histogram.add(values)
     found = distribution(histogram)
-    assert sum(found["records"]) == len(values)
-    assert found["low_ns"] == sorted(found["low_ns"])
+    assert sum(found.records) == len(values)
+    assert list(found.low_ns) == sorted(found.low_ns)
     if values:
-        assert found["low_ns"][0] <= max(min(values), 1) * 1.01
-        assert found["high_ns"][-1] >= max(values) * 0.99
+        assert found.low_ns[0] <= max(min(values), 1) * 1.01
+        assert found.high_ns[-1] >= max(values) * 0.99
 
 
 @pytest.mark.parametrize(("duration_ns", "width_ns"), [(1000 * MS, 2 * MS), (60, 1), (1, 1)])

@@ -24,7 +24,7 @@ from flinknet.replay.observe.regimes import (
     regimes_of,
     starved_intervals,
 )
-from flinknet.replay.spark.units import open_recorded_run
+from flinknet.replay.read import open_recorded_run
 from flinknet.trace.buffers import BUFFER_COLUMNS, ChannelBuffers, paired_buffers
 
 DATA = int(DataType.DATA_BUFFER)

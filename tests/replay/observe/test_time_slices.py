@@ -1,4 +1,4 @@
-"""However a run is cut into stretches of time and blocks, the observed answers are the same."""
+"""However a run is cut into slices of time and blocks, the observed answers are the same."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from flinknet.replay.observe.latency import add_latencies
 from flinknet.replay.observe.observed import collect, observe
 from flinknet.replay.observe.regimes import REGIME_COLUMNS, split_time_slice
 from flinknet.replay.observe.time_slices import cuts, read_time_slice
-from flinknet.replay.spark.units import RecordedRun, open_recorded_run
+from flinknet.replay.read import RecordedRun, open_recorded_run
 
 MS = 1_000_000
 
@@ -93,12 +93,12 @@ def test_every_table_is_the_same_for_any_split(
     answers = []
     for most, split in ((3_000_000, 1), (3_000_000, 13), (5_000, None)):
         monkeypatch.setattr(time_slices, "EVENTS_PER_TIME_SLICE", most)
-        (rows,) = collect(observe(spark, [run], split), [run])
-        arrivals = sum(row["records"] for row in rows.arrivals)
-        answers.append((replace(rows, arrivals=[]), arrivals))
+        (found,) = collect(observe(spark, [run], split), [run])
+        arrivals = sum(row.records for row in found.rows.arrivals)
+        answers.append((replace(found.rows, arrivals=[]), arrivals))
     assert answers[0] == answers[1] == answers[2]
     rows, arrivals = answers[0]
-    assert arrivals == rows.latency[0]["count"] == pytest.approx(2 * 20_000 * 0.8, rel=0.001)
+    assert arrivals == rows.latency[0].count == pytest.approx(2 * 20_000 * 0.8, rel=0.001)
 
 
 @pytest.mark.spark

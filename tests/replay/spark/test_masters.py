@@ -16,7 +16,7 @@ import flinknet.__main__
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import synthesize
-from flinknet.replay.spark.java import find_java, launcher_home
+from flinknet.replay.spark.jvm import find_java, launcher_home
 
 pytestmark = [pytest.mark.spark, pytest.mark.socket]
 

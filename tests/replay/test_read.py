@@ -11,10 +11,10 @@ import pytest
 
 from flinknet.errors import ConfigError
 from flinknet.predict.grid import Grid
-from flinknet.replay.answer import open_runs, replay_runs
-from flinknet.replay.part import AskedPart
-from flinknet.replay.spark.units import RecordedRun
+from flinknet.replay.pipeline import replay_runs
+from flinknet.replay.read import AskedPart, RecordedRun, open_runs
 from flinknet.trace import RunManifest
+from tests.replay_documents import documents
 from tests.tapped_job import MS, SOURCE, START_NS, TappedChannel, write_tapped_job
 
 S = 1_000 * MS
@@ -96,7 +96,7 @@ def test_of_a_blocking_exchange_no_part_can_be_asked_for(tmp_path: Path, make_ru
 @pytest.mark.spark
 def test_figures_are_those_of_the_part(spark: Any, tmp_path: Path) -> None:
     run = tapped(tmp_path, from_ns=2 * S, to_ns=6 * S)
-    (answer,) = replay_runs(spark, [run], Grid(), max_records=100).answers
+    (answer,) = documents(replay_runs(spark, [run], Grid(), max_records=100))
     assert answer["observed"]["records"] == 400
     assert answer["observed"]["buffers"] == 40
     assert answer["trace"]["part"] == {"from_ns": 2 * S, "to_ns": 6 * S, "whole_ns": 10 * S}
@@ -105,7 +105,7 @@ def test_figures_are_those_of_the_part(spark: Any, tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_an_ordinary_run_has_parts_too(spark: Any, sawtooth_run: Path) -> None:
     runs = open_runs([sawtooth_run], AskedPart(from_ns=200 * MS, to_ns=600 * MS))
-    (answer,) = replay_runs(spark, runs, Grid()).answers
+    (answer,) = documents(replay_runs(spark, runs, Grid()))
     assert answer["observed"]["records"] == pytest.approx(800, abs=20)
     assert answer["remarks"][0] == "part used: 200 ms to 600 ms of the measured part of 1.00 s"
     assert answer["model_error"]["throughput"] == pytest.approx(0, abs=0.05)
@@ -117,7 +117,7 @@ def test_what_a_tap_cannot_know_is_null_and_local_channels_are_inferred(
 ) -> None:
     channels = [TappedChannel(SOURCE, 0, 1), TappedChannel(SOURCE, 1, 0)]
     run = tapped(tmp_path, *channels)
-    (answer,) = replay_runs(spark, [run], Grid(), max_records=100).answers
+    (answer,) = documents(replay_runs(spark, [run], Grid(), max_records=100))
     assert answer["regimes"] is None
     assert [each["regimes"] for each in answer["channels"]] == [None, None]
     (local,) = [each for each in answer["remarks"] if "local" in each]
@@ -129,5 +129,5 @@ def test_what_a_tap_cannot_know_is_null_and_local_channels_are_inferred(
 def test_where_no_channel_is_missing_local_ones_are_called_invisible(
     spark: Any, tmp_path: Path
 ) -> None:
-    (answer,) = replay_runs(spark, [tapped(tmp_path)], Grid(), max_records=100).answers
+    (answer,) = documents(replay_runs(spark, [tapped(tmp_path)], Grid(), max_records=100))
     assert answer["remarks"][0].startswith("local channels are not visible between TaskManagers")

@@ -1,11 +1,11 @@
-"""Where a long run is cut into slices to be simulated, and how many records came in each."""
+"""How many records came in each of the slices that a long run is cut into, to be simulated slice by
+slice."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -15,13 +15,14 @@ from flinknet.predict.exchange import is_max_rate
 from flinknet.predict.recorded import Ramps
 from flinknet.trace.event_block import EventBlock
 
-from ..spark.units import Answer, Asked, RecordedRun, WorkUnit
+from ..read import RecordedRun
+from ..spark.frames import Columns
+from ..spark.units import Asked, WorkUnit
 from .sums import Sums
 from .time_slices import cuts, events_within
 
 EVENTS_PER_SLICE = 2_500_000
 """About as many recorded events are simulated at a time; fewer runs than that are not cut."""
-
 
 _COLUMNS = (
     *("at_ns", "channel", "point", "kind", "data_type"),
@@ -29,10 +30,23 @@ _COLUMNS = (
 )
 
 
-_SCHEMA = (
-    "run bigint, channel bigint, slice bigint, records bigint, whole_records bigint,"
-    " payload_bytes bigint, latest_ns bigint"
-)
+@dataclass(frozen=True, slots=True)
+class ArrivalsRow:
+    """Records of a channel that came in a slice.
+
+    Attributes:
+        slice: its number.
+        whole_records, payload_bytes: of buffers whose records all came in it.
+        latest_ns: how long after the first of its records one of the buffers was sent, at most.
+    """
+
+    run: int
+    channel: int
+    slice: int
+    records: int
+    whole_records: int
+    payload_bytes: int
+    latest_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,27 +97,24 @@ def slice_edges(run: RecordedRun, split: int | None) -> list[int]:
 def arrivals_asked(edges: Mapping[int, Sequence[int]]) -> Asked:
     """The question how many records came in each slice of each run."""
     question = partial(_count, edges={run: list(each) for run, each in edges.items()})
-    return Asked(question, _COLUMNS, _SCHEMA)
+    return Asked(question, _COLUMNS, ArrivalsRow)
 
 
 MERGE_ARRIVALS = Sums(
     ("run", "channel", "slice"), ("records", "whole_records", "payload_bytes"), ("latest_ns",)
 )
-"""The table: run, channel, slice (its number), records that came in it; whole_records and
-payload_bytes of buffers whose records all came in it, latest_ns (how long after the first of its
-records one of them was sent, at most)."""
 
 
-def slicing_of(rows: Sequence[Mapping[str, Any]], edges: Sequence[int]) -> Slicing:
-    """How a run is cut, from its rows of `MERGE_ARRIVALS`."""
-    channels = sorted({row["channel"] for row in rows})
+def slicing_of(rows: Sequence[ArrivalsRow], edges: Sequence[int]) -> Slicing:
+    """How a run is cut, from its rows of `arrivals`."""
+    channels = sorted({row.channel for row in rows})
     place = {channel: number for number, channel in enumerate(channels)}
     records = np.zeros((len(edges), len(channels)), np.int64)
     sizes = np.zeros((2, len(channels)), np.int64)
     for row in rows:
-        column = place[row["channel"]]
-        records[row["slice"] + 1, column] += row["records"]
-        sizes[:, column] += row["payload_bytes"], row["whole_records"]
+        column = place[row.channel]
+        records[row.slice + 1, column] += row.records
+        sizes[:, column] += row.payload_bytes, row.whole_records
     before = np.cumsum(records, axis=0).tolist()
     return Slicing(
         tuple(
@@ -120,13 +131,13 @@ def slicing_of(rows: Sequence[Mapping[str, Any]], edges: Sequence[int]) -> Slici
             for channel, column in place.items()
             if sizes[1, column]
         },
-        max((row["latest_ns"] for row in rows), default=0),
+        max((row.latest_ns for row in rows), default=0),
     )
 
 
 def _count(
     unit: WorkUnit, blocks: Iterator[EventBlock], *, edges: Mapping[int, Sequence[int]]
-) -> Iterator[Answer]:
+) -> Iterator[Columns]:
     own_edges = np.array(edges[unit.run])
     for block in blocks:
         rows = block.data_at(TracePoint.SENT)
@@ -156,7 +167,7 @@ def _one(first_ns: IntArray, last_ns: IntArray, row: int) -> tuple[IntArray, Int
     return first_ns[row : row + 1], last_ns[row : row + 1]
 
 
-def _row(unit: WorkUnit, channel: int, number: int, records: int, late_ns: int) -> Answer:
+def _row(unit: WorkUnit, channel: int, number: int, records: int, late_ns: int) -> Columns:
     """Records of a buffer that lies in several slices."""
     return {
         "run": [unit.run],
@@ -177,7 +188,7 @@ def _sums(
     records: IntArray,
     size: IntArray,
     late_ns: IntArray,
-) -> Iterator[Answer]:
+) -> Iterator[Columns]:
     """Sums over buffers by channel and slice. Rows of a channel stand together, and in their
     order."""
     rows = np.flatnonzero(keep)

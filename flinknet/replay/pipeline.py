@@ -1,0 +1,92 @@
+"""Replay is a pipe: runs that were read are observed; candidates are planned and predicted, which
+fits the costs of each run inside the executors; advice follows from predictions and observations.
+
+Each stage hands a typed value to the next one. JSON is made from the answers at the end, by
+`report.export`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flinknet.predict.grid import Grid
+from flinknet.results import ReplayAnswer
+
+from .advise.targets import Target
+from .answer import answers_of
+from .candidates import plan_candidates
+from .observe.observed import collect, observe
+from .observe.page_details import run_details
+from .predicted import compared_runs, predict_all, predict_more
+from .read import RecordedRun
+from .spark.units import work_units
+from .trade_off import advise
+from .what_if import Simulate
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Answers of all runs, and the tables that they were made from."""
+
+    answers: list[ReplayAnswer]
+    tables: dict[str, DataFrame]
+
+
+def replay_runs(
+    spark: SparkSession,
+    runs: Sequence[RecordedRun],
+    grid: Grid,
+    *,
+    max_records: int | None = None,
+    simulate: Simulate | None = None,
+    details: bool = False,
+    split: int | None = None,
+    targets: Sequence[Target] = (),
+    refine: bool = False,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> Replay:
+    """Observe all runs, and predict them under each setting.
+
+    Args:
+        grid: candidates; the recorded setting is always one more.
+        max_records: of each run, to simulate for each candidate; None for as many as take seconds.
+        split: parts of its time that each run is cut into; None for as many as suit its size.
+        simulate: the simulation; None for the one of `predict.what_if`.
+        targets: bounds that the advice looks for a setting to meet.
+        refine: predict timeouts between the chosen one and the next longer one, too.
+        details: add what a page shows in addition.
+        on_progress: takes a line that says what is being done.
+    """
+    units = work_units(runs, spark.sparkContext.defaultParallelism)
+    on_progress(f"reading {_count(len(runs), 'run')} in {_count(len(units), 'work unit')}")
+    tables = observe(spark, runs, split)
+    observed = collect(tables, runs)
+
+    candidates = plan_candidates(
+        observed, grid, max_records=max_records, split=split, may_slice=simulate is None
+    )
+    on_progress(f"simulating {_count(len(candidates.all), 'setting')}")
+    predicted = predict_all(spark, candidates, simulate)
+
+    compared = compared_runs(spark, observed, predicted)
+    advised = [advise(each, predicted, grid, targets) for each in compared]
+    more = candidates.refined([each.advice for each in advised]) if refine else []
+    if more:
+        on_progress(f"simulating {_count(len(more), 'setting')} in finer steps")
+        predicted = predict_more(spark, predicted, more, simulate)
+        advised = [advise(each, predicted, grid, targets) for each in compared]
+
+    if details:
+        on_progress("reading details")
+    found = run_details(spark, units, tables, runs) if details else [None] * len(runs)
+    answers = answers_of(observed, compared, advised, found)
+    return Replay(answers, tables.named() | {"trade_offs": predicted.table})
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

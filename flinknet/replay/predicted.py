@@ -1,0 +1,142 @@
+"""Predictions of all candidates, and what was observed in the same part of each run: like is
+compared with like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from flinknet.predict.exchange import is_max_rate, recorded_setting
+from flinknet.results import Measured
+
+from .candidates import Candidates
+from .observe.latency import ChannelLatency, latency_percentiles
+from .observe.observed import ObservedRun, latency_summary
+from .read import RecordedRun
+from .spark.frames import collected
+from .spark.units import ALL_CHANNELS, work_units
+from .what_if import Candidate, Outcome, Simulate, predict
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """All candidates with their outcomes, and the table of these."""
+
+    candidates: Candidates
+    outcomes: list[Outcome]
+    table: DataFrame
+
+    def of(self, run: RecordedRun) -> list[Outcome]:
+        """The outcomes of one run."""
+        return [each for each in self.outcomes if each.run == run.run]
+
+    def window_of(self, run: RecordedRun) -> RecordedRun:
+        """The run as far as the recorded setting was simulated."""
+        recorded = recorded_setting(run.manifest)
+        numbers = {each.number for each in self.candidates.of(run) if each.setting == recorded}
+        ends_ns = (each.window_to_ns for each in self.of(run) if each.candidate in numbers)
+        return replace(run, to_ns=next(ends_ns))
+
+
+def predict_all(
+    spark: SparkSession, candidates: Candidates, simulate: Simulate | None
+) -> Predicted:
+    """Predict every candidate."""
+    table = predict(spark, candidates.all, simulate, candidates.slicings).cache()
+    return Predicted(candidates, collected(Outcome, table), table)
+
+
+def predict_more(
+    spark: SparkSession, predicted: Predicted, more: Sequence[Candidate], simulate: Simulate | None
+) -> Predicted:
+    """Predict further candidates of the same runs, too."""
+    found = predict_all(spark, replace(predicted.candidates, all=more), simulate)
+    return Predicted(
+        predicted.candidates.with_more(more),
+        predicted.outcomes + found.outcomes,
+        predicted.table.union(found.table),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRun:
+    """What was observed in the part of a run that the recorded setting was simulated with.
+
+    Attributes:
+        window: the run, with that part as its measured window.
+    """
+
+    run: RecordedRun
+    window: RecordedRun
+    measured: Measured
+
+
+def compared_runs(
+    spark: SparkSession, observed: Sequence[ObservedRun], predicted: Predicted
+) -> list[ComparedRun]:
+    """What to compare predictions with, for each run."""
+    windows = [predicted.window_of(each.run) for each in observed]
+    parts = {
+        window.run: window
+        for window, each in zip(windows, observed, strict=True)
+        if window.to_ns != each.run.to_ns and not window.manifest.is_from_between
+    }
+    totals: dict[int, ChannelLatency] = {}
+    if parts:
+        units = work_units(list(parts.values()), spark.sparkContext.defaultParallelism)
+        table = latency_percentiles(spark, units).where(f"channel = {ALL_CHANNELS}")
+        totals = {row.run: row for row in collected(ChannelLatency, table)}
+    found = []
+    for window, each in zip(windows, observed, strict=True):
+        measured = each.measured
+        if window.run in totals:
+            measured = _measured_within(window, measured, totals[window.run])
+        elif window.manifest.is_from_between and window.to_ns != each.run.to_ns:
+            measured = _captured_within(each, window.duration_ns)
+        found.append(ComparedRun(each.run, window, _over_counted_time(window, measured)))
+    return found
+
+
+def _measured_within(window: RecordedRun, measured: Measured, total: ChannelLatency) -> Measured:
+    return replace(
+        measured,
+        records=total.count,
+        duration_ns=max(window.to_ns, total.consumed_to_ns) - window.from_ns,
+        latency_ns=latency_summary(total),
+    )
+
+
+def _captured_within(observed: ObservedRun, duration_ns: int) -> Measured:
+    """What had passed up to an instant of the measured part, by the windows before it."""
+    whole = [row for row in observed.rows.throughput if row.from_ns + row.width_ns <= duration_ns]
+    if not whole:
+        return observed.measured
+    covered_ns = max(row.from_ns + row.width_ns for row in whole)
+    records = sum(row.records for row in whole)
+    return replace(
+        observed.measured,
+        records=records,
+        buffers=sum(row.buffers for row in whole),
+        duration_ns=covered_ns,
+        throughput_records_per_s=records * 1e9 / covered_ns,
+    )
+
+
+def _over_counted_time(window: RecordedRun, measured: Measured) -> Measured:
+    """What was observed, with its throughput over the length of time that a prediction counts."""
+    if window.manifest.is_from_between or not measured.records:
+        return measured
+    from flinknet.predict.what_if import counted_ns
+
+    timeout_ns = max(recorded_setting(window.manifest).network.buffer_timeout_ns, 0)
+    # Records that typically wait longer than the timeout wait for something else.
+    p50 = measured.latency_ns.p50 or 0
+    waits_for_flush = not is_max_rate(window.manifest) and p50 <= timeout_ns
+    length_ns = counted_ns(
+        measured.duration_ns, window.duration_ns, timeout_ns if waits_for_flush else 0
+    )
+    return replace(measured, throughput_records_per_s=measured.records * 1e9 / length_ns)

@@ -1,0 +1,230 @@
+"""Reading runs: what is replayed, and which part of each trace.
+
+A recorded run leaves out its own warm-up. Between processes nobody knows when a job has started,
+but it shows: channels open one after another, and the rate climbs or a backlog is worked off. So
+the start-up is what comes before every channel has carried data and the bytes of a window are near
+those of most windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from flinknet.arrays import IntArray
+from flinknet.core.probe import TracePoint
+from flinknet.errors import ConfigError, TraceFormatError
+from flinknet.predict.captured import with_settings
+from flinknet.predict.exchange import is_blocking
+from flinknet.predict.measured_part import FOREVER_NS, measured_part
+from flinknet.trace import Run, RunManifest, TraceReader, find_runs, open_run
+from flinknet.trace.event_block import is_data
+from flinknet.trace.manifest import RESULT_NAME
+from flinknet.trace.run import check_file
+from flinknet.units import human_duration
+
+SEARCH_NS = 120_000_000_000
+"""The start-up is looked for in the first two minutes of a trace."""
+
+SEARCH_MIN_NS = 2_000_000_000
+"""In a shorter trace the start-up cannot be distinguished from the rest."""
+
+WINDOWS = 40
+"""Windows of what is searched; a quarter of them at most is start-up."""
+
+NEAR = 1.5
+"""The bytes of a steady window differ from the median by less than this factor."""
+
+_COLUMNS = ("at_ns", "channel", "point", "kind", "data_type", "payload_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """A run directory to be replayed; `run` is its number in this replay.
+
+    Only the measured window [from_ns, to_ns) counts for answers: warm-up and drain are recorded,
+    too. Of a run with several exchanges each edge is a RecordedRun of its own, whose manifest names
+    the channels of that edge only.
+
+    Attributes:
+        edge: None where there is one exchange.
+        until_ns: end of what is counted; behind the measured window comes the drain.
+        notes: why the measured window is not the whole one.
+        whole_ns: from when to when it was recorded, of which the measured window may be a part;
+            None for as much as the window.
+    """
+
+    run: int
+    path: Path
+    files: tuple[Path, ...]
+    manifest: RunManifest
+    from_ns: int
+    to_ns: int
+    edge: int | None = None
+    until_ns: int = FOREVER_NS
+    notes: tuple[str, ...] = ()
+    whole_ns: tuple[int, int] | None = None
+
+    @property
+    def duration_ns(self) -> int:
+        """Length of the measured window."""
+        return self.to_ns - self.from_ns
+
+    @property
+    def counted_at(self) -> TracePoint:
+        """The point at which records count: the last one that was recorded."""
+        return TracePoint.SENT if self.manifest.is_from_between else TracePoint.CONSUMED
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPart:
+    """The part to use, as offsets from the start of the measured part; None for its own end."""
+
+    from_ns: int | None = None
+    to_ns: int | None = None
+
+
+WHOLE = AskedPart()
+
+
+def open_runs(paths: Sequence[Path], asked: AskedPart = WHOLE) -> list[RecordedRun]:
+    """Open every run directory at the paths or directly below them, numbered in order; of a run
+    with several exchanges, each edge.
+
+    Args:
+        asked: the part of each run to use.
+
+    Raises: TraceFormatError for what is no run, ConfigError for a part that does not exist.
+    """
+    runs: list[RecordedRun] = []
+    found = [run for path in paths for run in find_runs(path)]
+    for directory in dict.fromkeys(found):
+        run = open_recorded_run(directory, len(runs))
+        if run.manifest.is_from_between:
+            manifest, *_ = with_settings(run.manifest, run.path)
+            run = replace(run, manifest=manifest)
+        run = part_of(run, asked)
+        runs += edges_of(run)
+    return runs
+
+
+def open_recorded_run(path: Path, number: int) -> RecordedRun:
+    """Open a run directory for replay.
+
+    Raises: TraceFormatError if it is none, if its result is not what it left, or if the run was
+        not recorded up to its measured part.
+    """
+    run: Run = open_run(path)
+    manifest = run.manifest
+    if manifest is None:
+        TraceReader(run.path).close()  # what is no trace at all is refused as such
+        raise TraceFormatError(
+            f"{path}: a trace file alone does not say what was measured; give the run directory"
+            " with its manifest.json"
+        )
+    check_file(path, manifest, RESULT_NAME)
+    part = measured_part(run)
+    return RecordedRun(
+        number,
+        run.path,
+        run.files,
+        manifest,
+        part.from_ns,
+        part.to_ns,
+        until_ns=part.until_ns,
+        notes=part.notes,
+    )
+
+
+def edges_of(run: RecordedRun) -> list[RecordedRun]:
+    """The exchanges of a run, one for each edge, numbered from the run's number on; a run with one
+    exchange is its own.
+    """
+    edges = sorted({channel.edge for channel in run.manifest.channels})
+    if len(edges) < 2:
+        return [run]
+    return [
+        replace(run, run=run.run + index, manifest=run.manifest.of_edge(edge), edge=edge)
+        for index, edge in enumerate(edges)
+    ]
+
+
+def part_of(run: RecordedRun, asked: AskedPart) -> RecordedRun:
+    """The run, with the part that is used as its measured window.
+
+    Raises: ConfigError if there is no such part.
+    """
+    whole_from_ns, whole_to_ns = run.from_ns, run.to_ns
+    if asked != WHOLE:
+        _check(run, asked)
+    if asked.to_ns is not None and asked.to_ns < run.duration_ns:
+        to_ns = run.from_ns + asked.to_ns
+        run = replace(run, to_ns=to_ns, until_ns=min(run.until_ns, to_ns))
+    left_out_ns, why = asked.from_ns or 0, ""
+    if asked.from_ns is None and run.manifest.is_from_between:
+        left_out_ns, why = start_up_ns(run), "; before it the job was starting (--from 0s keeps it)"
+    run = replace(run, from_ns=whole_from_ns + left_out_ns, whole_ns=(whole_from_ns, whole_to_ns))
+    if (run.from_ns, run.to_ns) == run.whole_ns:
+        return run
+    first, last = (human_duration(each - whole_from_ns) for each in (run.from_ns, run.to_ns))
+    whole = human_duration(whole_to_ns - whole_from_ns)
+    what = "trace" if run.manifest.is_from_between else "measured part"
+    note = f"part used: {first} to {last} of the {what} of {whole}{why if left_out_ns else ''}"
+    return replace(run, notes=(*run.notes, note))
+
+
+def start_up_ns(run: RecordedRun) -> int:
+    """How long a job that was recorded between processes was starting."""
+    searched_ns = min(run.duration_ns, SEARCH_NS)
+    if searched_ns < SEARCH_MIN_NS:
+        return 0
+    width_ns = searched_ns // WINDOWS
+    first_ns: dict[int, int] = {}
+    passed_bytes = np.zeros(WINDOWS, np.int64)
+    to_ns = run.from_ns + WINDOWS * width_ns
+    for file in run.files:
+        with TraceReader(file) as reader:
+            for block in reader.events(_COLUMNS, None, run.from_ns, to_ns):
+                keep = is_data(block, TracePoint.SENT) & (block["channel"] >= 0)
+                keep &= (block["at_ns"] >= run.from_ns) & (block["at_ns"] < to_ns)
+                at_ns = block["at_ns"][keep] - run.from_ns
+                np.add.at(passed_bytes, at_ns // width_ns, block["payload_bytes"][keep])
+                _add_first(first_ns, block["channel"][keep], at_ns)
+    most = WINDOWS // 4
+    opened_ns = [each for each in first_ns.values() if each < most * width_ns]
+    opened = max(opened_ns, default=0) // width_ns
+    return _first_steady(passed_bytes, opened, most) * width_ns
+
+
+def _add_first(first_ns: dict[int, int], channels: IntArray, at_ns: IntArray) -> None:
+    for channel in np.unique(channels).tolist():
+        found_ns = int(at_ns[channels == channel].min())
+        first_ns[channel] = min(first_ns.get(channel, found_ns), found_ns)
+
+
+def _first_steady(passed_bytes: IntArray, opened: int, most: int) -> int:
+    """The first window that is like most, from the one on in which the last channel opened; that
+    one if there is none, for then the load itself is not steady."""
+    middle = float(np.median(passed_bytes))
+    for window in range(opened, most + 1):
+        if middle / NEAR <= passed_bytes[window] <= middle * NEAR:
+            return window
+    return opened
+
+
+def _check(run: RecordedRun, asked: AskedPart) -> None:
+    if is_blocking(run.manifest):
+        raise ConfigError(
+            f"{run.path}: --from and --to cannot be used: a blocking exchange is read only when all"
+            " of it was written"
+        )
+    from_ns = asked.from_ns or 0
+    if from_ns >= run.duration_ns:
+        raise ConfigError(
+            f"--from: {run.path} ends after {human_duration(run.duration_ns)}; give less than that"
+        )
+    if asked.to_ns is not None and asked.to_ns <= from_ns:
+        raise ConfigError("--to: it is not after --from; give a later end")

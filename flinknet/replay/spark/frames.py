@@ -1,0 +1,199 @@
+"""Small tables of dataclasses in Spark: their schema, and the one way to have executors make them.
+
+A unit is what one task is to do. Executors open the trace files themselves and give back few rows:
+so events pass neither through the driver nor between Python and the JVM.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass
+from functools import cache
+from itertools import chain
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Protocol,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from .worker import freeze_what_is_loaded
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+class _Dataclass(Protocol):
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+Row = TypeVar("Row", bound=_Dataclass)
+Unit = TypeVar("Unit", bound=_Dataclass)
+
+Columns = Mapping[str, npt.NDArray[Any] | Sequence[Any]]
+"""Columns of some rows, by name."""
+
+Merge = Callable[[pa.Table], pa.Table]
+"""Makes one table from the rows of all units."""
+
+_TYPES = {
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    bytes: pa.binary(),
+    bool: pa.bool_(),
+}
+
+
+@cache
+def schema_of(kind: type) -> pa.Schema:
+    """The Arrow schema of a dataclass: a column for each field."""
+    hints = get_type_hints(kind)
+    return pa.schema([(each.name, _arrow_type(hints[each.name])) for each in fields(kind)])
+
+
+def _arrow_type(hint: Any) -> pa.DataType:
+    if hint in _TYPES:
+        return _TYPES[hint]
+    if is_dataclass(hint) and isinstance(hint, type):
+        return pa.struct(list(schema_of(hint)))
+    arguments = [each for each in get_args(hint) if each not in (type(None), Ellipsis)]
+    if get_origin(hint) in (Union, types.UnionType) and len(arguments) == 1:
+        return _arrow_type(arguments[0])
+    if get_origin(hint) in (list, tuple) and len(arguments) == 1:
+        return pa.list_(_arrow_type(arguments[0]))
+    raise TypeError(f"{hint} has no column type")
+
+
+def spark_schema_of(kind: type) -> StructType:
+    """The same for Spark."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema_of(kind))
+
+
+def rows_of(kind: type[Row], table: pa.Table | pa.RecordBatch) -> list[Row]:
+    """The rows of a table as dataclasses; it may have more columns than they have fields."""
+    names = schema_of(kind).names
+    nested = _nested(kind)
+    rows = table.select(names).to_pylist()
+    for name, inner in nested.items():
+        for row in rows:
+            row[name] = _read(inner, row[name])
+    return [kind(**row) for row in rows]
+
+
+@cache
+def _nested(kind: type) -> dict[str, Any]:
+    """The fields that do not come out of Arrow as they are: dataclasses, and lists of them."""
+    hints = get_type_hints(kind)
+    return {each.name: hints[each.name] for each in fields(kind) if _is_nested(hints[each.name])}
+
+
+def _is_nested(hint: Any) -> bool:
+    return is_dataclass(hint) or any(_is_nested(each) for each in get_args(hint))
+
+
+def _read(hint: Any, plain: Any) -> Any:
+    if isinstance(plain, list):
+        return [_read(get_args(hint)[0], each) for each in plain]
+    own = _nested(hint)
+    read = {name: _read(own[name], each) for name, each in plain.items() if name in own}
+    return hint(**plain | read)
+
+
+def table_of(kind: type[Row], rows: Iterable[Row]) -> pa.Table:
+    """Dataclasses as a table."""
+    return pa.Table.from_pylist([asdict(row) for row in rows], schema=schema_of(kind))
+
+
+def collected(kind: type[Row], frame: DataFrame) -> list[Row]:
+    """The rows of a small table, brought to the driver."""
+    names = schema_of(kind).names
+    return [kind(**{name: row[name] for name in names}) for row in frame.collect()]
+
+
+def map_units(
+    spark: SparkSession,
+    units: Sequence[Unit],
+    work: Callable[[Unit], Iterable[Columns]],
+    row: type,
+) -> DataFrame:
+    """Rows that executors make from units, each unit in a partition of its own.
+
+    Args:
+        work: runs in an executor, and must be importable by name or travel by value.
+        row: dataclass of the rows.
+    """
+    if not units:
+        return spark.createDataFrame([], spark_schema_of(row))
+    kind, schema = type(units[0]), schema_of(row)
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for unit in rows_of(kind, batch):
+                yield from record_batches(work(unit), schema)
+        freeze_what_is_loaded()
+
+    return mapped(spark.createDataFrame(table_of(kind, units)), answer, row)
+
+
+def merged(parts: DataFrame, merge: Merge, row: type) -> DataFrame:
+    """A small table made from the rows of all units, in one place.
+
+    Args:
+        row: dataclass of the rows of that table.
+    """
+    schema = schema_of(row)
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = list(batches)
+        if found:
+            yield from merge(pa.Table.from_batches(found)).cast(schema).to_batches()
+
+    return mapped(parts.repartition(1), answer, row)
+
+
+def mapped(
+    frame: DataFrame,
+    work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    row: type,
+) -> DataFrame:
+    """Each partition of a table as rows of a dataclass."""
+    return frame.mapInArrow(work, spark_schema_of(row))
+
+
+def in_order(table: DataFrame, *keys: str) -> DataFrame:
+    """A small table, sorted; `orderBy` would compute it twice, first to take a sample."""
+    return table.repartition(1).sortWithinPartitions(*keys)
+
+
+def columns_of(kind: type[Row], rows: Sequence[Row]) -> Columns:
+    """Dataclasses as columns."""
+    return {name: [getattr(row, name) for row in rows] for name in schema_of(kind).names}
+
+
+def record_batches(answers: Iterable[Columns], schema: pa.Schema) -> list[pa.RecordBatch]:
+    """Rows as one Arrow batch; none without a row."""
+    found = list(answers)
+    if not found:
+        return []
+    columns = {
+        name: np.concatenate([each[name] for each in found])
+        if isinstance(found[0][name], np.ndarray)
+        else list(chain.from_iterable(each[name] for each in found))
+        for name in schema.names
+    }
+    batch = pa.RecordBatch.from_pydict(columns, schema=schema)
+    return [batch] if batch.num_rows else []

@@ -1,0 +1,277 @@
+"""What a replay answers about a recorded run, in the order of its JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .measures import BacklogSummary
+from .prediction import ModelError, TradeOffPoint
+from .run import ChannelMeasured, Measured
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TracePart:
+    """The part of a trace that is used, as offsets from the start of what was recorded."""
+
+    from_ns: int
+    to_ns: int
+    whole_ns: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing was left out."""
+        return self.to_ns - self.from_ns == self.whole_ns
+
+
+@dataclass(frozen=True, slots=True)
+class TraceDescription:
+    """Which trace was replayed.
+
+    Attributes:
+        config: effective Flink keys of the recorded run.
+        warnings: of the run itself.
+        edge: name of the exchange; None where there is only one.
+        origin: "run" if the run recorded itself, else what recorded the messages in between.
+    """
+
+    path: str
+    started_at: str
+    config: Mapping[str, str]
+    is_max_rate: bool
+    events: int
+    channels: int
+    measured_duration_ns: int
+    damaged_files: tuple[str, ...]
+    warnings: tuple[str, ...]
+    edge: str | None
+    origin: str
+    part: TracePart
+
+    @property
+    def is_of_run(self) -> bool:
+        """Whether the run recorded itself."""
+        return self.origin == "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to set for some targets.
+
+    Attributes:
+        point: index of the setting among the predicted ones; None if none meets the targets.
+        is_safe: it meets them with the reserve that the model's error asks for.
+        margin: smallest of its margins.
+        nearest: where no setting meets them, the one that misses by least.
+        patch: the keys to change, in Flink's YAML; empty if none differs from the recorded ones.
+        next_longer_ns: the next longer timeout that was predicted; None without one.
+    """
+
+    targets: tuple[str, ...]
+    point: int | None
+    is_safe: bool
+    margin: float | None
+    nearest: int | None
+    patch: str
+    next_longer_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorldAdvice:
+    """Advice for one combination of what no key of Flink changes.
+
+    Attributes:
+        knee: index of a setting; None without one.
+        why_no_knee: the reason, where several settings have none.
+        is_alike: no setting differs from another by more than the model's error.
+        choice: None without a target.
+        beyond_keys: what a patch cannot say.
+    """
+
+    rate_factor: float
+    consumer_speed: float
+    round_trip_ns: int
+    flow_control: str
+    knee: int | None
+    knee_patch: str
+    why_no_knee: str | None
+    is_alike: bool
+    choice: Choice | None
+    beyond_keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Which of the predicted settings are worth having; settings are indices among `trade_offs`.
+
+    Attributes:
+        knee: of the recorded world, or of the first; likewise `knee_patch` and `choice`.
+        withheld: why nothing is advised; None if something is.
+    """
+
+    frontier: tuple[int, ...] = ()
+    knee: int | None = None
+    knee_patch: str = ""
+    choice: Choice | None = None
+    withheld: str | None = None
+    worlds: tuple[WorldAdvice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedPart:
+    """How much of the run the predictions used."""
+
+    records: int
+    window_ns: int
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MessageCount:
+    """Messages of one kind; buffers and events by data type."""
+
+    kind: str
+    messages: int
+    payload_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayedChannel(ChannelMeasured):
+    """One channel as its trace shows it.
+
+    Attributes:
+        regimes: shares of its time; None where they are unknown.
+        messages: by kind.
+    """
+
+    starved_ns: int | None
+    regimes: Mapping[str, float] | None
+    messages: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyDistribution:
+    """Ranges of the latency with their records, and percentiles as (quantile, ns)."""
+
+    low_ns: tuple[float, ...]
+    high_ns: tuple[float, ...]
+    records: tuple[int, ...]
+    percentiles: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What limits an edge.
+
+    `share` is the part of the channels' time behind the verdict: of all, or of those to
+    `consumers`, the worst one's, if some are named (for `skewed`: of the records).
+    """
+
+    edge: str
+    kind: str  # bottleneck, credit-starved, flush-limited, network-bound, alignment, idle, balanced
+    share: float
+    text: str
+    consumers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WindowMeasured:
+    """A window of time; `from_ns` counts from the start of the measured part."""
+
+    from_ns: int
+    width_ns: int
+    throughput_records_per_s: float
+    backlog_buffers: BacklogSummary
+
+
+@dataclass(frozen=True, slots=True)
+class FillRatios:
+    """How full data buffers were when they left: counts in `bins` equal ranges, by the reason."""
+
+    bins: int
+    mean: float | None
+    segment_size_bytes: int
+    full: tuple[int, ...]
+    timeout: tuple[int, ...]
+    event: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEnvironment:
+    """Where the run was recorded, and under what load; as the manifest states it."""
+
+    host: Mapping[str, Any]
+    versions: Mapping[str, str]
+    workload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelWindows:
+    """A channel in narrow windows, in columns; windows in which nothing happened are left out."""
+
+    from_ns: tuple[int, ...]
+    records: tuple[int, ...]
+    buffers: tuple[int, ...]
+    backlog_sum: tuple[int, ...]
+    credits: tuple[int, ...]
+    credit_sum: tuple[int, ...]
+    backlog_max: tuple[int | None, ...]
+    credit_min: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelOverTime:
+    """One channel over time.
+
+    Attributes:
+        regimes: columns of one length: from_ns, width_ns, and the time in each regime.
+    """
+
+    channel: int
+    window_ns: int
+    windows: ChannelWindows
+    regimes: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class RunDetails:
+    """What a page shows in addition; `duration_ns` is until the last record was consumed."""
+
+    fill: FillRatios
+    environment: RecordedEnvironment
+    duration_ns: int
+    channels_left_out: int
+    channels: tuple[ChannelOverTime, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayAnswer:
+    """The answer about one run, or one edge of a run with several.
+
+    Attributes:
+        model_error: of the recorded setting.
+        regimes: shares of the channels' time; None where they are unknown.
+        remarks: caveats, as lines.
+        is_bottleneck: of one of several edges; None where that is unknown.
+        details: None unless asked for.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    trace: TraceDescription
+    observed: Measured
+    model_error: ModelError
+    trade_offs: tuple[TradeOffPoint, ...]
+    advice: Advice
+    simulated: SimulatedPart
+    messages: tuple[MessageCount, ...]
+    channels: tuple[ReplayedChannel, ...]
+    latency_distribution: LatencyDistribution
+    regimes: Mapping[str, float] | None
+    diagnosis: tuple[Verdict, ...]
+    over_time: tuple[WindowMeasured, ...]
+    remarks: tuple[str, ...]
+    is_bottleneck: bool | None = None
+    details: RunDetails | None = None
