@@ -34,9 +34,9 @@ def advice_lines(answer: Answer) -> list[str]:
     varied = what_varies(points)
     is_marked = any(is_on_frontier(answer, index) for index in advice["frontier"])
     lines = [f"  [dim]◆ on the frontier: {FRONTIER}[/dim]"] if is_marked else []
-    told = [each for world in advice["worlds"] if (each := _world_lines(world, points, varied))]
-    for above, own in pairwise([[], *told]):
-        lines += own if len(above) == len(own) == 1 else ["", *own]
+    blocks = [each for world in advice["worlds"] if (each := _world_lines(world, points, varied))]
+    for above, block in pairwise([[], *blocks]):
+        lines += block if len(above) == len(block) == 1 else ["", *block]
     return [*lines, ""] if lines else []
 
 
@@ -50,10 +50,10 @@ def _world_lines(world: Answer, points: Sequence[Answer], varied: Sequence[str])
 def points_to_show(answer: Answer) -> set[int]:
     """The settings that the advice speaks of."""
     worlds = (answer.get("advice") or {}).get("worlds", ())
-    found = {world["knee"] for world in worlds}
+    shown = {world["knee"] for world in worlds}
     for choice in (world["choice"] for world in worlds):
-        found |= {choice["point"], choice["nearest"]} if choice else set()
-    return found - {None}
+        shown |= {choice["point"], choice["nearest"]} if choice else set()
+    return shown - {None}
 
 
 def marks_of(answer: Answer, index: int) -> list[str]:
@@ -71,8 +71,8 @@ def is_on_frontier(answer: Answer, index: int) -> bool:
     if index not in (answer.get("advice") or {}).get("frontier", ()):
         return False
     points = answer["trade_offs"]
-    own = world_of(points[index])
-    return any(other != index and world_of(each) == own for other, each in enumerate(points))
+    world = world_of(points[index])
+    return any(other != index and world_of(each) == world for other, each in enumerate(points))
 
 
 def _knee_lines(
@@ -104,13 +104,13 @@ def _choice_lines(
             near = points[choice["nearest"]]
             lines.append(
                 f"  nearest is {label_of(near, varied)}, {_miss(choice['margin'])}"
-                f"{_by_the_greatest(near)}"
+                f"{_worst_case(near)}"
             )
         return lines
     point, spare = points[choice["point"]], choice["margin"]
     lines = [
         f"[bold]{targets}[/bold] holds with {label_of(point, varied)}, {spare:.0%} of the limit to"
-        f" spare{_by_the_greatest(point)}"
+        f" spare{_worst_case(point)}"
     ]
     if choice.get("next_longer_ns") is not None:
         lines.append(
@@ -128,7 +128,7 @@ def _miss(margin: float) -> str:
     return f"at {1 - margin:.3g} times the limit"
 
 
-def _by_the_greatest(point: Answer) -> str:
+def _worst_case(point: Answer) -> str:
     return " by the greatest that the messages allow" if point.get("latency_high_ns") else ""
 
 

@@ -1,7 +1,7 @@
 """A replay as one page (HTML) that works without any network: its data, style and script are in it.
 
 Takes the JSON-ready answers of `trace replay` with their `details`. What is drawn stands in the
-folder `page` beside this module: the frame, the style, and the script in the order of `_SCRIPTS`.
+folder `page` next to this module: the frame, the style, and the script in the order of `_SCRIPTS`.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def notes_of(answer: Answer) -> list[str]:
 
 
 def _where(rows: Sequence[Mapping[str, str]], of: Collection[int], varied: Sequence[str]) -> str:
-    """Some of the settings, by what tells them from the others."""
+    """Some of the settings, by what distinguishes them from the others."""
     names = _that_matter(rows, of, varied)
     cells = list(dict.fromkeys(tuple(rows[index][name] for name in names) for index in sorted(of)))
     if len(names) == 1:
@@ -41,7 +41,7 @@ def _where(rows: Sequence[Mapping[str, str]], of: Collection[int], varied: Seque
 def _that_matter(
     rows: Sequence[Mapping[str, str]], of: Collection[int], varied: Sequence[str]
 ) -> list[str]:
-    """The names without which a setting among `of` could not be told from one that is not."""
+    """The names without which a setting among `of` could be taken for one that is not."""
     names = list(varied)
     for name in reversed(varied):
         fewer = [each for each in names if each != name]

@@ -26,7 +26,7 @@ class End(Protocol):
 
     @property
     def has_more(self) -> bool:
-        """Whether bytes wait that the socket does not tell of."""
+        """Whether bytes wait that the socket does not report."""
 
     def shake(self) -> bool:
         """Go on with the handshake. Returns: whether it is over. Raises: TlsError."""
@@ -141,7 +141,7 @@ class TlsEnd:
 
 @dataclass(frozen=True, slots=True)
 class TlsContexts:
-    """What the tap shows to either side and whom it trusts: one certificate, as Flink's internal
+    """What the tap shows to either side and what it trusts: one certificate, as Flink's internal
     TLS has it.
     """
 
