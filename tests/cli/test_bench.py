@@ -268,6 +268,7 @@ def test_settings_that_need_a_word_are_warnings_of_the_result(flinknet: Flinknet
         ("--flink-conf absent.yaml", "no such file"),
         ("--json absent/file.json", "cannot be written"),
         ("--runs 0", "--runs"),
+        ("--flow-control carrier-pigeon", "none of credit, tcp"),
         ("--nonsense", "--nonsense"),
     ],
 )

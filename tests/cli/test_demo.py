@@ -153,7 +153,6 @@ def test_load_and_network_can_be_set(flinknet: Call, run: Demonstration) -> None
         (["-D", "taskmanager.network.credit-model.enabled=false"], "credit-model.enabled itself"),
         (["--buffer-timeout", "1ms,2ms"], "must be one value"),
         (["--demo", "butterfly"], "head-of-line"),
-        (["--flow-control", "carrier-pigeon"], "none of credit, tcp"),
     ],
 )
 def test_what_the_demo_sets_itself_is_refused(

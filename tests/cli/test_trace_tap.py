@@ -196,7 +196,7 @@ def test_a_tap_ends_by_itself_and_says_what_it_saw(tmp_path: Path) -> None:
     log = ["trace", "export", str(out), "--format", "hdr", "--out", str(tmp_path / "x.hlog")]
     refused = CliRunner().invoke(main, log)
     assert refused.exit_code == 2
-    assert "does not tell latencies" in refused.stderr
+    assert "does not show latencies" in refused.stderr
 
 
 @pytest.mark.parametrize(
