@@ -204,24 +204,24 @@ def summary(
     Args:
         unlike: options by which the workload of the candidate differs from that of the base.
     """
-    told = []
+    verdicts = []
     for verdict in (Verdict.BETTER, Verdict.WORSE, Verdict.HIGHER, Verdict.LOWER):
-        found = [
+        metrics = [
             f"{metric} ({format_percent(each.change)})" if each.is_ratio else metric
             for metric, each in differences.items()
             if each.verdict is verdict and each.change is not None
         ]
-        if found:
-            told.append(f"{verdict.value} in {', '.join(found)}")
+        if metrics:
+            verdicts.append(f"{verdict.value} in {', '.join(metrics)}")
     undecided = [
         metric for metric, each in differences.items() if each.verdict is Verdict.UNDECIDED
     ]
     if undecided:
-        told.append(f"undecided in {', '.join(undecided)} (more --runs)")
+        verdicts.append(f"undecided in {', '.join(undecided)} (more --runs)")
     against = f"{name} against {base_name}"
     if unlike:
         against += f" (another workload: {', '.join(unlike)})"
-    return f"{against}: {'; '.join(told) or 'no difference'}."
+    return f"{against}: {'; '.join(verdicts) or 'no difference'}."
 
 
 def _mean_and_reach(sample: Sequence[float], confidence: float) -> tuple[float, float | None]:

@@ -22,12 +22,10 @@ from pathlib import Path
 from types import ModuleType
 
 SWITCH = "FLINKNET_COMPILED"
-PACKAGE = Path(__file__).parent
-DIRECTORY = PACKAGE / "_compiled"
 SHARED = "flinknet__mypyc"
 """What mypyc puts all machine code in; the modules only hand theirs out."""
 
-INDEX = DIRECTORY / "modules.json"
+INDEX = "modules.json"
 """{"suffix": of this Python's extension modules, "files": {module: file}, "digests": {source:
 digest}}, or {"reason": why nothing was built}; written by `hatch_build.py`."""
 
@@ -35,7 +33,8 @@ digest}}, or {"reason": why nothing was built}; written by `hatch_build.py`."""
 class CompiledFinder(MetaPathFinder):
     """Finds the machine code of a module before its source is looked for."""
 
-    def __init__(self, files: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, files: Mapping[str, str]) -> None:
+        self._directory = directory
         self._files = files
 
     def find_spec(
@@ -43,37 +42,38 @@ class CompiledFinder(MetaPathFinder):
     ) -> ModuleSpec | None:
         """The extension module of that name, if it was compiled."""
         file = self._files.get(name)
-        return None if file is None else spec_from_file_location(name, DIRECTORY / file)
+        return None if file is None else spec_from_file_location(name, self._directory / file)
 
 
 def digest_of(source: Path) -> str:
-    """What tells a source from an edited one. Raises: OSError if it cannot be read."""
+    """A digest that an edit changes. Raises: OSError if it cannot be read."""
     return hashlib.blake2b(source.read_bytes(), digest_size=16).hexdigest()
 
 
-def use_compiled() -> str | None:
+def use_compiled(package: Path = Path(__file__).parent) -> str | None:
     """Let the modules that are imported from now on be the compiled ones.
 
     Returns: None, or why they are interpreted.
     """
+    directory = package / "_compiled"
     if os.environ.get(SWITCH) == "0":
         return f"switched off by {SWITCH}=0"
     try:
-        index = json.loads(INDEX.read_bytes())
+        index = json.loads((directory / INDEX).read_bytes())
         if "reason" in index:
             return str(index["reason"])
         if index["suffix"] != EXTENSION_SUFFIXES[0]:
             return "compiled for another Python; install flinknet again"
         for source, digest in index["digests"].items():
-            if digest_of(PACKAGE / source) != digest:
+            if digest_of(package / source) != digest:
                 return f"flinknet/{source} is newer than what was compiled; install flinknet again"
-        if not all((DIRECTORY / file).exists() for file in index["files"].values()):
-            return f"flinknet/{DIRECTORY.name} is not complete; install flinknet again"
+        if not all((directory / file).exists() for file in index["files"].values()):
+            return f"flinknet/{directory.name} is not complete; install flinknet again"
     except OSError:
         return "not compiled when it was installed"
     except (ValueError, KeyError, TypeError, AttributeError):
-        return f"{INDEX} is damaged; install flinknet again"
-    finder = CompiledFinder(index["files"])
+        return f"{directory / INDEX} is damaged; install flinknet again"
+    finder = CompiledFinder(directory, index["files"])
     sys.meta_path.insert(0, finder)
     try:
         import_module(SHARED)

@@ -228,7 +228,7 @@ class Scenario:
     placement: str = "split"  # split, spread
 
     def to_dict(self) -> dict[str, Any]:
-        """The scenario as JSON-ready plain data; a password is told by its presence only."""
+        """The scenario as JSON-ready plain data; of a password only its presence."""
         plain = asdict(self)
         network = plain["network"]
         for name in network:

@@ -206,7 +206,7 @@ class TraceDamagedError(TraceFormatError):
     def __init__(self, path: Path, block: int, offset: int, why: str) -> None:
         self.damage = f"block {block} at byte {offset}: {why}"
         super().__init__(
-            f"{path}: {self.damage}; `flinknet trace verify RUN` tells all that is damaged, and a"
+            f"{path}: {self.damage}; `flinknet trace verify RUN` shows all that is damaged, and a"
             f" copy of the run with {path.name} cut there (truncate -s {offset}) can be replayed up"
             " to it"
         )

@@ -123,7 +123,7 @@ def test_a_metric_that_is_always_zero_does_not_differ() -> None:
     assert (found.verdict, found.change, found.is_ratio) == (Verdict.UNDECIDED, 0.5, False)
 
 
-def test_the_change_is_the_ratio_of_the_means_beside_it() -> None:
+def test_the_change_is_the_ratio_of_the_means_next_to_it() -> None:
     base, candidate = [17.0, 17.4, 90.0, None], [17.6, 17.5, 20.0, 1.0]
     found = difference(base, candidate, direction=0)
     assert found.base_mean is not None
@@ -148,15 +148,15 @@ def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
 
 def test_equal_configurations_mostly_show_no_difference() -> None:
     rng = random.Random(21)
-    seen = 0
+    observed = 0
     for _ in range(500):
         base, candidate = ([math.exp(rng.gauss(5, 0.05)) for _ in range(5)] for _ in range(2))
         found = difference(base, candidate, direction=1).verdict
-        seen += found not in (Verdict.NONE, Verdict.UNDECIDED)
-    assert seen <= 0.07 * 500
+        observed += found not in (Verdict.NONE, Verdict.UNDECIDED)
+    assert observed <= 0.07 * 500
 
 
-def test_a_real_difference_is_seen() -> None:
+def test_a_real_difference_is_noticed() -> None:
     rng = random.Random(22)
     base = [rng.gauss(100, 3) for _ in range(5)]
     candidate = [rng.gauss(130, 3) for _ in range(5)]

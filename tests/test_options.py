@@ -185,22 +185,29 @@ def test_effective_keys_read_back_to_the_same_network(network: NetworkConfig) ->
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "settings"),
     [
-        "execution:\n  buffer-timeout:\n    interval: 5 ms\ntaskmanager.memory.segment-size: 4kb\n",
-        "execution.buffer-timeout.interval: 5 ms\ntaskmanager:\n  memory.segment-size: 4kb\n",
+        (
+            "execution:\n  buffer-timeout:\n    interval: 5 ms\n"
+            "taskmanager.memory.segment-size: 4kb\n",
+            {TIMEOUT: "5 ms", SEGMENT: "4kb"},
+        ),
+        (
+            "execution.buffer-timeout.interval: 5 ms\ntaskmanager:\n  memory.segment-size: 4kb\n",
+            {TIMEOUT: "5 ms", SEGMENT: "4kb"},
+        ),
+        (
+            "execution.buffer-timeout.enabled: false\nparallelism.default:\n",
+            {options.BUFFER_TIMEOUT_ENABLED: "false"},
+        ),
+        ("# nothing\n", {}),
     ],
+    ids=["nested", "dotted", "types of YAML", "empty"],
 )
-def test_flink_conf_may_be_nested_or_dotted(tmp_path: Path, text: str) -> None:
+def test_flink_conf_is_read(tmp_path: Path, text: str, settings: dict[str, str]) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(text)
-    assert options.read_flink_conf(path) == ({TIMEOUT: "5 ms", SEGMENT: "4kb"}, ())
-
-
-def test_flink_conf_keeps_flinks_spelling_of_yaml_types(tmp_path: Path) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text("execution.buffer-timeout.enabled: false\nparallelism.default:\n")
-    assert options.read_flink_conf(path)[0] == {options.BUFFER_TIMEOUT_ENABLED: "false"}
+    assert options.read_flink_conf(path) == (settings, ())
 
 
 def test_flink_conf_leaves_out_other_subjects_but_no_mistakes(tmp_path: Path) -> None:
@@ -228,12 +235,6 @@ def test_a_file_that_is_no_flink_conf_is_refused_in_one_line(tmp_path: Path, con
 def test_a_missing_flink_conf_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file"):
         options.read_flink_conf(tmp_path / "absent.yaml")
-
-
-def test_an_empty_flink_conf_sets_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text("# nothing\n")
-    assert options.read_flink_conf(path) == ({}, ())
 
 
 def test_an_assignment_has_a_key_and_may_hold_more_equal_signs() -> None:

@@ -1,4 +1,4 @@
-"""ChannelTable: the channels that were seen, numbered as they appear, and what is known of each."""
+"""ChannelTable: the observed channels, numbered as they appear, and what is known of each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flinknet.core.wire.record_counter import RecordCounter
 from flinknet.trace import ChannelInfo
 
 CHANNELS_MAX: Final = 100_000
-"""Channels that one trace tells apart; what comes beyond is noted under the connection."""
+"""The most channels of one trace; messages of further ones are noted under the connection."""
 
 BARRIERS_KEPT: Final = 64
 
@@ -23,7 +23,7 @@ recovered."""
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Who stands at the ends of a connection, as names for the manifest."""
+    """The two ends of a connection, as names for the manifest."""
 
     producer: str
     consumer: str
@@ -39,8 +39,8 @@ class ObservedChannel:
 
     Attributes:
         index: in the trace and its manifest.
-        partition_id: with the attempt of its producer; None if the request was not seen.
-        initial_credit: None if the request was not seen.
+        partition_id: with the attempt of its producer; None if the request was missed.
+        initial_credit: None if the request was missed.
         credits_available: data buffers that may pass without new credit; None where it is not
             certain, which it is from a PartitionRequest on, as long as no byte is missed.
         backlog_buffers: as the producer said last; None before it did.
@@ -258,7 +258,7 @@ class ChannelTable:
         return len(self.channels)
 
     def add(self, receiver_id: bytes, ends: Ends) -> ObservedChannel | None:
-        """One more channel; None when there are too many to tell apart."""
+        """One more channel; None when there are too many already."""
         if len(self.channels) >= CHANNELS_MAX:
             self.refused_channels += 1
             return None
@@ -271,7 +271,7 @@ class ChannelTable:
 
         The consumer is not named on the wire; where each consumer has a subpartition of its own
         (rebalance, hash, broadcast), the index of the subpartition is that of the consumer, and it
-        stands for it here. A channel whose request was not seen has -1 for what only that tells.
+        stands for it here. A channel whose request was missed has -1 for what only that contains.
         """
         return tuple(self._info(each) for each in self.channels)
 

@@ -86,7 +86,7 @@ class FromServer:
 
     def missing_payload(self, lost_bytes: int, at_ns: int) -> None:
         connection, channel = self._connection, self._channel
-        connection.tell(f"{lost_bytes} bytes of a payload are missing")
+        connection.add_note(f"{lost_bytes} bytes of a payload are missing")
         if channel is not None:
             channel.lose_records()
         while lost_bytes:
@@ -109,7 +109,7 @@ class FromServer:
             channel = connection.channels.get(message.receiver_id or b"")
             about = "all channels" if message.receiver_id is None else message.receiver_id.hex()
             text = f"{message.cause.class_name} for {about}: {message.cause.message}"
-            connection.tell(text[:TEXT_MAX], connection.errors)
+            connection.add_note(text[:TEXT_MAX], connection.errors)
             connection.note(at_ns, channel, _SENT, MessageKind.ERROR_RESPONSE)
 
     def undecodable(self, what: str, at_ns: int) -> None:

@@ -38,7 +38,7 @@ _HEADER_BYTES_MAX = max(each.header_bytes for each in PEEK_LAYOUTS.values())
 
 
 class FrameSink(Protocol):
-    """Who is told what passes. Views are valid during the call only."""
+    """Receives what passes. Views are valid during the call only."""
 
     def buffer(self, header: Header, payload: memoryview, at_ns: int) -> None:
         """A whole BufferResponse without partial buffers."""
@@ -52,7 +52,7 @@ class FrameSink(Protocol):
         """The next bytes of that payload."""
 
     def missing_payload(self, lost_bytes: int, at_ns: int) -> None:
-        """The next bytes of that payload were not seen."""
+        """The next bytes of that payload are missing."""
 
     def message(self, message_id: int, frame: memoryview, at_ns: int) -> None:
         """A whole frame of another kind."""
@@ -61,14 +61,14 @@ class FrameSink(Protocol):
         """A frame that is passed over."""
 
     def lost(self, what: str, at_ns: int) -> None:
-        """Frames cannot be told apart from here on; a BufferResponse that was begun has no end."""
+        """Frame boundaries are lost from here on; a BufferResponse that was begun has no end."""
 
 
 class FrameStream:
     """Follows one direction.
 
     Attributes:
-        layout: that BufferResponses have; None before the first one tells.
+        layout: that BufferResponses have; None until the first one shows it.
         certain_from_ns: instant since which every byte belongs to a frame; None while searching.
         skipped_bytes: that belonged to no frame.
         bytes: that came.
@@ -146,10 +146,10 @@ class FrameStream:
                         position = stop
                         continue
             else:
-                seen = peek_frame(data, position, self.direction)
-                if seen is not None and seen[2] and position + seen[0] <= end:
-                    sink.message(seen[1], data[position : position + seen[0]], at_ns)
-                    position += seen[0]
+                frame = peek_frame(data, position, self.direction)
+                if frame is not None and frame[2] and position + frame[0] <= end:
+                    sink.message(frame[1], data[position : position + frame[0]], at_ns)
+                    position += frame[0]
                     continue
             position = self._gather(data, position, end, at_ns)
 
@@ -165,16 +165,16 @@ class FrameStream:
     def _look(self, at_ns: int) -> None:
         """What was wanted is there: want more, or be done with it."""
         rest = self._rest
-        seen = peek_frame(rest, 0, self.direction)
-        if seen is None:
+        frame = peek_frame(rest, 0, self.direction)
+        if frame is None:
             self._lose_sync(f"{rest[:FRAME_HEADER_BYTES].hex()} where a frame should start", at_ns)
             return
-        length, message_id, is_known = seen
+        length, message_id, is_known = frame
         if is_known and message_id == BUFFER_RESPONSE_ID:
             self._look_at_buffer(length, at_ns)
         elif not is_known or length > MESSAGE_BYTES_MAX:
             why = f"a message of {length} bytes" if is_known else f"message id {message_id}"
-            self._pass_over(f"{why} from {self.direction.value}", length - len(rest), at_ns)
+            self._skip(f"{why} from {self.direction.value}", length - len(rest), at_ns)
         elif len(rest) < length:
             self._wanted = length
         else:
@@ -197,21 +197,19 @@ class FrameStream:
         if layout is None or header is None or not layout.is_plausible(header):
             what = bytes(rest[FRAME_HEADER_BYTES:]).hex()
             if length - len(rest) <= PLAUSIBLE_BYTES_MAX:
-                self._pass_over(
-                    f"a BufferResponse that is none ({what})", length - len(rest), at_ns
-                )
+                self._skip(f"a BufferResponse that is none ({what})", length - len(rest), at_ns)
             return
         start = layout.header_bytes + PARTIAL_SIZE_BYTES * header[PARTIAL_BUFFERS]
         if header[PARTIAL_BUFFERS] > PARTIAL_BUFFERS_MAX:
             what = f"a BufferResponse of {header[PARTIAL_BUFFERS]} partial buffers"
-            self._pass_over(what, start + header[SIZE] - len(rest), at_ns)
+            self._skip(what, start + header[SIZE] - len(rest), at_ns)
             return
         if len(rest) < start:
             self._wanted = start
             return
         sizes = peek_sizes(rest, layout.header_bytes, header[PARTIAL_BUFFERS])
         if sizes and (sum(sizes) != header[SIZE] or min(sizes) < 0):
-            self._pass_over(
+            self._skip(
                 "partial buffers that do not add up", start + header[SIZE] - len(rest), at_ns
             )
             return
@@ -227,7 +225,7 @@ class FrameStream:
         self._rest = bytearray()
         self._wanted = FRAME_HEADER_BYTES
 
-    def _pass_over(self, what: str, left: int, at_ns: int) -> None:
+    def _skip(self, what: str, left: int, at_ns: int) -> None:
         self._restart()
         self._skip_left = max(left, 0)
         self._sink.undecodable(what, at_ns)
@@ -246,7 +244,7 @@ class FrameStream:
         while at >= 0:
             start = at - MAGIC_OFFSET
             verdict = self._confirmed(held, start)
-            if verdict is None:  # more bytes will tell
+            if verdict is None:  # more bytes are needed
                 self.skipped_bytes += start
                 self._rest = bytearray(held[start:])
                 return
@@ -262,7 +260,7 @@ class FrameStream:
         self._rest = bytearray(held[len(held) - keep :])
 
     def _confirmed(self, held: bytes, start: int) -> bool | None:
-        """Whether a frame starts here and another one follows; None: more bytes will tell."""
+        """Whether a frame starts here and another one follows; None: more bytes are needed."""
         length = self._frame_bytes(held, start)
         if not length or length > CONFIRM_BYTES_MAX:
             return None if length is None else False
@@ -270,14 +268,14 @@ class FrameStream:
         return None if following is None else bool(following)
 
     def _frame_bytes(self, held: bytes, start: int) -> int | None:
-        """Bytes of the frame that starts here, 0 if none does; None: more bytes will tell."""
+        """Bytes of the frame that starts here, 0 if none does; None: more bytes are needed."""
         left = len(held) - start
         if left < FRAME_HEADER_BYTES:
             return None
-        seen = peek_frame(held, start, self.direction)
-        if seen is None or not seen[2]:
+        frame = peek_frame(held, start, self.direction)
+        if frame is None or not frame[2]:
             return 0
-        length, message_id, _ = seen
+        length, message_id, _ = frame
         if message_id != BUFFER_RESPONSE_ID:
             return length if is_usual(length, message_id) else 0
         for layout in (self.layout,) if self.layout else PEEK_LAYOUTS.values():

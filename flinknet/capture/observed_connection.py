@@ -33,7 +33,7 @@ TEXT_MAX: Final = 500
 CREDIT_MAX: Final = 0x7FFF_FFFF
 """An int in Flink, and in a trace; no consumer has so many buffers."""
 
-TOLD_MAX: Final = 16
+NOTES_MAX: Final = 16
 """Sentences of a kind that are kept; all are counted."""
 
 _SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
@@ -69,14 +69,14 @@ class ObservedConnection:
         self.unpaid_buffers = 0
         self.unknown_receivers = 0
         self.errors: list[str] = []
-        self.told: list[str] = []
+        self.notes: list[str] = []
         self._table = channels
         self._probe_record = probe.record
         self._counts_records = counts_records
         self._segment_size_bytes = segment_size_bytes
 
     def channel_of(self, receiver_id: bytes) -> ObservedChannel | None:
-        """The channel of a receiver, a new one if its request was not seen."""
+        """The channel of a receiver, a new one if its request was missed."""
         channel = self.channels.get(receiver_id)
         if channel is None:
             channel = self._table.add(receiver_id, self.ends)
@@ -167,7 +167,7 @@ class ObservedConnection:
                 channel.credits_available = after if credit else None
                 if not credit:
                     self.unpaid_buffers += 1
-                    self.tell(f"data without credit on channel {index}")
+                    self.add_note(f"data without credit on channel {index}")
             self._follow(channel, number, backlog)
             if channel.first_ns is None:
                 channel.first_ns = at_ns
@@ -243,21 +243,21 @@ class ObservedConnection:
             credit_after=credit[1],
         )
 
-    def tell(self, what: str, into: list[str] | None = None) -> None:
-        """Keep a sentence."""
-        told = self.told if into is None else into
-        if len(told) < TOLD_MAX:
-            told.append(what)
+    def add_note(self, what: str, into: list[str] | None = None) -> None:
+        """Keep a sentence, up to NOTES_MAX of them."""
+        notes = self.notes if into is None else into
+        if len(notes) < NOTES_MAX:
+            notes.append(what)
 
     def undecodable(self, what: str) -> None:
         """A message was passed over."""
         self.undecodable_messages += 1
-        self.tell(what)
+        self.add_note(what)
 
     def lose_all(self, what: str) -> None:
         """Messages of one direction may have been missed."""
         self.losses += 1
-        self.tell(what)
+        self.add_note(what)
         for channel in self.channels.values():
             channel.credits_available = None
 
@@ -286,7 +286,7 @@ class ObservedConnection:
         expected = channel.next_sequence_number
         if expected is not None and expected != number:
             self.sequence_gaps += 1
-            self.tell(f"sequence number {number} where {expected} was to come")
+            self.add_note(f"sequence number {number} where {expected} was to come")
         channel.next_sequence_number = next_sequence_number(number)
         if backlog >= 0:
             channel.backlog_buffers = backlog

@@ -1,6 +1,6 @@
 """ConnectionObserver: both directions of one connection become rows of a trace.
 
-The rows are those that the producer's process would have written, seen from where the bytes passed:
+The rows are those that the producer's process would have written, recorded where the bytes passed:
 BufferResponses are SENT with the credit they take, what the consumer sent is RECEIVED. So every
 message is one row, and sequence numbers and credit can be checked as in any trace. What only the
 processes know (instants of records, pools, when a buffer was consumed) is -1 or missing.
@@ -47,11 +47,11 @@ def layout_of_release(release: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSummary:
-    """What was seen of a connection, and what was not.
+    """What was observed of a connection, and what was missed.
 
     Attributes:
         certain_from_ns: since when every byte of both directions was followed; None: they are not.
-        credit_unknown_channels: channels whose PartitionRequest was not seen, or of which bytes are
+        credit_unknown_channels: channels whose PartitionRequest was missed, or of which bytes are
             missing since; their credit is not known until they are requested again.
         skipped_bytes: that belonged to no message.
         undecodable: messages that could not be read and were passed over.
@@ -74,7 +74,7 @@ class ConnectionSummary:
     unpaid_buffers: int
     unknown_receivers: int
     errors: tuple[str, ...]  # ErrorResponses, in words
-    told: tuple[str, ...]  # what was passed over or lost, in words
+    notes: tuple[str, ...]  # what was skipped or lost, in words
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as JSON-ready plain data."""
@@ -84,15 +84,15 @@ class ConnectionSummary:
 class ConnectionObserver:
     """Follows one connection; never raises for what passes.
 
-    Bytes must come as they passed: what a side says before what the other answers. Whoever only
-    listens may see the two directions out of order by a little; credit may then seem unpaid.
+    Bytes must come as they passed: what a side says before what the other answers. A capture
+    may have the two directions out of order by a little; credit may then seem unpaid.
 
     Args:
         probe: where rows go.
         channels: of the trace; shared by its connections.
         layout: "2.x" or "1.20"; None to detect it from the first BufferResponse.
         ends: names of the two sides.
-        is_from_start: the first bytes of both directions will be seen.
+        is_from_start: the first bytes of both directions are observed.
         counts_records: whether to walk through payloads for the lengths of records.
         segment_size_bytes: a data buffer of this size left because it was full.
     """
@@ -115,11 +115,11 @@ class ConnectionObserver:
             counts_records=counts_records,
             segment_size_bytes=segment_size_bytes,
         )
-        seen = PEEK_LAYOUTS[layout] if layout is not None else None
+        peeked = PEEK_LAYOUTS[layout] if layout is not None else None
         self._server = FrameStream(
             Direction.PRODUCER_TO_CONSUMER,
             FromServer(self._connection),
-            seen,
+            peeked,
             is_from_start=is_from_start,
         )
         self._client = FrameStream(
@@ -135,7 +135,7 @@ class ConnectionObserver:
 
     @property
     def layout(self) -> str | None:
-        """The layout of its BufferResponses; None before the first one tells."""
+        """The layout of its BufferResponses; None until the first one shows it."""
         return self._server.layout.name if self._server.layout else None
 
     def from_server(self, data: bytes | memoryview, at_ns: int) -> None:
@@ -147,7 +147,7 @@ class ConnectionObserver:
         self._client.receive(memoryview(data), at_ns)
 
     def missing_from_server(self, lost_bytes: int | None, at_ns: int) -> None:
-        """Bytes of the producer's that passed and were not seen; None: nobody knows how many."""
+        """Bytes of the producer's that passed unobserved; None: their number is unknown."""
         self._server.lose(lost_bytes, at_ns)
 
     def missing_from_client(self, lost_bytes: int | None, at_ns: int) -> None:
@@ -160,27 +160,29 @@ class ConnectionObserver:
             channel.end(at_ns)
 
     def summary(self) -> ConnectionSummary:
-        """What was seen so far."""
-        seen = self._connection
+        """What was observed so far."""
+        observed = self._connection
         since = self._server.certain_from_ns, self._client.certain_from_ns
         known = [each for each in since if each is not None]
         return ConnectionSummary(
-            connection=seen.ends.connection,
+            connection=observed.ends.connection,
             layout=self.layout,
             bytes_from_server=self._server.bytes,
             bytes_from_client=self._client.bytes,
             messages={
-                kind.name: seen.messages[kind] for kind in MessageKind if seen.messages[kind]
+                kind.name: observed.messages[kind]
+                for kind in MessageKind
+                if observed.messages[kind]
             },
-            channels=len(seen.opened),
+            channels=len(observed.opened),
             certain_from_ns=max(known) if len(known) == len(since) else None,
-            credit_unknown_channels=sum(each.credits_available is None for each in seen.opened),
+            credit_unknown_channels=sum(each.credits_available is None for each in observed.opened),
             skipped_bytes=self._server.skipped_bytes + self._client.skipped_bytes,
-            undecodable=seen.undecodable_messages,
-            losses=seen.losses,
-            sequence_gaps=seen.sequence_gaps,
-            unpaid_buffers=seen.unpaid_buffers,
-            unknown_receivers=seen.unknown_receivers,
-            errors=tuple(seen.errors),
-            told=tuple(seen.told),
+            undecodable=observed.undecodable_messages,
+            losses=observed.losses,
+            sequence_gaps=observed.sequence_gaps,
+            unpaid_buffers=observed.unpaid_buffers,
+            unknown_receivers=observed.unknown_receivers,
+            errors=tuple(observed.errors),
+            notes=tuple(observed.notes),
         )

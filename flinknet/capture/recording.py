@@ -37,7 +37,7 @@ RING_SLICES = 12
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What stands in the manifest and does not change."""
+    """The fields of the manifest that do not change."""
 
     origin: str
     name: str  # of the process that listens
@@ -125,7 +125,7 @@ class CaptureRecording:
         delete(old)
 
     def trigger(self, why: str, now_ns: int) -> None:
-        """What is in the ring shall stay, and what comes soon after, too."""
+        """Keep what is in the ring, and what comes soon after."""
         self.triggers.append((now_ns, why))
         if self._ring_ns is not None:
             self._keep_until_ns = now_ns + self._ring_ns // 2

@@ -95,7 +95,7 @@ class TraceFiles:
         self.files[-1].size_bytes = self._writer.size_bytes
 
     def keep_all(self) -> None:
-        """What is there now shall stay."""
+        """Keep what is there now."""
         for file in self.files:
             file.is_kept = True
 

@@ -30,7 +30,7 @@ from .sections import write_sections
 
 @dataclass(frozen=True, slots=True)
 class _Mode:
-    """An option of plain `bench` that stands for a sub-command."""
+    """An option of plain `bench` that selects a sub-command."""
 
     option: str
     command: click.Command

@@ -1,5 +1,5 @@
 """`flinknet bench again RUN`: the records of a recorded run once more over real sockets,
-under other settings, and beside each measurement what the model had predicted from the trace.
+under other settings, and next to each measurement what the model had predicted from the trace.
 """
 
 from __future__ import annotations
@@ -117,17 +117,17 @@ def again(executor: Executor | None, /, **values: Any) -> None:
                 for path in files:
                     write_json(path, document)
     except BaseException:
-        # What has been measured is told even if a later run failed.
+        # What has been measured is printed even if a later run failed.
         if rows:
             try:
-                _tell(document, out, as_json=values["json"] == "-")
+                _print_result(document, out, as_json=values["json"] == "-")
             except (Exception, SystemExit):  # what failed first counts: of a pipe, rich exits
                 _drop_stdout()
         raise
-    _tell(document, out, as_json=values["json"] == "-")
+    _print_result(document, out, as_json=values["json"] == "-")
 
 
-def _tell(document: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
+def _print_result(document: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
     """Put what was measured on stdout, and where it lies on stderr, whatever becomes of stdout."""
     from flinknet.report.console import console_for
     from flinknet.report.export import dump
@@ -146,9 +146,9 @@ def _tell(document: dict[str, Any], out: Path | None, *, as_json: bool) -> None:
 
 
 def _drop_stdout() -> None:
-    """Nobody reads it: what it still holds shall not fail once more, when the interpreter ends."""
-    with suppress(OSError), open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    """Its reader is gone: keep the flush at the interpreter's end from failing once more."""
+    with suppress(OSError), open(os.devnull, "wb") as null_device:
+        os.dup2(null_device.fileno(), sys.stdout.fileno())
 
 
 def _measure(
@@ -253,7 +253,7 @@ def _row(attempt: _Attempt, predicted: Outcome, result: RunResult) -> dict[str, 
         "buffers_per_s": predicted.buffers_per_s,
         "latency_ns": {name: getattr(predicted, name) for name in names},
     }
-    seen = {
+    actual = {
         "throughput_records_per_s": measured.throughput_records_per_s,
         "buffers_per_s": measured.buffers * 1e9 / measured.duration_ns,
         "latency_ns": {name: getattr(measured.latency_ns, name) for name in names},
@@ -262,8 +262,10 @@ def _row(attempt: _Attempt, predicted: Outcome, result: RunResult) -> dict[str, 
         "name": attempt.name,
         "config": dict(flink.effective_flink_keys(attempt.scenario.network)),
         "predicted": expected,
-        "measured": seen,
-        "error": {name: _relative(_value(expected, name), _value(seen, name)) for name in _METRICS},
+        "measured": actual,
+        "error": {
+            name: _relative(_value(expected, name), _value(actual, name)) for name in _METRICS
+        },
         "method": predicted.method,
         "notes": predicted.notes
         + ([f"not predicted: {predicted.error}"] if predicted.error else []),

@@ -61,7 +61,7 @@ def config(**values: Any) -> None:
     print_configs(console_for(sys.stdout), configs)
     for plan in plans:
         where = f"{plan.name}: " if plan.name else ""
-        click.echo(f"{where}{_buffers_told(plan)}")
+        click.echo(f"{where}{_buffers_line(plan)}")
     if json_file is not None:
         write_json(json_file, config_document(configs))
 
@@ -76,7 +76,7 @@ def _memory_need(buffers: TaskManagerBuffers) -> dict[str, int]:
     }
 
 
-def _buffers_told(plan: Plan) -> str:
+def _buffers_line(plan: Plan) -> str:
     """One sentence on how many buffers a TaskManager needs: the one that needs most."""
     from flinknet.job.load.plan import load_plan_of
 

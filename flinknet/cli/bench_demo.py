@@ -94,7 +94,7 @@ def demo(executor: Executor | None, /, **values: Any) -> None:
 
 
 def _scenario(values: Mapping[str, Any]) -> Scenario:
-    """Two pairs of tasks over one connection; who is slow is not said yet."""
+    """Two pairs of tasks over one connection; the pause is not set yet."""
     settings = collect(values)
     for key in (flink.CREDIT_MODEL, RUNTIME_MODE):
         if key in settings.network:
@@ -110,7 +110,7 @@ def _scenario(values: Mapping[str, Any]) -> Scenario:
 def _run_mode(
     scenario: Scenario, executor: Executor, out: Path | None, watcher: LineView
 ) -> HeadOfLine:
-    """The neighbour alone, then beside a consumer that pauses."""
+    """The neighbour alone, then with a consumer that pauses."""
     from flinknet.report.demo_console import NEIGHBOUR, PAUSED, HeadOfLine, RateSample
 
     workload = scenario.workload
@@ -135,7 +135,7 @@ def _run_mode(
     number = 1 if scenario.flow_control == TCP else 3
     for name, flows, on_progress in (
         ("neighbour alone", alone, watcher.update),
-        ("neighbour beside a paused consumer", replace(workload, slow_consumers=(pause,)), watch),
+        ("neighbour with a paused consumer", replace(workload, slow_consumers=(pause,)), watch),
     ):
         title = f"{scenario.flow_control}, {name}"
         watcher.start_run(number, 4, title)
@@ -145,8 +145,8 @@ def _run_mode(
         )
         watcher.finish_run(results[-1])
         number += 1
-    solo, beside = results
-    return HeadOfLine(scenario.flow_control, solo, beside, tuple(_thinned(rates, interval_ns)))
+    solo, shared = results
+    return HeadOfLine(scenario.flow_control, solo, shared, tuple(_thinned(rates, interval_ns)))
 
 
 def _run(
@@ -188,7 +188,7 @@ def _document(modes: list[HeadOfLine]) -> dict[str, Any]:
                 "solo_p99_ns": mode.solo_p99_ns,
                 "rates": [asdict(each) for each in mode.rates],
                 "buffering": (
-                    asdict(mode.beside.buffering) if mode.beside.buffering is not None else None
+                    asdict(mode.shared.buffering) if mode.shared.buffering is not None else None
                 ),
             }
             for mode in modes

@@ -70,7 +70,7 @@ def _producer(values: Mapping[str, Any], interrupts: list[int]) -> ProducerPeer:
     network = replace(scenario.network, bind_host=host, data_port=str(port), bind_port=None)
     producers = producers_plan(replace(scenario, network=network), partitions)
 
-    def tell_address(address: str) -> None:
+    def show_address(address: str) -> None:
         click.echo(f"listening on {address}", err=True)
         for each in partitions:
             click.echo(f"partition {each} ({each.encode().hex()})", err=True)
@@ -79,7 +79,7 @@ def _producer(values: Mapping[str, Any], interrupts: list[int]) -> ProducerPeer:
         producers,
         directory=run_directory(values),
         interrupts=interrupts,
-        on_listening=tell_address,
+        on_listening=show_address,
         on_writing=lambda: click.echo("writing", err=True),
         on_waiting=lambda what: click.echo(f"waiting for {what}; Ctrl-C ends it", err=True),
     )

@@ -88,7 +88,7 @@ def run(executor: Executor | None, /, **values: Any) -> None:
                 for path in files:
                     write_json(path, document)
     finally:
-        # What has been measured is told even if a later run failed.
+        # What has been measured is printed even if a later run failed.
         if finished:
             if values["json"] == "-":
                 click.echo(dump(document), nl=False)
@@ -96,7 +96,7 @@ def run(executor: Executor | None, /, **values: Any) -> None:
                 print_bench(console_for(sys.stdout), sweep.by_plan(plans, finished))
             talk.print(f"seed {values['seed']}", style="dim")
             if out is not None:
-                _tell_places(out, is_traced=values["trace"])
+                _print_places(out, is_traced=values["trace"])
     _check_measured(finished)
     incomplete = [
         warning.text
@@ -130,7 +130,7 @@ def _check_measured(finished: Sequence[Finished]) -> None:
         )
 
 
-def _tell_places(out: Path, *, is_traced: bool) -> None:
+def _print_places(out: Path, *, is_traced: bool) -> None:
     click.echo(f"results: {out}/bench.json, and result.json in each run directory", err=True)
     if is_traced:
         click.echo(f"traces:  {out}/run-*; next: flinknet trace replay {out}/run-0001*", err=True)

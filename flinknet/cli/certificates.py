@@ -14,7 +14,7 @@ Examples:
       what TLS costs
   flinknet certificates --out certs --host tm1.example --host 10.0.0.7
 
-The set is for trying out: one key for all TaskManagers, signed by an authority that nobody keeps.
+The set is for trying out: one key for all TaskManagers, signed by an authority that is not kept.
 A Flink cluster takes the same keys and stores.
 """
 

@@ -86,7 +86,7 @@ METRICS: Mapping[str, _Metric] = {
 """Latencies are those from intended instants."""
 
 _LABELS = {"buffers": "buffers/s"}
-"""How tables name metrics whose names do not tell that they are rates."""
+"""How tables name rates whose metric names do not say so."""
 
 _EXIT_CODES = {Outcome.PASS: 0, Outcome.REGRESSION: 1, Outcome.INCONCLUSIVE: 3}
 
@@ -193,8 +193,8 @@ class Verdicts:
             for plan, candidate in zip(plans[1:], others, strict=True)
         }
         outcomes = [
-            (name, limit.text, limit.outcome(found[limit.metric]))
-            for name, found in differences.items()
+            (name, limit.text, limit.outcome(by_metric[limit.metric]))
+            for name, by_metric in differences.items()
             for limit in limits
         ]
         return cls(plans[0].name, differences, unlike, outcomes, confidence)
@@ -202,16 +202,16 @@ class Verdicts:
     @property
     def outcome(self) -> Outcome:
         """A regression outweighs what is inconclusive, and that outweighs a pass."""
-        seen = {outcome for _, _, outcome in self.outcomes}
+        outcomes = {outcome for _, _, outcome in self.outcomes}
         return next(
-            (o for o in (Outcome.REGRESSION, Outcome.INCONCLUSIVE) if o in seen), Outcome.PASS
+            (o for o in (Outcome.REGRESSION, Outcome.INCONCLUSIVE) if o in outcomes), Outcome.PASS
         )
 
     def sentences(self) -> list[str]:
         """One sentence for each candidate."""
         return [
-            comparison.summary(name, self.base, dict(found), self.unlike[name])
-            for name, found in self.differences.items()
+            comparison.summary(name, self.base, dict(by_metric), self.unlike[name])
+            for name, by_metric in self.differences.items()
         ]
 
     def document(self, plans: Sequence[Plan], finished: Sequence[Finished]) -> dict[str, Any]:
@@ -231,10 +231,10 @@ class Verdicts:
                 {
                     "config": name,
                     "unlike_workload": list(self.unlike[name]),
-                    "metrics": {m: difference_document(each) for m, each in found.items()},
+                    "metrics": {m: difference_document(each) for m, each in by_metric.items()},
                     "sentence": sentence,
                 }
-                for (name, found), sentence in zip(
+                for (name, by_metric), sentence in zip(
                     self.differences.items(), self.sentences(), strict=True
                 )
             ],
@@ -258,12 +258,12 @@ class Verdicts:
 
         console = console_for(sys.stdout)
         units = {name: metric.unit for name, metric in METRICS.items()}
-        for name, found in self.differences.items():
+        for name, by_metric in self.differences.items():
             print_comparison(
                 console,
                 self.base,
                 name,
-                {_LABELS.get(metric, metric): each for metric, each in found.items()},
+                {_LABELS.get(metric, metric): each for metric, each in by_metric.items()},
                 {_LABELS.get(metric, metric): unit for metric, unit in units.items()},
                 self.confidence,
             )

@@ -37,7 +37,7 @@ def plan_configs(configs: Sequence[str], base: Settings, seed: int) -> list[Plan
             raise ConfigError(f"{text}: {swept[0]} has several values; a config has one of each")
         scenario, warnings = scenario_of(merged, seed)
         names = {plan.name for plan in plans}
-        if name in names:  # files of one stem are told apart by their paths
+        if name in names:  # files of one stem are named by their paths
             name = f"{name} ({len(plans) + 1})" if text in names else text
         plan = Plan(name, scenario, warnings)
         if plans and (unlike := unlike_options(plans[0], plan)):
@@ -50,15 +50,15 @@ def unlike_options(base: Plan, plan: Plan) -> list[str]:
     """The bench options that give a plan other work than the base has: rates, sizes, numbers of
     tasks, delays, and how long they run. A comparison then shows what the work does, too.
     """
-    own, other = plan.scenario.workload, base.scenario.workload
+    workload, other = plan.scenario.workload, base.scenario.workload
     unlike = [
         name
         for name, option in WORKLOAD_OPTIONS.items()
         if name not in _HOW
         and option.field in _WORKLOAD_FIELDS
-        and getattr(own, option.field) != getattr(other, option.field)
+        and getattr(workload, option.field) != getattr(other, option.field)
     ]
-    if own.is_broadcast != other.is_broadcast:  # each record goes to all consumers, or to one
+    if workload.is_broadcast != other.is_broadcast:  # each record goes to all consumers, or to one
         unlike.append("partitioner")
     return unlike
 

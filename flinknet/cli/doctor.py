@@ -51,11 +51,11 @@ def check_python() -> Check:
     """The interpreter that runs this, and that Spark's workers will use."""
     from flinknet.runtime.readiness import MISSING, OK, Check
 
-    found = f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})"
+    version = f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})"
     if sys.version_info < PYTHON_MIN:
         needed = ".".join(map(str, PYTHON_MIN))
-        return Check("Python", MISSING, found, f"use Python {needed} or newer")
-    return Check("Python", OK, found)
+        return Check("Python", MISSING, version, f"use Python {needed} or newer")
+    return Check("Python", OK, version)
 
 
 def check_interpreter() -> Check:
@@ -64,16 +64,16 @@ def check_interpreter() -> Check:
     from flinknet.runtime.readiness import OK, WARNING, Check
     from flinknet.units import human_count
 
-    found, build = f"{human_count(operations_per_s())} simple operations/s", build_of_interpreter()
+    speed, build = f"{human_count(operations_per_s())} simple operations/s", build_of_interpreter()
     if build == DEBUG:
-        return Check("interpreter", WARNING, f"{found}, {build}", "use another for measurements")
+        return Check("interpreter", WARNING, f"{speed}, {build}", "use another for measurements")
     if build is None:
         advice = (
-            "its build does not tell whether it had profile-guided optimisation, which can make"
+            "it does not say whether it was built with profile-guided optimisation, which can make"
             " 1.6 times; see what your distribution's Python comes to"
         )
-        return Check("interpreter", OK, found, advice)
-    return Check("interpreter", OK, f"{found}, built with {build}")
+        return Check("interpreter", OK, speed, advice)
+    return Check("interpreter", OK, f"{speed}, built with {build}")
 
 
 def check_core() -> Check:
@@ -106,12 +106,12 @@ def check_spark(start: bool) -> Check:
     from flinknet.runtime.readiness import MISSING, OK, Check
 
     try:
-        found = f"PySpark {metadata.version('pyspark')}"
+        version = f"PySpark {metadata.version('pyspark')}"
     except metadata.PackageNotFoundError:
         advice = "for trace replay: pip install pyspark"
         return Check("Spark", MISSING, "PySpark is not installed", advice)
     if not start:
-        return Check("Spark", OK, found)
+        return Check("Spark", OK, version)
     from flinknet.replay.spark.session import spark_session
 
     try:
@@ -119,5 +119,5 @@ def check_spark(start: bool) -> Check:
             cores = spark.sparkContext.defaultParallelism
             spark.range(0, 10, 1, 2).mapInArrow(lambda batches: batches, "id long").count()
     except FlinknetError as error:
-        return Check("Spark", MISSING, found, str(error))
-    return Check("Spark", OK, f"{found}, started and ran a job on {cores} cores")
+        return Check("Spark", MISSING, version, str(error))
+    return Check("Spark", OK, f"{version}, started and ran a job on {cores} cores")

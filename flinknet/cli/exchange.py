@@ -91,11 +91,11 @@ def with_exchange(
 
 
 def _never_compressed(workload: WorkloadConfig, settings: Mapping[str, str]) -> tuple[Warning, ...]:
-    asked = [key for key in (COMPRESSION_CODEC, BATCH_SHUFFLE_COMPRESSION) if key in settings]
-    if not asked:
+    ignored = [key for key in (COMPRESSION_CODEC, BATCH_SHUFFLE_COMPRESSION) if key in settings]
+    if not ignored:
         return ()
     text = (
-        f"{asked[0]}: Flink never compresses {workload.partition_type} exchanges, whatever this"
+        f"{ignored[0]}: Flink never compresses {workload.partition_type} exchanges, whatever this"
         " says, and neither does flinknet; only --partition-type blocking is compressed"
     )
     return (Warning("never-compressed", text),)

@@ -32,9 +32,8 @@ def list_jobs(directory: Path) -> None:
     from flinknet.runtime.job.job_files import CONTACT_NAME, Contact
 
     places = (directory, *sorted(directory.glob("*/")))
-    found = [each for each in places if (each / CONTACT_NAME).exists()]
-    told = 0
-    for run_dir in found:
+    is_any_running = False
+    for run_dir in (each for each in places if (each / CONTACT_NAME).exists()):
         contact = Contact.load(run_dir)
         if contact is None:
             continue
@@ -43,9 +42,9 @@ def list_jobs(directory: Path) -> None:
                 state = client.status().state
         except TransportError:
             state = "LOST"
-        told += 1
+        is_any_running = True
         click.echo(f"{contact.job_id}  {state:<10}  {contact.name}  {run_dir}")
-    if not told:
+    if not is_any_running:
         hint = "; of jobs with --out DIR: flinknet job list DIR" if directory == RUNS else ""
         click.echo(f"no job runs in {directory}{hint}", err=True)
 

@@ -18,7 +18,7 @@ from flinknet.starting import EXIT_INTERRUPTED
 
 from .option_tables import DEFAULT_DURATION_NS, WORKLOAD_OPTIONS
 from .options import collect, load_options, output_options, trace_option
-from .plan import tell_idle_parallelism
+from .plan import warn_of_idle_parallelism
 from .sections import SectionedCommand
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _call(values: Mapping[str, Any]) -> JobCall:
         program = load_program(path, settings.network, values["arguments"], source=source)
     for warning in (*settings.warnings, *program.warnings):
         click.echo(f"flinknet: {warning.text}", err=True)
-    tell_idle_parallelism(program.stream_graph, settings.network)
+    warn_of_idle_parallelism(program.stream_graph, settings.network)
     graph = execution_graph_of(job_graph_of(program.stream_graph))
     slots = values["slots"] or graph.job.config.task_slots
     needed = physical_plan_of(graph, slots_per_task_manager=slots)

@@ -29,7 +29,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 class Settings:
     """What the user asked for, as texts: Flink's keys, and bench options by their long name.
 
-    `origins` tells of each key of `network` where it was set.
+    `origins` says where each key of `network` was set.
     """
 
     network: Mapping[str, str] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Settings:
 
 
 def settings_from(assignments: Mapping[str, str], *, source: str) -> Settings:
-    """Sort names into Flink's keys and bench options; `source` stands in errors."""
+    """Sort names into Flink's keys and bench options; `source` is named in errors."""
     network: dict[str, str] = {}
     workload: dict[str, str] = {}
     for name, text in assignments.items():
@@ -116,7 +116,7 @@ def network_options(values: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
 def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[Warning, ...]]:
     """The scenario of settings without comma lists, and what to know about it.
 
-    Raises: ConfigError for a value that cannot be used, alone or beside the others.
+    Raises: ConfigError for a value that cannot be used, alone or with the others.
     """
     from flinknet.job.load.plan import load_plan_of
 

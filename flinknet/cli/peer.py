@@ -29,7 +29,7 @@ def run_peer(
 ) -> None:
     """Be the peer that `create` makes, which gets the list that signals are noted in.
 
-    Raises: ConfigError; the error that ended the exchange, after what had passed was told;
+    Raises: ConfigError; the error that ended the exchange, after what had passed was printed;
         RunFailedError when records were lost, repeated or out of order.
     """
     from flinknet.runtime.signals import interrupts_noted
@@ -45,7 +45,7 @@ def run_peer(
                 peer.run()
             finally:
                 result = peer.result()
-                _tell(result, values, json_file)
+                _print_result(result, values, json_file)
         finally:
             peer.close()
     if interrupts:
@@ -90,7 +90,7 @@ def run_directory(values: Mapping[str, Any]) -> Path | None:
 
 
 def address_of(text: str, source: str) -> tuple[str, int]:
-    """Host and port of HOST:PORT; `source` stands in errors. Raises: ConfigError."""
+    """Host and port of HOST:PORT; `source` names the option in errors. Raises: ConfigError."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not port.isdecimal() or int(port) > 65_535:
@@ -98,7 +98,7 @@ def address_of(text: str, source: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _tell(result: PeerResult, values: Mapping[str, Any], json_file: Path | None) -> None:
+def _print_result(result: PeerResult, values: Mapping[str, Any], json_file: Path | None) -> None:
     from flinknet.report.console import console_for
     from flinknet.report.export import dump, write_json
     from flinknet.report.peer_console import print_peer

@@ -104,7 +104,7 @@ def plan(
     for warning in program.warnings:
         click.echo(f"flinknet: {warning.text}", err=True)
     stream_graph = program.stream_graph
-    tell_idle_parallelism(stream_graph, settings)
+    warn_of_idle_parallelism(stream_graph, settings)
     wanted = (layer,) if layer else LAYERS if form in ("tree", "json") else ("physical",)
     layers: dict[str, Layer] = {"stream": stream_graph}
     if set(wanted) - {"stream"}:
@@ -123,14 +123,14 @@ def plan(
     return 0
 
 
-def tell_idle_parallelism(graph: StreamGraph, settings: Mapping[str, str]) -> None:
+def warn_of_idle_parallelism(graph: StreamGraph, settings: Mapping[str, str]) -> None:
     """Say so where parallelism.default was given and changes nothing: the program sets its own."""
     given = settings.get(PARALLELISM)
-    own = sorted({node.parallelism for node in graph.nodes.values()})
-    if given is not None and not any(str(each) == given.strip() for each in own):
-        told = ", ".join(map(str, own))
+    set_by_program = sorted({node.parallelism for node in graph.nodes.values()})
+    if given is not None and not any(str(each) == given.strip() for each in set_by_program):
+        values = ", ".join(map(str, set_by_program))
         click.echo(
-            f"flinknet: {PARALLELISM}={given} changes nothing: the program sets its own ({told});"
+            f"flinknet: {PARALLELISM}={given} changes nothing: the program sets its own ({values});"
             " change it there, or take it as an argument",
             err=True,
         )
@@ -162,8 +162,8 @@ def _rendered(layers: Mapping[str, Layer], form: str, channels_max: int) -> str:
             "execution": documents.execution_document,
             "physical": documents.physical_document,
         }
-        told = {name: write[name](layer) for name, layer in layers.items()}
-        return dump({"schema_version": documents.SCHEMA_VERSION, **told}).rstrip("\n")
+        documented = {name: write[name](layer) for name, layer in layers.items()}
+        return dump({"schema_version": documents.SCHEMA_VERSION, **documented}).rstrip("\n")
     if form == "tree":
         from flinknet.graph import tree
 

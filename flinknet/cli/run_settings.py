@@ -15,7 +15,9 @@ _KEYS_ALWAYS = frozenset(("execution.buffer-timeout.interval",))
 _WORKLOAD_ALWAYS = frozenset(("producers", "consumers", "rate_per_s"))
 
 
-def told_settings(description: Mapping[str, Any], *, is_all: bool) -> tuple[Mapping[str, Any], int]:
+def settings_to_show(
+    description: Mapping[str, Any], *, is_all: bool
+) -> tuple[Mapping[str, Any], int]:
     """The description of a run with its settings for people, and how many of them are left out.
 
     Of a run that was recorded from outside every key was given, and none has a default here.
@@ -31,7 +33,7 @@ def told_settings(description: Mapping[str, Any], *, is_all: bool) -> tuple[Mapp
     hidden = count - len(keys) - len(workload)
     scenario = {**manifest["scenario"]}
     if workload:
-        scenario["workload"] = dict(_told(name, value) for name, value in workload.items())
+        scenario["workload"] = dict(_readable(name, value) for name, value in workload.items())
     return {
         **description,
         "manifest": {**manifest, "flink_keys": keys, "scenario": scenario},
@@ -59,7 +61,7 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _told(name: str, value: Any) -> tuple[str, Any]:
+def _readable(name: str, value: Any) -> tuple[str, Any]:
     """One field of a workload as its option is spelled."""
     if name == "record_size":
         low, high = (format_size_bytes(value[f"{end}_bytes"]) for end in ("low", "high"))

@@ -45,10 +45,10 @@ def write_sections(
         if isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx))
     }
     for heading, names in SECTIONS.items():
-        own = [records.pop(name) for name in names if name in records]
-        if own:
+        options = [records.pop(name) for name in names if name in records]
+        if options:
             with formatter.section(heading):
-                formatter.write_dl(own, col_max=_TERM_WIDTH)
+                formatter.write_dl(options, col_max=_TERM_WIDTH)
     if records:
         with formatter.section("Other options"):
             formatter.write_dl(list(records.values()))

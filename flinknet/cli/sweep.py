@@ -27,7 +27,7 @@ from .option_tables import NETWORK_OPTIONS
 from .options import Settings, scenario_of
 from .paths import check_writable_file
 
-_VAGUE_ENDS = frozenset(("size", "min", "max", "fraction", "enabled"))
+_GENERIC_ENDS = frozenset(("size", "min", "max", "fraction", "enabled"))
 """Ends of keys that say too little alone."""
 
 
@@ -85,7 +85,7 @@ def short_name(key: str) -> str:
     """The named option of a Flink key, or the end of the key."""
     named = {flink_key: option for option, (flink_key, _, _) in NETWORK_OPTIONS.items()}
     *stem, end = key.split(".")
-    return named.get(key) or (f"{stem[-1]}.{end}" if end in _VAGUE_ENDS else end)
+    return named.get(key) or (f"{stem[-1]}.{end}" if end in _GENERIC_ENDS else end)
 
 
 def run_all(
@@ -146,7 +146,7 @@ def out_directory(out: str | None, *, trace: bool) -> Path | None:
     other run writes to it while the command goes on.
 
     Raises: ConfigError if a run lies there already, or if another is writing to it: two sweeps in
-        one directory cannot be told apart.
+        one directory get mixed up.
     """
     if out is None and not trace:
         return None

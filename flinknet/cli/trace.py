@@ -17,7 +17,7 @@ from flinknet.report.printable import printable
 
 from .groups import CommandGroup
 from .paths import existing_path
-from .run_settings import told_settings
+from .run_settings import settings_to_show
 
 _LAZY_COMMANDS = {
     "export": ("trace_export", "Write a recorded run as Parquet, CSV, JSON, for Perfetto, …"),
@@ -81,7 +81,7 @@ def info(paths: tuple[Path, ...], as_json: bool, is_all: bool) -> None:
         _print_json({"schema_version": 1, "runs": descriptions})
         return
     for description in descriptions:
-        shown, hidden = told_settings(description, is_all=is_all)
+        shown, hidden = settings_to_show(description, is_all=is_all)
         print_description(shown)
         if hidden:
             click.echo(f"and {hidden} settings at their defaults; --all shows them")

@@ -89,7 +89,7 @@ def export(
     wanted = _one_run(run)
     if form == "hdr" and wanted.manifest is not None and wanted.manifest.is_from_between:
         raise ConfigError(
-            f"--format hdr: {run} was recorded between the processes, which does not tell"
+            f"--format hdr: {run} was recorded between the processes, which does not show"
             " latencies; `flinknet trace replay` estimates them"
         )
     selection = select(wanted, channels, *bounds)
@@ -107,10 +107,10 @@ def _one_run(path: Path) -> Run:
     """The run at the path or, if it is the only one, directly below it."""
     from flinknet.trace import find_runs, open_run
 
-    found = find_runs(path)
-    if len(found) != 1:
-        raise ConfigError(f"{path}: there are {len(found)} runs; give one, such as {found[0]}")
-    return open_run(found[0])
+    runs = find_runs(path)
+    if len(runs) != 1:
+        raise ConfigError(f"{path}: there are {len(runs)} runs; give one, such as {runs[0]}")
+    return open_run(runs[0])
 
 
 def _check_target(out: Path, form: str, *, may_replace: bool) -> None:

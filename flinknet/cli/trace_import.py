@@ -39,7 +39,7 @@ def import_(
 
     CAPTURE is a pcap or pcapng file: Ethernet, loopback or Linux cooked, IPv4 or IPv6. Connections
     of Flink's data ports are found by their magic number, whatever their port; segments out of
-    order and repeated ones are put right; what the capture lacks is told with what it cost.
+    order and repeated ones are put right; what the capture lacks is reported with what it cost.
 
     \b
     tcpdump -i any -s 0 -w flink.pcap tcp port 6121

@@ -181,7 +181,7 @@ def replay(
         raise ConfigError(
             f"--channel: {channel} is not in the trace; its channels are 0 to {max(known)}"
         )
-    _say("starting Spark", to_anyone=True)
+    _say("starting Spark", off_terminal_too=True)
     with spark_session(master) as spark, spark_errors():
         found = replay_runs(
             spark,
@@ -293,7 +293,7 @@ def _write_parquet(tables: dict[str, DataFrame], directory: Path) -> None:
         table.coalesce(1).write.parquet(str((directory / name).absolute()))
 
 
-def _say(text: str, *, to_anyone: bool = False) -> None:
-    """Progress: one line, on stderr, for a person only unless it is `to_anyone`."""
-    if to_anyone or sys.stderr.isatty():
+def _say(text: str, *, off_terminal_too: bool = False) -> None:
+    """Progress: one line, on stderr, for a person only unless it is `off_terminal_too`."""
+    if off_terminal_too or sys.stderr.isatty():
         click.echo(f"flinknet: {text} …", err=True)

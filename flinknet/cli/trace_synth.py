@@ -89,20 +89,20 @@ def synth(
     scenario, warnings = scenario_of(Settings(keys, workload), seed)
     for warning in warnings:
         click.echo(f"flinknet: {warning.text}", err=True)
-    found = plan(scenario, skew=skew, events=wanted)
+    planned = plan(scenario, skew=skew, events=wanted)
     check_new_directory(out)
     if not as_json:
-        length = human_duration(found.end_ns - found.first_record_ns)
+        length = human_duration(planned.end_ns - planned.first_record_ns)
         click.echo(
-            f"seed {seed}, about {found.events:,} events over {length}, and up to"
-            f" {found.events_of_ends} for the ends of {len(found.laws)} channels"
+            f"seed {seed}, about {planned.events:,} events over {length}, and up to"
+            f" {planned.events_of_ends} for the ends of {len(planned.laws)} channels"
         )
-    made = synthesize(found, out, _progress(found.events))
+    made = synthesize(planned, out, _progress(planned.events))
     if as_json:
-        told = {"path": str(made.path), "seed": seed, "events": made.events}
+        document = {"path": str(made.path), "seed": seed, "events": made.events}
         is_interrupted = made.interrupted_by is not None
-        told |= {"size_bytes": made.size_bytes, "is_interrupted": is_interrupted}
-        click.echo(json.dumps({"schema_version": 1, **told}, indent=2))
+        document |= {"size_bytes": made.size_bytes, "is_interrupted": is_interrupted}
+        click.echo(json.dumps({"schema_version": 1, **document}, indent=2))
     else:
         size = human_bytes(made.size_bytes)
         click.echo(f"{made.events:,} events in {size}: {made.path}")
@@ -122,10 +122,10 @@ def _number(text: str) -> int:
 def _progress(expected: int) -> Any:
     """One line that is written over, on stderr, for a person only."""
 
-    def tell(events: int) -> None:
+    def show(events: int) -> None:
         if sys.stderr.isatty():
             click.echo(f"\rflinknet: {events:,} of {expected:,} events ", nl=False, err=True)
             if events >= expected:
                 click.echo("", err=True)
 
-    return tell
+    return show

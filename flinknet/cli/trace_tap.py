@@ -31,7 +31,7 @@ Examples:
 Two lines of a TaskManager's configuration bring its consumers through the tap; the job stays as it
 is:
 
-  taskmanager.data.port: 7001        what consumers are told: the tap's port
+  taskmanager.data.port: 7001        what consumers connect to: the tap's port
   taskmanager.data.bind-port: 7101   where the TaskManager listens
 
 Start the tap before the job. Ctrl-C and SIGTERM are how a tap ends: it saves and prints its result,
@@ -90,7 +90,7 @@ channel), backlog_buffers, throughput (bytes/s), records (per s), connections, a
 @click.option(
     "--flink-conf",
     metavar="FILE",
-    help="The cluster's config.yaml, to go with the trace: the wire does not tell its settings.",
+    help="The cluster's config.yaml, to go with the trace: its settings are not on the wire.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON to stdout.")
 def tap(
@@ -139,16 +139,16 @@ def tap(
         flink_keys=_flink_keys(flink_conf),
     )
     talk = console_for(sys.stderr)
-    session = Tap(config, lambda seen: view.update(seen))
+    session = Tap(config, lambda look: view.update(look))
     view = TapView(talk, [f"{host}:{port}" for host, port in session.addresses])
 
-    def tell_settings() -> None:
+    def show_settings() -> None:
         upstreams = [each for _, each in config.pairs]
         for line in setting_lines(list(zip(session.addresses, upstreams, strict=True))):
             talk.print(line, soft_wrap=True, highlight=False)
 
     with view:
-        result = session.run(tell_settings)
+        result = session.run(show_settings)
     write_json(config.out / RESULT_NAME, result)
     seal_result(config.out)
     if as_json:
@@ -167,12 +167,12 @@ def _pairs(
             f"{len(listen)} times --listen and {len(upstream)} times --upstream: each address to"
             " listen on needs its upstream, in the same order"
         )
-    own = [_address(each, "--listen", lowest=0) for each in listen]
+    addresses = [_address(each, "--listen", lowest=0) for each in listen]
     targets = [_address(each, "--upstream", lowest=1) for each in upstream]
-    for address, target in zip(own, targets, strict=True):
+    for address, target in zip(addresses, targets, strict=True):
         if address == target:
             raise ConfigError(f"--upstream: {target[0]}:{target[1]} is the tap's own address")
-    return tuple(zip(own, targets, strict=True))
+    return tuple(zip(addresses, targets, strict=True))
 
 
 def _address(text: str, option: str, *, lowest: int) -> tuple[str, int]:

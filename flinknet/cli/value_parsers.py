@@ -1,6 +1,6 @@
 """Parsers of the values that bench options take: from a text to what the configuration holds.
 
-All raise ConfigError, which names the option and tells what would do.
+All raise ConfigError, which names the option and what would do.
 """
 
 from __future__ import annotations

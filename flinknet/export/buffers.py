@@ -23,13 +23,13 @@ from .selection import Selection
 def channels_read(
     selection: Selection, columns: Sequence[str] = ()
 ) -> Iterator[tuple[ChannelInfo, EventColumns, ChannelBuffers]]:
-    """Each wanted channel: who stands at its ends, its events, its buffers.
+    """Each wanted channel: its two ends, its events, its buffers.
 
     One channel is in memory at a time. Buffers that were sent or consumed outside the selection are
     left out.
 
     Args:
-        columns: of the trace that are wanted beside those that tell the buffers.
+        columns: of the trace that are wanted besides those of buffers.
     """
     run = selection.run
     for info in selection.channel_infos:
@@ -40,8 +40,8 @@ def channels_read(
 
 
 def begun_ns(buffers: ChannelBuffers) -> IntArray:
-    """When each buffer's life begins: with its first record, or when it is sent if the trace does
-    not tell that."""
+    """When each buffer's life begins: with its first record, or when it is sent if the trace has
+    no such instants."""
     begun: IntArray = np.where(
         buffers.first_record_ns >= 0,
         np.minimum(buffers.first_record_ns, buffers.sent_ns),

@@ -78,12 +78,12 @@ def _interval_lines(channel: int, buffers: ChannelBuffers, zero_ns: int) -> Iter
     latency_ns = np.clip(buffers.consumed_ns - begun_ns(buffers), 0, HIGHEST_TRACKABLE_NS)
     second = (buffers.consumed_ns - zero_ns) // NS_PER_S
     for start in np.unique(second).tolist():
-        own = latency_ns[second == start]
-        encoded = encode_histogram(own)
+        of_second = latency_ns[second == start]
+        encoded = encode_histogram(of_second)
         yield (
             start,
             channel,
-            f"Tag=channel-{channel},{start:.3f},1.000,{int(own.max()) / 1e6:.3f},{encoded}",
+            f"Tag=channel-{channel},{start:.3f},1.000,{int(of_second.max()) / 1e6:.3f},{encoded}",
         )
 
 

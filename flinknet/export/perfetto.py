@@ -5,7 +5,7 @@ until its consumer was done with it, cut into the time before it was sent, on it
 receiver's queue; buffers that overlap take several tracks. Beside them stand the counters `credit`
 and `backlog` at the producer, and when the record writer waited for a buffer.
 
-Of a run recorded between the processes (a tap, a capture) an instant for each buffer tells when it
+Of a run recorded between the processes (a tap, a capture) an instant for each buffer shows when it
 passed; what it waited for before and after is not known there.
 """
 
@@ -32,7 +32,7 @@ from .tables import OnRows
 
 PHASES = ("waiting to leave", "in the socket", "in the receiver's queue")
 
-LEFT_BECAUSE = {
+FLUSH_REASONS = {
     FlushReason.FULL: "full",
     FlushReason.FLUSH: "buffer timeout",
     FlushReason.EVENT: "event",
@@ -70,7 +70,7 @@ def write_perfetto(selection: Selection, path: Path, on_rows: OnRows = lambda _:
             writer.write(_counters(info, events, zero_ns))
             buffers += len(paired.sequence_number)
             if is_from_between:
-                writer.write(_passings(info, events, zero_ns))
+                writer.write(_instants(info, events, zero_ns))
                 buffers += int(np.count_nonzero(is_data(events, TracePoint.SENT)))
             on_rows(buffers)
         file.write("\n]}\n")
@@ -150,7 +150,7 @@ def _slices(info: ChannelInfo, buffers: ChannelBuffers, zero_ns: int) -> Iterato
             "args": {
                 "bytes": size,
                 "records": records,
-                "left": LEFT_BECAUSE.get(reason, "?"),
+                "left": FLUSH_REASONS.get(reason, "?"),
             }
         }
         for name, low, high in zip(
@@ -160,7 +160,7 @@ def _slices(info: ChannelInfo, buffers: ChannelBuffers, zero_ns: int) -> Iterato
                 yield _slice(process, thread, name, low, high - low - _GAP_NS)
 
 
-def _passings(info: ChannelInfo, events: EventColumns, zero_ns: int) -> Iterator[dict[str, Any]]:
+def _instants(info: ChannelInfo, events: EventColumns, zero_ns: int) -> Iterator[dict[str, Any]]:
     """An instant for each data buffer."""
     process = _process(info)
     thread = _thread(process, 1)
@@ -199,7 +199,7 @@ def tracks_of(starts_ns: IntArray, ends_ns: IntArray) -> list[int]:
 def _writer_waits(
     info: ChannelInfo, events: EventColumns, zero_ns: int
 ) -> Iterator[dict[str, Any]]:
-    """When the writer waited for a buffer; told on one of its channels."""
+    """When the writer waited for a buffer; shown on one of its channels."""
     is_switch = np.isin(events["point"], (TracePoint.WRITER_WAITS, TracePoint.WRITER_RESUMES))
     if not is_switch.any():
         return

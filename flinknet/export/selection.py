@@ -82,10 +82,10 @@ def select(
     manifest = run.manifest
     if manifest is not None:
         known.update(each.index for each in manifest.channels)
-    strangers = sorted(set(channels or ()) - known)
-    if strangers:
+    unknown = sorted(set(channels or ()) - known)
+    if unknown:
         raise ConfigError(
-            f"--channel: {strangers[0]} is not in the trace; its channels are"
+            f"--channel: {unknown[0]} is not in the trace; its channels are"
             f" {min(known - {-1}, default=0)} to {max(known)}"
         )
     first_ns, last_ns = min(first for first, _ in spans), max(last for _, last in spans)

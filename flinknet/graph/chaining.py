@@ -25,7 +25,7 @@ def is_chainable(edge: StreamEdge, graph: StreamGraph) -> bool:
 
 
 def is_chainable_input(edge: StreamEdge, graph: StreamGraph) -> bool:
-    """Conditions 2 to 10, which hold for a source beside other inputs too."""
+    """Conditions 2 to 10, which hold for a source next to other inputs too."""
     up, down = edge.source, edge.target
     return (
         graph.config.is_chaining_enabled

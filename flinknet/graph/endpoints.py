@@ -1,6 +1,6 @@
 """Sources and sinks: where records come from and go to, as values.
 
-Nothing is opened here; whoever runs the job does that.
+Nothing is opened here; the tasks do that.
 """
 
 from __future__ import annotations

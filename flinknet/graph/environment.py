@@ -45,13 +45,13 @@ from .transformations import (
 class StreamExecutionEnvironment:
     """What a program is written against (Flink: StreamExecutionEnvironment).
 
-    Nothing runs here: `execute` hands the program over under a name, and whoever loaded it decides
+    Nothing runs here: `execute` hands the program over under a name, and its loader decides
     what becomes of it.
 
     Attributes:
         config: settings of the job; those of the program win over Flink's keys.
         transformations: those with an operator, in the order of their calls.
-        artifacts: files that the job needs beside its program.
+        artifacts: files that the job needs besides its program.
         executed: the jobs that were handed over.
     """
 

@@ -275,9 +275,9 @@ def execution_graph_of(
     DefaultExecutionGraphBuilder).
 
     Args:
-        run: tells runs of one job apart; ids follow from it.
+        run: the number of the run of one job; ids follow from it.
         json_plan: makes the plan for display; if it fails, the plan is empty and the job goes on.
-        warn: is told why.
+        warn: called with the reason.
 
     Raises: ConfigError for a vertex without an invokable class, whose master hook fails, or that
         cannot be attached.

@@ -45,23 +45,23 @@ class SchedulingTopology:
 
     def consumed_partitions(self, region: PipelinedRegion) -> list[IntermediateResultPartition]:
         """Partitions that a region reads from others."""
-        found = []
+        partitions = []
         for subtask in region.subtasks:
             for edge in subtask.job_vertex.inputs:
                 for producer in edge.wiring.partitions_of(subtask.subtask_index):
                     partition = edge.result.partitions[producer]
                     if self.region_of(partition.producer) is not region:
-                        found.append(partition)
-        return list(dict.fromkeys(found))
+                        partitions.append(partition)
+        return list(dict.fromkeys(partitions))
 
     def consumer_regions(self, region: PipelinedRegion) -> list[PipelinedRegion]:
         """Regions that read what a region writes."""
-        found = []
+        regions = []
         for subtask in region.subtasks:
             for result in subtask.job_vertex.results:
                 for edge in result.edges:
-                    found += self.readers_of(edge, subtask.subtask_index)
-        return list(dict.fromkeys(each for each in found if each is not region))
+                    regions += self.readers_of(edge, subtask.subtask_index)
+        return list(dict.fromkeys(each for each in regions if each is not region))
 
     def readers_of(self, edge: ConnectedEdge, producer: int) -> list[PipelinedRegion]:
         """Regions that read the partition of a producer along an edge."""

@@ -71,7 +71,7 @@ class JobVertex:
     """A chain of operators that run in one task (Flink: JobVertex).
 
     Attributes:
-        operator_ids: of the chain, those of older programs that the user named beside them.
+        operator_ids: of the chain, and those of older programs that the user named.
         parallelism: -1: to be decided.
         max_parallelism: key groups; -1: from the parallelism.
         invokable: class of its task.

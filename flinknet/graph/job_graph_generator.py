@@ -4,7 +4,7 @@ The steps, in order:
 
     validate          what checkpoints cannot have is refused
     schedule mode     what is deployed together
-    hashes            ids of operators; those of older programs beside them
+    hashes            ids of operators, and those of older programs
     chaining          operators into vertices, depth first from the sources
     physical edges    what each vertex reads, in order
     slot sharing      who may share slots, who must

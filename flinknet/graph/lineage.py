@@ -1,4 +1,4 @@
-"""What the ids of job vertices tell of who feeds whom.
+"""What the ids of job vertices show of who feeds whom.
 
 Where nobody chose a uid, an id is made of the rank of its operator, of how many operators are
 chained behind it, and of the id of its input (`node_hashes`). 128 bits do not agree by chance: an
@@ -55,7 +55,7 @@ def _next(
     """A vertex made from one that is known, that one, and its rank.
 
     Mixing in is symmetric: either of two ids can be made from the other one. That the parent is
-    known by way of a lower rank tells which came first.
+    known by way of a lower rank shows which came first.
     """
     for parent, parent_rank in ranks.items():
         for ahead, at in _heads(parent, parent_rank, between):

@@ -88,7 +88,7 @@ class OperatorChain:
         self._outputs[operator_id or self.config.operator_id].collect_batch(values)
 
     def finish(self) -> None:
-        """Let every operator tell what it kept, the first one first."""
+        """Let every operator report what it kept, the first one first."""
         for operator_id, operator in self.operators.items():
             operator.finish(self._outputs[operator_id])
 

@@ -169,7 +169,7 @@ class ProcessOperator(UserFunctionOperator):
 
 
 class StreamGroupedReduce(UserFunctionOperator):
-    """The records of each key so far in one, told with each record (Flink: StreamGroupedReduce)."""
+    """The records of each key so far, reduced, after each record (Flink: StreamGroupedReduce)."""
 
     def __init__(self, function: Any, key_selector: Callable[[Any], Any]) -> None:
         super().__init__(function)
@@ -187,7 +187,7 @@ class StreamGroupedReduce(UserFunctionOperator):
 
 
 class BatchGroupedReduce(StreamGroupedReduce):
-    """The records of each key in one, told when there are no more (Flink:
+    """The records of each key in one, emitted when there are no more (Flink:
     BatchGroupedReduceOperator).
     """
 

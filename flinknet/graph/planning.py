@@ -115,11 +115,11 @@ def stages_of(job: JobGraph) -> Mapping[JobVertexID, int]:
 
 
 def _reachable(start: int, behind: Mapping[int, set[int]]) -> set[int]:
-    found: set[int] = set()
+    regions: set[int] = set()
     waiting = list(behind[start])
     while waiting:
         region = waiting.pop()
-        if region not in found:
-            found.add(region)
+        if region not in regions:
+            regions.add(region)
             waiting += behind[region]
-    return found
+    return regions

@@ -40,7 +40,7 @@ def load_program(
 ) -> Program:
     """Run a program up to its `env.execute()`, which runs no job.
 
-    Modules beside the file can be imported, as in a script.
+    Modules next to the file can be imported, as in a script.
 
     Args:
         settings: Flink's keys; what the program sets wins.

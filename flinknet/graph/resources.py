@@ -1,4 +1,4 @@
-"""What an operator asks for beside its slot (Flink: ResourceSpec)."""
+"""What an operator asks for in addition to its slot (Flink: ResourceSpec)."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class StreamEdge:
         source, target: the operators.
         type_number: which input of the target: 0 for its only one, else from 1.
         output_tag: of a side output; None: the main one.
-        unique_id: tells edges between the same two operators apart.
+        unique_id: distinguishes edges between the same two operators.
         buffer_timeout_ns: of its source.
     """
 

@@ -80,7 +80,7 @@ def _places(
     picture: Picture, columns: dict[str, int]
 ) -> tuple[dict[str, tuple[int, int, int]], list[tuple[str, int, int]]]:
     """Left, top and height of each box; name, top and bottom of each band. Groups whose boxes are
-    in one column need no bands: their column tells them.
+    in one column need no bands: their column shows them.
     """
     per_group: dict[str | None, set[int]] = {}
     for box in picture.boxes:

@@ -54,7 +54,7 @@ class Transformation:
         uid: a name for its state, which outlives changes of the program.
         uid_hash: hexadecimal hash of an operator that this one was.
         buffer_timeout_ns: of what it writes; None: that of the job.
-        managed_memory_weight: share of its slot's managed memory, against those beside it.
+        managed_memory_weight: share of its slot's managed memory, against the others in it.
         delay_ns_per_record: time it takes for each record, for experiments; not in Flink.
     """
 

@@ -13,10 +13,10 @@ from .physical_plan import PhysicalPlan
 from .stream_graph import StreamEdge, StreamGraph
 
 LINES_MAX = 16
-"""Subtasks, slots or TaskManagers that are told one by one; of more only the first."""
+"""Subtasks, slots or TaskManagers that are listed one by one; of more only the first."""
 
 CHANNELS_MAX = 64
-"""Channels that are told one by one; more are told by TaskManagers only."""
+"""Channels that are listed one by one; more are listed by TaskManager only."""
 
 
 def stream_tree(graph: StreamGraph) -> str:

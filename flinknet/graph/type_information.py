@@ -1,7 +1,7 @@
-"""Which type of records an operator makes, as far as its function tells (Flink: TypeExtractor).
+"""Which type of records an operator makes, as far as its function says (Flink: TypeExtractor).
 
-A function that says nothing is no error yet: the type is missing, and whoever needs it first, which
-is the next transformation, is told so.
+A function that says nothing is no error yet: the type is missing, and the next transformation,
+which needs it first, raises the error.
 """
 
 from __future__ import annotations

@@ -31,17 +31,17 @@ def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[Warning, ...]]:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: cannot be read as Flink's config.yaml: {error}") from None
-    read, strange_lines = _read_lines(text) if path.name == LEGACY_NAME else _read_yaml(path, text)
+    read, unknown_lines = _read_lines(text) if path.name == LEGACY_NAME else _read_yaml(path, text)
     known = {key: v for key, v in read.items() if key in current_keys() or key.startswith(FAMILIES)}
     try:
         settings, deprecated = canonical(known), deprecated_keys(known)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
-    strange_keys = [key for key in read if key not in known]
+    unknown_keys = [key for key in read if key not in known]
     return settings, (
-        *_left_out(f"{path}: lines not of the form `key: value` were left out", strange_lines),
+        *_left_out(f"{path}: lines not of the form `key: value` were left out", unknown_lines),
         *_left_out(
-            f"{path}: keys of other subjects than the network stack were left out", strange_keys
+            f"{path}: keys of other subjects than the network stack were left out", unknown_keys
         ),
         *(Warning(each.code, f"{path}: {each.text}") for each in deprecated),
     )

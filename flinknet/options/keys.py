@@ -111,7 +111,7 @@ class Option:
 
     @property
     def default(self) -> str | None:
-        """What holds in 2.3 if nobody sets it, else in 1.20; None if it has no default."""
+        """The default of 2.3, else of 1.20; None if there is none."""
         text = self.default_1_20 if self.default_2_3 == "-" else self.default_2_3
         return None if text == "unset" else text.removeprefix("fixed ")
 

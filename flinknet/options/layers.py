@@ -74,12 +74,14 @@ def check_agreement(defined: Mapping[str, str], named: Mapping[str, tuple[str, s
     spelled = {find_option(key).key: key for key in defined}
     for option, (key, text) in named.items():
         if key in layer and _values(key, layer[key]) != _values(key, text):
-            told = f"-D {spelled[key]}={layer[key]}"
+            definition = f"-D {spelled[key]}={layer[key]}"
         elif key == BUFFER_TIMEOUT and _is_disabled(layer) and _values(key, text) != _NEVER:
-            told = f"-D {BUFFER_TIMEOUT_ENABLED}={layer[BUFFER_TIMEOUT_ENABLED]}"
+            definition = f"-D {BUFFER_TIMEOUT_ENABLED}={layer[BUFFER_TIMEOUT_ENABLED]}"
         else:
             continue
-        raise ConfigError(f"{option} {text} and {told} contradict each other; drop one of them")
+        raise ConfigError(
+            f"{option} {text} and {definition} contradict each other; drop one of them"
+        )
 
 
 def _is_disabled(layer: Mapping[str, str]) -> bool:

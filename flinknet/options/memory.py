@@ -108,11 +108,11 @@ class _Sizes:
         single: float = array("f", [float(self._value(key))])[0]
         return single
 
-    def told_fraction(self, key: str) -> str:
+    def fraction_text(self, key: str) -> str:
         """A key with its fraction as it was written, for a message."""
         return f"{key} ({self._value(key)})"
 
-    def told(self, *keys: str) -> str:
+    def text(self, *keys: str) -> str:
         """Keys with their sizes, for a message."""
         return ", ".join(f"{key} ({format_size_bytes(self.of(key))})" for key in keys)
 
@@ -133,7 +133,7 @@ def _parts_of(sizes: _Sizes, settings: Mapping[str, str], flink_bytes: int) -> d
     else:
         managed_bytes = _share(flink_bytes, sizes.fraction(MANAGED_FRACTION))
         derived[MANAGED_SIZE] = Derived(
-            managed_bytes, f"{sizes.told_fraction(MANAGED_FRACTION)} of {total}"
+            managed_bytes, f"{sizes.fraction_text(MANAGED_FRACTION)} of {total}"
         )
     others = (FRAMEWORK_HEAP, FRAMEWORK_OFF_HEAP, TASK_OFF_HEAP)
     taken_bytes = managed_bytes + sum(sizes.of(key) for key in others)
@@ -145,7 +145,7 @@ def _parts_of(sizes: _Sizes, settings: Mapping[str, str], flink_bytes: int) -> d
         return derived | {NETWORK_MIN: network}
     share_bytes = _share(flink_bytes, sizes.fraction(NETWORK_FRACTION))
     network = _clamped_network(
-        sizes, share_bytes, f"{sizes.told_fraction(NETWORK_FRACTION)} of {total}"
+        sizes, share_bytes, f"{sizes.fraction_text(NETWORK_FRACTION)} of {total}"
     )
     taken_bytes += network.size_bytes
     _check_sum(sizes, total, flink_bytes, taken_bytes, others)
@@ -165,22 +165,22 @@ def _flink_size(sizes: _Sizes) -> Derived:
     if size_bytes < 0:
         raise ConfigError(
             f"{PROCESS_SIZE}: {format_size_bytes(process_bytes)} does not hold"
-            f" {sizes.told(METASPACE)} and a JVM overhead of {format_size_bytes(overhead_bytes)};"
+            f" {sizes.text(METASPACE)} and a JVM overhead of {format_size_bytes(overhead_bytes)};"
             " raise it"
         )
     how = (
-        f"{sizes.told(PROCESS_SIZE)} less {sizes.told(METASPACE)} and"
+        f"{sizes.text(PROCESS_SIZE)} less {sizes.text(METASPACE)} and"
         f" {format_size_bytes(overhead_bytes)} of JVM overhead"
     )
     return Derived(size_bytes, how)
 
 
 def _inverse_network(sizes: _Sizes) -> Derived:
-    """Network memory beside parts that are all given: the fraction is one of the whole."""
+    """Network memory next to parts that are all given: the fraction is one of the whole."""
     rest_bytes = _fixed_bytes(sizes)
     fraction = sizes.fraction(NETWORK_FRACTION)
-    told = sizes.told_fraction(NETWORK_FRACTION)
-    how = f"{told} of itself and {format_size_bytes(rest_bytes)} of other parts"
+    text = sizes.fraction_text(NETWORK_FRACTION)
+    how = f"{text} of itself and {format_size_bytes(rest_bytes)} of other parts"
     return _clamped_network(sizes, _share(rest_bytes, fraction / (1 - fraction)), how)
 
 
@@ -195,7 +195,7 @@ def _clamped_network(sizes: _Sizes, share_bytes: int, how: str) -> Derived:
     size_bytes = _clamp(share_bytes, least_bytes, most_bytes)
     if size_bytes != share_bytes:
         bound = NETWORK_MIN if size_bytes == least_bytes else NETWORK_MAX
-        how += f" is {format_size_bytes(share_bytes)}; bound by {sizes.told(bound)}"
+        how += f" is {format_size_bytes(share_bytes)}; bound by {sizes.text(bound)}"
     return Derived(size_bytes, how)
 
 
@@ -211,7 +211,7 @@ def _clamp(size_bytes: int, least_bytes: int, most_bytes: int) -> int:
 def _check_range(sizes: _Sizes, least: str, most: str) -> None:
     if sizes.of(most) < sizes.of(least):
         raise ConfigError(
-            f"{most}: {format_size_bytes(sizes.of(most))} is less than {sizes.told(least)};"
+            f"{most}: {format_size_bytes(sizes.of(most))} is less than {sizes.text(least)};"
             " raise it or lower the other"
         )
 
@@ -222,7 +222,7 @@ def _check_sum(
     if taken_bytes > flink_bytes:
         raise ConfigError(
             f"{total} does not hold its parts, {format_size_bytes(taken_bytes)} with managed and"
-            f" network memory: {sizes.told(*parts)}; raise it, or lower a part"
+            f" network memory: {sizes.text(*parts)}; raise it, or lower a part"
         )
 
 
@@ -230,7 +230,7 @@ def _check_left(sizes: _Sizes, network_bytes: int) -> None:
     if not sizes.of(NETWORK_MIN) <= network_bytes <= sizes.of(NETWORK_MAX):
         raise ConfigError(
             f"{format_size_bytes(network_bytes)} are left for network memory, outside"
-            f" {sizes.told(NETWORK_MIN)} to {NETWORK_MAX}; change {FLINK_SIZE} or {TASK_HEAP}"
+            f" {sizes.text(NETWORK_MIN)} to {NETWORK_MAX}; change {FLINK_SIZE} or {TASK_HEAP}"
         )
 
 
@@ -239,6 +239,6 @@ def _check_overhead(sizes: _Sizes, flink_bytes: int) -> None:
     if not sizes.of(OVERHEAD_MIN) <= overhead_bytes <= sizes.of(OVERHEAD_MAX):
         raise ConfigError(
             f"{PROCESS_SIZE}: {format_size_bytes(sizes.of(PROCESS_SIZE))} leaves"
-            f" {overhead_bytes} bytes of JVM overhead beside {format_size_bytes(flink_bytes)} of"
-            f" Flink memory, outside {sizes.told(OVERHEAD_MIN, OVERHEAD_MAX)}; give one total only"
+            f" {overhead_bytes} bytes of JVM overhead next to {format_size_bytes(flink_bytes)} of"
+            f" Flink memory, outside {sizes.text(OVERHEAD_MIN, OVERHEAD_MAX)}; give one total only"
         )

@@ -62,7 +62,7 @@ def effective_flink_keys(network: NetworkConfig) -> dict[str, str]:
     """Every key that acts on a run, with its value in Flink's spelling; parses back to `network`,
     but for secrets, which are left out.
 
-    A timeout of -1 is told twice, since Flink reads it from `execution.buffer-timeout.enabled`.
+    A timeout of -1 has two keys, since Flink reads it from `execution.buffer-timeout.enabled`.
     """
     keys = {}
     for field in fields(NetworkConfig):
@@ -133,10 +133,10 @@ def _check_debloating(network: NetworkConfig) -> None:
     }
     smallest, starting, largest = sizes.values()
     if not 0 < smallest <= starting <= largest:
-        told = ", ".join(f"{key}={format_size_bytes(size)}" for key, size in sizes.items())
+        given = ", ".join(f"{key}={format_size_bytes(size)}" for key, size in sizes.items())
         raise ConfigError(
             f"{MIN_SEGMENT_SIZE}: buffers are debloated between the smallest and the largest size,"
-            f" and begin between them; these are not in order: {told}"
+            f" and begin between them; these are not in order: {given}"
         )
 
 

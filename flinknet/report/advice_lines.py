@@ -102,13 +102,13 @@ def _choice_lines(
             near = points[choice.nearest]
             lines.append(
                 f"  nearest is {label_of(near, varied)}, {_miss(choice.margin or 0.0)}"
-                f"{_by_the_greatest(near)}"
+                f"{_worst_case(near)}"
             )
         return lines
     point, spare = points[choice.point], choice.margin or 0.0
     lines = [
         f"[bold]{targets}[/bold] holds with {label_of(point, varied)}, {spare:.0%} of the limit to"
-        f" spare{_by_the_greatest(point)}"
+        f" spare{_worst_case(point)}"
     ]
     if choice.next_longer_ns is not None:
         lines.append(
@@ -126,7 +126,7 @@ def _miss(margin: float) -> str:
     return f"at {1 - margin:.3g} times the limit"
 
 
-def _by_the_greatest(point: TradeOffPoint) -> str:
+def _worst_case(point: TradeOffPoint) -> str:
     return " by the greatest that the messages allow" if point.latency_high_ns else ""
 
 

@@ -20,7 +20,7 @@ SCHEMA_VERSION = 1
 
 
 WIDTH_FOR_WHOLE_KEYS = 120
-"""Of a terminal where a key stands in one line."""
+"""Of a terminal in which a key fits in one line."""
 
 
 @dataclass(frozen=True, slots=True)

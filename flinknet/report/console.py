@@ -84,7 +84,7 @@ class TerminalConsole(Console):
 
 def console_for(stream: IO[str]) -> Console:
     """A console that does not squeeze tables into 80 columns where there is no terminal, unless
-    COLUMNS says how wide it shall be."""
+    COLUMNS sets its width."""
     console = TerminalConsole(file=stream, highlight=False)
     if console.is_terminal or os.environ.get("COLUMNS", "").isdecimal():
         return console
@@ -96,14 +96,14 @@ def print_bench(console: Console, settings: Sequence[Setting]) -> None:
     console.print(bench_table(settings, console.width))
     if not settings[0].name and 1 < len(settings[0].results[-1].channels) <= CHANNELS_SHOWN:
         console.print(channel_table(settings[0].results[-1].channels, console.width))
-    lines = (_told_wiring(result) for setting in settings for result in setting.results)
+    lines = (_wiring_of(result) for setting in settings for result in setting.results)
     for line in dict.fromkeys(line for line in lines if line):
         console.print(Text(line))
     checkpoints = [
         (setting.name, [x.measured.checkpoints for x in setting.results if x.measured.checkpoints])
         for setting in settings
     ]
-    if any(found for _, found in checkpoints):
+    if any(runs for _, runs in checkpoints):
         console.print(checkpoint_table(checkpoints, console.width))
     for line in limit_lines(settings):
         console.print(Text(line), soft_wrap=True)
@@ -111,7 +111,7 @@ def print_bench(console: Console, settings: Sequence[Setting]) -> None:
         for line in debloating_lines(setting.name, setting.results[-1].debloating):
             console.print(Text(line), soft_wrap=True)
         for exchange in setting.results[-1].blocking:
-            console.print(Text(_told(setting.name, exchange)), soft_wrap=True)
+            console.print(Text(_blocking_line(setting.name, exchange)), soft_wrap=True)
     print_warnings(console, settings)
 
 
@@ -133,13 +133,13 @@ def limit_lines(settings: Sequence[Setting]) -> list[str]:
 def merged_text(texts: Sequence[str]) -> str:
     """One text for several that differ in their numbers alone, with their ranges."""
     rows = [list(_NUMBER.finditer(text)) for text in texts]
-    told, end = "", 0
+    merged, end = "", 0
     for column in zip(*rows, strict=True):
         numbers = sorted({match[0] for match in column}, key=_value)
-        told += texts[0][end : column[0].start()]
-        told += numbers[0] if len(numbers) == 1 else f"{numbers[0]} … {numbers[-1]}"
+        merged += texts[0][end : column[0].start()]
+        merged += numbers[0] if len(numbers) == 1 else f"{numbers[0]} … {numbers[-1]}"
         end = column[0].end()
-    return told + texts[0][end:]
+    return merged + texts[0][end:]
 
 
 def _value(number: str) -> float:
@@ -147,7 +147,7 @@ def _value(number: str) -> float:
     return float(digits) * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[multiple]
 
 
-def _told(name: str, exchange: BlockingExchange) -> str:
+def _blocking_line(name: str, exchange: BlockingExchange) -> str:
     """The two phases of a blocking exchange in one line."""
     where = f"{name}: written" if name else "Written"
     stored = "as they are"
@@ -176,14 +176,14 @@ def bench_table(settings: Sequence[Setting], width: int = WIDTH_OFF_TERMINAL) ->
 
 
 def channel_table(channels: Iterable[ChannelMeasured], width: int = WIDTH_OFF_TERMINAL) -> Table:
-    """One row for each channel: who is slow stands out."""
+    """One row for each channel."""
     shown = list(channels)
     has_edges = any(each.edge for each in shown)
     rows = [(channel_name(each, has_edges=has_edges), [each]) for each in shown]
     return number_table("channel", _CHANNEL_COLUMNS, rows, width)
 
 
-def _told_wiring(result: RunResult) -> str | None:
+def _wiring_of(result: RunResult) -> str | None:
     """Nothing where all goes over one connection, as it does by default."""
     wiring = result.wiring
     if wiring is None or (not wiring.local_channels and len(wiring.connections) == 1):
@@ -199,10 +199,10 @@ def wiring_line(wiring: Wiring) -> str:
 
 
 def print_warnings(console: Console, settings: Sequence[Setting]) -> None:
-    """What to doubt of these runs, and who else ran beside those that were disturbed."""
+    """What to doubt of these runs, and which other processes disturbed them."""
     results = [(setting.name, result) for setting in settings for result in setting.results]
     lines = warning_lines([(name, result.warnings) for name, result in results])
-    lines += bystander_lines([(result.processors, result.warnings) for _, result in results])
+    lines += other_process_lines([(result.processors, result.warnings) for _, result in results])
     for line in lines:
         console.print(line, soft_wrap=True)
 
@@ -210,18 +210,18 @@ def print_warnings(console: Console, settings: Sequence[Setting]) -> None:
 def warning_lines(runs: Sequence[tuple[str, Sequence[Warning]]]) -> list[Text]:
     """One line for each kind of warning: its text, how many runs and which settings.
 
-    Texts that differ in their numbers alone are of one kind, and told with the range of these.
+    Texts that differ in their numbers alone are of one kind, and shown with their ranges.
 
     Args:
         runs: of each run the name of its setting, and its warnings.
     """
-    found: dict[tuple[str, str], list[tuple[str, Warning]]] = {}
+    by_kind: dict[tuple[str, str], list[tuple[str, Warning]]] = {}
     for name, warnings in runs:
         kinds = {(each.code, _NUMBER.sub("", each.text)): each for each in warnings}
         for kind, warning in kinds.items():
-            found.setdefault(kind, []).append((name, warning))
+            by_kind.setdefault(kind, []).append((name, warning))
     lines = []
-    for each in found.values():
+    for each in by_kind.values():
         where = ""
         if len(runs) > 1:
             names = ", ".join(dict.fromkeys(name for name, _ in each if name))
@@ -231,13 +231,13 @@ def warning_lines(runs: Sequence[tuple[str, Sequence[Warning]]]) -> list[Text]:
     return lines
 
 
-def bystander_lines(
+def other_process_lines(
     runs: Sequence[tuple[ProcessorUse | None, Sequence[Warning]]],
 ) -> list[Text]:
-    """Who ran beside the runs that were disturbed, with the most of a core that each took of one.
+    """Which processes disturbed runs, with the most of a core that each took of one run.
 
     Args:
-        runs: of each run who had the processors, and its warnings.
+        runs: of each run the use of the processors, and its warnings.
     """
     most: dict[str, float] = {}
     for use, warnings in runs:
@@ -246,8 +246,8 @@ def bystander_lines(
         for name, share in {**use.others_share, "the host": use.host_share or 0.0}.items():
             most[name] = max(share, most.get(name, 0.0))
     longest = sorted(((-share, name) for name, share in most.items() if share))[:OTHERS_SHOWN]
-    told = ", ".join(f"{name} {-share:.1%}" for share, name in longest)
-    return [Text(f"Beside it ran: {told} of a core.")] if told else []
+    shares = ", ".join(f"{name} {-share:.1%}" for share, name in longest)
+    return [Text(f"Other processes: {shares} of a core.")] if shares else []
 
 
 def print_comparison(

@@ -38,12 +38,12 @@ def debloating_lines(name: str, gates: tuple[DebloatedGate, ...]) -> Iterator[st
 def _in_flight(gate: DebloatedGate) -> str:
     """What was in flight in the second half of the run, against the target."""
     late: tuple[DebloatingSample, ...] = gate.samples[len(gate.samples) // 2 :]
-    found = [each for each in late if each.in_flight_bytes and each.throughput_bytes_per_s]
+    measured = [each for each in late if each.in_flight_bytes and each.throughput_bytes_per_s]
     target = f"target {human_duration(gate.target_ns)}"
-    if len(found) < len(late) / 2:
+    if len(measured) < len(late) / 2:
         return f"nothing in flight most of the time ({target})."
-    in_flight_bytes = median(each.in_flight_bytes for each in found)
-    consume_ns = median(each.time_to_consume_ns for each in found)
+    in_flight_bytes = median(each.in_flight_bytes for each in measured)
+    consume_ns = median(each.time_to_consume_ns for each in measured)
     # estimates are whole milliseconds, as in Flink
     took = human_duration(consume_ns) if consume_ns else "less than 1 ms"
     return f"{human_bytes(in_flight_bytes)} in flight, consumed in {took} ({target})."

@@ -56,20 +56,20 @@ class RateSample:
 
 @dataclass(frozen=True, slots=True)
 class HeadOfLine:
-    """One flow control in the demo: the neighbour alone, and beside a consumer that pauses for the
+    """One flow control in the demo: the neighbour alone, and with a consumer that pauses for the
     whole measured part.
     """
 
     flow_control: str
     solo: RunResult
-    beside: RunResult
+    shared: RunResult
     rates: tuple[RateSample, ...]
 
     @property
     def neighbour_rate_ratio(self) -> float | None:
         """What the neighbour takes while the other is paused, relative to what it takes alone."""
-        alone, beside = self.solo_records_per_s, self.neighbour_records_per_s
-        return beside / alone if alone and beside is not None else None
+        alone, shared = self.solo_records_per_s, self.neighbour_records_per_s
+        return shared / alone if alone and shared is not None else None
 
     @property
     def solo_records_per_s(self) -> float | None:
@@ -79,7 +79,7 @@ class HeadOfLine:
     @property
     def neighbour_records_per_s(self) -> float | None:
         """Records that the neighbour takes while the other is paused."""
-        return self.beside.channels[NEIGHBOUR].taken_records_per_s
+        return self.shared.channels[NEIGHBOUR].taken_records_per_s
 
     @property
     def solo_p99_ns(self) -> float | None:
@@ -89,7 +89,7 @@ class HeadOfLine:
     @property
     def neighbour_p99_ns(self) -> float | None:
         """Latency of its records that were due while the other is paused."""
-        return self.beside.channels[NEIGHBOUR].latency_ns.p99
+        return self.shared.channels[NEIGHBOUR].latency_ns.p99
 
 
 def print_head_of_line(
@@ -117,10 +117,10 @@ def lesson(modes: Sequence[HeadOfLine]) -> str:
     """What the runs have shown, in one sentence; or that they have not."""
     kept = {mode.flow_control: mode.neighbour_rate_ratio for mode in modes}
     tcp, credit = kept["tcp"], kept["credit"]
-    told = f"{_percent(tcp)} without credit and {_percent(credit)} with it"
+    shares = f"{_percent(tcp)} without credit and {_percent(credit)} with it"
     if tcp is None or credit is None or tcp > STARVED_RATIO or credit < UNHARMED_RATIO:
         return (
-            f"Not what is expected: the neighbour kept {told}, and should keep less than"
+            f"Not what is expected: the neighbour kept {shares}, and should keep less than"
             f" {format_ratio(STARVED_RATIO)} and more than {format_ratio(UNHARMED_RATIO)}. Try a"
             " quiet machine, a higher --rate or a longer --duration: the paused channel must run"
             " out of buffers early in its pause."
@@ -200,17 +200,17 @@ def _add_plot(
     lines: Sequence[Sequence[float]],
     width: int,
     top: float,
-    tell: Callable[[float], str],
+    label: Callable[[float], str],
 ) -> None:
     """One row; both plots have the same scale."""
     cells = [name]
     for line in lines:
-        cells += [sparkline(line, width, top), tell(max(line, default=0.0))]
+        cells += [sparkline(line, width, top), label(max(line, default=0.0))]
     table.add_row(*cells)
 
 
 def _samples(mode: HeadOfLine) -> Sequence[FillSample]:
-    return mode.beside.buffering.samples if mode.beside.buffering is not None else ()
+    return mode.shared.buffering.samples if mode.shared.buffering is not None else ()
 
 
 def _rates(mode: HeadOfLine, consumer: int) -> list[float]:
@@ -228,9 +228,9 @@ def _fullest(modes: Sequence[HeadOfLine]) -> list[str]:
     """How much lay between the tasks at most, and how much could."""
     lines = []
     for mode in modes:
-        if mode.beside.buffering is not None and mode.beside.buffering.samples:
-            most = max(each.levels.total_bytes for each in mode.beside.buffering.samples)
-            bound = mode.beside.buffering.bounds.total_bytes
+        if mode.shared.buffering is not None and mode.shared.buffering.samples:
+            most = max(each.levels.total_bytes for each in mode.shared.buffering.samples)
+            bound = mode.shared.buffering.bounds.total_bytes
             lines.append(
                 f"{mode.flow_control}: at most {human_bytes(most)} lay in the six places at once,"
                 f" which can hold {human_bytes(bound)}."
@@ -240,11 +240,11 @@ def _fullest(modes: Sequence[HeadOfLine]) -> list[str]:
 
 def _doubts(modes: Sequence[HeadOfLine]) -> list[str]:
     """Warnings that touch the comparison; that a blocked source is late belongs to it."""
-    found = [
+    sentences = [
         warning
         for mode in modes
-        for run in (mode.solo, mode.beside)
+        for run in (mode.solo, mode.shared)
         for warning in run.warnings
         if warning.code in (DISTURBED, CORES_SHARED, DISTURBED_BY_STRANGERS)
     ]
-    return [found[0].text] if found else []
+    return [sentences[0].text] if sentences else []

@@ -20,6 +20,6 @@ def print_checks(checks: Iterable[Mapping[str, str]], console: Console | None = 
     """Print one row for each check: its mark, its name, what was found, what to do."""
     table = Table(box=None, show_header=False, pad_edge=False)
     for check in checks:
-        found = check["found"] + (f"\n→ {check['advice']}" if check["advice"] else "")
-        table.add_row(_MARKS[check["status"]], check["name"], found)
+        text = check["found"] + (f"\n→ {check['advice']}" if check["advice"] else "")
+        table.add_row(_MARKS[check["status"]], check["name"], text)
     (console or TerminalConsole()).print(table)

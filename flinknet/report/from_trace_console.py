@@ -1,4 +1,4 @@
-"""Predictions beside what was measured, as a terminal table. Takes the JSON-ready document."""
+"""Predictions next to what was measured, as a terminal table. Takes the JSON-ready document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 from flinknet.results import ProcessorUse, Warning
 from flinknet.units import MISSING, human_count, human_duration
 
-from .console import bystander_lines, warning_lines
+from .console import other_process_lines, warning_lines
 
 
 def print_predictions(console: Console, document: dict[str, Any]) -> None:
@@ -60,15 +60,15 @@ def print_predictions(console: Console, document: dict[str, Any]) -> None:
     names = [row["name"] for row in rows]
     lines = warning_lines(list(zip(names, warnings, strict=True)))
     uses = [_processor_use(row["processors"]) for row in rows]
-    lines += bystander_lines(list(zip(uses, warnings, strict=True)))
+    lines += other_process_lines(list(zip(uses, warnings, strict=True)))
     for line in lines:
         console.print(line, soft_wrap=True)
 
 
-def _processor_use(found: dict[str, Any] | None) -> ProcessorUse | None:
-    if found is None:
+def _processor_use(document: dict[str, Any] | None) -> ProcessorUse | None:
+    if document is None:
         return None
-    return ProcessorUse(**{name: each for name, each in found.items() if name != "taken_share"})
+    return ProcessorUse(**{name: each for name, each in document.items() if name != "taken_share"})
 
 
 def _percent(ratio: float | None) -> str:

@@ -86,5 +86,5 @@ def _warnings(imported: Plain) -> list[str]:
             )
         if each["undecodable"]:
             lines.append(f"{name}: {each['undecodable']:,} messages could not be read")
-        lines += [f"{name}: {told}" for told in (*each["errors"], *each["told"][:3])]
+        lines += [f"{name}: {text}" for text in (*each["errors"], *each["notes"][:3])]
     return lines

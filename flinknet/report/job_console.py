@@ -110,7 +110,7 @@ class JobView:
             else None
         )
         self._next_line_ns = 0
-        self._told = ""
+        self._printed_state = ""
         self._line = ""
 
     def __enter__(self) -> JobView:
@@ -123,13 +123,13 @@ class JobView:
             self._live.stop()
 
     def update(self, status: JobStatus) -> None:
-        """Show where the job stands; changes of its state are told at once."""
+        """Show where the job stands; changes of its state are printed at once."""
         if self._live is not None:
             self._live.update(status_panel(status))
             return
         state = f"{status.state} {status.restarts} {status.reason}"
-        if state != self._told or status.elapsed_ns >= self._next_line_ns:
-            self._told = state
+        if state != self._printed_state or status.elapsed_ns >= self._next_line_ns:
+            self._printed_state = state
             self._next_line_ns = status.elapsed_ns + LINE_EVERY_NS
             if (line := status_line(status)) != self._line:
                 self._line = line

@@ -26,14 +26,14 @@ def print_peer(console: Console, result: PeerResult) -> None:
 
 
 def _headline(result: PeerResult) -> str:
-    whom = f"{'producer' if result.role == 'consumer' else 'consumers'} at {result.peer}"
+    peer = f"{'producer' if result.role == 'consumer' else 'consumers'} at {result.peer}"
     if result.role == "producer":
-        whom = f"listening on {result.peer}"
+        peer = f"listening on {result.peer}"
     layout = f", layout {result.layout}" if result.layout is not None else ""
     seconds = result.elapsed_ns / 1e9
     rate = f" ({human_count(result.records / seconds)}/s)" if seconds > 0 else ""
     return (
-        f"{result.role}, {whom}: {result.records} records, {result.end}{layout},"
+        f"{result.role}, {peer}: {result.records} records, {result.end}{layout},"
         f" {human_duration(result.elapsed_ns)}{rate}"
     )
 
@@ -71,9 +71,9 @@ def _lines(result: PeerResult) -> Iterator[str]:
             "repeated": channel.repeated,
             "out of order": channel.reordered,
         }
-        told = ", ".join(f"{count} {name}" for name, count in wrong.items() if count)
-        if told:
-            yield f"channel {channel.index}: {told}"
+        faults = ", ".join(f"{count} {name}" for name, count in wrong.items() if count)
+        if faults:
+            yield f"channel {channel.index}: {faults}"
     is_checked = any(channel.lost is not None for channel in result.channels)
     if is_checked and not any(map(_is_wrong, result.channels)):
         yield "every record that came did so once and in order"

@@ -1,4 +1,4 @@
-"""What stands for characters that a terminal, or the file behind a pipe, cannot take.
+"""Replacements for characters that a terminal, or the file behind a pipe, cannot take.
 
 Tables and plots are laid out before anything is encoded, so a stand-in is as wide as what it stands
 for wherever that can be in a table.
@@ -39,8 +39,8 @@ def _replace(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object
-    told = "".join(_stand_in(text, at) for at in range(error.start, error.end))
-    return told, error.end
+    stand_ins = "".join(_stand_in(text, at) for at in range(error.start, error.end))
+    return stand_ins, error.end
 
 
 def _stand_in(text: str, at: int) -> str:

@@ -64,47 +64,47 @@ class TapView:
         if self._live is not None:
             self._live.stop()
 
-    def update(self, seen: Plain) -> None:
+    def update(self, look: Plain) -> None:
         """Show where the tap stands."""
         if self._live is not None:
-            self._live.update(panel(seen))
-        elif seen["elapsed_ns"] >= self._next_line_ns:
-            self._next_line_ns = seen["elapsed_ns"] + LINE_EVERY_NS
-            self._console.print(Text(progress_line(seen, self._listening)), soft_wrap=True)
+            self._live.update(panel(look))
+        elif look["elapsed_ns"] >= self._next_line_ns:
+            self._next_line_ns = look["elapsed_ns"] + LINE_EVERY_NS
+            self._console.print(Text(progress_line(look, self._listening)), soft_wrap=True)
 
 
-def progress_line(seen: Plain, listening: Sequence[str]) -> str:
+def progress_line(look: Plain, listening: Sequence[str]) -> str:
     """Where the tap stands, in one line."""
-    begin = f"tap, {seen['elapsed_ns'] / 1e9:,.0f} s: "
-    if not seen["accepted"]:
+    begin = f"tap, {look['elapsed_ns'] / 1e9:,.0f} s: "
+    if not look["accepted"]:
         return f"{begin}no consumer has connected to {', '.join(listening)}"
     line = (
-        f"{begin}{seen['connections']} connections open ({seen['accepted']} in all),"
-        f" {seen['channels_open']} channels, {human_bytes(seen['bytes_per_s'])}/s, added delay"
-        f" p99 {human_duration(seen['delay_ns_p99'])}, {human_bytes(seen['trace_bytes'])} of trace"
+        f"{begin}{look['connections']} connections open ({look['accepted']} in all),"
+        f" {look['channels_open']} channels, {human_bytes(look['bytes_per_s'])}/s, added delay"
+        f" p99 {human_duration(look['delay_ns_p99'])}, {human_bytes(look['trace_bytes'])} of trace"
     )
-    if seen["incidents"]:
-        line += f", {seen['incidents']} incidents, last: {seen['last_incident']}"
+    if look["incidents"]:
+        line += f", {look['incidents']} incidents, last: {look['last_incident']}"
     return line
 
 
-def panel(seen: Plain) -> RenderableType:
+def panel(look: Plain) -> RenderableType:
     """Connections, rates, added delay, and the channels that wait most for credit."""
     heading = Text.assemble(
         ("tap", "bold"),
-        f"  {seen['elapsed_ns'] / 1e9:,.0f} s, {seen['connections']} connections open"
-        f" ({seen['accepted']} in all), {seen['channels_open']} channels,"
-        f" {human_bytes(seen['trace_bytes'])} of trace",
+        f"  {look['elapsed_ns'] / 1e9:,.0f} s, {look['connections']} connections open"
+        f" ({look['accepted']} in all), {look['channels_open']} channels,"
+        f" {human_bytes(look['trace_bytes'])} of trace",
     )
     rates = Text(
-        f"  {human_count(seen['records_per_s'])} records/s, {human_bytes(seen['bytes_per_s'])}/s,"
-        f" added delay p50 {human_duration(seen['delay_ns_p50'])},"
-        f" p99 {human_duration(seen['delay_ns_p99'])}"
+        f"  {human_count(look['records_per_s'])} records/s, {human_bytes(look['bytes_per_s'])}/s,"
+        f" added delay p50 {human_duration(look['delay_ns_p50'])},"
+        f" p99 {human_duration(look['delay_ns_p99'])}"
     )
     table = _table(
         *("channel", "rec/s", "bytes/s", "backlog", "credit", "starved", "blocked", "fill")
     )
-    for row in seen["channels"][:CHANNELS_SHOWN]:
+    for row in look["channels"][:CHANNELS_SHOWN]:
         table.add_row(
             str(row["channel"]),
             human_count(row["records_per_s"]),
@@ -115,18 +115,18 @@ def panel(seen: Plain) -> RenderableType:
             _share(row["blocked_share"]),
             _share(row["fill"]),
         )
-    hidden = seen["channels_open"] - min(len(seen["channels"]), CHANNELS_SHOWN)
+    hidden = look["channels_open"] - min(len(look["channels"]), CHANNELS_SHOWN)
     more = Text(f"  and {hidden} more channels" if hidden > 0 else "", style="dim")
     parts: list[RenderableType] = [heading, rates, table, more]
-    if seen["incidents"]:
-        parts.append(Text(f"  {seen['incidents']} incidents, last: {seen['last_incident']}"))
-    if seen["triggers"]:
-        parts.append(Text(f"  the trigger has fired {seen['triggers']} times"))
+    if look["incidents"]:
+        parts.append(Text(f"  {look['incidents']} incidents, last: {look['last_incident']}"))
+    if look["triggers"]:
+        parts.append(Text(f"  the trigger has fired {look['triggers']} times"))
     return Group(*parts)
 
 
 def print_tap(result: Plain, out: str, console: Console) -> None:
-    """Print what was seen and what it cost; what is doubtful after it, and the next command. Where
+    """Print what was recorded and what it cost; what is doubtful, and the next command. Where
     no message passed, what to check.
     """
     delay = result["added_delay_ns"]
@@ -199,7 +199,7 @@ def doubts(result: Plain) -> list[str]:
     if result["undecodable"]:
         lines.append(
             f"{result['undecodable']} messages could not be decoded; they were forwarded:"
-            f" {_first(result, 'told')}"
+            f" {_first(result, 'notes')}"
         )
     if result["observer_failures"]:
         lines.append(f"{result['observer_failures']} connections were forwarded unobserved")
@@ -209,7 +209,7 @@ def doubts(result: Plain) -> list[str]:
             " buffers without credit"
         )
     if result["channels_refused"]:
-        lines.append("there were too many channels to tell them all apart")
+        lines.append("there were too many channels to list each of them")
     if result["recording_error"] is not None:
         lines.append(f"{result['recording_error']}")
     if result["connections_cut"]:
@@ -246,13 +246,13 @@ def _print_channels(channels: Sequence[Plain], console: Console) -> None:
 
 
 def _kinds(messages: Mapping[str, int]) -> str:
-    told = sorted(messages.items(), key=lambda each: -each[1])
-    return ", ".join(f"{name} {count:,}" for name, count in told[:4])
+    by_count = sorted(messages.items(), key=lambda each: -each[1])
+    return ", ".join(f"{name} {count:,}" for name, count in by_count[:4])
 
 
 def _first(result: Plain, name: str) -> str:
-    found = [text for each in result["per_connection"] for text in each[name]]
-    return found[0] if found else "?"
+    texts = [text for each in result["per_connection"] for text in each[name]]
+    return texts[0] if texts else "?"
 
 
 def _table(*names: str) -> Table:

@@ -48,7 +48,7 @@ def print_description(description: Plain, console: Console | None = None) -> Non
         console.print(f"… and {hidden:,} more channels (--json shows all)")
     console.print(_kinds_table(description["events_by_kind"]))
     if description.get("metrics") is not None:
-        console.print(_told_metrics(description["metrics"]), soft_wrap=True)
+        console.print(_metrics_text(description["metrics"]), soft_wrap=True)
     if manifest is not None:
         console.print(_settings_table(manifest))
 
@@ -121,8 +121,8 @@ def _edges_table(job: Plain) -> Table:
 def _edge_of(manifest: Plain | None) -> Mapping[int, int]:
     """The edge of each channel; empty where there is one only."""
     channels = () if manifest is None else manifest["channels"]
-    found = {channel["index"]: channel.get("edge", 0) for channel in channels}
-    return found if any(found.values()) else {}
+    edges = {channel["index"]: channel.get("edge", 0) for channel in channels}
+    return edges if any(edges.values()) else {}
 
 
 def _channels_table(channels: Sequence[Plain], edge_of: Mapping[int, int]) -> Table:
@@ -152,7 +152,7 @@ def _kinds_table(events_by_kind: Mapping[str, Mapping[str, int]]) -> Table:
     return table
 
 
-def _told_metrics(metrics: Plain) -> str:
+def _metrics_text(metrics: Plain) -> str:
     """That there are metrics, of what, and where."""
     return (
         f"metrics: {metrics['lines']:,} lines in {escape(metrics['file'])}, {len(metrics['names'])}"
@@ -166,8 +166,8 @@ def _settings_table(manifest: Plain) -> Table:
         table.add_row(escape(key), escape(str(value)))
     workload = manifest["scenario"].get("workload", {})
     for key, value in workload.items():
-        told = "max" if key == "rate_per_s" and not value else _told(value)
-        table.add_row(escape(f"workload.{key}"), escape(told))
+        text = "max" if key == "rate_per_s" and not value else _text_of(value)
+        table.add_row(escape(f"workload.{key}"), escape(text))
     if "origin" not in manifest:
         table.add_row("seed", str(manifest["seed"]))
     table.add_row("started at", escape(manifest["started_at"]))
@@ -186,11 +186,11 @@ def _table(*left: str, right: Sequence[str] = ()) -> Table:
     return table
 
 
-def _told(value: Any) -> str:
+def _text_of(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_told(each)}" for name, each in value.items())
+        return ", ".join(f"{name} {_text_of(each)}" for name, each in value.items())
     if isinstance(value, list):
-        return "; ".join(map(_told, value)) or "-"
+        return "; ".join(map(_text_of, value)) or "-"
     return "-" if value is None else str(value)
 
 

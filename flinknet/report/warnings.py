@@ -1,7 +1,7 @@
 """What makes a result doubtful, and what to do about it.
 
 The runtime notes what only it can see (a missed schedule, lost trace events). Here stands what the
-scenario and the numbers tell by themselves. A warning is a value with advice, never a print.
+scenario and the numbers show by themselves. A warning is a value with advice, never a print.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ WARMUP_MIN_NS = 100_000_000
 def with_doubts(scenario: Scenario, result: RunResult, known: tuple[Warning, ...]) -> RunResult:
     """The result with every warning there is: the runtime's, those of the settings, and ours."""
     codes = {warning.code for warning in result.warnings}
-    own = (warning for warning in doubts(scenario, result) if warning.code not in codes)
-    return replace(result, warnings=(*result.warnings, *known, *own))
+    doubted = (warning for warning in doubts(scenario, result) if warning.code not in codes)
+    return replace(result, warnings=(*result.warnings, *known, *doubted))
 
 
 def doubts(scenario: Scenario, result: RunResult) -> tuple[Warning, ...]:

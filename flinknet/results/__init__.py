@@ -3,13 +3,13 @@ JSON.
 
     measures    what all are made of: summaries of samples, warnings
     run         one run of an exchange; `progress` while it goes on
-    processors  who had the processors meanwhile
+    processors  the use of the processors during a run
     buffering   what stood in the buffers of a run, and how large those were
     prediction  what a replay predicts, and how far it is off
     replay      all that a replay answers about a run
     job         one run of a job; `job_status` while it goes on
     peer        an exchange with a TaskManager that is not flinknet's
-    strangers   who came to the data ports of a run and did not belong to it
+    strangers   foreign connections at the data ports of a run
 """
 
 from .buffering import Buffering, DebloatedGate, DebloatingSample, FillLevels, FillSample

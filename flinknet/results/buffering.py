@@ -15,7 +15,7 @@ class FillLevels:
     netty_outbound_bytes: int = 0  # handed over, and not taken by the socket
     socket_send_bytes: int = 0  # in the sender's socket
     socket_receive_bytes: int = 0  # in the receiver's socket
-    netty_inbound_bytes: int = 0  # read, and staged for want of a buffer
+    netty_inbound_bytes: int = 0  # read, and staged for lack of a buffer
     input_channel_bytes: int = 0  # in buffers of the gate, and not taken by the task
 
     @property
@@ -68,7 +68,7 @@ class DebloatingSample:
     consumed per second, data in flight towards it, and how long it takes to consume as many buffers
     of the size.
 
-    In flight: what the gate holds, and what the producers have told to hold, as if all of it were
+    In flight: what the gate holds, and the backlog that the producers announced, as if all were
     of the size last announced.
     """
 

@@ -12,7 +12,7 @@ from .measures import BacklogSummary, CheckpointSummary, LatencySummary, Warning
 class TaskMeasured:
     """One subtask of a job: its last attempt, where that ran, and Flink's metrics of it.
 
-    Shares are of the time that it ran; None if nothing was told of it.
+    Shares are of the time that it ran; None if nothing was reported.
     """
 
     name: str

@@ -10,7 +10,7 @@ from .measures import Warning
 
 @dataclass(frozen=True, slots=True)
 class PeerChannel:
-    """What passed on one channel to or from a TaskManager that is not flinknet's, seen from here.
+    """What passed on one channel to or from a TaskManager that is not flinknet's, as observed here.
 
     Attributes:
         partition: as Flink prints it.
@@ -20,7 +20,7 @@ class PeerChannel:
         buffers: data messages; the pieces of a glued one each count.
         events: by name of the data type.
         credit: initial credit and all that was added, announced here or given to us.
-        backlog_max: buffers; None when no message told any.
+        backlog_max: buffers; None when no message announced any.
         lost, repeated, reordered: records; None where their content is not known.
     """
 

@@ -29,7 +29,7 @@ class TradeOffPoint:
 
     Attributes:
         latency_low_ns, latency_high_ns: what it is at least and at most, where the trace does not
-            tell when records came and `latency_ns` is what an assumption makes of it.
+            contain when records came and `latency_ns` is what an assumption makes of it.
         why_no_latency: what in the trace contradicts the predicted latency and backlog, which are
             then unknown.
     """

@@ -1,4 +1,4 @@
-"""Who had the processors while a run went on."""
+"""The use of the processors during a run."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ CORES_SHARED = "cores-shared"
 @dataclass(frozen=True, slots=True)
 class Taken:
     """What was taken of the processors from the start of a run to its end, its warm-up too; None
-    where the system does not tell it.
+    where the system does not report it.
 
     Attributes:
         host_share: of that core of the run of which the host took most (steal time, in steps of
             10 ms), also while a TaskManager was to be woken.
         others_share: of one core, by the processes outside of the run that ran longest and still
             run, longest first.
-        beside_share: of one core, by all that runs beside the TaskManagers, the launcher too.
+        beside_share: of one core, by all other processes than the TaskManagers, the launcher too.
         beside_slice_ns: typical length of the pieces in which that ran: the mean of each thread,
             weighed by its time.
         cores: that the run could use.

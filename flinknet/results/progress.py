@@ -35,7 +35,7 @@ class TaskProgress:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a run stands, for whoever watches it; latencies are of all records measured so far."""
+    """Where a run stands; latencies are of all records measured so far."""
 
     phase: str  # "starting", "warming up", "measuring", "draining" ("reading"), "finished"
     elapsed_ns: int

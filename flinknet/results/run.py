@@ -42,7 +42,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class ChannelMeasured:
-    """One channel of a run: who is slow stands out here."""
+    """One channel of a run."""
 
     channel: int
     producer: int
@@ -92,7 +92,7 @@ class BlockingExchange:
 @dataclass(frozen=True, slots=True)
 class RunMetrics:
     """Flink's metrics at the end of the measured part, under Flink's names: of each task by its
-    name, with its back pressure level beside them, and of the network memory of each TaskManager.
+    name, with its back pressure level, and of the network memory of each TaskManager.
 
     Counters are totals since the task started; what counts per second is taken over the measured
     part or, if that is longer, over its last minute.

@@ -1,4 +1,4 @@
-"""Strangers: who came to the data ports of a run and did not belong to it."""
+"""Strangers: connections at the data ports of a run that do not belong to it."""
 
 from __future__ import annotations
 
@@ -42,19 +42,21 @@ class Strangers:
         )
 
     def warning(self) -> Warning | None:
-        """What to say of them; None if nobody came."""
+        """The warning about them; None if there were none."""
         if not self.connections and not self.requests:
             return None
-        found = (
+        sentence = (
             "the data ports had visitors that do not belong to this run:"
             f" {_counted(self.connections, 'connection')},"
             f" {_counted(self.requests, 'request')}, {human_bytes(self.received_bytes)} received;"
         )
         if not self.disturb:
-            return Warning(STRANGERS, f"{found} find out what connects to taskmanager.data.port.")
+            return Warning(
+                STRANGERS, f"{sentence} find out what connects to taskmanager.data.port."
+            )
         return Warning(
             DISTURBED_BY_STRANGERS,
-            f"{found} serving them took time from the run, so throughput may be too low and"
+            f"{sentence} serving them took time from the run, so throughput may be too low and"
             " latency too high: find out what connects to taskmanager.data.port, and run again.",
         )
 

@@ -14,12 +14,12 @@ from flinknet.trace.manifest import MANIFEST_NAME
 from flinknet.trace.run_directory import seal_run
 
 from . import messages as say
-from .bystanders import Bystanders
 from .checkpoints import create_lead, with_checkpoints
 from .clock import monotonic_ns, timestamp_epoch_ns
 from .cluster import Cluster
 from .fill_levels import FillTimeline
 from .measure import assemble, check_records
+from .other_processes import OtherProcesses
 from .progress import ProgressMeter
 from .signals import terminations_unwind
 from .stages import is_staged, lead_stages, with_stages
@@ -108,7 +108,7 @@ def _lead(
     host = load.scenario.network.bind_host
     cluster.tell(say.Connect({index: (host, bound.port) for index, bound in enumerate(ports)}))
     cluster.collect(say.Ready)
-    bystanders = Bystanders(load.scenario.task_managers)
+    other_processes = OtherProcesses(load.scenario.task_managers)
     start = _instants(load.scenario, drain_max_ns)
     cluster.save_manifest(None)
     cluster.tell(start)
@@ -133,7 +133,7 @@ def _lead(
     if is_staged(load.scenario):
         stages = lead_stages(cluster, load, sampled)
     reports = cluster.collect(say.Report, sampled)
-    taken = bystanders.taken()
+    taken = other_processes.taken()
     cluster.tell(say.Exit())
     last_ns = max(
         (each.last_measured_ns for report in reports for each in report.consumer_channels),

@@ -235,8 +235,8 @@ def _order_of(columns: Mapping[str, IntArray]) -> Generator[None, None, IntArray
     yield
     if channels <= _RADIX_KEYS:
         major = major.astype(np.uint16)
-    found: IntArray = order[np.argsort(major[order], kind="stable")]
-    return found
+    rows: IntArray = order[np.argsort(major[order], kind="stable")]
+    return rows
 
 
 def _channel_entries(channel: IntArray, at_ns: IntArray) -> npt.NDArray[np.void]:

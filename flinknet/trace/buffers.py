@@ -96,7 +96,7 @@ BUFFER_COLUMNS = (
 _SENT_COLUMNS = (
     *("at_ns", "sequence_number", "payload_bytes", "records", "first_record_ns", "reason"),
 )
-_SEEN_COLUMNS = ("at_ns", "sequence_number")
+_RECEIVED_COLUMNS = ("at_ns", "sequence_number")
 
 
 class SortedEvents(dict[tuple[int, int], EventColumns]):
@@ -109,10 +109,10 @@ def events_at(
 ) -> EventColumns:
     """Columns of the events of one kind and point; `place` is where they stand among all."""
     if isinstance(events, SortedEvents):
-        found = events.get((kind, point))
-        if found is None:
+        kept = events.get((kind, point))
+        if kept is None:
             return {name: np.zeros(0, np.int64) for name in columns}
-        return {name: found[name] for name in columns}
+        return {name: kept[name] for name in columns}
     rows = np.flatnonzero((events["kind"] == kind) & (events["point"] == point))
     return {name: rows if name == "place" else events[name].take(rows) for name in columns}
 
@@ -134,7 +134,7 @@ def paired_buffers(events: EventColumns | SortedEvents) -> ChannelBuffers:
     """
     sent = _by_number(data_at(events, TracePoint.SENT, _SENT_COLUMNS))
     received, consumed = (
-        _by_number(data_at(events, point, _SEEN_COLUMNS))
+        _by_number(data_at(events, point, _RECEIVED_COLUMNS))
         for point in (TracePoint.RECEIVED, TracePoint.CONSUMED)
     )
     numbers = [rows["sequence_number"] for rows in (sent, received, consumed)]
@@ -180,13 +180,13 @@ def _common(left: IntArray, right: IntArray) -> IntArray:
 
 def _of_numbers(rows: EventColumns, number: IntArray) -> EventColumns:
     """Rows of some of the sequence numbers."""
-    own = rows["sequence_number"]
-    if len(own) == len(number):
+    numbers = rows["sequence_number"]
+    if len(numbers) == len(number):
         return rows
-    if len(number) and _is_gapless(own) and _is_gapless(number):
-        start = int(number[0]) - int(own[0])
+    if len(number) and _is_gapless(numbers) and _is_gapless(number):
+        start = int(number[0]) - int(numbers[0])
         return {name: values[start : start + len(number)] for name, values in rows.items()}
-    place = np.searchsorted(own, number)
+    place = np.searchsorted(numbers, number)
     return {name: values.take(place) for name, values in rows.items()}
 
 

@@ -63,8 +63,9 @@ class Violations:
         """
         if not len(channels):
             return
-        found, first, times = np.unique(channels, return_index=True, return_counts=True)
-        for channel, row, count in zip(found.tolist(), first.tolist(), times.tolist(), strict=True):
+        numbers, first, times = np.unique(channels, return_index=True, return_counts=True)
+        counted = (each.tolist() for each in (numbers, first, times))
+        for channel, row, count in zip(*counted, strict=True):
             known = self._by_kind.get((channel, sentence))
             if known is None:
                 text = sentence.format(*(int(detail[row]) for detail in details))
@@ -172,9 +173,9 @@ class CreditCheck:
     ) -> None:
         where = np.searchsorted(self._channels, block["channel"])
         self._is_without_initial[where[requests]] = block["value"][requests] == 0
-        # one that tells the credit it takes does so because the request may stand in another file
-        tells = block["credit_before"] != -1
-        resumes = resumes & (self._is_without_initial[where] | tells)
+        # one that has the credit it takes does so because the request may stand in another file
+        has_credit = block["credit_before"] != -1
+        resumes = resumes & (self._is_without_initial[where] | has_credit)
         rows = np.flatnonzero(changes | requests | resumes)
         arrival = where[rows].astype(np.int64) * MAX_BLOCK_EVENTS + block["order"][rows]
         rows = rows[np.argsort(arrival, kind="stable")]

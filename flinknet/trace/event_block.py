@@ -35,8 +35,8 @@ def lazy_block(reader: TraceReader, index: int, channels: Sequence[int] = ()) ->
     is_own = np.isin(held["channel"], channels) if channels else np.ones(len(held), bool)
     if is_own.all():
         return EventBlock({}, partial(reader.read_column, index))
-    own = np.flatnonzero(np.repeat(is_own, held["count"]))
-    return EventBlock({}, lambda name: reader.read_column(index, name).take(own))
+    rows = np.flatnonzero(np.repeat(is_own, held["count"]))
+    return EventBlock({}, lambda name: reader.read_column(index, name).take(rows))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -33,7 +33,7 @@ DEPTH_MAX = 32
 """Lists and objects within each other that are read."""
 
 SYNTHETIC = "synthetic"
-"""Stands in `host` of a run that nobody recorded."""
+"""Stands in `host` of a run that was not recorded."""
 
 RUN, TAP, CAPTURE = "run", "tap", "capture"
 """Where events come from: the processes of a run themselves, a tap between processes, a packet
@@ -63,10 +63,10 @@ class ProcessInfo:
 
 @dataclass(frozen=True, slots=True)
 class ChannelInfo:
-    """One channel of a run: the index that events carry, and who stands at its ends.
+    """One channel of a run: the index that events carry, and its two ends.
 
     In a run with relays there are several edges: producer and consumer are subtasks of the two ends
-    of theirs. The last edge leads out.
+    of its edge. The last edge leads out.
     """
 
     index: int
@@ -123,8 +123,8 @@ class RunManifest:
 
     def of_edge(self, edge: int) -> RunManifest:
         """The same run as far as one edge goes."""
-        own = tuple(channel for channel in self.channels if channel.edge == edge)
-        return replace(self, channels=own)
+        channels = tuple(channel for channel in self.channels if channel.edge == edge)
+        return replace(self, channels=channels)
 
     def to_dict(self) -> dict[str, Any]:
         """The manifest as JSON-ready plain data; the one edge of most runs is not named, nor the
@@ -148,7 +148,7 @@ class RunManifest:
         version = value.get("schema_version")
         if version not in range(1, SCHEMA_VERSION + 1):
             raise TraceFormatError(
-                f"its schema_version is {_told(version)}, but this flinknet reads 1 to"
+                f"its schema_version is {_shortened(version)}, but this flinknet reads 1 to"
                 f" {SCHEMA_VERSION}; use the flinknet that wrote it, or record the run again"
             )
         parts = dict(value)
@@ -158,7 +158,7 @@ class RunManifest:
         manifest = _decode(cls, parts, "manifest")
         for name in (*(process.file for process in manifest.processes), *manifest.files):
             if not _is_plain_name(name):
-                raise TraceFormatError(f"{_told(name)} is not a plain file name")
+                raise TraceFormatError(f"{_shortened(name)} is not a plain file name")
         _check_scenario(manifest.scenario)
         free = (manifest.scenario, manifest.flink_keys, manifest.host, manifest.versions)
         if any(_is_deeper(each, DEPTH_MAX) for each in free):
@@ -246,7 +246,7 @@ def _decode(cls: type[_T], value: Any, what: str) -> _T:
         if name not in value and name not in _MAY_BE_MISSING:
             raise TraceFormatError(f"{what} lacks {name!r}")
     for name in value.keys() - known.keys():
-        raise TraceFormatError(f"{what} has {_told(name)}, which this flinknet does not know")
+        raise TraceFormatError(f"{what} has {_shortened(name)}, which this flinknet does not know")
     for name, declared in known.items():
         if name not in value:
             continue
@@ -255,7 +255,7 @@ def _decode(cls: type[_T], value: Any, what: str) -> _T:
             isinstance(value[name], bool) and accepted == (int,)
         ):
             raise TraceFormatError(
-                f"{what} has {_told(value[name])} as {name!r}, not {declared.type}"
+                f"{what} has {_shortened(value[name])} as {name!r}, not {declared.type}"
             )
     return cls(**value)
 
@@ -292,6 +292,6 @@ def _is_deeper(value: Any, levels: int) -> bool:
     return levels == 0 or any(_is_deeper(part, levels - 1) for part in parts)
 
 
-def _told(value: Any) -> str:
+def _shortened(value: Any) -> str:
     """A value that may be of any length, for a message."""
     return reprlib.repr(value)

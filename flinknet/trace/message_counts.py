@@ -1,4 +1,4 @@
-"""MessageCounts: what passed on each channel, seen from one end of it."""
+"""MessageCounts: what passed on each channel, at one end of it."""
 
 from __future__ import annotations
 
@@ -68,18 +68,18 @@ class MessageCounts(CountingWriter):
 
         announced = np.flatnonzero(is_data_point & (kind == MessageKind.BACKLOG_ANNOUNCEMENT))
         channel = _of(rows, "channel", announced)
-        told = np.maximum(_of(rows, "backlog_buffers", announced), _of(rows, "value", announced))
-        np.maximum.at(self.backlog_max, channel, told)
+        backlog = np.maximum(_of(rows, "backlog_buffers", announced), _of(rows, "value", announced))
+        np.maximum.at(self.backlog_max, channel, backlog)
         np.add.at(self.announcements, channel, 1)
 
         added = np.flatnonzero(is_credit_point & (kind == MessageKind.ADD_CREDIT))
         self._add(self.credit, rows, added, "value")
         np.add.at(self.credit_messages, _of(rows, "channel", added), 1)
-        is_asked = is_credit_point & (kind == MessageKind.PARTITION_REQUEST)
+        is_request = is_credit_point & (kind == MessageKind.PARTITION_REQUEST)
         if self._credit_point == TracePoint.RECEIVED:
-            is_asked &= rows["credit_after"] != -1  # else the producer has refused it
-        asked = np.flatnonzero(is_asked)
-        self._add(self.credit, rows, asked, "value")
+            is_request &= rows["credit_after"] != -1  # else the producer has refused it
+        requests = np.flatnonzero(is_request)
+        self._add(self.credit, rows, requests, "value")
 
     def _add(
         self, sums: NDArray[np.int64], rows: NDArray[np.void], kept: IntArray, column: str
@@ -90,5 +90,5 @@ class MessageCounts(CountingWriter):
 
 def _of(rows: NDArray[np.void], column: str, kept: IntArray) -> IntArray:
     """A column of some rows; wide, for `ufunc.at` takes ten times as long where it converts."""
-    found: IntArray = rows[column][kept].astype(np.int64)
-    return found
+    values: IntArray = rows[column][kept].astype(np.int64)
+    return values

@@ -1,6 +1,6 @@
 """The metrics file of a run directory: one JSON object a line.
 
-`at_ns` is an instant of the clock of the trace, `task_manager` who told it, `task` the task it is
+`at_ns` is an instant of the clock of the trace, `task_manager` its source, `task` the task it is
 about (missing: the network memory of the TaskManager); the others are metrics by Flink's names.
 """
 
@@ -35,16 +35,16 @@ def describe_metrics(directory: Path) -> MetricsDescription | None:
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
             try:
-                found = json.loads(line)
+                entry = json.loads(line)
             except (ValueError, RecursionError):
                 continue
-            if not isinstance(found, dict):
+            if not isinstance(entry, dict):
                 continue
             lines += 1
-            if "task" in found:
-                tasks[found["task"]] = None
-                names |= dict.fromkeys(found)
-    told = sorted(names.keys() - {"at_ns", "task_manager", "task"})
+            if "task" in entry:
+                tasks[entry["task"]] = None
+                names |= dict.fromkeys(entry)
+    metrics = sorted(names.keys() - {"at_ns", "task_manager", "task"})
     return MetricsDescription(
-        path.name, path.stat().st_size, lines, tuple(sorted(tasks)), tuple(told)
+        path.name, path.stat().st_size, lines, tuple(sorted(tasks)), tuple(metrics)
     )

@@ -1,4 +1,4 @@
-"""TraceReader: a file to blocks; tells what a cut or a crash cost."""
+"""TraceReader: a file to blocks, and what a cut or a crash cost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from .manifest import ProcessInfo
 
 _SEARCH_BYTES = 1 << 20
 
-_NOT_BELIEVED = (TraceFormatError, ValueError, IndexError, KeyError)
+_MALFORMED = (TraceFormatError, ValueError, IndexError, KeyError)
 """What comes of bytes that are checked and yet contradict each other."""
 
 EventColumns = dict[str, IntArray]
@@ -146,7 +146,7 @@ class TraceReader:
             if not np.array_equal(held, entry.channels) or not np.array_equal(
                 np.repeat(held["channel"], held["count"]), channels
             ):
-                raise TraceFormatError("its directory does not tell what it holds")
+                raise TraceFormatError("its directory does not say what it holds")
 
     def events(
         self,
@@ -249,7 +249,7 @@ class TraceReader:
         try:
             check_directory(header, directory)
             trailer = decode_trailer(header, directory)
-        except _NOT_BELIEVED:
+        except _MALFORMED:
             return None
         position = self._blocks_start
         for entry in trailer.blocks:
@@ -289,7 +289,7 @@ class TraceReader:
         body = self._read(offset + BLOCK_HEADER_BYTES, header.length_bytes - BLOCK_HEADER_BYTES)
         try:
             return check_block(header, body, offset)
-        except _NOT_BELIEVED:
+        except _MALFORMED:
             return None
 
     def _next_marker(self, start: int) -> int:
@@ -297,9 +297,9 @@ class TraceReader:
         overlap = len(BLOCK_MARKER) - 1
         while (start := self._next_data(start)) < self.size_bytes:
             chunk = self._read(start, _SEARCH_BYTES)
-            found = chunk.find(BLOCK_MARKER)
-            if found >= 0:
-                return start + found
+            offset = chunk.find(BLOCK_MARKER)
+            if offset >= 0:
+                return start + offset
             start += max(len(chunk) - overlap, 1)
         return self.size_bytes
 
@@ -319,7 +319,7 @@ class TraceReader:
             yield
         except TraceDamagedError:
             raise
-        except _NOT_BELIEVED as error:
+        except _MALFORMED as error:
             offset = self._blocks[index].offset
             raise TraceDamagedError(self.path, index, offset, _why(error)) from error
 
@@ -328,7 +328,7 @@ class TraceReader:
         """Put the path before what is wrong."""
         try:
             yield
-        except _NOT_BELIEVED as error:
+        except _MALFORMED as error:
             raise TraceFormatError(f"{self.path}: {_why(error)}") from error
 
 

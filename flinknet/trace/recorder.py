@@ -27,7 +27,7 @@ class TraceRecorder:
     stop the event loop for that long: so while one buffer fills, the block before it is encoded
     column by column, one step of 0.1 to 0.3 ms each time another 1/256 of the buffer is full.
 
-    `record` never raises for want of space: a block that cannot be written is dropped and counted,
+    `record` never raises for lack of space: a block that cannot be written is dropped and counted,
     `error` says why, and `close` raises it. Invariant: events recorded = events in the file +
     dropped + still in memory.
     """
@@ -139,7 +139,7 @@ class TraceRecorder:
             self._writer.close(dropped_events=self.dropped_events)
         except TraceError as error:
             self.error = self.error or error
-        self._writer = _Nowhere()
+        self._writer = _DiscardingWriter()
         cause, self.error = self.error, None
         if cause is not None:
             raise TraceError(f"{cause} ({self.dropped_events} events were lost)") from cause
@@ -181,7 +181,7 @@ class TraceRecorder:
             pass
 
 
-class _Nowhere:
+class _DiscardingWriter:
     """Takes what comes after the end."""
 
     def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:

@@ -56,7 +56,7 @@ class Run:
     def _fault_of_trace(self, process: ProcessInfo, checksum: str | None) -> str | None:
         """Nothing for a file that cannot be read or was cut, which its reader reports."""
         try:
-            description, found = read_ends(self.path / process.file)
+            description, checksum_of_end = read_ends(self.path / process.file)
             recorded = ProcessInfo.from_dict(description)
         except (TraceFormatError, OSError):
             return None
@@ -65,7 +65,7 @@ class Run:
                 f"it was recorded by {recorded.name} (pid {recorded.pid}), the manifest says"
                 f" {process.name} (pid {process.pid}): they are of different runs"
             )
-        if None in (found, checksum) or found == checksum:
+        if None in (checksum_of_end, checksum) or checksum_of_end == checksum:
             return None
         return "it is of another run than the manifest; copy back what belongs together"
 
@@ -83,7 +83,7 @@ def open_run(path: Path) -> Run:
 
 
 def open_with_faults(path: Path) -> tuple[Run, tuple[Fault, ...]]:
-    """The same run with what contradicts its manifest, for who reports all that is wrong.
+    """The same run with what contradicts its manifest, for reports of all that is wrong.
 
     Raises: TraceFormatError for what is no run, or lacks a trace file.
     """
@@ -129,12 +129,12 @@ def fault_of_file(directory: Path, manifest: RunManifest, name: str) -> str | No
     if expected is None:
         return None
     try:
-        found = checksum_of_file(directory / name)
+        actual = checksum_of_file(directory / name)
     except FileNotFoundError:
         return "the manifest names it, and it is not there; copy it back"
     except OSError as error:
         return f"cannot read it ({error.strerror})"
-    if found == expected:
+    if actual == expected:
         return None
     return f"its checksum is not that in the manifest: it was damaged or edited; {WHAT_TO_DO}"
 
@@ -147,17 +147,17 @@ def find_runs(path: Path) -> list[Path]:
     path = Path(path)
     if path.is_file() or (path / MANIFEST_NAME).is_file():
         return [path]
-    found = sorted(manifest.parent for manifest in path.glob(f"*/{MANIFEST_NAME}"))
-    if not found:
+    directories = sorted(manifest.parent for manifest in path.glob(f"*/{MANIFEST_NAME}"))
+    if not directories:
         open_run(path)
-    return found
+    return directories
 
 
 def _what_else(path: Path) -> str:
     traces = sorted(path.glob(f"*{TRACE_SUFFIX}"))
     if traces:
         return (
-            f"it has no {MANIFEST_NAME}, which stood beside its traces: copy it back; `trace info`"
+            f"it has no {MANIFEST_NAME}, which belongs to its traces: copy it back; `trace info`"
             f" and `verify` read a trace alone, such as {traces[0]}"
         )
     runs = sorted(path.glob(f"*/{MANIFEST_NAME}"))

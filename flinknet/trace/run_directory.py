@@ -25,7 +25,7 @@ _LEFT_BY_RUNS = (MANIFEST_NAME, RESULT_NAME, "jobmanager.json", "*.fnt", "run-*"
 class RunDirectory:
     """A directory that no other run writes to until it is released, or until this process ends.
 
-    It is locked, for a look at what is in it does not keep out who begins at the same instant. On a
+    It is locked: a look at its contents would not keep out a run that begins at the same time. On a
     file system without locks of directories only that look remains.
 
     Args:
@@ -140,4 +140,4 @@ def _locked(path: Path) -> int:
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
                 return descriptor
-        os.close(descriptor)  # who had it before has just removed it
+        os.close(descriptor)  # the run that had it has just removed it

@@ -65,7 +65,7 @@ def read_ends(path: Path) -> tuple[dict[str, Any], str | None]:
             return description, None
         file.seek(offset)
         trailer = file.read(BLOCK_HEADER_BYTES)
-    found = decode_block_header(trailer)
-    if found is None or found.type is not BlockType.TRAILER:
+    block = decode_block_header(trailer)
+    if block is None or block.type is not BlockType.TRAILER:
         return description, None
     return description, hashlib.sha256(header + trailer + footer).hexdigest()

@@ -136,5 +136,5 @@ class EventStatistics(CountingWriter):
         channel, size_bytes = rows["channel"][received], rows["payload_bytes"][received]
         known = channel >= 0
         channels = len(self.channel_bytes_in)
-        found = np.bincount(channel[known], size_bytes[known], channels)
-        self.channel_bytes_in += found.astype(np.int64)
+        sizes = np.bincount(channel[known], size_bytes[known], channels)
+        self.channel_bytes_in += sizes.astype(np.int64)

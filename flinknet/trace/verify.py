@@ -40,7 +40,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was checked, and what was found."""
+    """What was checked, and the findings."""
 
     files: int
     blocks: int
@@ -86,17 +86,17 @@ def verify_run(run: Run, faults: Sequence[Fault] = ()) -> Verification:
                 findings.append(Finding(file.name, None, "file", text))
                 is_sent_complete = False
                 continue
-            found = list(_file_findings(reader, run))
+            of_file = list(_file_findings(reader, run))
             held = _channels_of(reader)
             violations = Violations()
-            for block in _checked_blocks(reader, held, violations, found):
+            for block in _checked_blocks(reader, held, violations, of_file):
                 delivery.feed(block)
                 blocks += 1
                 events += len(block["channel"])
-            found += [_finding(file.name, violation) for violation in violations]
-            findings += found
+            of_file += [_finding(file.name, violation) for violation in violations]
+            findings += of_file
             is_sent_complete &= reader.is_whole
-            is_gapless &= not any(finding.rule in ("checksum", "dropped") for finding in found)
+            is_gapless &= not any(finding.rule in ("checksum", "dropped") for finding in of_file)
             size_bytes += reader.size_bytes
             channels.update(held.tolist())
     if is_gapless:
@@ -155,7 +155,7 @@ def _file_findings(reader: TraceReader, run: Run) -> Iterator[Finding]:
 
 
 def _checked_blocks(
-    reader: TraceReader, channels: IntArray, violations: Violations, found: list[Finding]
+    reader: TraceReader, channels: IntArray, violations: Violations, findings: list[Finding]
 ) -> Iterator[EventColumns]:
     """Every readable block after its checks; adds a finding for each that is not readable."""
     checks = SequenceCheck(channels, violations), CreditCheck(channels, violations)
@@ -164,7 +164,7 @@ def _checked_blocks(
             reader.check_block(index)
             block = reader.read_block(index, CHECKED_COLUMNS)
         except TraceDamagedError as error:
-            found.append(Finding(reader.path.name, None, "checksum", error.damage))
+            findings.append(Finding(reader.path.name, None, "checksum", error.damage))
             continue
         for check in checks:
             check.feed(block)

@@ -52,7 +52,7 @@ def test_subtasks_add_up() -> None:
         sink([0, 1, 2], out_of_order=1),
     ],
 )
-def test_what_is_lost_repeated_or_out_of_order_is_told(received: dict[str, Any]) -> None:
+def test_what_is_lost_repeated_or_out_of_order_is_reported(received: dict[str, Any]) -> None:
     assert not outcome([source(3)], [received], {}).is_complete
 
 
@@ -88,7 +88,7 @@ def test_a_record_takes_the_same_bytes_as_with_flinknet() -> None:
     assert Exchange(value_bytes=100).wire_bytes == 100 + OVERHEAD_BYTES
 
 
-def test_a_task_manager_binds_where_it_is_told() -> None:
+def test_a_task_manager_binds_where_it_is_reported() -> None:
     plain = TaskManager(2).options("tm-0")
     assert plain["taskmanager.numberOfTaskSlots"] == "2"
     assert "taskmanager.data.bind-port" not in plain

@@ -70,5 +70,5 @@ def test_the_tap_counts_what_flink_counts(tmp_path: Path) -> None:
     tapped = Bench(home, tmp_path, build(home, tmp_path)).tapped(exchange)
     assert tapped.outcome.sent_records == 2 * 1_400
     assert tapped.is_verified, tapped.verified
-    for name, flink, seen in counted(tapped, exchange)["rows"]:
-        assert flink == seen, name
+    for name, flink, observed in counted(tapped, exchange)["rows"]:
+        assert flink == observed, name

@@ -61,7 +61,7 @@ def test_the_first_messages_are_counted_with_their_events() -> None:
     assert len(first(table(JOB), 99)) == 9
 
 
-def test_counts_stand_beside_flinks() -> None:
+def test_counts_stand_next_to_flinks() -> None:
     metrics = {
         "source": {"numRecordsOut": 5, "numBytesOut": 215, "numBuffersOut": 3},
         "sink": {"numBuffersInRemote": 9, "numBytesInRemote": 311},
@@ -72,7 +72,7 @@ def test_counts_stand_beside_flinks() -> None:
     assert all(flink == tap for _, flink, tap in rows)
 
 
-def test_counts_that_differ_are_seen() -> None:
+def test_counts_that_differ_are_noticed() -> None:
     metrics = {
         "source": {"numRecordsOut": 6, "numBytesOut": 216, "numBuffersOut": 4},
         "sink": {"numBuffersInRemote": 99, "numBytesInRemote": 312},

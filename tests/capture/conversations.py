@@ -32,7 +32,7 @@ class Rows:
 
 
 @dataclass
-class Seen:
+class Observed:
     """An observer, what it was told to write, and its channels."""
 
     layout: str | None = None
@@ -45,7 +45,7 @@ class Seen:
             self.rows, self.table, self.layout, is_from_start=self.is_from_start
         )
 
-    def show(self, steps: Iterable[Step], at_ns: int = 7) -> Seen:
+    def show(self, steps: Iterable[Step], at_ns: int = 7) -> Observed:
         for direction, data in steps:
             feed = self.observer.from_server if direction == SERVER else self.observer.from_client
             feed(data, at_ns)

@@ -136,7 +136,7 @@ def test_a_trigger_keeps_the_ring_before_it_and_half_a_ring_after_it(tmp_path: P
     assert verify_run(open_run(tmp_path / "out")).is_ok
 
 
-def test_credit_that_a_resume_voids_is_told_across_files(tmp_path: Path) -> None:
+def test_credit_that_a_resume_voids_is_reported_across_files(tmp_path: Path) -> None:
     tapped = Tapped(tmp_path / "out", Rotation(rotate_ns=3 * S), credit=0)
     barrier = encode_pipelined(CheckpointBarrier(1, 0))
     for second in range(1, 12):
@@ -153,7 +153,7 @@ def test_credit_that_a_resume_voids_is_told_across_files(tmp_path: Path) -> None
     assert verification.is_ok
 
 
-def test_a_full_disk_stops_nothing_and_is_told_at_the_end(
+def test_a_full_disk_stops_nothing_and_is_reported_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tapped = Tapped(tmp_path / "out", Rotation())
@@ -225,7 +225,7 @@ def test_triggers_fire_beyond_their_bound(text: str, fires: float, does_not: flo
         ("added_delay>1", "no unit"),
     ],
 )
-def test_what_is_wrong_with_a_trigger_is_told(text: str, says: str) -> None:
+def test_what_is_wrong_with_a_trigger_is_reported(text: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says) as raised:
         Trigger.parse(text)
     assert "--trigger" in str(raised.value)

@@ -117,7 +117,7 @@ def test_bytes_go_both_ways_unchanged_and_are_observed(bench: Tapped) -> None:
     assert 0 < summary.min <= summary.max < monotonic_ns() - begun_ns
 
 
-def test_garbage_is_forwarded_and_told(bench: Tapped) -> None:
+def test_garbage_is_forwarded_and_reported(bench: Tapped) -> None:
     client, server = bench.connect()
     junk = bytes(range(256)) * 500
     assert bench.pass_on(server, client, junk) == junk
@@ -153,7 +153,7 @@ def test_a_fault_of_the_tap_costs_one_connection(
     assert bench.pass_on(other_client, other_server, b"still here") == b"still here"
 
 
-def test_what_goes_wrong_with_looking_is_told_at_the_end(
+def test_what_goes_wrong_with_looking_is_reported_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flinknet.capture.tap.session.LOOK_NS", 0)
@@ -297,7 +297,7 @@ def test_a_handshake_that_never_ends_is_given_up(pem: tuple[Path, Path, Path]) -
     bench.close()
 
 
-def test_an_address_that_is_taken_is_told(bench: Tapped) -> None:
+def test_an_address_that_is_taken_is_reported(bench: Tapped) -> None:
     taken = bench.proxy.addresses[0]
     with pytest.raises(LocalTransportError, match=f"--listen {HOST}:{taken[1]}.*in use"):
         Proxy([(taken, (HOST, 1))], bench.observer, bench.ended.append)
@@ -338,7 +338,7 @@ def test_tls_is_ended_and_begun_anew(pem: tuple[Path, Path, Path]) -> None:
     bench.close()
 
 
-def test_a_client_without_tls_is_told_why_it_fails(pem: tuple[Path, Path, Path]) -> None:
+def test_a_client_without_tls_is_reported_why_it_fails(pem: tuple[Path, Path, Path]) -> None:
     bench = Tapped(create_contexts(*pem, PASSWORD))
     client = socket.create_connection(bench.proxy.addresses[0])
     client.sendall(stream(request()))

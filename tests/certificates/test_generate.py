@@ -99,7 +99,7 @@ def test_a_key_store_that_cannot_be_used_says_why(
         read_key_store(directory / name, kind, PASSWORD, PASSWORD)
 
 
-def test_a_wrong_password_is_told(directory: Path) -> None:
+def test_a_wrong_password_is_reported(directory: Path) -> None:
     with pytest.raises(ConfigError, match="its password is wrong"):
         read_key_store(directory / "node.p12", "pkcs12", "wrong", "wrong")
     with pytest.raises(ConfigError, match="its password is wrong"):

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from flinknet.config import RecordSize, SlowConsumer
+from flinknet.config import CREDIT, TCP, RecordSize, SlowConsumer
 from flinknet.errors import LocalTransportError, RunFailedError, TraceError
+from flinknet.options.keys import CREDIT_MODEL
 from flinknet.trace.run_directory import RunDirectory
 
 Flinknet = Callable[..., Result]
@@ -267,6 +268,7 @@ def test_settings_that_need_a_word_are_warnings_of_the_result(flinknet: Flinknet
         ("--flink-conf absent.yaml", "no such file"),
         ("--json absent/file.json", "cannot be written"),
         ("--runs 0", "--runs"),
+        ("--flow-control carrier-pigeon", "none of credit, tcp"),
         ("--nonsense", "--nonsense"),
     ],
 )
@@ -409,3 +411,24 @@ def test_results_and_help_can_be_written_in_any_encoding(flinknet: Flinknet, cha
     assert "buffer-timeout=100ms" in result.stdout
     assert ("─" in result.stdout) == (charset == "utf-8")
     assert flinknet("bench", "--help", charset=charset).exit_code == 0
+
+
+@pytest.mark.row("S074")
+@pytest.mark.parametrize(
+    ("arguments", "flow_control"),
+    [
+        ((), CREDIT),
+        (("--flow-control", "tcp"), TCP),
+        (("-D", f"{CREDIT_MODEL}=false"), TCP),
+        (("-D", f"{CREDIT_MODEL}=true"), CREDIT),
+        (("-D", f"{CREDIT_MODEL}=false", "--flow-control", "credit"), CREDIT),
+    ],
+)
+def test_flow_control_by_option_and_by_the_classic_key(
+    flinknet: Flinknet, run: Any, arguments: tuple[str, ...], flow_control: str
+) -> None:
+    result = flinknet("bench", "--no-trace", *arguments)
+    assert result.exit_code == 0, result.output
+    assert [each.flow_control for each in run.scenarios] == [flow_control]
+    has_note = "2.x always uses true" in result.stdout
+    assert has_note == (f"{CREDIT_MODEL}=false" in arguments)

@@ -125,11 +125,11 @@ def test_however_it_is_ended_no_process_and_no_temporary_file_is_left(
 
 
 @pytest.mark.parametrize(
-    ("number", "exit_code", "told"),
+    ("number", "exit_code", "expected"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
 )
 def test_the_trace_of_an_interrupted_run_is_whole(
-    tmp_path: Path, start_process: Start, number: signal.Signals, exit_code: int, told: str
+    tmp_path: Path, start_process: Start, number: signal.Signals, exit_code: int, expected: str
 ) -> None:
     process = start_process(
         [*COMMAND, "--duration", "60s", "--rate", "1k/s", "--out", "out"],
@@ -142,7 +142,7 @@ def test_the_trace_of_an_interrupted_run_is_whole(
     process.send_signal(number)
     _, rest = process.communicate(timeout=30)
     assert process.returncode == exit_code
-    assert f"flinknet: {told}; what was recorded until then is in out/run-0001" in rest
+    assert f"flinknet: {expected}; what was recorded until then is in out/run-0001" in rest
     run = open_run(tmp_path / "out" / "run-0001")
     for reader in run.readers():
         with reader:
@@ -150,6 +150,6 @@ def test_the_trace_of_an_interrupted_run_is_whole(
     assert run.manifest is not None
     assert run.manifest.measured_from_ns is not None
     assert run.manifest.measured_to_ns is None
-    told = open_recorded_run(run.path, 0)
-    assert "interrupted" in told.notes[0]
-    assert told.duration_ns > 0
+    expected = open_recorded_run(run.path, 0)
+    assert "interrupted" in expected.notes[0]
+    assert expected.duration_ns > 0

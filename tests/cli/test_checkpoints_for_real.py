@@ -44,7 +44,7 @@ def test_aligned_barriers_wait_and_overtake_nothing(tmp_path: Path) -> None:
     assert found["alignment_ns"]["count"] == 2 * found["completed"]
 
 
-def test_without_an_interval_there_is_nothing_to_tell(tmp_path: Path) -> None:
+def test_without_an_interval_there_is_nothing_to_show(tmp_path: Path) -> None:
     done = bench(tmp_path, "--duration", "200ms", "--warmup", "0", "--no-trace", "--json", "-")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["runs"][0]["measured"]["checkpoints"] is None

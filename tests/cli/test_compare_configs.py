@@ -25,7 +25,7 @@ def test_every_configuration_runs_once_a_round(flinknet: Flinknet, run: Any) -> 
         assert {s.network.buffer_timeout_ns for s in pair} == {5_000_000, 100_000_000}
 
 
-def test_the_verdict_is_told_in_a_table_and_a_sentence(flinknet: Flinknet) -> None:
+def test_the_verdict_is_reported_in_a_table_and_a_sentence(flinknet: Flinknet) -> None:
     result = flinknet("compare-configs", "base", "quick:buffer-timeout=5ms", "--runs", "3")
     assert "quick against base: better in p99 (-95.0 %)." in result.stdout
     assert "no difference" in result.stdout

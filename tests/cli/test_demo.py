@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -45,7 +44,7 @@ class Demonstration:
             )
             on_progress(Progress("measuring", at_ns, 0.5, 1, 1.0, 1.0, None, None, channels))
         shown = mode(scenario.flow_control, 100.0 if scenario.flow_control == TCP else 9_900.0)
-        result = shown.solo if consumers == 1 else shown.beside
+        result = shown.solo if consumers == 1 else shown.shared
         latency = LatencySummary(count=9, p99=self.p99)
         return replace(
             result, channels=tuple(replace(each, latency_ns=latency) for each in result.channels)
@@ -71,7 +70,7 @@ Call = Callable[..., Result]
 
 @pytest.mark.row("S107")
 @pytest.mark.row("S108")
-def test_each_mode_runs_the_neighbour_alone_and_beside_a_paused_consumer(
+def test_each_mode_runs_the_neighbour_alone_and_next_to_a_paused_consumer(
     flinknet: Call, run: Demonstration
 ) -> None:
     result = flinknet("--demo", "head-of-line", "--duration", "2s")
@@ -114,7 +113,7 @@ def test_absent_samples_are_null(flinknet: Call, run: Demonstration) -> None:
     assert document["modes"]["tcp"]["neighbour_p99_ns"] is None
 
 
-def test_the_json_goes_to_a_file_beside_the_table(flinknet: Call) -> None:
+def test_the_json_goes_to_a_file_next_to_the_table(flinknet: Call) -> None:
     result = flinknet("--demo", "head-of-line", "--json", "demo.json")
     assert json.loads(Path("demo.json").read_text())["demo"] == "head-of-line"
     assert "it keeps" in result.stdout
@@ -153,6 +152,7 @@ def test_load_and_network_can_be_set(flinknet: Call, run: Demonstration) -> None
         (["-D", "execution.runtime-mode=BATCH"], "sets execution.runtime-mode itself"),
         (["-D", "taskmanager.network.credit-model.enabled=false"], "credit-model.enabled itself"),
         (["--buffer-timeout", "1ms,2ms"], "must be one value"),
+        (["--demo", "butterfly"], "head-of-line"),
     ],
 )
 def test_what_the_demo_sets_itself_is_refused(
@@ -163,47 +163,3 @@ def test_what_the_demo_sets_itself_is_refused(
     assert why in result.stderr
     assert "Traceback" not in result.stderr
     assert run.asked == []
-
-
-def test_another_demo_is_not_known(flinknet: Call, run: Demonstration) -> None:
-    result = flinknet("--demo", "butterfly")
-    assert result.exit_code == 2
-    assert "head-of-line" in result.stderr
-
-
-@pytest.mark.row("S074")
-@pytest.mark.parametrize(
-    ("arguments", "flow_control"),
-    [
-        ([], CREDIT),
-        (["--flow-control", "tcp"], TCP),
-        (["-D", "taskmanager.network.credit-model.enabled=false"], TCP),
-        (["-D", "taskmanager.network.credit-model.enabled=true"], CREDIT),
-        (
-            ["-D", "taskmanager.network.credit-model.enabled=false", "--flow-control", "credit"],
-            CREDIT,
-        ),
-    ],
-)
-def test_flow_control_by_option_and_by_the_classic_key(
-    flinknet: Call, monkeypatch: pytest.MonkeyPatch, arguments: list[str], flow_control: str
-) -> None:
-    seen: list[Any] = []
-
-    def run_all(plans: Any, *_: Any, **__: Any) -> Any:
-        seen.extend(plans)
-        return iter(())
-
-    monkeypatch.setattr("flinknet.cli.sweep.run_all", run_all)
-    result = flinknet("--no-trace", *arguments)
-    assert result.exit_code == 0, result.stderr
-    (plan,) = seen
-    assert plan.scenario.flow_control == flow_control
-    has_note = any("2.x always uses true" in warning.text for warning in plan.warnings)
-    assert has_note == ("taskmanager.network.credit-model.enabled=false" in arguments)
-
-
-def test_an_unknown_flow_control_is_refused(flinknet: Call) -> None:
-    result = flinknet("--flow-control", "carrier-pigeon")
-    assert result.exit_code == 2
-    assert "none of credit, tcp" in result.stderr

@@ -45,10 +45,10 @@ def test_json_holds_each_check_and_the_verdict() -> None:
         ({"Py_DEBUG": 1}, "warning", "debug build"),
         ({"CONFIG_ARGS": "'--enable-optimizations'"}, "ok", "profile-guided optimisation"),
         ({"PY_CORE_CFLAGS": "-O2 -fprofile-use"}, "ok", "profile-guided optimisation"),
-        ({}, "ok", "does not tell"),
+        ({}, "ok", "does not say"),
     ],
 )
-def test_the_interpreter_is_told_and_never_fails_the_machine(
+def test_the_interpreter_is_reported_and_never_fails_the_machine(
     config: dict[str, object], status: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sysconfig, "get_config_var", config.get)
@@ -62,7 +62,7 @@ def test_the_interpreter_is_told_and_never_fails_the_machine(
     ("reason", "status", "words"),
     [(None, "ok", "compiled"), ("there was no C compiler", "warning", "no C compiler")],
 )
-def test_whether_the_core_is_compiled_is_told_and_why_not(
+def test_whether_the_core_is_compiled_is_reported_and_why_not(
     reason: str | None, status: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flinknet, "interpreted_because", reason)

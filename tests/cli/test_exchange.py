@@ -79,7 +79,7 @@ def test_the_older_switch_turns_compression_off(flinknet: Flinknet, run: Any) ->
 
 
 @pytest.mark.parametrize("key", [CODEC, "taskmanager.network.batch-shuffle.compression.enabled"])
-def test_whoever_asks_a_streaming_exchange_to_compress_is_told(
+def test_who_asks_a_streaming_exchange_to_compress_is_reported(
     flinknet: Flinknet, key: str
 ) -> None:
     value = "ZSTD" if key == CODEC else "true"
@@ -127,7 +127,7 @@ def test_a_users_partitioner_may_lie_where_the_command_is_called(
     assert run.scenarios[0].workload.partitioner == "custom:lying_here:first"
 
 
-def test_the_two_phases_are_told(flinknet: Flinknet, run: Any) -> None:
+def test_the_two_phases_are_reported(flinknet: Flinknet, run: Any) -> None:
     flinknet("bench", "--no-trace", "--partition-type", "blocking")
     exchange = BlockingExchange(2_000_000, 500_000_000, 4e6, 10**9, 2e6, 200 << 20, 20 << 20, "LZ4")
     scenario = run.scenarios[0]

@@ -86,7 +86,7 @@ def test_the_table_has_a_row_for_each_setting(recorded: Path, flinknet: Command)
     assert "ended early" not in result.stdout
 
 
-def test_what_to_doubt_of_a_measurement_is_told(
+def test_what_to_doubt_of_a_measurement_is_reported(
     recorded: Path, flinknet: Command, run: Any
 ) -> None:
     run.warnings = (Warning("p99-disturbed", "others took the processor."),)
@@ -98,7 +98,7 @@ def test_what_to_doubt_of_a_measurement_is_told(
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RunFailedError("tm-1 died")])
-def test_what_was_measured_is_told_where_a_later_run_ends_it(
+def test_what_was_measured_is_reported_where_a_later_run_ends_it(
     recorded: Path, tmp_path: Path, flinknet: Command, run: Any, error: BaseException
 ) -> None:
     run.fail_at, run.error = 2, error
@@ -129,7 +129,7 @@ def test_json_on_stdout_says_that_a_later_run_ended_it(
 
 
 @pytest.mark.parametrize("form", [[], ["--json", "-"]])
-def test_the_error_of_a_run_is_told_even_if_nobody_reads_what_was_measured(
+def test_the_error_of_a_run_is_reported_even_if_nobody_reads_what_was_measured(
     recorded: Path, tmp_path: Path, form: list[str]
 ) -> None:
     options = ["--no-trace", "--buffer-timeout", "5ms,-1", "--out", "out", *form]
@@ -169,8 +169,8 @@ def test_a_trace_of_other_conditions_is_noted(
     edit_manifest(recorded, lambda manifest: manifest.update(host=host))
     result = flinknet("bench", "--from-trace", str(recorded), "--no-trace", "--json", "-")
     (row,) = json.loads(result.stdout)["runs"]
-    told = [each for each in row["notes"] if each.startswith("recorded under")]
-    assert [each.startswith(note or "nothing") for each in told] == ([True] if note else [])
+    actual = [each for each in row["notes"] if each.startswith("recorded under")]
+    assert [each.startswith(note or "nothing") for each in actual] == ([True] if note else [])
 
 
 @pytest.mark.parametrize(
@@ -180,6 +180,7 @@ def test_a_trace_of_other_conditions_is_noted(
         (["--duration", "2s"], 2, "--duration 2s: the trace holds 1.00 s of records"),
         (["--rate", "5k/s"], 2, "--rate: --from-trace takes what flows from the trace"),
         (["--buffer-timeout", "5 parsec"], 2, "parsec"),
+        (["--from-trace", "nowhere"], 2, "nowhere"),
     ],
 )
 def test_what_the_trace_answers_may_not_be_given(
@@ -188,12 +189,6 @@ def test_what_the_trace_answers_may_not_be_given(
     result = flinknet("bench", "--from-trace", str(recorded), "--no-trace", *options)
     assert result.exit_code == exit_code
     assert complaint in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-
-
-def test_a_trace_that_is_not_there_is_one_line(tmp_path: Path, flinknet: Command) -> None:
-    result = flinknet("bench", "--from-trace", str(tmp_path / "nowhere"), "--no-trace")
-    assert result.exit_code == 2
     assert len(result.stderr.splitlines()) == 1
 
 

@@ -47,7 +47,7 @@ SHUFFLE = Path(__file__).parents[2] / "bench" / "jobs" / "shuffle.py"
         (("more",), "No such command 'more'"),
     ],
 )
-def test_what_cannot_run_is_told_in_one_line_and_leaves_nothing(
+def test_what_cannot_run_is_reported_in_one_line_and_leaves_nothing(
     flinknet: Flinknet,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -104,7 +104,7 @@ def test_keys_act_and_the_program_wins(flinknet: Flinknet, job: Callable[[str], 
     assert "2 vertices" in flinknet("plan", path, "--layer", "job", *chained).stdout
 
 
-def test_a_parallelism_that_changes_nothing_is_told(
+def test_a_parallelism_that_changes_nothing_is_reported(
     flinknet: Flinknet, job: Callable[[str], Path]
 ) -> None:
     path = job("env.set_parallelism(2); env.from_sequence(1, 9).print(); env.execute()")
@@ -133,8 +133,10 @@ def test_plan_and_print_config_name_buffers_alike(flinknet: Flinknet) -> None:
     names = ("buffers in all", "exclusive", "required by pools", "left to grow")
     plan = flinknet("plan", JOBS / "shuffle.py", "--layer", "physical").stdout
     config = flinknet("bench", "--print-config").stdout
-    for told in (plan, config):
-        (heading,) = (line for line in told.splitlines() if line.strip().startswith("TaskManager "))
+    for table in (plan, config):
+        (heading,) = (
+            line for line in table.splitlines() if line.strip().startswith("TaskManager ")
+        )
         assert [each for each in names if each in heading] == list(names)
     assert "a TaskManager needs at least 3 buffers (96.0 KiB), 30 at most with overdraft" in config
 
@@ -161,7 +163,7 @@ def test_arguments_reach_the_program(flinknet: Flinknet) -> None:
     assert "1000000 channels" in result.stdout
 
 
-def test_deprecated_and_idle_keys_are_told(flinknet: Flinknet) -> None:
+def test_deprecated_and_idle_keys_are_reported(flinknet: Flinknet) -> None:
     result = flinknet(
         *("plan", JOBS / "shuffle.py", "-D", "pipeline.operator-chaining=false"),
         *("-D", "slot.idle.timeout=1s"),
@@ -188,7 +190,7 @@ def test_deprecated_and_idle_keys_are_told(flinknet: Flinknet) -> None:
         ),
     ],
 )
-def test_a_program_that_fails_is_told_in_one_line(
+def test_a_program_that_fails_is_reported_in_one_line(
     flinknet: Flinknet, job: Callable[[str], Path], body: str, message: str
 ) -> None:
     result = flinknet("plan", job(body))
@@ -214,7 +216,7 @@ def test_a_program_that_fails_is_told_in_one_line(
         ((), "Missing argument 'JOB'"),
     ],
 )
-def test_a_wrong_call_is_told_in_one_line(
+def test_a_wrong_call_is_reported_in_one_line(
     flinknet: Flinknet, arguments: tuple[Any, ...], message: str
 ) -> None:
     result = flinknet("plan", *arguments)

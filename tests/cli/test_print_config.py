@@ -45,18 +45,18 @@ def test_each_value_says_where_it_comes_from(flinknet: Flinknet, tmp_path: Path)
             *("-D", f"{EXCLUSIVE}=4", "--buffer-timeout", "5ms"),
         )
     )
-    told = {key: (keys[key]["value"], keys[key]["origin"]) for key in keys}
-    assert told[SEGMENT] == ("8 kb", "config.yaml")
-    assert told[EXCLUSIVE] == ("4", "-D")
-    assert told[TIMEOUT] == ("5 ms", "--buffer-timeout")
-    assert told["taskmanager.network.memory.floating-buffers-per-gate"] == ("8", "fixed in 2.3")
-    assert told["taskmanager.network.numberOfBuffers"] == ("2048", "default of 1.20")
-    assert told["taskmanager.bind-host"] == ("127.0.0.1", "default of flinknet")
-    assert told["taskmanager.host"] == ("unset", "default of 2.3")
-    assert told["taskmanager.memory.network.max"] == ("unlimited", "default of 2.3")
+    actual = {key: (keys[key]["value"], keys[key]["origin"]) for key in keys}
+    assert actual[SEGMENT] == ("8 kb", "config.yaml")
+    assert actual[EXCLUSIVE] == ("4", "-D")
+    assert actual[TIMEOUT] == ("5 ms", "--buffer-timeout")
+    assert actual["taskmanager.network.memory.floating-buffers-per-gate"] == ("8", "fixed in 2.3")
+    assert actual["taskmanager.network.numberOfBuffers"] == ("2048", "default of 1.20")
+    assert actual["taskmanager.bind-host"] == ("127.0.0.1", "default of flinknet")
+    assert actual["taskmanager.host"] == ("unset", "default of 2.3")
+    assert actual["taskmanager.memory.network.max"] == ("unlimited", "default of 2.3")
 
 
-def test_types_limits_and_effect_are_told(flinknet: Flinknet) -> None:
+def test_types_limits_and_effect_are_reported(flinknet: Flinknet) -> None:
     (keys,) = configs(flinknet("bench", "--print-config", "--json", "-"))
     runtime_mode = keys["execution.runtime-mode"]
     assert runtime_mode["type"] == "choice"
@@ -89,14 +89,14 @@ def test_a_timeout_and_its_switch_follow_each_other(flinknet: Flinknet) -> None:
     assert (keys[TIMEOUT]["value"], keys[TIMEOUT]["origin"]) == ("-1 ms", "derived")
 
 
-def test_flow_control_is_told_by_the_key_of_flink_1(flinknet: Flinknet) -> None:
+def test_flow_control_is_reported_by_the_key_of_flink_1(flinknet: Flinknet) -> None:
     key = "taskmanager.network.credit-model.enabled"
-    told = []
+    actual = []
     for option in ("--flow-control", "tcp"), ("-D", f"{key}=false"), ():
         (keys,) = configs(flinknet("bench", "--print-config", "--json", "-", *option))
-        told.append((keys[key]["value"], keys[key]["origin"]))
-    assert told[:2] == [("false", "--flow-control"), ("false", "-D")]
-    assert told[2][0] == "true"
+        actual.append((keys[key]["value"], keys[key]["origin"]))
+    assert actual[:2] == [("false", "--flow-control"), ("false", "-D")]
+    assert actual[2][0] == "true"
 
 
 def test_passwords_are_hidden(flinknet: Flinknet) -> None:
@@ -114,7 +114,7 @@ def test_a_sweep_has_a_configuration_for_each_setting(flinknet: Flinknet) -> Non
     assert names == ["segment-size=4kb", "segment-size=8kb"]
 
 
-def test_buffers_of_each_task_manager_are_told(flinknet: Flinknet) -> None:
+def test_buffers_of_each_task_manager_are_reported(flinknet: Flinknet) -> None:
     result = flinknet(
         *("bench", "--print-config", "--json", "-", "--producers", "4", "--consumers", "2"),
     )
@@ -138,7 +138,7 @@ def test_the_table_is_grouped_and_names_what_is_deprecated(flinknet: Flinknet) -
     assert f"! execution.buffer-timeout: this key is deprecated; use {TIMEOUT}" in lines
 
 
-def test_the_document_may_go_to_a_file_beside_the_table(flinknet: Flinknet) -> None:
+def test_the_document_may_go_to_a_file_next_to_the_table(flinknet: Flinknet) -> None:
     result = flinknet("bench", "--print-config", "--json", "config.json")
     assert SEGMENT in result.stdout
     assert json.loads(Path("config.json").read_text())["schema_version"] == 1

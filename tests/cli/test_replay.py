@@ -72,7 +72,7 @@ def test_help_and_doctor_load_neither_spark_nor_arrow(command: list[str], tmp_pa
     )
 
 
-def test_help_tells_the_bounds_of_factors() -> None:
+def test_help_shows_the_bounds_of_factors() -> None:
     text = " ".join(CliRunner().invoke(main, ["trace", "replay", "--help"]).stdout.split())
     assert text.count(f"from {FACTOR_MIN:g} to {FACTOR_MAX:g}") == 2
 
@@ -181,16 +181,16 @@ def test_bad_input_is_one_line_before_spark_starts(
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_file_is_told_as_what_it_is(tmp_path: Path) -> None:
+def test_a_file_is_reported_as_what_it_is(tmp_path: Path) -> None:
     text, empty = tmp_path / "README.md", tmp_path / "empty.fnt"
     text.write_text("# Read me, for longer than the header of a file\n")
     empty.touch()
     alone = next(write_run(tmp_path / "run", buffers=4).glob("*.fnt"))
-    for file, told in {
+    for file, actual in {
         text: "not a flinknet trace (its first bytes are others)",
         empty: "the file is empty: its process ended before it recorded",
         alone: "a trace file alone does not say what was measured; give the run directory with its"
         " manifest.json",
     }.items():
         result = CliRunner().invoke(main, ["trace", "replay", str(file)])
-        assert (result.exit_code, result.stderr) == (4, f"flinknet: {file}: {told}\n")
+        assert (result.exit_code, result.stderr) == (4, f"flinknet: {file}: {actual}\n")

@@ -34,10 +34,10 @@ def test_the_page_is_made_from_the_answer(tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
     start = text.index('id="data">') + len('id="data">')
     (held,) = json.loads(text[start : text.index("</script>", start)])["replays"]
-    told = json.loads(answer.read_text())
-    assert held["details"] == told["details"]
-    assert held["latency_distribution"] == told["latency_distribution"]
-    assert sum(told["latency_distribution"]["records"]) == told["observed"]["records"] == 800
+    actual = json.loads(answer.read_text())
+    assert held["details"] == actual["details"]
+    assert held["latency_distribution"] == actual["latency_distribution"]
+    assert sum(actual["latency_distribution"]["records"]) == actual["observed"]["records"] == 800
     assert len(held["trade_offs"]) == 2
 
 
@@ -55,5 +55,5 @@ def test_a_page_does_not_go_to_stdout(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(main, ["trace", "replay", str(run), "--report", "-"])
     assert result.exit_code == 2
-    told = "--report: - does not mean stdout here; give the name of a file"
-    assert result.stderr == f"flinknet: {told}\n"
+    actual = "--report: - does not mean stdout here; give the name of a file"
+    assert result.stderr == f"flinknet: {actual}\n"

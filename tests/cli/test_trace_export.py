@@ -24,7 +24,7 @@ def run(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_every_form_is_written_and_told(run: Path, tmp_path: Path, form: str) -> None:
+def test_every_form_is_written_and_reported(run: Path, tmp_path: Path, form: str) -> None:
     out = tmp_path / "out"
     result = run_cli(run, "--format", form, "--out", out)
     assert result.exit_code == 0, result.output
@@ -58,7 +58,7 @@ def test_the_only_run_below_a_directory_is_found(run: Path, tmp_path: Path) -> N
     assert "there are 2 runs; give one" in result.stderr
 
 
-def test_a_cut_file_is_told(run: Path, tmp_path: Path) -> None:
+def test_a_cut_file_is_reported(run: Path, tmp_path: Path) -> None:
     (run / "tm-0.fnt").write_bytes((run / "tm-0.fnt").read_bytes()[:-50])
     result = run_cli(run, "--format", "csv", "--out", tmp_path / "o")
     assert result.exit_code == 0
@@ -97,7 +97,7 @@ def test_places_that_cannot_be_written_to(run: Path, tmp_path: Path) -> None:
     assert (packed.exit_code, "without .gz" in packed.stderr) == (2, True)
 
 
-def test_a_file_that_is_there_is_replaced_only_if_told_to(run: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_there_is_replaced_only_if_reported_to(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "mine.csv"
     out.write_text("mine")
     refused = run_cli(run, "--format", "csv", "--out", out)

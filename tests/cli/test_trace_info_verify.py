@@ -62,10 +62,10 @@ def test_info_names_the_edges_of_a_job(run: Path) -> None:
     assert {"0 0 tm-0->tm-1 0 0 44 0.000 s", "1 1 tm-0->tm-1 1 1 44 0.000 s"} <= set(lines)
 
 
-def test_info_tells_of_metrics_beside_the_trace(run: Path) -> None:
-    told = {"at_ns": 1, "task_manager": "tm-0"}
-    lines = [told | {"task": name, "outPoolUsage": 1} for name in ("source 0", "source 1")]
-    text = "".join(json.dumps(line) + "\n" for line in (*lines, told | {"UsedMemory": 1}))
+def test_info_shows_of_metrics_next_to_the_trace(run: Path) -> None:
+    actual = {"at_ns": 1, "task_manager": "tm-0"}
+    lines = [actual | {"task": name, "outPoolUsage": 1} for name in ("source 0", "source 1")]
+    text = "".join(json.dumps(line) + "\n" for line in (*lines, actual | {"UsedMemory": 1}))
     (run / "metrics.jsonl").write_text(text + '{"cut')
     found = run_cli("info", run)
     assert "metrics: 3 lines in metrics.jsonl, 1 metrics of 2 tasks over time" in found.output, (
@@ -153,9 +153,9 @@ def test_verify_shows_every_run_and_exits_with_the_worst_code(tmp_path: Path) ->
     assert "not a flinknet trace" in result.stderr
     assert "nowhere: there is no such file or directory" in result.stderr
     assert run_cli("verify", *paths[2:]).exit_code == 2
-    told = json.loads(run_cli("verify", *paths, "--json").stdout)["runs"]
-    assert [each["is_ok"] for each in told] == [False, False, False, True]
-    assert "no such file" in told[2]["error"]
+    actual = json.loads(run_cli("verify", *paths, "--json").stdout)["runs"]
+    assert [each["is_ok"] for each in actual] == [False, False, False, True]
+    assert "no such file" in actual[2]["error"]
 
 
 def test_info_lists_what_differs_from_the_defaults(run: Path) -> None:
@@ -167,12 +167,12 @@ def test_info_lists_what_differs_from_the_defaults(run: Path) -> None:
         ]
 
     edit_manifest(run, change)
-    told = run_cli("info", run).stdout
-    assert " ".join(["taskmanager.memory.segment-size", "8", "kb"]) in " ".join(told.split())
-    assert "workload.slow_consumers 2:1ms" in " ".join(told.split())
-    assert "execution.buffer-timeout.interval" in told  # what everybody looks for
-    assert "taskmanager.network.retries" not in told
-    assert "settings at their defaults; --all shows them" in told
+    actual = run_cli("info", run).stdout
+    assert " ".join(["taskmanager.memory.segment-size", "8", "kb"]) in " ".join(actual.split())
+    assert "workload.slow_consumers 2:1ms" in " ".join(actual.split())
+    assert "execution.buffer-timeout.interval" in actual  # what everybody looks for
+    assert "taskmanager.network.retries" not in actual
+    assert "settings at their defaults; --all shows them" in actual
     everything = run_cli("info", run, "--all").stdout
     assert "taskmanager.network.retries" in everything
     assert "--all shows them" not in everything
@@ -210,16 +210,16 @@ def test_names_in_files_do_not_reach_the_terminal_as_escapes(run: Path, command:
         manifest["flink_keys"]["\x1b[2Jkey"] = "\x1b[1A"
 
     edit_manifest(run, change)
-    told = run_cli(command, run).output
-    assert set(told) & set("\x1b\x07\x9b\u202e") == set()
-    assert "[31m1mtm-0" in told
+    actual = run_cli(command, run).output
+    assert set(actual) & set("\x1b\x07\x9b\u202e") == set()
+    assert "[31m1mtm-0" in actual
 
 
 def test_names_in_a_manifest_are_shown_without_their_escapes(run: Path) -> None:
     edit_manifest(run, lambda found: found["flink_keys"].update({"\x1b[2Jkey": "\x1b[1A"}))
-    told = run_cli("info", "--all", run).output
-    assert "\x1b" not in told
-    assert "[2Jkey" in told
+    actual = run_cli("info", "--all", run).output
+    assert "\x1b" not in actual
+    assert "[2Jkey" in actual
 
 
 def test_verify_of_an_edited_manifest_exits_with_1_and_says_what_to_do(run: Path) -> None:

@@ -45,7 +45,7 @@ def test_a_slice_for_each_buffer_with_what_happened_in_it(tmp_path: Path) -> Non
     ]
 
 
-def test_of_a_run_seen_from_between_each_buffer_is_an_instant(tmp_path: Path) -> None:
+def test_of_a_run_recorded_between_processes_each_buffer_is_an_instant(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", buffers=3, channels=1)
     manifest = RunManifest.load(run)
     replace(manifest, origin="tap").save(run)
@@ -59,15 +59,15 @@ def test_counters_change_where_the_trace_says(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", buffers=4)
     counters = [each for each in exported(run, [1]) if each["ph"] == "C"]
     assert {each["pid"] for each in counters} == {3}
-    told = {
+    actual = {
         name: [(each["ts"], each["args"]["buffers"]) for each in counters if each["name"] == name]
         for name in ("credit", "backlog")
     }
     # Buffers leave each 10 ms, the fourth with the last credit, the end
     # behind it; credit comes 5.02 ms after each.
-    assert told["backlog"] == [(0, 0), (30_000, 3), (40_000, 0)]
-    assert told["credit"][:4] == [(0, 1), (5_020, 2), (10_000, 1), (15_020, 2)]
-    assert told["credit"][-2:] == [(30_000, 0), (35_020, 2)]
+    assert actual["backlog"] == [(0, 0), (30_000, 3), (40_000, 0)]
+    assert actual["credit"][:4] == [(0, 1), (5_020, 2), (10_000, 1), (15_020, 2)]
+    assert actual["credit"][-2:] == [(30_000, 0), (35_020, 2)]
 
 
 def test_the_parts_of_the_run_and_the_waits_of_the_writer(tmp_path: Path) -> None:

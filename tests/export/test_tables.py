@@ -62,15 +62,15 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_parquet_holds_every_event_in_the_order_of_recording(run: Path, tmp_path: Path) -> None:
-    seen: list[int] = []
-    assert write_parquet(select(open_run(run)), tmp_path / "o.parquet", seen.append) == 88
+    observed: list[int] = []
+    assert write_parquet(select(open_run(run)), tmp_path / "o.parquet", observed.append) == 88
     table = pyarrow.parquet.read_table(tmp_path / "o.parquet")
     assert table.schema.equals(EVENT_SCHEMA)
     assert table.slice(2, 1).to_pylist() == [FIRST_DATA]
     at_ns = table["at_ns"].to_pylist()
     assert at_ns[:PRODUCER_EVENTS] == sorted(at_ns[:PRODUCER_EVENTS])
     assert at_ns[PRODUCER_EVENTS:] == sorted(at_ns[PRODUCER_EVENTS:])
-    assert seen == [34, 74, 88]  # a block of 40 at a time is all that is in memory
+    assert observed == [34, 74, 88]  # a block of 40 at a time is all that is in memory
 
 
 def test_csv_and_json_say_what_parquet_says(run: Path, tmp_path: Path) -> None:

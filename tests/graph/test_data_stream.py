@@ -196,19 +196,19 @@ def test_open_and_close_are_called_once_around_the_records() -> None:
     ]
 
 
-def test_reduce_tells_each_step_and_in_batch_the_last_one() -> None:
+def test_reduce_shows_each_step_and_in_batch_the_last_one() -> None:
     def add(one: tuple[str, int], other: tuple[str, int]) -> tuple[str, int]:
         return one[0], one[1] + other[1]
 
     records = [("a", 1), ("b", 5), ("a", 2), ("a", 4)]
-    told = {}
+    actual = {}
     for kind in (StreamGroupedReduce, BatchGroupedReduce):
         operator, output = factory(kind, add, first).create(), Collected()
         operator.process_batch(records, output)
         operator.finish(output)
-        told[kind] = output.values
-    assert told[StreamGroupedReduce] == [("a", 1), ("b", 5), ("a", 3), ("a", 7)]
-    assert told[BatchGroupedReduce] == [("a", 7), ("b", 5)]
+        actual[kind] = output.values
+    assert actual[StreamGroupedReduce] == [("a", 1), ("b", 5), ("a", 3), ("a", 7)]
+    assert actual[BatchGroupedReduce] == [("a", 7), ("b", 5)]
 
 
 def test_sum_adds_one_field_of_each_key() -> None:

@@ -256,11 +256,11 @@ def test_a_fork_on_two_levels() -> None:
     assert [vertex.name for vertex in others] == ["T -> Sink: 2", "Sink: U"]
     assert head.config is not None
     members = [head.config, *head.config.chained.values()]
-    told = {
+    actual = {
         each.operator_name: (each.chain_index, each.is_chain_start, each.is_chain_end)
         for each in members
     }
-    assert told == {
+    assert actual == {
         "Source: S": (1, True, False),
         "M": (2, False, False),
         "L": (3, False, False),
@@ -429,7 +429,7 @@ def test_blocking_outputs_that_are_alike_are_one_data_set_and_pipelined_ones_are
         assert len(job.edges) == 2
 
 
-def test_what_is_told_only_at_the_end_is_a_blocking_result_without_timeout() -> None:
+def test_what_is_reported_only_at_the_end_is_a_blocking_result_without_timeout() -> None:
     env = environment()
     sorted_ = env.from_sequence(1, 9).map(same)
     sorted_.transformation.emits_only_at_end = True

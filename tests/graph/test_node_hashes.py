@@ -160,7 +160,7 @@ def test_a_uid_belongs_to_one_operator() -> None:
 
 
 @pytest.mark.row("S131")
-def test_hashes_that_the_user_gave_stand_beside() -> None:
+def test_hashes_that_the_user_gave_stand_next_to_it() -> None:
     older = "0123456789abcdef0123456789abcdef"
     env = environment()
     env.from_sequence(1, 9).set_uid_hash(older).rebalance().print()

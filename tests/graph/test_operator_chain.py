@@ -63,9 +63,9 @@ def test_a_chain_is_built_again_in_another_process(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    told = json.loads(done.stdout)
-    assert told["names"] == ["Double", "Halves", "Some"]
-    assert told["left"] == [3, 3, 1, 1]
+    actual = json.loads(done.stdout)
+    assert actual["names"] == ["Double", "Halves", "Some"]
+    assert actual["left"] == [3, 3, 1, 1]
 
 
 @pytest.mark.row("S137")

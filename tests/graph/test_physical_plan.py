@@ -83,8 +83,8 @@ def test_the_classic_figure() -> None:
             expected = None if here == there else Connection(here, there)
             assert table[producer, consumer] == expected
     assert (plan.channels_total, plan.local_channels) == (16, 8)
-    told = {str(connection): sum(n.values()) for connection, n in plan.connections()}
-    assert told == {"tm-0->tm-1": 4, "tm-1->tm-0": 4}
+    actual = {str(connection): sum(n.values()) for connection, n in plan.connections()}
+    assert actual == {"tm-0->tm-1": 4, "tm-1->tm-0": 4}
     for task in plan.tasks():
         for gate in task.gates:
             assert (gate.channels, gate.remote_channels) == (4, 2)
@@ -203,7 +203,7 @@ def test_several_connections_for_a_pair_before_2_0() -> None:
     ]
 
 
-def test_too_little_memory_is_told_with_what_would_do() -> None:
+def test_too_little_memory_is_reported_with_what_would_do() -> None:
     plan = plan_of(
         all_to_all(
             4,
@@ -240,7 +240,7 @@ def test_a_million_channels_are_planned_without_making_them(
         assert len(picture.boxes) <= 10
 
 
-def test_a_thousand_task_managers_are_told_in_a_few_lines(
+def test_a_thousand_task_managers_are_reported_in_a_few_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plan = plan_of(all_to_all(1000), None, 1)

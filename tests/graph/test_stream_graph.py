@@ -49,8 +49,8 @@ def test_union_partition_and_side_output_make_no_node() -> None:
         "Sink: Print to Std. Out",
     ]
     (mapped,) = (node for node in graph.nodes.values() if node.operator_name == "Map")
-    told = [(e.source_id, e.partitioner.name, e.output_tag) for e in mapped.in_edges]
-    assert told == [(2, "RESCALE", tag), (3, "BROADCAST", None)]
+    actual = [(e.source_id, e.partitioner.name, e.output_tag) for e in mapped.in_edges]
+    assert actual == [(2, "RESCALE", tag), (3, "BROADCAST", None)]
 
 
 @pytest.mark.row("S122")
@@ -77,8 +77,10 @@ def test_what_is_not_set_is_that_of_the_job_and_what_is_set_stays() -> None:
     own = plain.map(same).set_parallelism(2).set_max_parallelism(32).set_buffer_timeout(0)
     own.print()
     source, mapped, sink = env.execute().nodes.values()
-    told = [(n.parallelism, n.max_parallelism, n.buffer_timeout_ns) for n in (source, mapped, sink)]
-    assert told == [(3, 64, 5_000_000), (2, 32, 0), (3, 64, 5_000_000)]
+    actual = [
+        (n.parallelism, n.max_parallelism, n.buffer_timeout_ns) for n in (source, mapped, sink)
+    ]
+    assert actual == [(3, 64, 5_000_000), (2, 32, 0), (3, 64, 5_000_000)]
 
 
 def test_keys_set_what_the_program_does_not() -> None:
@@ -125,7 +127,7 @@ def test_slot_sharing_group(groups: tuple[str, str], own: str | None, expected: 
 
 @pytest.mark.row("S125")
 def test_the_same_program_as_a_stream_and_as_a_batch() -> None:
-    told: dict[str, Any] = {}
+    actual: dict[str, Any] = {}
     for mode in ("STREAMING", "BATCH"):
         env = environment({"execution.runtime-mode": mode})
         env.enable_checkpointing("1s")
@@ -134,7 +136,7 @@ def test_the_same_program_as_a_stream_and_as_a_batch() -> None:
         job = job_graph_of(graph)
         reduce = next(n for n in graph.nodes.values() if n.operator_name == "Keyed Reduce")
         assert reduce.operator_factory is not None
-        told[mode] = {
+        actual[mode] = {
             "name": graph.job_name,
             "timeouts": {edge.buffer_timeout_ns for edge in graph.edges},
             "types": {edge.source.partition_type.name for edge in job.edges},
@@ -143,7 +145,7 @@ def test_the_same_program_as_a_stream_and_as_a_batch() -> None:
             "checkpoints": bool(job.checkpoints),
             "schedule": job.schedule,
         }
-    assert told["STREAMING"] == {
+    assert actual["STREAMING"] == {
         "name": "Flink Streaming Job",
         "timeouts": {100_000_000},
         "types": {"PIPELINED_BOUNDED"},
@@ -152,7 +154,7 @@ def test_the_same_program_as_a_stream_and_as_a_batch() -> None:
         "checkpoints": True,
         "schedule": "all at once",
     }
-    assert told["BATCH"] == {
+    assert actual["BATCH"] == {
         "name": "Flink Batch Job",
         "timeouts": {-1},
         "types": {"BLOCKING"},
@@ -249,7 +251,7 @@ def test_two_side_outputs_of_one_name_and_different_types_are_refused() -> None:
 
 
 @pytest.mark.row("S128")
-def test_what_nodes_and_edges_tell() -> None:
+def test_what_nodes_and_edges_show() -> None:
     env = environment()
     numbers = env.from_sequence(1, 9)
     both = numbers.filter(same).connect(numbers.rebalance()).map(same, same)
@@ -271,7 +273,7 @@ def test_what_nodes_and_edges_tell() -> None:
     assert one.id == "Filter-2_Co-Map-4_1_FORWARD_0"
 
 
-def test_edges_between_the_same_two_nodes_are_told_apart() -> None:
+def test_edges_between_the_same_two_nodes_are_distinguished() -> None:
     env = environment()
     numbers = env.from_sequence(1, 9)
     numbers.union(numbers).print()

@@ -27,11 +27,11 @@ wirings = st.builds(Wiring, st.sampled_from(DistributionPattern), subtasks, subt
 @pytest.mark.parametrize(("numbers", "table"), TABLES.items())
 def test_pointwise_tables(numbers: tuple[int, int], table: list[str]) -> None:
     wiring = Wiring(POINTWISE, *numbers)
-    told = [
+    actual = [
         " ".join(f"p{p}/{wiring.subpartition(p, consumer)}" for p in wiring.partitions_of(consumer))
         for consumer in range(numbers[1])
     ]
-    assert told == table
+    assert actual == table
 
 
 @pytest.mark.row("S143")
@@ -42,7 +42,7 @@ def test_all_to_all_reads_its_own_subpartition_of_every_partition() -> None:
 
 
 @given(wirings)
-def test_both_sides_tell_the_same_channels(wiring: Wiring) -> None:
+def test_both_sides_show_the_same_channels(wiring: Wiring) -> None:
     from_producers = {(p, c) for p, c, _ in wiring}
     from_consumers = {(p, c) for c in range(wiring.consumers) for p in wiring.partitions_of(c)}
     assert from_producers == from_consumers

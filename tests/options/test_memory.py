@@ -85,7 +85,7 @@ def test_with_total_and_heap_it_is_what_is_left() -> None:
     assert network_bytes({FLINK: "1g", HEAP: "256mb", MANAGED: "384mb"}) == 128 << 20
 
 
-def test_what_is_derived_is_told_key_by_key() -> None:
+def test_what_is_derived_is_reported_key_by_key() -> None:
     derived = network_memory({PROCESS: "1728m"})
     assert derived[FLINK].size_bytes == 1280 << 20
     assert derived[FLINK].how == (
@@ -125,7 +125,7 @@ def test_a_process_of_both_totals_leaves_the_overhead() -> None:
     assert network_bytes({FLINK: "1280m", PROCESS: "1728m"}) == 134_217_730
 
 
-def test_a_size_that_says_nothing_alone_is_told() -> None:
+def test_a_size_that_says_nothing_alone_is_reported() -> None:
     _, warnings = network_config({FRACTION: "0.2"})
     assert [warning.code for warning in warnings] == ["option-not-acted-on"]
     assert "says nothing alone" in warnings[0].text

@@ -54,29 +54,29 @@ def text(*worlds: dict[str, Any], **options: Any) -> str:
 
 
 def test_the_setting_that_holds_the_target_stands_with_its_patch() -> None:
-    told = text(world(choice=CHOICE))
+    actual = text(world(choice=CHOICE))
     assert (
-        "[bold]p99<=20ms[/bold] holds with buffer timeout 15ms, 27% of the limit to spare" in told
+        "[bold]p99<=20ms[/bold] holds with buffer timeout 15ms, 27% of the limit to spare" in actual
     )
-    assert "the next longer timeout that was predicted is 16ms" in told
-    assert "    execution.buffer-timeout.interval: 15 ms" in told
-    assert "knee" not in told
+    assert "the next longer timeout that was predicted is 16ms" in actual
+    assert "    execution.buffer-timeout.interval: 15 ms" in actual
+    assert "knee" not in actual
 
 
 def test_each_world_has_its_own_lines() -> None:
     missed = CHOICE | {"point": None, "nearest": 3, "margin": -0.5}
-    told = text(world(choice=CHOICE), world(2.0, choice=missed), rates=(1.0, 2.0))
-    assert "holds with buffer timeout 15ms, rate x1, 27% of the limit to spare" in told
-    assert "no predicted setting holds p99<=20ms at rate x2" in told
-    assert "nearest is buffer timeout 15ms, rate x2, off by 50% of the limit" in told
+    actual = text(world(choice=CHOICE), world(2.0, choice=missed), rates=(1.0, 2.0))
+    assert "holds with buffer timeout 15ms, rate x1, 27% of the limit to spare" in actual
+    assert "no predicted setting holds p99<=20ms at rate x2" in actual
+    assert "nearest is buffer timeout 15ms, rate x2, off by 50% of the limit" in actual
     far = text(world(choice=missed | {"nearest": 0, "margin": -98.35}))
     assert "nearest is buffer timeout 100ms, at 99.3 times the limit" in far
 
 
 def test_a_margin_below_the_error_of_the_model_is_called_so() -> None:
-    told = text(world(choice=CHOICE | {"is_safe": False}))
-    assert "needs more to spare, 5% or what the model was off by on the recorded setting" in told
-    assert "measure it" in told
+    actual = text(world(choice=CHOICE | {"is_safe": False}))
+    assert "needs more to spare, 5% or what the model was off by on the recorded setting" in actual
+    assert "measure it" in actual
     assert "measure it" not in text(world(choice=CHOICE))
 
 
@@ -94,24 +94,24 @@ def test_what_was_recorded_needs_no_patch() -> None:
 
 
 def test_what_no_key_can_say_is_not_called_nothing_to_change() -> None:
-    told = text(world(choice=CHOICE | {"patch": ""}, beyond_keys=["flow control tcp is old"]))
-    assert "flow control tcp is old" in told
-    assert "nothing to change" not in told
+    actual = text(world(choice=CHOICE | {"patch": ""}, beyond_keys=["flow control tcp is old"]))
+    assert "flow control tcp is old" in actual
+    assert "nothing to change" not in actual
 
 
-def test_without_a_target_the_knee_is_told_and_what_it_is() -> None:
-    told = text(world())
-    assert "[bold]knee[/bold] of the frontier: buffer timeout 15ms" in told
-    assert "it gives away least of each" in told
-    assert "    a.key: 5" in told
+def test_without_a_target_the_knee_is_reported_and_what_it_is() -> None:
+    actual = text(world())
+    assert "[bold]knee[/bold] of the frontier: buffer timeout 15ms" in actual
+    assert "it gives away least of each" in actual
+    assert "    a.key: 5" in actual
     assert "[bold]knee[/bold]" not in text(world(knee=None))
 
 
 def test_every_world_without_a_knee_says_why() -> None:
     flat = {"knee": None, "why_no_knee": "only two settings are on the frontier"}
-    told = text(world(**flat), world(2.0, **flat), rates=(1.0, 2.0))
-    assert "no knee[/bold] at rate x1: only two settings are on the frontier\n" in told
-    assert "no knee[/bold] at rate x2: only two settings are on the frontier\n" in told
+    actual = text(world(**flat), world(2.0, **flat), rates=(1.0, 2.0))
+    assert "no knee[/bold] at rate x1: only two settings are on the frontier\n" in actual
+    assert "no knee[/bold] at rate x2: only two settings are on the frontier\n" in actual
 
 
 def test_a_world_of_one_setting_has_no_mark_and_without_marks_there_is_no_legend() -> None:
@@ -128,9 +128,9 @@ def test_a_world_of_one_setting_has_no_mark_and_without_marks_there_is_no_legend
 
 
 def test_nothing_is_advised_where_the_model_is_far_off() -> None:
-    told = text(frontier=[], withheld="the model is off")
-    assert "no frontier, knee or setting is advised:[/bold red] the model is off" in told
-    assert "◆" not in told
+    actual = text(frontier=[], withheld="the model is off")
+    assert "no frontier, knee or setting is advised:[/bold red] the model is off" in actual
+    assert "◆" not in actual
 
 
 def test_an_answer_without_advice_has_no_lines_and_no_marks() -> None:

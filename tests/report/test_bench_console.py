@@ -75,8 +75,8 @@ def lines(stream: io.StringIO) -> list[str]:
 def test_one_setting_shows_its_numbers_its_channels_and_its_limit() -> None:
     out, stream = console()
     tables.print_bench(out, [tables.Setting("", [result()])])
-    told = lines(stream)
-    (groups, header, _, row), (_, channel_header, _, first, second, limit) = told[:4], told[4:]
+    actual = lines(stream)
+    (groups, header, _, row), (_, channel_header, _, first, second, limit) = actual[:4], actual[4:]
     assert groups.split() == ["latency", "uncorrected", "backlog"]
     assert header.split() == [
         *("setting", "records/s", "bytes/s", "buffers/s", "p50", "p99", "max", "p50", "p99"),
@@ -113,11 +113,11 @@ def test_whatever_the_width_settings_keep_their_names_and_what_is_left_out_is_na
     names = ["buffer-timeout=100ms segment-size=8kb", "buffer-timeout=5ms segment-size=32kb"]
     settings = [tables.Setting(name, [result()]) for name in names]
     Console(file=stream, width=width).print(tables.bench_table(settings, width))
-    told = stream.getvalue()
-    assert max(map(len, told.splitlines())) <= width
-    assert "".join(told.split()).count("segment-size") == 2
+    actual = stream.getvalue()
+    assert max(map(len, actual.splitlines())) <= width
+    assert "".join(actual.split()).count("segment-size") == 2
     header = next(line for line in lines(stream) if line.startswith("setting"))
-    note = " ".join(told.split()).partition("Left out to fit: ")[2].partition(". Widen")[0]
+    note = " ".join(actual.split()).partition("Left out to fit: ")[2].partition(". Widen")[0]
     left_out = [name for name in note.split(", ") if name]
     assert len(header.split()) - 1 + len(left_out) == 10
     assert (width >= 120) == (not left_out)
@@ -154,7 +154,7 @@ def test_several_runs_show_their_median() -> None:
     assert [line.split()[:2] for line in lines(stream)[4:6]] == [["a=1", "2.00"], ["a=2", "1.00"]]
 
 
-def test_a_warning_is_told_once_with_the_runs_it_belongs_to() -> None:
+def test_a_warning_is_reported_once_with_the_runs_it_belongs_to() -> None:
     out, stream = console()
     late = Warning("late", "a record was late [5 ms].")
     settings = [
@@ -165,7 +165,7 @@ def test_a_warning_is_told_once_with_the_runs_it_belongs_to() -> None:
     assert lines(stream) == ["Warning in 2 of 3 runs (a=1): a record was late [5 ms]."]
 
 
-def test_warnings_of_one_code_are_told_apart_unless_only_their_numbers_differ() -> None:
+def test_warnings_of_one_code_are_distinguished_unless_only_their_numbers_differ() -> None:
     out, stream = console()
     one, other = Warning("key", "b: not acted on"), Warning("key", "c: not acted on")
     lates = Warning("late", "5 ms late"), Warning("late", "7.5 ms late")
@@ -178,7 +178,7 @@ def test_warnings_of_one_code_are_told_apart_unless_only_their_numbers_differ() 
     ]
 
 
-def test_who_ran_beside_a_disturbed_run_is_told_with_the_most_it_took() -> None:
+def test_who_ran_next_to_a_disturbed_run_is_reported_with_the_most_it_took() -> None:
     out, stream = console()
     doubt = Warning("p99-disturbed", "taken.")
     first, second, calm = (
@@ -195,12 +195,12 @@ def test_who_ran_beside_a_disturbed_run_is_told_with_the_most_it_took() -> None:
     tables.print_warnings(out, [tables.Setting("", [first, second, calm])])
     assert lines(stream) == [
         "Warning in 2 of 3 runs: taken.",
-        "Beside it ran: backup 5.0%, kdamond 1.2%, the host 0.3% of a core.",
+        "Other processes: backup 5.0%, kdamond 1.2%, the host 0.3% of a core.",
     ]
 
 
 @pytest.mark.parametrize(
-    ("texts", "told"),
+    ("texts", "expected"),
     [
         (["1 of 3"], "1 of 3"),
         (["9 ms", "21.6 ms", "10.0 ms"], "9 … 21.6 ms"),
@@ -210,10 +210,10 @@ def test_who_ran_beside_a_disturbed_run_is_told_with_the_most_it_took() -> None:
         (["1.00 KiB", "3.50 KiB"], "1.00 … 3.50 KiB"),
     ],
 )
-def test_texts_that_differ_in_numbers_are_told_with_their_range(
-    texts: list[str], told: str
+def test_texts_that_differ_in_numbers_are_reported_with_their_range(
+    texts: list[str], expected: str
 ) -> None:
-    assert tables.merged_text(texts) == told
+    assert tables.merged_text(texts) == expected
 
 
 def test_digits_of_a_name_are_no_range() -> None:
@@ -226,7 +226,7 @@ def test_digits_of_a_name_are_no_range() -> None:
     ]
 
 
-def test_a_limit_that_is_the_same_for_all_settings_is_told_once() -> None:
+def test_a_limit_that_is_the_same_for_all_settings_is_reported_once() -> None:
     kept, slow = "the rate asked for; loops were busy 12%.", "the slow consumer (1)."
     runs = [replace(result(), limited_by=each) for each in (kept, kept.replace("12", "20"), slow)]
     settings = [tables.Setting(f"a={at}", [run]) for at, run in enumerate(runs)]
@@ -275,7 +275,7 @@ def test_on_a_terminal_a_panel_shows_channels_with_backlog_and_credit() -> None:
     assert "run 1/1: 2.00 k records/s" in stream.getvalue()
 
 
-def test_a_panel_tells_channels_of_several_edges_apart() -> None:
+def test_a_panel_names_the_edges_of_channels() -> None:
     channels = (
         ChannelProgress(0, 0, 0, 1.0, None, None, is_local=True),
         ChannelProgress(1, 0, 0, 1.0, 1, 1, edge=1),
@@ -294,7 +294,7 @@ def test_a_panel_of_many_channels_keeps_those_under_pressure() -> None:
     assert "and 28 more channels" in stream.getvalue()
 
 
-def test_a_panel_tells_what_each_task_does_with_its_time() -> None:
+def test_a_panel_shows_what_each_task_does_with_its_time() -> None:
     tasks = (
         TaskProgress("source 0", 0.1, 0.0, 0.9, None, 1.25),
         TaskProgress("sink 0", 0.995, 0.005, 0.0, 0.5, None),

@@ -24,7 +24,7 @@ def text_of(*settings: tuple[str, list[CheckpointSummary]], width: int = 140) ->
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
 
 
-def test_a_row_tells_what_became_of_the_checkpoints() -> None:
+def test_a_row_shows_what_became_of_the_checkpoints() -> None:
     (row,) = [line for line in text_of(("", [summary(6, 20)])) if "as asked" in line]
     assert row.split()[2:6] == ["9", "6", "2", "1"]
     assert row.split()[6:9] == [MISSING] * 3

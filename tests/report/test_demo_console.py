@@ -138,7 +138,7 @@ def test_what_was_not_shown_is_not_taught(tcp: float | None, credit: float) -> N
     assert lesson([mode("tcp", tcp), mode("credit", credit)]).startswith("Not what is expected")
 
 
-def test_a_disturbed_machine_is_told_and_late_sources_are_not() -> None:
+def test_a_disturbed_machine_is_reported_and_late_sources_are_not() -> None:
     warnings = (Warning("schedule-missed", "late"), Warning("disturbed", "others took it"))
     out = printed(mode("tcp", 100.0, warnings=warnings), mode("credit", 9_900.0))
     assert "Warning: others took it" in out

@@ -108,9 +108,9 @@ def test_a_narrow_terminal_gets_the_columns_that_answer_most() -> None:
 
 
 def test_a_narrow_job_names_the_file_that_has_every_column() -> None:
-    told = " ".join(shown("job", RESULT.to_dict(), width=80).split())
-    assert "115 columns, or read result.json." in told
-    assert "--json" not in told
+    actual = " ".join(shown("job", RESULT.to_dict(), width=80).split())
+    assert "115 columns, or read result.json." in actual
+    assert "--json" not in actual
 
 
 def test_names_of_vertices_are_no_markup() -> None:
@@ -146,16 +146,16 @@ tm-1         101   lost        0 of 2            3"""
     )
 
 
-def test_a_line_has_what_there_is_to_tell() -> None:
-    told = replace(
+def test_a_line_has_what_there_is_to_show() -> None:
+    actual = replace(
         STATUS, restarts=1, reason="tm-1 is lost", checkpoints=2, latency_ns_p99=5_000_000.0
     )
-    assert status_line(told) == (
+    assert status_line(actual) == (
         "Count: running, 1 restart, 2.00 k records/s, p99 5.00 ms, 2 checkpoints, tm-1 is lost"
     )
 
 
-def test_off_a_terminal_changes_are_told_at_once_and_the_rest_now_and_then() -> None:
+def test_off_a_terminal_changes_are_reported_at_once_and_the_rest_now_and_then() -> None:
     file = io.StringIO()
     with JobView(Console(file=file, width=120)) as view:
         for state, elapsed_s in (("CREATED", 0), ("CREATED", 1), ("RUNNING", 2), ("RUNNING", 8)):

@@ -99,7 +99,7 @@ def text_of(browser: Chromium, selector: str) -> str:
     return str(browser.run(f"document.querySelector({selector!r}).innerText"))
 
 
-def told(browser: Chromium) -> str:
+def tooltip(browser: Chromium) -> str:
     """What the tooltip says; nothing if it does not show."""
     is_hidden = browser.run("document.getElementById('tip').hidden")
     return "" if is_hidden else text_of(browser, "#tip")
@@ -226,8 +226,8 @@ def test_doubts_stand_before_the_numbers(show: Callable[..., Chromium]) -> None:
     given = answer()
     given["trace"] |= {"damaged_files": ["a.fnt"], "warnings": ["disturbed for 19 %"]}
     browser = show(given | {"remarks": ["the run was interrupted"]})
-    told = "document.querySelector('main').children[2].innerText.split('\\n').filter(Boolean)"
-    assert browser.run(told) == [
+    actual = "document.querySelector('main').children[2].innerText.split('\\n').filter(Boolean)"
+    assert browser.run(actual) == [
         "Cut off, its whole blocks are used: a.fnt.",
         "disturbed for 19 %",
         "the run was interrupted",
@@ -249,9 +249,9 @@ def advised(*worlds: dict[str, Any], **changes: Any) -> dict[str, Any]:
 @browser_test
 def test_the_answer_stands_on_the_page_with_keys_to_copy(show: Callable[..., Chromium]) -> None:
     browser = show(advised(world(choice=CHOICE)))
-    told = text_of(browser, "#answer")
-    assert "p99<=20ms holds with buffer timeout 100ms, 27 % of the limit to spare." in told
-    assert "The next longer timeout that was predicted is 150 ms." in told
+    actual = text_of(browser, "#answer")
+    assert "p99<=20ms holds with buffer timeout 100ms, 27 % of the limit to spare." in actual
+    assert "The next longer timeout that was predicted is 150 ms." in actual
     assert text_of(browser, "#answer pre") == "execution.buffer-timeout.interval: 100 ms"
     browser.run(
         "document.querySelector('#answer button').click(),"
@@ -262,7 +262,7 @@ def test_the_answer_stands_on_the_page_with_keys_to_copy(show: Callable[..., Chr
 
 
 @browser_test
-def test_what_cannot_be_advised_is_told_with_its_reason(show: Callable[..., Chromium]) -> None:
+def test_what_cannot_be_advised_is_reported_with_its_reason(show: Callable[..., Chromium]) -> None:
     off = text_of(show(advised(frontier=[], withheld="the model is off")), "#answer")
     assert "No frontier, knee or setting is advised: the model is off." in off
     missed = CHOICE | {"point": None, "nearest": 0, "margin": -0.5}
@@ -328,14 +328,14 @@ def test_an_interval_is_a_band_and_a_model_far_off_has_none(show: Callable[..., 
     off = answer(model_error={"throughput": 0.6, "p50": 0.1, "p99": 0.1})
     browser = show(off)
     assert browser.run(bands) == [0, 0, 0]
-    told = browser.run("document.querySelector('#trade-offs h3 [data-tip]').dataset.tip")
-    assert told == "No band: the model's error is more than half."
+    actual = browser.run("document.querySelector('#trade-offs h3 [data-tip]').dataset.tip")
+    assert actual == "No band: the model's error is more than half."
     for each in given["trade_offs"]:
         each |= {"latency_low_ns": latency(0.01), "latency_high_ns": latency(40)}
     browser = show(given)
     assert browser.run(bands) == [2, 1, 0]
-    told = browser.run("document.querySelector('#trade-offs h3 [data-tip]').dataset.tip")
-    assert "from the least to the greatest" in told
+    actual = browser.run("document.querySelector('#trade-offs h3 [data-tip]').dataset.tip")
+    assert "from the least to the greatest" in actual
     browser.mouse("mouseMoved", *place_of(browser, "#trade-offs svg", 0.4))
     assert "p99 between" in text_of(browser, "#tip")
 
@@ -360,13 +360,13 @@ def test_what_passed_between_processes_is_drawn_without_what_nobody_saw(
     given = answer(channels=1, regimes=None)
     given["trace"] |= {"origin": "tap"}
     given["model_error"] = {"throughput": 0.0, "p50": None, "p99": None, "buffers_per_s": 0.01}
-    seen = given["details"]["channels"][0]
-    seen["windows"]["records"] = [0] * len(seen["windows"]["records"])
-    seen["regimes"] = {name: [] for name in seen["regimes"]}
+    observed = given["details"]["channels"][0]
+    observed["windows"]["records"] = [0] * len(observed["windows"]["records"])
+    observed["regimes"] = {name: [] for name in observed["regimes"]}
     browser = show(given)
     titles = "[...document.querySelectorAll('#over-time svg .strong')].map((t) => t.textContent)"
     assert browser.run(titles) == ["backlog", "credit"]
-    assert "Not seen" in text_of(browser, "#latency")
+    assert "Not observed" in text_of(browser, "#latency")
     assert "throughput +0.0 %, buffers/s +1.0 %" in text_of(browser, "#model-error")
 
 
@@ -377,7 +377,7 @@ def test_over_time_opens_on_the_slowest_channel(show: Callable[..., Chromium]) -
 
 
 @browser_test
-def test_one_burst_is_seen(show: Callable[..., Chromium]) -> None:
+def test_one_burst_is_noticed(show: Callable[..., Chromium]) -> None:
     given = answer(channels=1)
     windows = given["details"]["channels"][0]["windows"]
     for name, values in windows.items():
@@ -398,35 +398,35 @@ def test_one_burst_is_seen(show: Callable[..., Chromium]) -> None:
 @browser_test
 def test_a_number_is_explained_on_hover_and_on_focus(show: Callable[..., Chromium]) -> None:
     browser = show(answer())
-    assert told(browser) == ""
+    assert tooltip(browser) == ""
     browser.mouse("mouseMoved", *place_of(browser, ".facts .fact:nth-child(5) [data-tip]"))
-    assert "99 of 100 records" in told(browser)
+    assert "99 of 100 records" in tooltip(browser)
     browser.mouse("mouseMoved", 1, 1)
-    assert told(browser) == ""
+    assert tooltip(browser) == ""
     browser = show(answer())  # so that the focus begins at the top
-    seen = []
+    observed = []
     for _ in range(9):
         browser.key("Tab")
-        seen.append(told(browser))
-    assert any("the one prediction that can be checked" in text for text in seen)
-    assert any("Records meant to leave" in text for text in seen)
+        observed.append(tooltip(browser))
+    assert any("the one prediction that can be checked" in text for text in observed)
+    assert any("Records meant to leave" in text for text in observed)
 
 
 @browser_test
-def test_a_plot_tells_its_values_to_the_mouse_and_to_the_keyboard(
+def test_a_plot_shows_its_values_to_the_mouse_and_to_the_keyboard(
     show: Callable[..., Chromium],
 ) -> None:
     browser = show(answer((0, 10, 100, -1)))
     browser.mouse("mouseMoved", *place_of(browser, "#trade-offs svg", 0.42))
-    assert "predicted for the recorded setting" in told(browser)
-    assert "10ms" in told(browser)
+    assert "predicted for the recorded setting" in tooltip(browser)
+    assert "10ms" in tooltip(browser)
     browser.mouse("mouseMoved", 1, 1)
     browser.key("Tab")
     browser.run("document.querySelector('#trade-offs svg').focus({focusVisible: true})")
     browser.key("ArrowRight")
-    assert "100ms" in told(browser)
+    assert "100ms" in tooltip(browser)
     browser.key("ArrowLeft")
-    assert "predicted for the recorded setting" in told(browser)
+    assert "predicted for the recorded setting" in tooltip(browser)
 
 
 @browser_test
@@ -497,7 +497,7 @@ def test_a_grid_is_a_heat_map_with_the_recorded_setting_framed(
     assert browser.run(f"{cells}.length") == 9 + 1  # and the frame of the cursor
     assert browser.run(f"{cells}.findIndex((each) => each.getAttribute('stroke'))") == 4
     browser.mouse("mouseMoved", *place_of(browser, ".heat svg", 0.9, 0.15))
-    assert "100ms" in told(browser)
+    assert "100ms" in tooltip(browser)
     browser.run(
         "(() => { const metric = [...document.querySelectorAll('#trade-offs select')].pop();"
         " metric.value = 'memory'; metric.dispatchEvent(new Event('change'));"
@@ -512,7 +512,7 @@ def test_a_grid_is_a_heat_map_with_the_recorded_setting_framed(
 
 
 @browser_test
-def test_several_runs_are_beside_each_other_and_one_by_one(show: Callable[..., Chromium]) -> None:
+def test_several_runs_are_next_to_each_other_and_one_by_one(show: Callable[..., Chromium]) -> None:
     second = answer(channels=1)
     second["trace"] = second["trace"] | {"path": "runs/two/"}
     browser = show(answer(), second)

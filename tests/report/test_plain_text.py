@@ -23,7 +23,7 @@ def written(text: str, encoding: str, errors: str = "strict") -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("0 → 1", "0 > 1"),
         ("█ ▂▃▅█ ▮▮ ◆ ← p99 –", "# .-=# ## * < p99 -"),  # noqa: RUF001
@@ -35,8 +35,8 @@ def written(text: str, encoding: str, errors: str = "strict") -> str:
         ("Zoë \udcff 漢", "Zoe ? ?"),
     ],
 )
-def test_ascii_gets_plain_text(text: str, told: str) -> None:
-    assert written(text, "ascii") == told
+def test_ascii_gets_plain_text(text: str, expected: str) -> None:
+    assert written(text, "ascii") == expected
 
 
 @pytest.mark.parametrize("errors", ["strict", "surrogateescape", "backslashreplace"])

@@ -46,7 +46,7 @@ def test_settings_are_named_by_what_they_have_in_common() -> None:
     assert grid(lambda timeout, floating, rate: rate == 4) == ["rate x4: doubtful"]
 
 
-def test_what_is_needed_to_tell_them_apart_stays() -> None:
+def test_what_is_needed_to_show_them_apart_stays() -> None:
     assert grid(lambda timeout, floating, rate: timeout == 1 and rate == 4) == [
         "buffer timeout 1ms rate x4: doubtful"
     ]

@@ -231,9 +231,9 @@ def test_a_narrow_terminal_cuts_nothing() -> None:
     assert heads[1] == ["timeout", "records/s", "p50", "p99", "buffers/s", "memory", "p99"]
     assert not any("…" in line for line in lines)
     assert any(line.endswith("← recorded") for line in lines)
-    told = " ".join(" ".join(lines).split())
-    assert "Left out to fit: data, credit. Widen the terminal to 110 columns" in told
-    assert told.count("Left out to fit: backlog") == 1
+    actual = " ".join(" ".join(lines).split())
+    assert "Left out to fit: data, credit. Widen the terminal to 110 columns" in actual
+    assert actual.count("Left out to fit: backlog") == 1
 
 
 def varied_in_all(count: int = 1, **changes: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def shown(*things: Any) -> str:
     return console.file.getvalue()
 
 
-def seen(**changes: Any) -> dict[str, Any]:
+def look(**changes: Any) -> dict[str, Any]:
     """What the live view is told."""
     channel = {
         "channel": 3,
@@ -98,13 +98,13 @@ def test_the_two_lines_of_each_pair() -> None:
 
 
 def test_the_panel_has_rates_delay_and_the_pressed_channels() -> None:
-    text = shown(panel(seen()))
-    for told in ("2 connections open (5 in all)", "41.0 us", "900 us", "12.3 k", "62%", "25%"):
-        assert told in text
+    text = shown(panel(look()))
+    for actual in ("2 connections open (5 in all)", "41.0 us", "900 us", "12.3 k", "62%", "25%"):
+        assert actual in text
     assert "and 19 more channels" in text
     assert "incidents" not in text
-    assert "2 incidents, last: refused" in shown(panel(seen(incidents=2, last_incident="refused")))
-    assert "fired 1 times" in shown(panel(seen(triggers=1)))
+    assert "2 incidents, last: refused" in shown(panel(look(incidents=2, last_incident="refused")))
+    assert "fired 1 times" in shown(panel(look(triggers=1)))
 
 
 def test_off_a_terminal_there_is_a_line_now_and_then() -> None:
@@ -112,8 +112,8 @@ def test_off_a_terminal_there_is_a_line_now_and_then() -> None:
     with TapView(Console(file=file), ["127.0.0.1:7001"]) as view:
         for second in range(35):
             count = 0 if second < 15 else 2
-            view.update(seen(elapsed_ns=second * 1_000_000_000, accepted=count, connections=count))
-        view.update(seen(elapsed_ns=50_000_000_000, incidents=1, last_incident="refused"))
+            view.update(look(elapsed_ns=second * 1_000_000_000, accepted=count, connections=count))
+        view.update(look(elapsed_ns=50_000_000_000, incidents=1, last_incident="refused"))
     assert file.getvalue().splitlines() == [
         "tap, 10 s: no consumer has connected to 127.0.0.1:7001",
         "tap, 20 s: 2 connections open (2 in all), 20 channels, 3.81 MiB/s, added delay p99 900 us,"
@@ -166,7 +166,7 @@ def test_a_tap_that_saw_all_has_no_doubts() -> None:
         ({"credit_unknown_channels": 2}, "2 channels were joined late"),
         ({"losses": 1, "skipped_bytes": 300}, "300 bytes belonged to no message"),
         (
-            {"undecodable": 1, "per_connection": [{"told": ("message id 63",)}]},
+            {"undecodable": 1, "per_connection": [{"notes": ("message id 63",)}]},
             "they were forwarded: message id 63",
         ),
         ({"observer_failures": 1}, "1 connections were forwarded unobserved"),

@@ -8,7 +8,7 @@ import errno
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -38,20 +38,6 @@ pytestmark = pytest.mark.socket
 
 NETWORK = NetworkConfig()
 NewNode = Callable[..., Node]
-
-
-@pytest.fixture
-def node() -> Iterator[NewNode]:
-    """Makes nodes and closes them."""
-    made: list[Node] = []
-
-    def create(network: NetworkConfig = NETWORK, **options: int | str) -> Node:
-        made.append(Node(len(made), network, **options))  # type: ignore[arg-type]
-        return made[-1]
-
-    yield create
-    for each in made:
-        each.close()
 
 
 def unused_port() -> int:

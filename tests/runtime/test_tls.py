@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,20 +44,6 @@ def network_of(sets: Path, name: str = "ours", *, pem: bool = False, **more: str
     """Settings with a set; `more` are keys of security.ssl, with _ for . and -."""
     settings = settings_for(sets / name, PASSWORD, pem=pem)
     return network_config({**settings, **more})[0]
-
-
-@pytest.fixture
-def node() -> Iterator[NewNode]:
-    """Makes nodes and closes them."""
-    made: list[Node] = []
-
-    def create(network: NetworkConfig, **options: int | str) -> Node:
-        made.append(Node(len(made), network, **options))  # type: ignore[arg-type]
-        return made[-1]
-
-    yield create
-    for each in made:
-        each.close()
 
 
 class Line:

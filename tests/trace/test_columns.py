@@ -61,18 +61,17 @@ def test_an_even_beat_costs_no_bytes() -> None:
     np.testing.assert_array_equal(decode_column(encoded, len(beat), "<i8"), beat)
 
 
-def test_a_frame_that_would_unpack_to_more_is_refused() -> None:
-    bomb = COMPRESSOR.compress(bytes(10_000_000))
-    with pytest.raises(TraceFormatError, match="length"):
-        decode_column(EncodedColumn(False, 1, 0, 0, bomb), 10, "<i8")
-
-
-def test_a_frame_that_hides_its_length_is_refused() -> None:
-    hidden = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(10))
-    with pytest.raises(TraceFormatError):
-        decode_column(EncodedColumn(False, 1, 0, 0, hidden), 10, "<i8")
-
-
-def test_bytes_that_are_no_frame_are_refused() -> None:
-    with pytest.raises(TraceFormatError, match="decompressed"):
-        decode_column(EncodedColumn(False, 1, 0, 0, b"not a frame"), 10, "<i8")
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    [
+        (COMPRESSOR.compress(bytes(10_000_000)), "length"),
+        (zstandard.ZstdCompressor(write_content_size=False).compress(bytes(10)), None),
+        (b"not a frame", "decompressed"),
+    ],
+    ids=["longer than its column", "without its length", "no frame"],
+)
+def test_a_frame_that_does_not_unpack_to_its_column_is_refused(
+    frame: bytes, why: str | None
+) -> None:
+    with pytest.raises(TraceFormatError, match=why):
+        decode_column(EncodedColumn(False, 1, 0, 0, frame), 10, "<i8")

@@ -100,7 +100,7 @@ def test_rows_of_a_block_are_sorted_by_channel_then_kind_then_point(trace: Path)
             assert keys == sorted(keys)
 
 
-def test_the_index_tells_what_each_block_holds(trace: Path) -> None:
+def test_the_index_shows_what_each_block_holds(trace: Path) -> None:
     with TraceReader(trace) as reader:
         for index, entry in enumerate(reader.blocks()):
             block = reader.read_block(index, ("channel", "at_ns"))
@@ -154,7 +154,7 @@ def test_columns_not_wanted_are_not_read(trace: Path) -> None:
             reader.read_block(0, (ORDER,))
 
 
-def test_damage_tells_where_to_cut_to_have_what_stands_before(trace: Path) -> None:
+def test_damage_shows_where_to_cut_to_have_what_stands_before(trace: Path) -> None:
     with TraceReader(trace) as reader:
         entry = reader.blocks()[1]
     damaged = bytearray(trace.read_bytes())

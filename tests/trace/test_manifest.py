@@ -27,14 +27,10 @@ def test_saving_again_replaces_it(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match=r"absent/manifest\.json: cannot write"):
-        manifest().save(tmp_path / "absent")
-
-
-def test_a_file_in_place_of_the_run_directory_is_named(tmp_path: Path) -> None:
-    (tmp_path / "run").write_text("")
-    with pytest.raises(TraceError, match=r"run/manifest\.json: cannot write"):
-        manifest().save(tmp_path / "run")
+    (tmp_path / "file").touch()
+    for place in ("absent", "file"):
+        with pytest.raises(TraceError, match=rf"{place}/manifest\.json: cannot write"):
+            manifest().save(tmp_path / place)
 
 
 def without(name: str) -> Any:
@@ -93,13 +89,7 @@ def test_a_hostile_manifest_is_refused_in_a_short_line(tmp_path: Path, change: A
     assert str(raised.value).isprintable()
 
 
-def test_a_manifest_of_lists_in_lists_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_text("[" * 200_000)
-    with pytest.raises(TraceFormatError, match="too deep"):
-        open_run(tmp_path)
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema_version": 1}', "\x00"])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema_version": 1}', "\x00", "[" * 200_000])
 def test_what_is_no_manifest_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(TraceFormatError, match=r"manifest\.json"):

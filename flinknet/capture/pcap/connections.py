@@ -1,6 +1,6 @@
 """The connections of a capture: segments in, Flink's conversations to observers, the rest counted.
 
-Sans-IO. Which connections are Flink's is told by the magic number of frames, and which end is the
+Sans-IO. The magic number of frames shows which connections are Flink's, and which end is the
 producer's server by what only that one says; ports mean nothing.
 """
 
@@ -54,10 +54,10 @@ class CapturedConnection:
     """One TCP connection, both directions.
 
     Attributes:
-        ends: its two ends; the first is the one that was seen sending first.
+        ends: its two ends; the first is the one that sent first.
         streams: what each end sent.
         observer: of a Flink connection; None as long as, or because, it is none.
-        is_foreign: enough was seen to say that it is none.
+        is_foreign: enough was captured to rule Flink out.
     """
 
     def __init__(self, first: TcpSegment, create_observer: ObserverFactory) -> None:
@@ -97,7 +97,7 @@ class CapturedConnection:
         """What the consumer sent."""
         return self.streams[1 - self._server]
 
-    def begins_anew(self, segment: TcpSegment) -> bool:
+    def opens_another(self, segment: TcpSegment) -> bool:
         """Whether a segment opens another connection between the same ends."""
         side = self.ends.index(segment.source)
         return (
@@ -139,7 +139,7 @@ class CapturedConnection:
                 self._decide(side, item.data)
 
     def _decide(self, side: Side, data: bytes) -> None:
-        """Look for a frame; which one it is says who is who."""
+        """Look for a frame; its kind shows which end is the consumer."""
         direction = _direction_of(self._tail[side] + data)
         self._tail[side] = (self._tail[side] + data)[1 - FRAME_HEADER_BYTES :]
         self._undecided_bytes += len(data)
@@ -201,7 +201,7 @@ class CapturedConnections:
         """Take a segment."""
         key = frozenset((segment.source, segment.target))
         connection = self._open.get(key)
-        if connection is not None and connection.begins_anew(segment):
+        if connection is not None and connection.opens_another(segment):
             connection.finish()
             connection = None
         if connection is None:

@@ -48,9 +48,9 @@ class ImportedCapture:
         """As JSON-ready plain data.
 
         Each connection has what an observer says of it and, under `tcp`, what TCP itself did, by
-        direction: `data` are buffers, from the producer, `credit` what the consumer sent. Beside
-        the stalls for want of credit, which are in the trace, stand `zero_windows`: [from_ns,
-        to_ns] on the trace's clock in which the consumer's kernel (`data`) or the producer's
+        direction: `data` are buffers, from the producer, `credit` what the consumer sent. The
+        stalls for lack of credit are in the trace; `zero_windows` are the times
+        [from_ns, to_ns] of its clock in which the consumer's kernel (`data`) or the producer's
         (`credit`) had no room.
         """
         packets = asdict(self.packets)

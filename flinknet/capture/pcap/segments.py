@@ -60,13 +60,13 @@ class PacketCounts:
     """What the packets of a capture were.
 
     Attributes:
-        seen_twice: packets over loopback that a capture of all interfaces has as leaving and as
+        duplicates: packets over loopback that a capture of all interfaces has as leaving and as
             coming; the first is left out.
         others: not TCP, or damaged.
     """
 
     tcp_segments: int = 0
-    seen_twice: int = 0
+    duplicates: int = 0
     fragments: int = 0
     others: int = 0
     unknown_link_types: set[int] = field(default_factory=set)
@@ -75,7 +75,7 @@ class PacketCounts:
 class _Left(Enum):
     """Why a packet gives no segment."""
 
-    SEEN_TWICE = 1
+    DUPLICATE = 1
     FRAGMENT = 2
     OTHER = 3
 
@@ -100,8 +100,8 @@ def tcp_segments(
             segment = _segment(packet)
         except (UnpackError, IndexError, ValueError):
             segment = _Left.OTHER
-        if segment is _Left.SEEN_TWICE:
-            counts.seen_twice += 1
+        if segment is _Left.DUPLICATE:
+            counts.duplicates += 1
         elif segment is _Left.FRAGMENT:
             counts.fragments += 1
         elif segment is _Left.OTHER:
@@ -150,7 +150,7 @@ def _segment(packet: CapturedPacket) -> TcpSegment | _Left:
 
 
 def _datagram(packet: CapturedPacket) -> Any:
-    """The IP packet in a frame, or what else stands in its place."""
+    """The IP packet in a frame, or what it carries instead."""
     from dpkt import ethernet, ip, ip6, loopback, sll, sll2
 
     frame, link_type = packet.frame, packet.link_type
@@ -159,7 +159,7 @@ def _datagram(packet: CapturedPacket) -> Any:
     if link_type in (_LINK_SLL, _LINK_SLL2):
         cooked = (sll.SLL if link_type == _LINK_SLL else sll2.SLL2)(frame)
         if cooked.hrd == _LOOPBACK_HARDWARE and cooked.type == _FROM_US:
-            return _Left.SEEN_TWICE
+            return _Left.DUPLICATE
         return cooked.data
     if link_type in (_LINK_NULL, _LINK_LOOP):
         return loopback.Loopback(frame).data

@@ -1,6 +1,6 @@
 """Reassembly: the bytes of one direction of a TCP connection, in order, out of its segments.
 
-Sans-IO. What a capture has not got is a gap, told where it stands: whoever decodes the bytes must
+Sans-IO. What a capture lacks is a gap, reported at its place: the decoder of the bytes must
 find its way again after it.
 """
 
@@ -56,7 +56,7 @@ class _Held(NamedTuple):
 class TcpStream:
     """One direction of a connection.
 
-    Positions count bytes from the first that was seen, and do not wrap. Without a SYN the stream
+    Positions count bytes from the first captured one, and do not wrap. Without a SYN the stream
     begins with its first segment.
 
     Attributes:

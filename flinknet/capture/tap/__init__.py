@@ -1,10 +1,10 @@
 """The tap: a transparent proxy between TaskManagers that records what passes.
 
-How an operator uses it: a TaskManager tells others `taskmanager.data.port` and listens on
+How an operator uses it: a TaskManager announces `taskmanager.data.port` and listens on
 `taskmanager.data.bind-port`. Set the two apart, start the tap in between, and every consumer comes
 through it without knowing:
 
-    taskmanager.data.port: 7001        # what consumers are told: the tap's port
+    taskmanager.data.port: 7001        # what consumers connect to: the tap's port
     taskmanager.data.bind-port: 7101   # where the TaskManager listens
 
     flinknet trace tap --listen 0.0.0.0:7001 --upstream 127.0.0.1:7101 --out tapped
@@ -12,9 +12,9 @@ through it without knowing:
     flinknet trace verify tapped
 
 The tap must be reachable under `taskmanager.host`, and it must be up before the job starts: a
-consumer that finds nobody at the port fails its job. Stopping it breaks the connections through it,
-which Flink takes as lost TaskManagers: jobs restart. It sees what producers
-behind it send to other TaskManagers, not what stays within one. With Flink's internal TLS it needs
+consumer that finds no listener at the port fails its job. Stopping it breaks the connections
+through it, which Flink takes as lost TaskManagers: jobs restart. It records what producers behind
+it send to other TaskManagers, not what stays within one. With Flink's internal TLS it needs
 a certificate and a key that the cluster trusts, and from Flink 2.3 on a certificate that carries
 the host's name. `relay` moves bytes, `proxy` waits for sockets, `session` does the rest; all of it
 is one event loop on one thread.

@@ -20,7 +20,7 @@ class PlainEnd:
     """An end without TLS.
 
     Attributes:
-        has_more: bytes wait that the socket does not tell of.
+        has_more: bytes wait that the socket does not report.
         receive_into: receives what is there; 0 at the end.
         send: sends what the socket takes.
     """
@@ -123,7 +123,7 @@ End = PlainEnd | TlsEnd
 
 @dataclass(frozen=True, slots=True)
 class TlsContexts:
-    """What the tap shows to either side and whom it trusts: one certificate, as Flink's internal
+    """What the tap shows to either side and what it trusts: one certificate, as Flink's internal
     TLS has it.
     """
 

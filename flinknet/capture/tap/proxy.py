@@ -219,7 +219,7 @@ class Proxy:
             self._break(relay, f"a fault of the tap: {type(error).__name__}: {error}")
             return
         if relay.observer_failure is not None and relay.from_client.observe is None:
-            self._tell_unobserved(relay)
+            self._note_unobserved(relay)
         if relay.is_over:
             self._close(relay)
         elif end.sock.fileno() >= 0:
@@ -236,7 +236,7 @@ class Proxy:
             relay.is_connected = True
         relay.shake()
 
-    def _tell_unobserved(self, relay: Relay) -> None:
+    def _note_unobserved(self, relay: Relay) -> None:
         if relay.failure is None:
             relay.failure = f"not observed any more: {relay.observer_failure}"
             self.observer_failures += 1

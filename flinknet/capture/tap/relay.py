@@ -1,7 +1,7 @@
 """Relay: one connection through the tap, bytes both ways, in order and as they come.
 
 Bytes are forwarded first and shown to the observer afterwards, before anything else is received; an
-answer cannot pass before what it answers was seen. What the target does not take at once is held,
+answer cannot pass before its question is recorded. What the target does not take at once is held,
 and nothing more is received from the source until it is gone: so a direction holds at most one
 chunk, and back pressure goes through.
 """
@@ -59,7 +59,7 @@ class Pipe:
         self.observe: Callable[[memoryview, int], None] | None = observe
         self.held: memoryview | None = None
         self.held_since_ns = 0
-        self.is_ended = False  # the source sends no more, and the target was told
+        self.is_ended = False  # the source sends no more, and the target knows
         self.bytes = 0
 
     @property

@@ -1,4 +1,4 @@
-"""A tap from start to end: proxy, observers, recording, triggers, and what is told of it all."""
+"""A tap from start to end: proxy, observers, recording, triggers, and the result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .view import Meter, channel_rows
 
 TICK_NS: Final = 250_000_000
 LOOK_NS: Final = 1_000_000_000
-CONNECTIONS_TOLD: Final = 200
+CONNECTIONS_LISTED_MAX: Final = 200
 
 PROCESS_NAME: Final = "tap"
 
@@ -41,7 +41,7 @@ class TapConfig:
     Attributes:
         pairs: where to listen, and the upstream of it.
         layout: of BufferResponses; None to detect it on each connection.
-        flink_keys: of the cluster, for the manifest; the wire does not tell them.
+        flink_keys: of the cluster, for the manifest; they are not on the wire.
         duration_ns: None: until it is stopped.
     """
 
@@ -102,7 +102,7 @@ class Tap:
         return self._proxy.addresses
 
     def run(self, on_start: Callable[[], None] = lambda: None) -> dict[str, Any]:
-        """Relay until the time is over or a signal comes; then close everything and tell.
+        """Relay until the time is over or a signal comes; then close everything and report.
 
         Args:
             on_start: called once a signal ends the tap as it should.
@@ -151,7 +151,7 @@ class Tap:
         )
 
     def _relay_ended(self, relay: Relay) -> None:
-        """Keep what is to be told of a connection, and no more."""
+        """Add a connection to the totals, and keep its summary if there is room."""
         now_ns = monotonic_ns()
         relay.observer.close(now_ns)
         summary = relay.observer.summary()
@@ -162,21 +162,20 @@ class Tap:
             self._layouts.add(summary.layout)
         self._relayed_bytes[0] += relay.from_server.bytes
         self._relayed_bytes[1] += relay.from_client.bytes
-        if len(self._connections) < CONNECTIONS_TOLD:
-            told = {**summary.to_dict(), "failure": relay.failure}
-            self._connections.append(told)
+        if len(self._connections) < CONNECTIONS_LISTED_MAX:
+            self._connections.append({**summary.to_dict(), "failure": relay.failure})
 
     def _look(self, meter: Meter, now_ns: int) -> None:
-        seen = meter.look(self._table, self._proxy, now_ns)
+        look = meter.look(self._table, self._proxy, now_ns)
         trigger, recording = self._config.trigger, self._recording
         if trigger is not None and not recording.is_holding:
-            why = trigger.reason(seen["metrics"])
+            why = trigger.reason(look["metrics"])
             if why is not None:
                 recording.trigger(why, now_ns)
-        seen["elapsed_ns"] = now_ns - self._begun_ns
-        seen["trace_bytes"] = recording.files.size_bytes
-        seen["triggers"] = len(recording.triggers)
-        self._on_look(seen)
+        look["elapsed_ns"] = now_ns - self._begun_ns
+        look["trace_bytes"] = recording.files.size_bytes
+        look["triggers"] = len(recording.triggers)
+        self._on_look(look)
 
     def _guard(self, step: Callable[..., None], *arguments: Any) -> None:
         """A trace that cannot be written, and whatever goes wrong with looking, must not stop the
@@ -186,7 +185,7 @@ class Tap:
             step(*arguments)
         except TraceError as error:
             self._recording_error = str(error)
-        except Exception as error:  # fails open: told at the end
+        except Exception as error:  # fails open: reported at the end
             self._recording_error = f"{type(error).__name__}: {error}"
 
     def _plan(self) -> dict[str, Any]:

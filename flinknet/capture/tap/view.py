@@ -104,7 +104,7 @@ class Meter:
 
 
 def channel_rows(channels: Sequence[ObservedChannel], largest_bytes: int) -> list[dict[str, Any]]:
-    """What is told of each channel at the end."""
+    """What the result says of each channel."""
     return [
         {
             "channel": each.index,

@@ -1,4 +1,4 @@
-// Puts the page together: one run at a time, and all of them beside each other if there are several.
+// Puts the page together: one run at a time, and all of them next to each other if there are several.
 
 const {replays} = JSON.parse(document.getElementById("data").textContent);
 

@@ -17,13 +17,13 @@ function simulatedPart({trace, simulated}) {
 function modelError(answer) {
   const {model_error: error, simulated, trace} = answer;
   const known = knownErrors(answer), isDoubted = isDoubtful(answer);
-  const told = [["throughput", "throughput"], ["p50", "p50"], ["p99", "p99"], ["buffers_per_s", "buffers/s"]]
+  const figures = [["throughput", "throughput"], ["p50", "p50"], ["p99", "p99"], ["buffers_per_s", "buffers/s"]]
     .filter(([name]) => name in error && !("buffers_per_s" in error && error[name] === null));
   const check = (trace.origin ?? "run") === "run" && !trace.edge ? " (check: flinknet bench --from-trace RUN)" : "";
   const used = `${count(simulated.records)} records${simulated.is_whole ? "" : `, ${simulatedPart(answer)}`}`;
   return h("div", {class: `banner${isDoubted ? " doubt" : ""}`, id: "model-error"},
     h("strong", {}, term("Model error", "(predicted − observed) / observed, for the setting that was recorded: the one prediction that can be checked."),
-      known.length ? ` on the recorded setting: ${told.map(([name, text]) => `${text} ${change(error[name])}`).join(", ")}`
+      known.length ? ` on the recorded setting: ${figures.map(([name, text]) => `${text} ${change(error[name])}`).join(", ")}`
         : " unknown: the recorded setting could not be predicted"),
     h("p", {class: "small"}, `From ${used}. `, !known.length ? "" : isDoubted
       ? `Do not bet on the predictions below: the model is off by more than ${DOUBTFUL_FROM * 100} % where the answer is known.`
@@ -38,25 +38,25 @@ function doubts(answer) {
 }
 
 function facts(answer) {
-  const seen = answer.observed;
+  const observed = answer.observed;
   const rows = [
-    ["records", count(seen.records), "Records meant to leave in the measured part, and consumed."],
-    ["throughput", perSecond(seen.throughput_records_per_s), MEANING.throughput],
-    ["bytes", `${bytes(seen.throughput_bytes_per_s)}/s`, "Bytes of record values per second, without what the stream adds."],
-    ["p50", duration(seen.latency_ns.p50), MEANING.p50],
-    ["p99", duration(seen.latency_ns.p99), MEANING.p99],
-    ["longest", duration(seen.latency_ns.max), "The longest latency of a record."],
-    ["backlog", fixed(seen.backlog_buffers.mean), MEANING.backlog],
-    ["largest backlog", count(seen.backlog_buffers.max), MEANING.backlogMax],
-    ["starved of credit", duration(seen.credits.starved_ns), "Time with a backlog and no credit, summed over the channels."],
-    ["buffers", count(seen.buffers), `Data buffers sent: ${count(seen.flushes.full)} full, ${count(seen.flushes.timeout)} by the buffer timeout, ${count(seen.flushes.event)} pushed by an event.`],
+    ["records", count(observed.records), "Records meant to leave in the measured part, and consumed."],
+    ["throughput", perSecond(observed.throughput_records_per_s), MEANING.throughput],
+    ["bytes", `${bytes(observed.throughput_bytes_per_s)}/s`, "Bytes of record values per second, without what the stream adds."],
+    ["p50", duration(observed.latency_ns.p50), MEANING.p50],
+    ["p99", duration(observed.latency_ns.p99), MEANING.p99],
+    ["longest", duration(observed.latency_ns.max), "The longest latency of a record."],
+    ["backlog", fixed(observed.backlog_buffers.mean), MEANING.backlog],
+    ["largest backlog", count(observed.backlog_buffers.max), MEANING.backlogMax],
+    ["starved of credit", duration(observed.credits.starved_ns), "Time with a backlog and no credit, summed over the channels."],
+    ["buffers", count(observed.buffers), `Data buffers sent: ${count(observed.flushes.full)} full, ${count(observed.flushes.timeout)} by the buffer timeout, ${count(observed.flushes.event)} pushed by an event.`],
   ];
   return h("dl", {class: "facts"}, rows.map(([name, value, meaning]) =>
     h("div", {class: "fact"}, h("dt", {}, term(name, meaning)), h("dd", {}, value))));
 }
 
 function latencySection(answer) {
-  const {latency_distribution: latency} = answer, seen = answer.observed.latency_ns;
+  const {latency_distribution: latency} = answer, observed = answer.observed.latency_ns;
   if ((answer.trace.origin ?? "run") !== "run") return latencyNotSeen();
   const total = latency.records.reduce((sum, records) => sum + records, 0);
   const below = [];
@@ -71,7 +71,7 @@ function latencySection(answer) {
         edges: latency.low_ns.map((low, index) => [low, latency.high_ns[index]]), isLog: true, xFormat: duration,
         yFormat: (share) => percent(share), label: "distribution of the latency",
         series: [{name: "records", color: "var(--blue)", values: latency.records.map((records) => records / total)}],
-        marks: [[seen.p50, `p50 ${duration(seen.p50)}`], [seen.p99, `p99 ${duration(seen.p99)}`]],
+        marks: [[observed.p50, `p50 ${duration(observed.p50)}`], [observed.p99, `p99 ${duration(observed.p99)}`]],
         tip: (index) => ({title: `${duration(latency.low_ns[index])} to ${duration(latency.high_ns[index])}`, rows: [
           ["records", count(latency.records[index])], ["share", percent(latency.records[index] / total, 2)],
           ["this long or less", percent(below[index] / total, 2)]]}),
@@ -91,7 +91,7 @@ function latencySection(answer) {
 
 function latencyNotSeen() {
   return h("section", {id: "latency"}, h("h2", {}, "Latency"),
-    h("p", {class: "note"}, "Not seen: nothing between processes knows when records came. What is predicted lies between the least and the greatest that the messages allow."));
+    h("p", {class: "note"}, "Not observed: nothing between processes knows when records came. What is predicted lies between the least and the greatest that the messages allow."));
 }
 
 const channelName = (each) => `${each.channel}: ${each.producer} → ${each.consumer}`;
@@ -156,7 +156,7 @@ function regimesSection(answer) {
     }}, width)));
 }
 
-const LEFT_BECAUSE = [
+const FLUSH_REASONS = [
   ["full", "full", "var(--blue)", "The segment was full."],
   ["timeout", "by the buffer timeout", "var(--orange)", "The beat of the buffer timeout (or timeout 0) took what was there."],
   ["event", "pushed by an event", "var(--purple)", "An event, or the end of the data, pushed it out."],
@@ -164,18 +164,18 @@ const LEFT_BECAUSE = [
 
 function fillSection(answer) {
   const {fill} = answer.details;
-  const totals = fill.full.map((_, index) => LEFT_BECAUSE.reduce((sum, [key]) => sum + fill[key][index], 0));
+  const totals = fill.full.map((_, index) => FLUSH_REASONS.reduce((sum, [key]) => sum + fill[key][index], 0));
   const all = totals.reduce((sum, each) => sum + each, 0);
   return h("section", {id: "fill"}, h("h2", {}, "How full the buffers were"),
     h("p", {class: "lead"}, `Payload of each data buffer by the segment size of ${bytes(fill.segment_size_bytes)}`,
       fill.mean === null ? "." : `: ${percent(fill.mean)} on average. Emptier buffers mean more messages for the same records.`,
       fill.full.some(Boolean) ? " One that left because its segment was full may still carry few bytes: what a flush had sent before as a buffer of its own lay in the same segment." : ""),
-    legend(LEFT_BECAUSE.map(([, text, color, meaning]) => [text, color, meaning])),
+    legend(FLUSH_REASONS.map(([, text, color, meaning]) => [text, color, meaning])),
     responsive((width) => histogram({
       edges: totals.map((_, index) => [index / fill.bins, (index + 1) / fill.bins]), xFormat: (share) => percent(share, 0), yFormat: count,
-      series: LEFT_BECAUSE.map(([key, name, color]) => ({name, color, values: fill[key]})), label: "fill ratio of the buffers",
+      series: FLUSH_REASONS.map(([key, name, color]) => ({name, color, values: fill[key]})), label: "fill ratio of the buffers",
       tip: (index) => ({title: `${percent(index / fill.bins, 0)} to ${percent((index + 1) / fill.bins, 0)} full`, rows: [
-        ...LEFT_BECAUSE.filter(([key]) => fill[key][index]).map(([key, text]) => [text, `${count(fill[key][index])} buffers`]),
+        ...FLUSH_REASONS.filter(([key]) => fill[key][index]).map(([key, text]) => [text, `${count(fill[key][index])} buffers`]),
         ["share", percent(all ? totals[index] / all : 0)]]}),
     }, width)));
 }

@@ -13,7 +13,7 @@ const MEANING = {
   p50: "Half of the records were consumed this soon after the instant at which they were meant to leave.",
   p99: "99 of 100 records were consumed this soon after the instant at which they were meant to leave.",
   backlog: "Data buffers still queued at the producer when one left, averaged over the buffers.",
-  backlogMax: "The longest queue of data buffers that a producer told.",
+  backlogMax: "The longest queue of data buffers that a producer announced.",
   buffers: "Data buffers per second over all channels: each costs processor time on both sides.",
   memory: "The most that all buffer pools of producers and consumers can take.",
 };

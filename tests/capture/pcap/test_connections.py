@@ -16,29 +16,16 @@ from flinknet.capture.pcap.connections import (
 )
 from flinknet.capture.pcap.segments import Endpoint, TcpSegment
 from tests.golden_vectors import Vector, golden, vectors
+from tests.probes import ListProbe
 
 SERVER, CLIENT = Endpoint("10.0.0.1", 6121), Endpoint("10.0.0.2", 50_000)
-
-
-class Rows:
-    """A probe that keeps its rows."""
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[int, ...]] = []
-
-    def record(self, *values: int) -> None:
-        self.rows.append(values)
-
-    @property
-    def without_instants(self) -> list[tuple[int, ...]]:
-        return [row[1:] for row in self.rows]
 
 
 @dataclass
 class Capture:
     """Connections under test, with the packets of one Flink connection to feed them."""
 
-    rows: Rows = field(default_factory=Rows)
+    probe: ListProbe = field(default_factory=ListProbe)
     begun: list[tuple[Endpoint, Endpoint, bool]] = field(default_factory=list)
     at_ns: int = 0
     next_number: dict[Endpoint, int] = field(
@@ -54,7 +41,7 @@ class Capture:
     ) -> ConnectionObserver:
         self.begun.append((producer, consumer, is_from_start))
         ends = Ends(str(producer), str(consumer))
-        return ConnectionObserver(self.rows, self.table, ends=ends, is_from_start=is_from_start)
+        return ConnectionObserver(self.probe, self.table, ends=ends, is_from_start=is_from_start)
 
     def segment(
         self, source: Endpoint, data: bytes = b"", *, syn: bool = False, window: int = 500
@@ -93,13 +80,17 @@ def steps_of(vector: Vector) -> list[tuple[Endpoint, bytes]]:
     ]
 
 
+def without_instants(probe: ListProbe) -> list[tuple[int, ...]]:
+    return [event[1:] for event in probe.events]
+
+
 def direct_rows(steps: list[tuple[Endpoint, bytes]]) -> list[tuple[int, ...]]:
     """What an observer makes of the bytes themselves."""
-    rows = Rows()
-    observer = ConnectionObserver(rows, ChannelTable())
+    probe = ListProbe()
+    observer = ConnectionObserver(probe, ChannelTable())
     for source, data in steps:
         (observer.from_server if source == SERVER else observer.from_client)(data, 0)
-    return rows.without_instants
+    return without_instants(probe)
 
 
 @golden("conversation")
@@ -115,7 +106,7 @@ def test_a_conversation_is_read_as_from_its_bytes(release: str, vector: Vector) 
             data = data[length:]
     capture.connections.finish()
     assert capture.begun == [(SERVER, CLIENT, True)]
-    assert capture.rows.without_instants == direct_rows(steps)
+    assert without_instants(capture.probe) == direct_rows(steps)
     (connection,) = capture.connections.of_flink
     assert (connection.producer, connection.consumer) == (SERVER, CLIENT)
     assert connection.server_stream.gaps == connection.client_stream.gaps == 0
@@ -138,7 +129,7 @@ def test_shuffled_and_repeated_segments_make_no_difference(release: str, vector:
         for piece in pieces:
             capture.connections.add(piece._replace(acknowledged=None))
     capture.connections.finish()
-    assert capture.rows.without_instants == direct_rows(steps)
+    assert without_instants(capture.probe) == direct_rows(steps)
     (connection,) = capture.connections.of_flink
     assert sum(stream.retransmitted_segments for stream in connection.streams) > 0
 
@@ -180,7 +171,7 @@ def test_a_frame_header_cut_in_two_is_found() -> None:
     for at in range(len(request)):
         capture.connections.add(capture.segment(CLIENT, request[at : at + 1]))
     assert capture.begun == [(SERVER, CLIENT, True)]
-    assert len(capture.rows.rows) == 1
+    assert len(capture.probe.events) == 1
 
 
 def test_bytes_that_the_capture_lacks_cost_what_they_carried_and_no_more() -> None:
@@ -195,7 +186,7 @@ def test_bytes_that_the_capture_lacks_cost_what_they_carried_and_no_more() -> No
     capture.connections.finish()
     (connection,) = capture.connections.of_flink
     assert connection.server_stream.missing_bytes > 0
-    rows = [(row[0], row[1], row[2], row[5]) for row in capture.rows.without_instants]
+    rows = [(row[0], row[1], row[2], row[5]) for row in without_instants(capture.probe)]
     expected = [(row[0], row[1], row[2], row[5]) for row in direct_rows(steps)]
     assert set(rows) <= set(expected)
 

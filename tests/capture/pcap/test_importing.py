@@ -110,7 +110,7 @@ def test_json_has_what_tcp_did(tmp_path: Path) -> None:
     assert connection["losses"] >= 1
 
 
-def test_what_is_missing_is_told(tmp_path: Path) -> None:
+def test_what_is_missing_is_reported(tmp_path: Path) -> None:
     result = run(write_capture(tmp_path / "flink.pcap", lost=frozenset({0, 1, 2})))
     assert result.exit_code == 0, result.output
     assert "the credit of 1 channels is not known" in result.output

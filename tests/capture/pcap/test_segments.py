@@ -73,7 +73,7 @@ def test_a_packet_longer_than_its_length_field_holds() -> None:
 def test_loopback_packets_are_taken_once_in_a_capture_of_all_interfaces(link: str) -> None:
     segments, counts = read(tcp_packet(b"data", link=link, from_us=True), link)
     assert segments == []
-    assert counts == PacketCounts(seen_twice=1)
+    assert counts == PacketCounts(duplicates=1)
 
 
 def test_fragments_are_counted() -> None:

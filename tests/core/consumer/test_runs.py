@@ -14,20 +14,11 @@ from flinknet.core.wire.messages import AddCredit, BacklogAnnouncement, BufferRe
 from flinknet.core.wire.plain_frames import next_sequence_number
 from flinknet.errors import FlinknetError
 from tests.pair import Consumer
+from tests.probes import ListProbe
 
 SEGMENT_BYTES = 100
 DATA, BARRIER = DataType.DATA_BUFFER, DataType.ALIGNED_CHECKPOINT_BARRIER
 PRIORITIZED = DataType.PRIORITIZED_EVENT_BUFFER
-
-
-class ListProbe:
-    """Keeps every event."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[int, ...]] = []
-
-    def record(self, *values: int) -> None:
-        self.events.append(values)
 
 
 def lay(connection: ConsumerConnection, data: bytes) -> int:

@@ -54,6 +54,7 @@ from tests.pair import (
     records_of,
     sent_bytes,
 )
+from tests.probes import ListProbe
 
 EVENT = CancelCheckpointMarker(1)
 DATA, EVENT_TYPE = DataType.DATA_BUFFER, DataType.EVENT_BUFFER
@@ -662,16 +663,6 @@ def test_time_with_data_but_no_credit_is_counted() -> None:
     assert reader.starved_until(540) == 290
     receive(connection, AddCredit(1, RECEIVER), now_ns=560)
     assert reader.starved_ns == reader.starved_until(900) == 310
-
-
-class ListProbe:
-    """Keeps every event."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[int, ...]] = []
-
-    def record(self, *values: int) -> None:
-        self.events.append(values)
 
 
 def test_the_probe_sees_every_message_with_credit_and_backlog() -> None:

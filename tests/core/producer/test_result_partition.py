@@ -18,13 +18,6 @@ from tests.pair import partition_of, record_bytes, records_of
 EVENT = CancelCheckpointMarker(1)
 
 
-class Ignores:
-    """A reader that polls by hand."""
-
-    def notify_data_available(self) -> None:
-        """Nothing to do."""
-
-
 def queue_of(subpartition: PipelinedSubpartition) -> list[BufferConsumer]:
     return list(subpartition._queue)
 

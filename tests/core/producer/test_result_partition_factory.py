@@ -19,6 +19,7 @@ from flinknet.core.producer.bounded_blocking import BoundedBlockingSubpartition
 from flinknet.core.producer.partition_type import MADE, ConsumingConstraint, ReleaseBy
 from flinknet.errors import ConfigError, InsufficientBuffersError
 from tests.pair import partition_id, records_of
+from tests.probes import PollingReader
 
 TABLE = """
 PIPELINED             | no  | no  | no  | must | upstream  | no  | yes
@@ -160,16 +161,9 @@ def test_a_pool_that_cannot_be_had_is_told_at_setup() -> None:
         partition.setup()
 
 
-class Ignores:
-    """A reader that polls by hand."""
-
-    def notify_data_available(self) -> None:
-        """Nothing to do."""
-
-
 def read_all(partition: BufferWritingResultPartition) -> bytes:
     """The data that a reader of subpartition 0 gets now."""
-    view = partition.subpartitions[0].create_read_view(Ignores())
+    view = partition.subpartitions[0].create_read_view(PollingReader())
     data = bytearray()
     while (piece := view.poll()) is not None:
         if piece.data_type == 1:

@@ -16,19 +16,10 @@ from flinknet.core.wire.ids import ResultSubpartitionIndexSet
 from flinknet.core.wire.messages import AddCredit, NewBufferSize, PartitionRequest
 from tests.core.producer.test_subpartition import UNALIGNED_BARRIER
 from tests.pair import RECEIVER, partition_id, partition_of, producer_of, records_of
+from tests.probes import ListProbe
 
 POOL = slice(14, 16)
 """Where a trace row tells of the pool."""
-
-
-class Rows:
-    """Keeps every event."""
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[int, ...]] = []
-
-    def record(self, *values: int) -> None:
-        self.rows.append(values)
 
 
 class Producer:
@@ -40,7 +31,7 @@ class Producer:
 
     def __init__(self, *, is_by_the_record: bool, pool_buffers: int, quota: int) -> None:
         self.is_by_the_record = is_by_the_record
-        self.probe = Rows()
+        self.probe = ListProbe()
         self.partition, self.memory = partition_of(
             segment_size_bytes=32,
             buffers=30,
@@ -94,7 +85,7 @@ class Producer:
             self.writer.written_bytes,
             self.writer.is_available,
             self.writer.is_inside_record,
-            [row[:14] + row[16:] for row in self.probe.rows],
+            [row[:14] + row[16:] for row in self.probe.events],
         )
 
 

@@ -14,18 +14,9 @@ from flinknet.job.load.payload import RecordFactory
 from flinknet.job.load.sink import LatencySink
 from tests.load_tasks import sink_task
 from tests.pair import Consumer
+from tests.probes import ListProbe
 
 SEGMENT_BYTES = 1000
-
-
-class ListProbe:
-    """Keeps every event."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[int, ...]] = []
-
-    def record(self, *values: int) -> None:
-        self.events.append(values)
 
 
 class Reading:

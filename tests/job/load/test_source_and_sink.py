@@ -37,6 +37,7 @@ from flinknet.job.load.sink import Disorder, LatencySink
 from flinknet.job.stream_task import TaskState
 from tests.load_tasks import sink_task, source_task
 from tests.pair import Pair
+from tests.probes import ListProbe
 
 MS = 1_000_000
 
@@ -47,19 +48,6 @@ def instants(*values_ns: int) -> RecordedArrivals:
 
 NETWORK = NetworkConfig(segment_size_bytes=1000, buffer_timeout_ns=MS)
 SIZE = RecordSize(20, 20)
-
-
-class ListProbe:
-    """Keeps every event."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[int, ...]] = []
-
-    def record(self, *values: int) -> None:
-        self.events.append(values)
-
-    def at(self, point: int) -> list[tuple[int, ...]]:
-        return [event for event in self.events if event[2] == point]
 
 
 class TaskPair(Pair):

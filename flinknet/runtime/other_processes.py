@@ -1,0 +1,148 @@
+"""OtherProcesses: what the host and the processes outside of a run took of the processors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from flinknet.results import Taken
+
+from .clock import monotonic_ns
+
+NAMED_MAX = 3
+"""So many processes are listed by name."""
+
+_SHARE_MIN = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadUse:
+    """The process of a thread, the processor time it has used so far, and in how many slices."""
+
+    pid: int
+    name: str
+    used_ns: int
+    slices: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorReading:
+    """The use of the processors so far.
+
+    Attributes:
+        cores: that this process may use.
+        steal_s: time that the host took of each core; empty where the system does not report it.
+        threads: by number; none where the kernel does not report them (CONFIG_SCHED_INFO).
+        launcher: this process.
+        task_managers: the processes that it started.
+    """
+
+    at_ns: int
+    cores: tuple[int, ...]
+    steal_s: Mapping[int, float]
+    threads: Mapping[int, ThreadUse]
+    launcher: int
+    task_managers: frozenset[int]
+
+
+class OtherProcesses:
+    """Reads the use of the processors once when it is made and once for `taken`.
+
+    Reading that of a hundred threads takes some 5 ms and is not for the measured part. Threads that
+    end before the second reading are missed. The host's share is counted in steps of 10 ms.
+
+    Args:
+        task_managers: that stay on cores of their own (see `host.stay_on_core`), if there are so
+            many.
+    """
+
+    def __init__(
+        self, task_managers: int, read: Callable[[], ProcessorReading] | None = None
+    ) -> None:
+        self._read = read or read_processors
+        self._before = before = self._read()
+        own_cores = len(before.cores) >= task_managers
+        self._cores = before.cores[:task_managers] if own_cores else before.cores
+
+    def taken(self) -> Taken:
+        """What was taken since then."""
+        before, after = self._before, self._read()
+        elapsed_ns = max(1, after.at_ns - before.at_ns)
+        steal_s = [
+            after_s - before.steal_s.get(core, after_s)
+            for core, after_s in after.steal_s.items()
+            if core in self._cores
+        ]
+        host_share = max(steal_s) * 1e9 / elapsed_ns if steal_s else None
+        ran = [each for each in _used_between(before, after) if each.slices]
+        if not ran:
+            return Taken(host_share, cores=len(before.cores))
+        used_ns: dict[str, int] = {}
+        for each in ran:
+            if each.pid != after.launcher:
+                used_ns[each.name] = used_ns.get(each.name, 0) + each.used_ns
+        longest = sorted(used_ns.items(), key=lambda each: (-each[1], each[0]))[:NAMED_MAX]
+        total_ns = max(1, sum(each.used_ns for each in ran))
+        return Taken(
+            host_share,
+            {
+                name: round(own_ns / elapsed_ns, 4)
+                for name, own_ns in longest
+                if own_ns >= _SHARE_MIN * elapsed_ns
+            },
+            total_ns / elapsed_ns,
+            sum(each.used_ns * (each.used_ns / each.slices) for each in ran) / total_ns,
+            len(before.cores),
+        )
+
+
+def _used_between(before: ProcessorReading, after: ProcessorReading) -> Iterator[ThreadUse]:
+    """What each thread used between two readings, without those of TaskManagers."""
+    for number, thread in after.threads.items():
+        earlier = before.threads.get(number)
+        if thread.pid in after.task_managers:
+            continue
+        if earlier is None or earlier.used_ns > thread.used_ns:  # a new one of that number
+            yield thread
+        else:
+            used_ns, slices = thread.used_ns - earlier.used_ns, thread.slices - earlier.slices
+            yield ThreadUse(thread.pid, thread.name, used_ns, slices)
+
+
+def read_processors() -> ProcessorReading:
+    """The use of this machine's processors up to now."""
+    at_ns = monotonic_ns()
+    return ProcessorReading(
+        at_ns,
+        tuple(sorted(os.sched_getaffinity(0))),
+        _steal_s(),
+        dict(threads_in(Path("/proc"))),
+        os.getpid(),
+        frozenset(each.pid for each in psutil.Process().children(recursive=True)),
+    )
+
+
+def _steal_s() -> Mapping[int, float]:
+    try:
+        of_cores = psutil.cpu_times(percpu=True)
+    except OSError:
+        return {}
+    return {core: times.steal for core, times in enumerate(of_cores) if hasattr(times, "steal")}
+
+
+def threads_in(proc: Path) -> Iterator[tuple[int, ThreadUse]]:
+    """Each thread by its number; those that may not be read, or have just ended, are left out."""
+    with suppress(OSError):
+        for pid in [each for each in os.listdir(proc) if each.isdigit()]:
+            with suppress(OSError, ValueError):
+                name = (proc / pid / "comm").read_text(errors="replace").strip()
+                if name.startswith("kworker/"):  # they are named anew by what they work at
+                    name = name.partition("-")[0]
+                for number in os.listdir(proc / pid / "task"):
+                    used = (proc / pid / "task" / number / "schedstat").read_text().split()
+                    yield int(number), ThreadUse(int(pid), name, int(used[0]), int(used[2]))

@@ -1,0 +1,97 @@
+"""What others took of the processors during a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flinknet.results import Taken
+from flinknet.runtime.other_processes import (
+    OtherProcesses,
+    ProcessorReading,
+    ThreadUse,
+    read_processors,
+    threads_in,
+)
+
+MS = 1_000_000
+S = 1_000_000_000
+LAUNCHER, TASK_MANAGER = 1, 4242
+
+
+def use(at_ns: int, *threads: ThreadUse, steal_s: tuple[float, ...] = ()) -> ProcessorReading:
+    """A reading on a machine of three cores, of which this process may use the first and last."""
+    numbered = dict(enumerate(threads, 100))
+    return ProcessorReading(
+        at_ns, (0, 2), dict(enumerate(steal_s)), numbered, LAUNCHER, frozenset({TASK_MANAGER})
+    )
+
+
+def taken(before: ProcessorReading, after: ProcessorReading, task_managers: int = 2) -> Taken:
+    readings = iter([before, after])
+    return OtherProcesses(task_managers, lambda: next(readings)).taken()
+
+
+def test_the_longest_are_named_and_new_threads_count_from_zero() -> None:
+    before = use(0, *(ThreadUse(pid, f"p{pid}", 5 * S, 10) for pid in (2, 3, 7)))
+    after = use(
+        10 * S,
+        ThreadUse(2, "kworker", 5 * S + 200 * MS, 20),
+        ThreadUse(3, "x-idle", 5 * S + 5 * MS, 11),
+        ThreadUse(7, "other", 500 * MS, 4),  # less than before: another thread of that number
+        ThreadUse(5, "x-new", 400 * MS, 3),
+        ThreadUse(5, "x-new", 600 * MS, 5),
+        ThreadUse(8, "least", 100 * MS, 4),
+    )
+    assert taken(before, after).others_share == {"x-new": 0.1, "other": 0.05, "kworker": 0.02}
+
+
+def test_pieces_are_as_long_as_where_most_of_the_time_goes() -> None:
+    pids = (LAUNCHER, 2, 3, TASK_MANAGER)
+    before = use(0, *(ThreadUse(pid, f"p{pid}", S, 1000) for pid in pids))
+    after = use(
+        S,
+        ThreadUse(LAUNCHER, "launcher", S + 10 * MS, 1005),
+        ThreadUse(2, "bursts", S + 30 * MS, 1010),
+        ThreadUse(3, "sleeps", S, 1000),
+        ThreadUse(TASK_MANAGER, "own", 2 * S, 1001),
+    )
+    result = taken(before, after)
+    assert result.others_share == {"bursts": 0.03}
+    assert result.beside_share == pytest.approx(0.04)
+    assert result.beside_slice_ns == pytest.approx((10 * 2 + 30 * 3) / 40 * MS)
+
+
+@pytest.mark.parametrize(("task_managers", "host_share"), [(1, 0.005), (2, 0.02), (3, 0.02)])
+def test_the_host_counts_where_it_took_most_of_a_core_of_the_run(
+    task_managers: int, host_share: float
+) -> None:
+    before, after = use(0, steal_s=(0.0, 0.0, 0.0)), use(2 * S, steal_s=(0.01, 1.0, 0.04))
+    assert taken(before, after, task_managers) == Taken(pytest.approx(host_share), cores=2)
+
+
+def test_a_system_that_reports_neither_threads_nor_the_host() -> None:
+    assert taken(use(0, steal_s=(0.0, 0.0)), use(S)) == Taken(cores=2)
+
+
+def test_threads_are_named_after_their_process(tmp_path: Path) -> None:
+    for pid, name, thread in ((2, "kworker/0:1-events", 2), (5, "x", 5), (5, "x", 6)):
+        directory = tmp_path / str(pid) / "task" / str(thread)
+        directory.mkdir(parents=True)
+        (tmp_path / str(pid) / "comm").write_text(name + "\n")
+        (directory / "schedstat").write_text(f"{thread} 77 {pid}\n")
+    (tmp_path / "9").mkdir()  # has ended
+    (tmp_path / "version").touch()
+    assert dict(threads_in(tmp_path)) == {
+        2: ThreadUse(2, "kworker/0:1", 2, 2),
+        5: ThreadUse(5, "x", 5, 5),
+        6: ThreadUse(5, "x", 6, 5),
+    }
+
+
+def test_this_machine_can_be_read() -> None:
+    use = read_processors()
+    assert use.cores
+    assert use.at_ns > 0
+    assert use.launcher not in use.task_managers
