@@ -13,7 +13,8 @@ JSON.
 
 from .buffering import Buffering, DebloatedGate, DebloatingSample, FillLevels, FillSample
 from .job import EdgeMeasured, JobResult, TaskManagerMeasured, TaskMeasured, VertexMeasured
-from .job_status import JobStatus, TaskManagerStatus, VertexStatus
+from .job_dump import GateDump, JobDump, PartitionDump, TaskDump, TaskManagerDump
+from .job_status import JobStatus, PriorAttempt, TaskManagerStatus, VertexStatus
 from .measures import (
     BacklogSummary,
     CheckpointSummary,
@@ -49,19 +50,25 @@ __all__ = [
     "FillLevels",
     "FillSample",
     "FlushCounts",
+    "GateDump",
+    "JobDump",
     "JobResult",
     "JobStatus",
     "LatencySummary",
     "Measured",
     "ModelError",
+    "PartitionDump",
     "PeerChannel",
     "PeerResult",
+    "PriorAttempt",
     "ProcessorUse",
     "Progress",
     "RunMetrics",
     "RunResult",
     "Strangers",
     "Taken",
+    "TaskDump",
+    "TaskManagerDump",
     "TaskManagerMeasured",
     "TaskManagerStatus",
     "TaskMeasured",
