@@ -64,6 +64,9 @@ STRANGE_REQUESTS_MAX = 128
 UNSENT_ERRORS_BYTES_MAX = 64 * 1024
 """A peer that leaves more than this unread is not read any more (Netty's high water mark)."""
 
+ENDED_READERS_KEPT = 1024
+"""Readers of channels that have ended, of which a snapshot still has the last figures."""
+
 _CREDIT_MAX = 0x7FFFFFFF
 _SENT, _RECEIVED = int(TracePoint.SENT), int(TracePoint.RECEIVED)
 _ADD_CREDIT = int(MessageKind.ADD_CREDIT)
@@ -190,7 +193,7 @@ class ProducerConnection:
         return out
 
     def snapshot(self, *, now_ns: int) -> tuple[ProducerChannelSnapshot, ...]:
-        """All channels that were ever requested, in that order."""
+        """The channels that were requested, in that order; of those that have ended, the last."""
         readers = self.queue.readers
         return tuple(
             [
@@ -441,8 +444,23 @@ class ProducerConnection:
             return ILLEGAL_STATE_EXCEPTION if is_state else ILLEGAL_ARGUMENT_EXCEPTION, str(error)
         self.queue.add(reader)
         self.opened_readers.append(reader)
+        if len(self.opened_readers) - len(self.queue.readers) > 2 * ENDED_READERS_KEPT:
+            self._forget_ended_readers()
         self._note_of_run()
         return None
+
+    def _forget_ended_readers(self) -> None:
+        """Forget all but the last of them: a connection may outlive any number of attempts."""
+        readers = self.queue.readers
+        surplus = len(self.opened_readers) - len(readers) - ENDED_READERS_KEPT
+        kept = []
+        for each in self.opened_readers:
+            is_open = readers.get(each.receiver_id) is each
+            if is_open or surplus <= 0:
+                kept.append(each)
+            else:
+                surplus -= 1
+        self.opened_readers = kept
 
     def _serve(
         self,

@@ -11,7 +11,7 @@ from flinknet.config import TCP, NetworkConfig, Scenario
 from flinknet.core.buffers.pool_sizes import (
     GateBuffers,
     PoolSize,
-    classic_gate_buffers,
+    creditless_gate_buffers,
     gate_buffers,
     output_pool_size,
 )
@@ -65,7 +65,7 @@ def buffers_of_gate(scenario: Scenario, channels: int) -> GateBuffers:
     kind = partition_type_of(scenario.workload.partition_type)
     numbers = (channels, network.exclusive_buffers, network.floating_buffers)
     if scenario.flow_control == TCP:
-        return classic_gate_buffers(*numbers, has_credit=False, is_bounded=kind.is_bounded)
+        return creditless_gate_buffers(*numbers, is_bounded=kind.is_bounded)
     return gate_buffers(
         *numbers,
         required_max=network.required_buffers_per_gate_max,
