@@ -2,7 +2,8 @@
 
     python tests/rows.py [pytest's arguments]
 
-Exit code 1 when an asked row has neither test nor reason, or when a test of a row did not pass.
+Exit code 1 when an asked row has neither test nor reason, when a test of a row did not pass, or
+when all of its tests live in the simulator and the row does not say why that is enough.
 """
 
 from __future__ import annotations
@@ -18,26 +19,37 @@ from rich.console import Console
 from rich.table import Table
 
 ROWS_FILE = Path(__file__).with_name("rows.toml")
+IN_VIRTUAL_TIME = "simulator/"
+"""Tests that live there show a row in virtual time only."""
+
 PROPERTY = "row"
 """Name under which tests/conftest.py hands the rows of a test to whoever reads its report."""
 
 
 @dataclass
 class Row:
-    """One row of the table; `outcomes` has the outcome of each case of each of its tests."""
+    """One row of the table; `outcomes` has the outcome of each case of each of its tests.
+
+    Attributes:
+        reason: why the row, or a part of it, has no test.
+        virtual_time: why tests in the simulator are enough.
+    """
 
     id: str
     title: str
     reason: str | None = None
     is_asked: bool = True
+    virtual_time: str | None = None
     outcomes: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def result(self) -> str:
-        """passed, failed, missing, or no test (with a reason)."""
+        """passed, failed, only virtual, missing, or no test (with a reason)."""
         if self.outcomes:
-            all_passed = all(each == "passed" for test in self.outcomes.values() for each in test)
-            return "passed" if all_passed else "failed"
+            if any(each != "passed" for test in self.outcomes.values() for each in test):
+                return "failed"
+            is_virtual = all(each.startswith(IN_VIRTUAL_TIME) for each in self.outcomes)
+            return "only virtual" if is_virtual and self.virtual_time is None else "passed"
         return "no test" if self.reason else "missing"
 
     @property
@@ -52,7 +64,8 @@ class Row:
             bad = [each for each in outcomes if each != "passed"]
             cases = f" ({len(outcomes)} cases)" if len(outcomes) > 1 else ""
             lines.append(f"{test}{cases}" + (f": {len(bad)} {bad[0]}" if bad else ""))
-        return "\n".join(lines) or self.reason or "–"  # noqa: RUF001
+        lines += [each for each in (self.reason, self.virtual_time) if each]
+        return "\n".join(lines) or "–"  # noqa: RUF001
 
 
 def read_rows(path: Path = ROWS_FILE) -> dict[str, Row]:
@@ -60,7 +73,13 @@ def read_rows(path: Path = ROWS_FILE) -> dict[str, Row]:
     document = tomllib.loads(path.read_text(encoding="utf-8"))
     asked_from, asked_to = document["asked_from"], document["asked_to"]
     return {
-        row_id: Row(row_id, entry["title"], entry.get("reason"), asked_from <= row_id <= asked_to)
+        row_id: Row(
+            row_id,
+            entry["title"],
+            entry.get("reason"),
+            asked_from <= row_id <= asked_to,
+            entry.get("virtual_time"),
+        )
         for row_id, entry in document["rows"].items()
     }
 
@@ -118,7 +137,8 @@ def main(arguments: list[str]) -> int:
     bad = [row.id for row in shown if not row.is_good]
     console.print(
         f"{len(shown)} rows: {counts['passed']} passed, {counts['no test']} without a test for the"
-        f" reason given, {len(bad)} missing or failed" + (": " + " ".join(bad) if bad else ""),
+        f" reason given, {len(bad)} missing, failed or virtual only"
+        + (": " + " ".join(bad) if bad else ""),
         highlight=False,
     )
     return 1 if bad or status != pytest.ExitCode.OK else 0

@@ -187,7 +187,8 @@ ONLY_IN = {
     },
     "pathlib": {
         *("runtime", "capture", "certificates", "trace", "export", "replay", "cli"),
-        *("report.export", "graph.program", "job.chain_runner", "job.load.arrivals"),
+        *("report.export", "graph.program", "graph.endpoints", "job.chain_runner"),
+        *("job.load.arrivals",),
         *(
             "predict",
             "options.files",

@@ -45,6 +45,19 @@ def test_cases_of_a_test_are_counted_and_all_of_them_must_pass(tmp_path: Path) -
     assert table["S001"].tests().endswith("(3 cases): 1 skipped")
 
 
+def test_a_row_that_only_the_simulator_shows_says_why(tmp_path: Path) -> None:
+    table = rows(tmp_path)
+    row = table["S001"]
+    note_outcome(table, ["S001"], "tests/simulator/test_x.py::test_it_holds", "passed")
+    assert (row.result, row.is_good) == ("only virtual", False)
+    row.virtual_time = "a link with a delay"
+    assert (row.result, row.is_good) == ("passed", True)
+    assert row.tests() == "simulator/test_x.py::test_it_holds\na link with a delay"
+    row.virtual_time = None
+    note_outcome(table, ["S001"], CASE, "passed")
+    assert row.result == "passed"
+
+
 def test_rows_nobody_asked_for_are_listed_when_they_have_tests(tmp_path: Path) -> None:
     table = rows(tmp_path)
     assert [row.id for row in listed(table)] == ["S001", "S002"]

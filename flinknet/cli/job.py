@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -51,12 +52,18 @@ def list_jobs(directory: Path) -> None:
 
 @job.command()
 @click.argument("directory", type=click.Path(path_type=Path))
-def status(directory: Path) -> None:
+@click.option(
+    "--graph",
+    type=click.Choice(("tree", "json")),
+    help="The tasks that run instead, with their partitions, gates and channels.",
+)
+def status(directory: Path, graph: str | None) -> None:
     """Tell where the job in DIRECTORY stands. While it runs, its vertices and TaskManagers; then
     its result.
     """
     from flinknet.report.console import console_for
-    from flinknet.report.job_console import print_job, print_status
+    from flinknet.report.export import dump
+    from flinknet.report.job_console import dump_lines, print_job, print_status
     from flinknet.runtime.job.client import client_of
     from flinknet.runtime.job.job_files import Contact
     from flinknet.trace.manifest import MANIFEST_NAME, RESULT_NAME, RunManifest
@@ -65,8 +72,15 @@ def status(directory: Path) -> None:
     contact = Contact.load(directory)
     if contact is not None:
         with client_of(contact) as client:
-            print_status(console_for(sys.stdout), client.status())
+            if graph is None:
+                print_status(console_for(sys.stdout), client.status())
+            elif graph == "json":
+                click.echo(dump(asdict(client.dump())), nl=False)
+            else:
+                click.echo("\n".join(dump_lines(client.dump())))
         return
+    if graph is not None:
+        raise ConfigError(f"{directory}: --graph: no job runs there")
     if (directory / MANIFEST_NAME).is_file():
         check_file(directory, RunManifest.load(directory), RESULT_NAME)
     try:

@@ -7,6 +7,7 @@ functions; with `batched=True` they take and return numpy arrays of records.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 from flinknet.errors import ConfigError
@@ -249,7 +250,10 @@ class DataStream:
     def sink_to(self, sink: Sink) -> DataStreamSink:
         """Take records out of the job. Raises: ConfigError when their type is not known."""
         self._need_type()
-        made = SinkTransformation(sink.NAME, factory(StreamSink, sink), None, [self.transformation])
+        made_by = factory(StreamSink, sink)
+        if isinstance(sink, FileSink):
+            made_by = replace(made_by, master_hook=sink.initialize_on_master)
+        made = SinkTransformation(sink.NAME, made_by, None, [self.transformation])
         self._operators.append(made)
         return DataStreamSink(made)
 

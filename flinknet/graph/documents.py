@@ -8,6 +8,7 @@ lists are null, and follow from the tasks.
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from .execution_graph import ExecutionGraph
@@ -78,6 +79,8 @@ def job_document(job: JobGraph) -> dict[str, Any]:
                 "co_location_group": (
                     vertex.co_location_group.key if vertex.co_location_group else None
                 ),
+                "min_resources": asdict(vertex.min_resources),
+                "preferred_resources": asdict(vertex.preferred_resources),
                 "operators": [
                     {"name": name, "id": operator_id, "user_hash": user_hash}
                     for name, (operator_id, user_hash) in zip(
@@ -191,6 +194,19 @@ def physical_document(plan: PhysicalPlan) -> dict[str, Any]:
         ]
         if connections <= PAIRS_MAX
         else None,
+        "slots": [
+            {
+                "task_manager": placed.task_manager,
+                "slot": placed.slot,
+                "stage": placed.shared.stage,
+                "group": placed.shared.group,
+                "tasks": [
+                    plan.graph.subtask(each).name for each in placed.shared.subtasks.values()
+                ],
+                "min_resources": asdict(placed.shared.min_resources),
+            }
+            for placed in plan.slots
+        ],
         "tasks": [
             {
                 "name": task.name,

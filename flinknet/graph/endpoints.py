@@ -1,12 +1,14 @@
 """Sources and sinks: where records come from and go to, as values.
 
-Nothing is opened here; the tasks do that.
+Nothing is opened here; whoever runs the job does that. Only a JobManager calls
+`initialize_on_master`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from flinknet.config import RATE_MAX
@@ -103,6 +105,16 @@ class FileSink:
 
     NAME: ClassVar[str] = "File"
     path: str
+
+    def initialize_on_master(self, parallelism: int) -> None:
+        """Make the directory that the files will be in (Flink: FileOutputFormat).
+
+        Raises: OSError when it cannot be made, or when the path of a single file is a directory.
+        """
+        path = Path(self.path)
+        (path if parallelism > 1 else path.parent).mkdir(parents=True, exist_ok=True)
+        if parallelism == 1 and path.is_dir():
+            raise IsADirectoryError(f"{path} is a directory; give the name of a file")
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,11 +44,18 @@ TRANSITIONS: dict[ExecutionState, frozenset[ExecutionState]] = {
 
 
 class Execution:
-    """One attempt (Flink: Execution)."""
+    """One attempt (Flink: Execution).
+
+    Attributes:
+        task_manager: where it was deployed; None: it was not.
+        failure: why it failed; empty if it did not.
+    """
 
     def __init__(self, attempt_id: ExecutionAttemptID) -> None:
         self.attempt_id = attempt_id
         self.state = ExecutionState.CREATED
+        self.task_manager: int | None = None
+        self.failure = ""
 
     @property
     def attempt_number(self) -> int:

@@ -264,33 +264,13 @@ class ExecutionGraph:
             partition.is_released = True
 
 
-def execution_graph_of(
-    job: JobGraph,
-    run: str = "",
-    *,
-    json_plan: Callable[[JobGraph], str] = JobGraph.json_plan,
-    warn: Callable[[str], None] = lambda text: None,
-) -> ExecutionGraph:
-    """The ExecutionGraph of a job, as the JobManager builds it (Flink:
-    DefaultExecutionGraphBuilder).
+def initialize_on_master(job: JobGraph) -> None:
+    """Let the vertices of a job check what they need, once, before anything is deployed (Flink:
+    JobVertex.initializeOnMaster). Only the JobManager does so.
 
-    Args:
-        run: the number of the run of one job; ids follow from it.
-        json_plan: makes the plan for display; if it fails, the plan is empty and the job goes on.
-        warn: called with the reason.
-
-    Raises: ConfigError for a vertex without an invokable class, whose master hook fails, or that
-        cannot be attached.
+    Raises: ConfigError naming the vertex.
     """
-    seed = " ".join(["flinknet", run, job.name, *map(str, job.vertices)])
-    graph = ExecutionGraph(job, ExecutionGraphID(hashlib.sha256(seed.encode()).digest()[:16]))
-    try:
-        graph.json_plan = json_plan(job)
-    except Exception as error:
-        warn(f"the job has no plan for display: {error}")
     for vertex in job.vertices.values():
-        if not vertex.invokable:
-            raise ConfigError(f"{vertex.name}: the vertex has no invokable class")
         for hook in vertex.master_hooks:
             try:
                 hook(vertex)
@@ -298,5 +278,28 @@ def execution_graph_of(
                 raise ConfigError(
                     f"{vertex.name}: it cannot be initialized on the master: {error}"
                 ) from error
+
+
+def execution_graph_of(
+    job: JobGraph, run: str = "", *, warn: Callable[[str], None] = lambda text: None
+) -> ExecutionGraph:
+    """The ExecutionGraph of a job (Flink: DefaultExecutionGraphBuilder).
+
+    Args:
+        run: distinguishes runs of one job; ids follow from it.
+        warn: called with the reason where the plan for display cannot be made; it is empty then,
+            and the job goes on.
+
+    Raises: ConfigError for a vertex without an invokable class, or that cannot be attached.
+    """
+    seed = " ".join(["flinknet", run, job.name, *map(str, job.vertices)])
+    graph = ExecutionGraph(job, ExecutionGraphID(hashlib.sha256(seed.encode()).digest()[:16]))
+    try:
+        graph.json_plan = job.json_plan()
+    except Exception as error:
+        warn(f"the job has no plan for display: {error}")
+    for vertex in job.vertices.values():
+        if not vertex.invokable:
+            raise ConfigError(f"{vertex.name}: the vertex has no invokable class")
     graph.attach(job.sorted_vertices())
     return graph

@@ -95,17 +95,12 @@ def subtasks_to_restart(
     return [each for region in chosen for each in region.subtasks]
 
 
-def restart(topology: SchedulingTopology, failed: ExecutionVertex) -> list[ExecutionVertex]:
-    """Begin new attempts at what restarts when a subtask fails, all of which must have ended.
-
-    Returns: the subtasks.
-    """
-    subtasks = subtasks_to_restart(topology, failed)
+def restart(subtasks: Iterable[ExecutionVertex]) -> None:
+    """Begin new attempts at subtasks, all of which must have ended."""
     for subtask in subtasks:
         subtask.attempts.reset_for_new_execution()
         for result in subtask.job_vertex.results:
             result.partitions[subtask.subtask_index].is_released = False
-    return subtasks
 
 
 def releasable_partitions(

@@ -30,9 +30,12 @@ ACTED_ON_KEYS = {
     "execution.batch-shuffle-mode": "batch_shuffle_mode",
     "jobmanager.execution.attempts-history-size": "attempts_history_size",
     "taskmanager.numberOfTaskSlots": "task_slots",
+    "taskmanager.cpu.cores": "cpu_cores",
+    "taskmanager.memory.task.heap.size": "task_heap_bytes",
     "taskmanager.load-balance.mode": "load_balance_mode",
     "taskmanager.network.sort-shuffle.min-buffers": "sort_shuffle_min_buffers",
     "jobmanager.execution.failover-strategy": "failover_strategy",
+    "jobmanager.partition.release-during-job-execution": "releases_partitions",
     "restart-strategy.type": "restart_strategy",
     "restart-strategy.fixed-delay.attempts": "restart_attempts",
     "restart-strategy.fixed-delay.delay": "restart_delay_ns",
@@ -49,11 +52,13 @@ class JobConfig:
     """Settings of a job; its program may change them (Flink: ExecutionConfig, CheckpointConfig).
 
     Attributes:
+        cpu_cores, task_heap_bytes: that the slots of a TaskManager share; None: not limited.
         max_parallelism: key groups; None: from the parallelism of each operator.
         has_unaligned_checkpoints: whether checkpoints may overtake records.
         forces_unaligned_checkpoints: also where records in flight cannot be redistributed.
         sort_shuffle_min_parallelism: blocking partitions of fewer subpartitions are written to one
             file each, not sorted; fixed since Flink 2.0.
+        releases_partitions: results that nobody will read again go before the job ends.
         restart_strategy: "none" or "fixed-delay"; None: without end if there are checkpoints, with
             a delay that grows from a second to a minute as Flink's exponential-delay does, else
             none.
@@ -74,6 +79,8 @@ class JobConfig:
     batch_shuffle_mode: str = "ALL_EXCHANGES_BLOCKING"
     attempts_history_size: int = 16
     task_slots: int = 1
+    cpu_cores: float | None = None
+    task_heap_bytes: int | None = None
     load_balance_mode: str = "NONE"
     sort_shuffle_min_buffers: int = 512
     sort_shuffle_min_parallelism: int = 1
@@ -83,6 +90,7 @@ class JobConfig:
     has_unaligned_checkpoints: bool = False
     forces_unaligned_checkpoints: bool = False
     failover_strategy: str = "region"
+    releases_partitions: bool = True
     restart_strategy: str | None = None
     restart_attempts: int = 1
     restart_delay_ns: int = NS_PER_S

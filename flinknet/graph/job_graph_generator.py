@@ -16,7 +16,9 @@ The steps, in order:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.core.producer.partition_type import ResultPartitionType
@@ -259,6 +261,10 @@ class JobGraphGenerator:
             chain.min_resources,
             chain.preferred_resources,
         )
+        for node in reversed(nodes):
+            made_by = node.operator_factory
+            if made_by is not None and made_by.master_hook is not None:
+                vertex.master_hooks.append(partial(_call_for, made_by.master_hook))
         self._job.add_vertex(vertex)
         self._vertex_of_head[head.id] = vertex
         self._configs[head.id].chained = {
@@ -445,6 +451,10 @@ def pipelined_regions(job: JobGraph) -> dict[JobVertexID, int]:
                 region_of[other] = number
     ranks = {number: rank for rank, number in enumerate(dict.fromkeys(region_of.values()))}
     return {vertex_id: ranks[number] for vertex_id, number in region_of.items()}
+
+
+def _call_for(hook: Callable[[int], None], vertex: JobVertex) -> None:
+    hook(vertex.parallelism)
 
 
 def _may_share(one: StreamEdge, other: StreamEdge) -> bool:

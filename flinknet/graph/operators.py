@@ -252,11 +252,16 @@ class StreamSink(UserFunctionOperator):
 class OperatorFactory:
     """Makes the operator of each subtask; the graphs ask it what they need to know (Flink:
     StreamOperatorFactory).
+
+    Attributes:
+        master_hook: called with the parallelism when the job is submitted, before anything is
+            deployed (Flink: InitializeOnMaster); what it raises refuses the job.
     """
 
     create: Callable[[], StreamOperator]
     kind: type[StreamOperator]
     chaining_strategy: ChainingStrategy
+    master_hook: Callable[[int], None] | None = None
 
     @property
     def is_yielding(self) -> bool:

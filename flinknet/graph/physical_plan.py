@@ -15,7 +15,7 @@ from flinknet.config import TCP, NetworkConfig
 from flinknet.core.buffers.pool_sizes import (
     GateBuffers,
     PoolSize,
-    classic_gate_buffers,
+    creditless_gate_buffers,
     gate_buffers,
     output_pool_size,
     sort_shuffle_pool_size,
@@ -340,7 +340,7 @@ class PhysicalPlan:
         """Exclusive buffers of each channel of a gate, and the size of its pool."""
         numbers = (channels, self.network.exclusive_buffers, self.network.floating_buffers)
         if self.graph.job.config.flow_control == TCP:
-            return classic_gate_buffers(*numbers, has_credit=False, is_bounded=kind.is_bounded)
+            return creditless_gate_buffers(*numbers, is_bounded=kind.is_bounded)
         return gate_buffers(
             *numbers,
             required_max=self.network.required_buffers_per_gate_max,

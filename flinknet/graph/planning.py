@@ -11,7 +11,7 @@ from .execution_graph import ExecutionGraph
 from .job_graph import JobGraph
 from .job_graph_generator import pipelined_regions
 from .physical_plan import PhysicalPlan, PlannedEdge, PlannedVertex
-from .slots import PlacedSlot, place_slots, share_slots, slots_needed
+from .slots import PlacedSlot, check_resources, place_slots, share_slots, slots_needed
 
 
 def physical_plan_of(
@@ -26,11 +26,12 @@ def physical_plan_of(
         task_managers: None: as many as the job needs.
         slots_per_task_manager: None: taskmanager.numberOfTaskSlots.
 
-    Raises: ConfigError when there are too few slots.
+    Raises: ConfigError when there are too few slots, or slots with too little.
     """
     config = graph.job.config
     slots_each = slots_per_task_manager or config.task_slots
     shared = share_slots(graph, stages_of(graph.job))
+    check_resources(shared, config, slots_each)
     count = task_managers or -(-slots_needed(shared) // slots_each)
     if count < 1:
         raise ConfigError("the job has no tasks")

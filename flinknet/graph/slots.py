@@ -15,15 +15,22 @@ from flinknet.core.wire.ids import ExecutionVertexID, JobVertexID
 from flinknet.errors import ConfigError
 
 from .execution_graph import ConnectedEdge, ExecutionGraph, ExecutionJobVertex
+from .job_config import JobConfig
+from .resources import UNKNOWN, ResourceSpec, least_of
 
 
 @dataclass(slots=True, eq=False)
 class SharedSlot:
-    """Subtasks that share a slot (Flink: ExecutionSlotSharingGroup)."""
+    """Subtasks that share a slot (Flink: ExecutionSlotSharingGroup).
+
+    Attributes:
+        min_resources: what they need together.
+    """
 
     group: str
     stage: int
     subtasks: dict[JobVertexID, ExecutionVertexID] = field(default_factory=dict)
+    min_resources: ResourceSpec = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +88,28 @@ def share_slots(graph: ExecutionGraph, stage_of: Mapping[JobVertexID, int]) -> l
             for subtask in vertex.task_vertices:
                 key_of_pair = (id(co_location), subtask.subtask_index)
                 co_located.setdefault(key_of_pair, slot_of[subtask.id])
-    return [slot for group_slots in slots.values() for slot in group_slots]
+    made = [slot for group_slots in slots.values() for slot in group_slots]
+    for slot in made:
+        chained = (graph.vertices[each].job_vertex.min_resources for each in slot.subtasks)
+        slot.min_resources = least_of(chained)
+    return made
+
+
+def check_resources(shared: Iterable[SharedSlot], config: JobConfig, slots_each: int) -> None:
+    """Raises: ConfigError when subtasks that share a slot need more than a slot has, which is an
+    equal part of taskmanager.cpu.cores and taskmanager.memory.task.heap.size, if they are set.
+    """
+    cores, heap = config.cpu_cores, config.task_heap_bytes
+    offered = ResourceSpec(
+        None if cores is None else cores / slots_each, None if heap is None else heap // slots_each
+    )
+    for slot in shared:
+        if not slot.min_resources.is_at_most(offered):
+            raise ConfigError(
+                f"a slot of group {slot.group} needs {slot.min_resources}, but each of the"
+                f" {slots_each} slots of a TaskManager has {offered}; set taskmanager.cpu.cores or"
+                " taskmanager.memory.task.heap.size higher, or use fewer slots"
+            )
 
 
 def slots_needed(shared: Iterable[SharedSlot]) -> int:

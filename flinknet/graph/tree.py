@@ -10,6 +10,7 @@ from flinknet.units import format_duration_ns, format_size_bytes
 from .execution_graph import ConnectedEdge, ExecutionGraph
 from .job_graph import JobGraph
 from .physical_plan import PhysicalPlan
+from .resources import UNKNOWN
 from .stream_graph import StreamEdge, StreamGraph
 
 LINES_MAX = 16
@@ -48,7 +49,10 @@ def job_tree(job: JobGraph) -> str:
     for vertex in vertices:
         group = vertex.slot_sharing_group.name if vertex.slot_sharing_group else "none"
         lines.append(f"  {vertex.id} {vertex.name}")
-        lines.append(f"    parallelism {vertex.parallelism}, slot sharing group {group}")
+        needs = f", needs {vertex.min_resources}" if vertex.min_resources != UNKNOWN else ""
+        if vertex.preferred_resources not in (UNKNOWN, vertex.min_resources):
+            needs += f" (preferred: {vertex.preferred_resources})"
+        lines.append(f"    parallelism {vertex.parallelism}, slot sharing group {group}{needs}")
         for data_set in vertex.results:
             lines += [
                 f"    -> {edge.target.name}  {edge.ship_strategy}, {edge.pattern.value},"
@@ -163,16 +167,18 @@ def _reads(edge: ConnectedEdge, consumer: int) -> str:
 
 def _slot_lines(plan: PhysicalPlan) -> list[str]:
     names = {vertex.vertex.id: vertex.vertex for vertex in plan.vertices}
-    by_place: dict[tuple[int, int, int], list[str]] = {}
+    by_place: dict[tuple[int, int, int], str] = {}
     for placed in plan.slots:
         place = (placed.task_manager, placed.shared.stage, placed.slot)
-        by_place[place] = [
+        by_place[place] = ", ".join(
             names[vertex_id].task_vertices[subtask.subtask_index].name
             for vertex_id, subtask in placed.shared.subtasks.items()
-        ]
+        )
+        if placed.shared.min_resources != UNKNOWN:
+            by_place[place] += f"; needs {placed.shared.min_resources}"
     lines = []
     for task_manager, stage, slot in sorted(by_place):
-        held = ", ".join(by_place[task_manager, stage, slot])
+        held = by_place[task_manager, stage, slot]
         when = f" stage {stage}" if plan.stages > 1 else ""
         lines.append(f"  tm-{task_manager} slot {slot}{when}: {held}")
     return _shortened(lines, len(lines), "  ", "slots")

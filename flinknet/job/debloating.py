@@ -18,6 +18,9 @@ from flinknet.results import DebloatingSample
 
 from .stream_task import StreamTask
 
+SAMPLES_MAX = 4096
+"""Of each gate."""
+
 
 def debloating_config(network: NetworkConfig) -> DebloatingConfig | None:
     """What the options say; None if debloating is off."""
@@ -43,7 +46,7 @@ class GateDebloating:
 
     Attributes:
         task_name: of the task that reads the gate.
-        samples: one for each evaluation.
+        samples: one for each evaluation; of a long run, for every second, fourth, … one.
     """
 
     def __init__(
@@ -57,6 +60,8 @@ class GateDebloating:
         self.task_name = task.name
         self.config = config
         self.samples: list[DebloatingSample] = []
+        self._evaluations = 0
+        self._sample_every = 1
         self.gate = gate
         assert task.network_input is not None
         self._read_bytes = task.network_input.checkpoints.read_bytes
@@ -96,15 +101,20 @@ class GateDebloating:
         in_use = sum(channel.buffers_in_use for channel in gate.channels)
         in_flight_bytes = self._in_flight_bytes()
         size = debloater.recalculate(throughput, in_use)
-        self.samples.append(
-            DebloatingSample(
-                now_ns,
-                debloater.announced_bytes,
-                throughput,
-                in_flight_bytes,
-                debloater.consume_ns,
+        if self._evaluations % self._sample_every == 0:
+            if len(self.samples) == SAMPLES_MAX:
+                self.samples = self.samples[::2]
+                self._sample_every *= 2
+            self.samples.append(
+                DebloatingSample(
+                    now_ns,
+                    debloater.announced_bytes,
+                    throughput,
+                    in_flight_bytes,
+                    debloater.consume_ns,
+                )
             )
-        )
+        self._evaluations += 1
         if size is not None:
             for channel in gate.channels:
                 if not channel.is_released:

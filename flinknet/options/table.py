@@ -42,6 +42,7 @@ taskmanager.memory.jvm-metaspace.size | M | 256 mb | 256 mb |  |
 taskmanager.memory.jvm-overhead.min | M | 192 mb | 192 mb |  |
 taskmanager.memory.jvm-overhead.max | M | 1 gb | 1 gb |  |
 taskmanager.memory.jvm-overhead.fraction | F <1 | 0.1 | 0.1 |  |
+taskmanager.cpu.cores | F | unset | unset |  |
 taskmanager.numberOfTaskSlots | I >=1 | 1 | 1 |  |
 [shuffle]
 execution.buffer-timeout.enabled | B | true | true |  |

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from flinknet.errors import ConfigError
@@ -76,8 +77,11 @@ def _number(option: Option, text: str) -> float:
         number = float(text) if option.kind == "F" else int(text)
     except ValueError:
         raise ConfigError(f"{key}: {text!r} is not {_EXPECTED[option.kind]}") from None
-    if option.kind == "F" and not 0 <= number < 1:
-        raise ConfigError(f"{key}: {text} is no fraction; give 0 or more and less than 1")
+    is_fraction = "<1" in option.limits
+    if option.kind == "F" and not 0 <= number < (1 if is_fraction else inf):
+        what = "fraction" if is_fraction else "amount"
+        below = " and less than 1" if is_fraction else ""
+        raise ConfigError(f"{key}: {text} is no {what}; give 0 or more{below}")
     for limit in option.limits:
         if limit.startswith(">=") and number < int(limit[2:]):
             raise ConfigError(f"{key}: {text} is too little; give {limit[2:]} or more")

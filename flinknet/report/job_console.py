@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from flinknet.results import JobStatus
+from flinknet.results import GateDump, JobDump, JobStatus, PartitionDump, PriorAttempt
 from flinknet.units import human_bytes, human_count, human_duration
 
 from .number_table import note_left_out
@@ -19,6 +19,12 @@ from .number_table import note_left_out
 LINE_EVERY_NS = 5_000_000_000
 WIDTH_FOR_ALL = 115
 """Of a terminal that has room for every column."""
+
+DUMPED_CHANNELS_MAX = 16
+"""Channels of a gate that are listed."""
+
+FAILED_LINES_MAX = 16
+"""Failed attempts that are listed."""
 
 ON_WIDE_ONLY = ("channels", "records", "bytes/s", "buffers", "max")
 
@@ -34,6 +40,9 @@ def print_job(console: Console, result: Mapping[str, Any]) -> None:
     console.print(Text(heading, style="bold"), soft_wrap=True)
     if reason and reason != f"it was {state}":
         console.print(Text(reason), soft_wrap=True)
+    tasks = [task for vertex in result["vertices"] for task in vertex["tasks"]]
+    prior = (PriorAttempt(**each) for task in tasks for each in task.get("prior_attempts", ()))
+    _print_failed(console, [each for each in prior if each.failure])
     if not result["vertices"]:
         return
     console.print(vertex_table(result["vertices"]))
@@ -156,8 +165,59 @@ def status_line(status: JobStatus) -> str:
 def print_status(console: Console, status: JobStatus) -> None:
     """Where a job stands, once."""
     console.print(Text(status_line(status)), soft_wrap=True)
+    _print_failed(console, status.failed_attempts)
     for table in _status_tables(status):
         console.print(table)
+
+
+def _print_failed(console: Console, attempts: Sequence[PriorAttempt]) -> None:
+    """The attempts that failed before the current ones; of many only the last."""
+    hidden = len(attempts) - FAILED_LINES_MAX
+    if hidden > 0:
+        console.print(Text(f"  {_times(hidden, 'earlier failed attempt')} in result.json", "dim"))
+    for each in attempts[-FAILED_LINES_MAX:]:
+        where = f" on {each.task_manager}" if each.task_manager else ""
+        text = f"  {each.task} attempt {each.attempt} failed{where}: {each.failure}"
+        console.print(Text(text, "dim"), soft_wrap=True)
+
+
+def dump_lines(job: JobDump) -> list[str]:
+    """The tasks of a running job by TaskManager and slot, with what they write and read."""
+    tasks = [task for each in job.task_managers for task in each.tasks]
+    channels = [channel for task in tasks for gate in task.gates for channel in gate.channels]
+    local = sum(is_local for _, _, is_local in channels)
+    lines = [
+        f'"{job.name}" as it runs: {_times(len(tasks), "task")}, {_times(len(channels), "channel")}'
+        f" ({local} local, {len(channels) - local} remote)"
+    ]
+    for manager in job.task_managers:
+        for task in sorted(manager.tasks, key=lambda each: each.slot):
+            lines.append(f"  tm-{manager.index} slot {task.slot}: {task.name}")
+            lines += [f"    writes {_partition_line(each)}" for each in task.partitions]
+            lines += [
+                f"    reads edge {gate.edge}: {_channels_line(gate)}"
+                f"; {_times(gate.exclusive_buffers, 'exclusive buffer')}"
+                for gate in task.gates
+            ]
+        lines += [
+            f"  tm-{manager.index} keeps {_partition_line(each)}"
+            for each in manager.kept_partitions
+        ]
+    return lines
+
+
+def _partition_line(partition: PartitionDump) -> str:
+    count = _times(partition.subpartitions, "subpartition")
+    return f"{partition.id.partition('@')[0]}: {partition.type}, {count}"
+
+
+def _channels_line(gate: GateDump) -> str:
+    shown = [
+        f"p{partition}/{subpartition}{' local' if is_local else ''}"
+        for partition, subpartition, is_local in gate.channels[:DUMPED_CHANNELS_MAX]
+    ]
+    hidden = len(gate.channels) - len(shown)
+    return ", ".join(shown) + (f" … and {hidden} more" if hidden else "")
 
 
 def status_panel(status: JobStatus) -> RenderableType:

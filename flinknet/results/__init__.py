@@ -14,7 +14,8 @@ JSON.
 
 from .buffering import Buffering, DebloatedGate, DebloatingSample, FillLevels, FillSample
 from .job import EdgeMeasured, JobResult, TaskManagerMeasured, TaskMeasured, VertexMeasured
-from .job_status import JobStatus, TaskManagerStatus, VertexStatus
+from .job_dump import GateDump, JobDump, PartitionDump, TaskDump, TaskManagerDump
+from .job_status import JobStatus, PriorAttempt, TaskManagerStatus, VertexStatus
 from .measures import (
     BacklogSummary,
     CheckpointSummary,
@@ -74,6 +75,8 @@ __all__ = [
     "FillRatios",
     "FillSample",
     "FlushCounts",
+    "GateDump",
+    "JobDump",
     "JobResult",
     "JobStatus",
     "LatencyDistribution",
@@ -81,8 +84,10 @@ __all__ = [
     "Measured",
     "MessageCount",
     "ModelError",
+    "PartitionDump",
     "PeerChannel",
     "PeerResult",
+    "PriorAttempt",
     "ProcessorUse",
     "Progress",
     "RecordedEnvironment",
@@ -94,6 +99,8 @@ __all__ = [
     "SimulatedPart",
     "Strangers",
     "Taken",
+    "TaskDump",
+    "TaskManagerDump",
     "TaskManagerMeasured",
     "TaskManagerStatus",
     "TaskMeasured",

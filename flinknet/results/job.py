@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from .job_status import PriorAttempt
 from .measures import BacklogSummary, CheckpointSummary, LatencySummary, Warning
 
 
 @dataclass(frozen=True, slots=True)
 class TaskMeasured:
-    """One subtask of a job: its last attempt, where that ran, and Flink's metrics of it.
+    """One subtask of a job: its last attempt, where that ran, Flink's metrics of it, and the
+    attempts before it (as many as jobmanager.execution.attempts-history-size keeps).
 
     Shares are of the time that it ran; None if nothing was reported.
     """
@@ -23,6 +25,7 @@ class TaskMeasured:
     idle: float | None
     back_pressured: float | None
     metrics: dict[str, float]
+    prior_attempts: tuple[PriorAttempt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

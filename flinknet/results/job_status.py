@@ -22,6 +22,21 @@ class VertexStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class PriorAttempt:
+    """An attempt at a task that is over, of which a later one was begun.
+
+    Attributes:
+        failure: why it failed; empty if it ended because another one did.
+    """
+
+    task: str
+    attempt: int
+    state: str
+    task_manager: str | None
+    failure: str
+
+
+@dataclass(frozen=True, slots=True)
 class TaskManagerStatus:
     """A TaskManager as the JobManager knows it.
 
@@ -47,6 +62,7 @@ class JobStatus:
         state: as Flink names those of jobs.
         reason: why it failed, or last restarted.
         elapsed_ns: since it was submitted.
+        failed_attempts: of the prior attempts that are kept, those that failed; the last ones.
     """
 
     job_id: str
@@ -60,3 +76,4 @@ class JobStatus:
     task_managers: tuple[TaskManagerStatus, ...]
     latency_ns_p50: float | None = None
     latency_ns_p99: float | None = None
+    failed_attempts: tuple[PriorAttempt, ...] = ()

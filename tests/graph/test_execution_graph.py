@@ -15,6 +15,7 @@ from flinknet.graph.execution_graph import (
     ExecutionGraph,
     ExecutionVertex,
     IntermediateResultPartition,
+    initialize_on_master,
 )
 from flinknet.graph.failover import (
     SchedulingTopology,
@@ -74,12 +75,15 @@ def test_the_plan_for_display_lists_all_vertices() -> None:
 
 
 @pytest.mark.row("S140")
-def test_a_job_without_a_plan_for_display_runs_all_the_same() -> None:
+def test_a_job_without_a_plan_for_display_runs_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def fails(job: JobGraph) -> str:
         raise ValueError("no ink")
 
+    monkeypatch.setattr(JobGraph, "json_plan", fails)
     said: list[str] = []
-    graph = execution_graph_of(job_graph_of(word_count()), json_plan=fails, warn=said.append)
+    graph = execution_graph_of(job_graph_of(word_count()), warn=said.append)
     assert graph.json_plan == "{}"
     assert said == ["the job has no plan for display: no ink"]
     subtask = next(graph.subtasks())
@@ -121,10 +125,12 @@ def test_master_hooks_are_called_once_for_each_vertex_and_may_refuse() -> None:
     for vertex in job.vertices.values():
         vertex.master_hooks.append(lambda vertex: called.append(vertex.name))
     execution_graph_of(job)
+    assert called == []  # only on the master
+    initialize_on_master(job)
     assert called == ["v0", "v1"]
     list(job.vertices.values())[1].master_hooks.append(refuse)
     with pytest.raises(ConfigError, match="v1: it cannot be initialized on the master: no output"):
-        execution_graph_of(job)
+        initialize_on_master(job)
 
 
 @pytest.mark.row("S142")
@@ -313,7 +319,7 @@ def test_one_failing_subtask_restarts_its_connected_region_and_no_other() -> Non
     assert len(restarted) == 3
     for subtask in restarted:
         run_to(subtask, graph, S.SCHEDULED, S.FAILED)
-    assert restart(topology, failed) == restarted
+    restart(restarted)
     numbers = {each.id: each.current.attempt_number for each in graph.subtasks()}
     assert numbers == {each.id: int(each in restarted) for each in graph.subtasks()}
 
@@ -352,7 +358,7 @@ def test_results_that_nobody_needs_are_released_and_written_again_after_a_failur
     assert restarted == {*source.task_vertices, *mapped.task_vertices, *sink.task_vertices}
     for subtask in restarted:
         run_to(subtask, graph, S.SCHEDULED, S.FAILED)
-    restart(topology, mapped.task_vertices[0])
+    restart(restarted)
     assert len(kept_partitions(graph)) == 4
 
 

@@ -11,15 +11,22 @@ import pytest
 from flinknet.core.producer.partition_type import ResultPartitionType
 from flinknet.core.wire.ids import JobVertexID
 from flinknet.errors import ConfigError
-from flinknet.graph import JobGraph, OutputTag, ResourceSpec, job_graph_of
+from flinknet.graph import (
+    OutputTag,
+    PhysicalPlan,
+    ResourceSpec,
+    execution_graph_of,
+    job_graph_of,
+    physical_plan_of,
+)
 from flinknet.graph.chaining import is_chainable
-from flinknet.graph.documents import job_document
-from flinknet.graph.job_graph import IntermediateDataSet, JobEdge, JobVertex
+from flinknet.graph.documents import job_document, physical_document
 from flinknet.graph.job_graph_generator import data_set_id_of, pipelined_regions
 from flinknet.graph.operators import ChainingStrategy, StreamMap, StreamSource
 from flinknet.graph.partitioners import REBALANCE
 from flinknet.graph.stream_graph import StreamGraph
 from flinknet.graph.transformations import PartitionTransformation, StreamExchangeMode
+from flinknet.graph.tree import job_tree, physical_tree
 from flinknet.graph.wiring import DistributionPattern
 from tests.graph.programs import (
     environment,
@@ -42,20 +49,27 @@ def names_of(graph: StreamGraph) -> list[str]:
 
 
 @pytest.mark.row("S117")
-def test_batch_and_streaming_programs_end_in_the_same_classes() -> None:
+def test_a_batch_program_gives_the_job_graph_of_a_streaming_one_but_for_its_exchanges() -> None:
     made = {}
     for mode in ("STREAMING", "BATCH"):
         env = environment({"execution.runtime-mode": mode})
-        env.from_sequence(1, 9).rebalance().map(same).print()
-        made[mode] = job_graph_of(env.execute())
-    stream, batch = made["STREAMING"], made["BATCH"]
-    assert type(stream) is type(batch) is JobGraph
-    for job in (stream, batch):
-        assert {type(vertex) for vertex in job.vertices.values()} == {JobVertex}
-        assert {type(edge) for edge in job.edges} == {JobEdge}
-        assert {type(edge.source) for edge in job.edges} == {IntermediateDataSet}
-    assert (stream.is_batch, batch.is_batch) == (False, True)
-    assert [v.name for v in stream.sorted_vertices()] == [v.name for v in batch.sorted_vertices()]
+        env.from_sequence(1, 9).rebalance().map(same).forward().print()
+        made[mode] = job_document(job_graph_of(env.execute()))
+    own: dict[str, list[str]] = {mode: [] for mode in made}
+    for mode, document in made.items():
+        own[mode] += [document.pop("job_name"), document.pop("job_type"), document.pop("schedule")]
+        for edge in document["edges"]:
+            own[mode].append(edge.pop("partition_type"))
+            del edge["data_set"]  # its id follows from the edge
+        assert document["execution_config"].pop("runtime_mode") == mode
+        for vertex in document["vertices"]:
+            del vertex["slot_sharing_group"]  # one for each region, whose numbers are not the point
+    assert made["STREAMING"] == made["BATCH"]
+    assert len(made["BATCH"]["vertices"]) == 2
+    assert own == {
+        "STREAMING": ["Flink Streaming Job", "STREAMING", "all at once", "PIPELINED_BOUNDED"],
+        "BATCH": ["Flink Batch Job", "BATCH", "by pipelined region", "BLOCKING"],
+    }
 
 
 @pytest.mark.row("S130")
@@ -344,12 +358,40 @@ def test_resources_of_a_chain_are_added_up() -> None:
     env = environment()
     source = env.from_sequence(1, 9).set_resources(ResourceSpec(1.0, 10), ResourceSpec(2.0, 20))
     source.map(same).set_resources(ResourceSpec(2.0, 5)).rebalance().print()
-    head, sink = job_graph_of(env.execute()).sorted_vertices()
+    job = job_graph_of(env.execute())
+    head, sink = job.sorted_vertices()
     assert head.min_resources == ResourceSpec(3.0, 15)
     assert head.preferred_resources == ResourceSpec(4.0, 25)
     assert sink.min_resources == ResourceSpec()  # nobody said
+    found = [
+        (each["min_resources"], each["preferred_resources"])
+        for each in job_document(job)["vertices"]
+    ]
+    assert found[0] == (
+        {"cpu_cores": 3.0, "heap_bytes": 15},
+        {"cpu_cores": 4.0, "heap_bytes": 25},
+    )
+    assert "needs 3 CPU cores, 15b heap (preferred: 4 CPU cores, 25b heap)" in job_tree(job)
     with pytest.raises(ConfigError, match="needs more than it would like"):
         source.set_resources(ResourceSpec(2.0), ResourceSpec(1.0))
+
+
+@pytest.mark.row("S136")
+def test_a_slot_needs_what_its_tasks_need_together_and_must_have_it() -> None:
+    def plan_with(cores: str) -> PhysicalPlan:
+        env = environment({"taskmanager.cpu.cores": cores})
+        one = env.from_sequence(1, 9).set_resources(ResourceSpec(1.0))
+        mapped = one.map(same).set_resources(ResourceSpec(2.0)).rebalance().map(same)
+        mapped.set_resources(ResourceSpec(0.5)).rebalance().print()
+        graph = execution_graph_of(job_graph_of(env.execute()))
+        return physical_plan_of(graph, slots_per_task_manager=2)
+
+    plan = plan_with("7")
+    (slot,) = physical_document(plan)["slots"]
+    assert slot["min_resources"] == {"cpu_cores": 3.5, "heap_bytes": None}
+    assert "; needs 3.5 CPU cores" in physical_tree(plan)
+    with pytest.raises(ConfigError, match=r"needs 3\.5 CPU cores, but each .* has 3 CPU"):
+        plan_with("6")
 
 
 @pytest.mark.row("S138")

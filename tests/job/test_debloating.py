@@ -9,7 +9,12 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.core.producer import RecordWriter
 from flinknet.core.producer.channel_selector import ForwardSelector
 from flinknet.core.wire.messages import NewBufferSize
-from flinknet.job.debloating import BufferDebloating, GateDebloating, debloated_gates
+from flinknet.job.debloating import (
+    SAMPLES_MAX,
+    BufferDebloating,
+    GateDebloating,
+    debloated_gates,
+)
 from flinknet.job.load.assembly import run_input_of
 from flinknet.job.load.sink import LatencySink
 from tests.load_tasks import sink_task
@@ -147,3 +152,13 @@ def test_periods_begin_where_the_last_evaluation_was() -> None:
     assert len(debloated.gate.samples) == 1
     assert debloating.next_deadline_ns() == 430 * MS
     assert BufferDebloating([], 200 * MS, start_ns=0).next_deadline_ns() is None
+
+
+@pytest.mark.row("S014")
+def test_samples_of_a_long_run_are_thinned_out_evenly() -> None:
+    debloated = Debloated()
+    for number in range(3 * SAMPLES_MAX):
+        debloated.gate.evaluate(now_ns=(number + 1) * MS)
+    instants = [each.at_ns // MS for each in debloated.gate.samples]
+    assert SAMPLES_MAX // 2 < len(instants) <= SAMPLES_MAX
+    assert instants == list(range(1, 3 * SAMPLES_MAX, 4))

@@ -2,11 +2,12 @@
 """BufferBuilder and BufferConsumer: one writes a segment, the other may read it while it is still
 being filled.
 
-The writer publishes with `commit`. The consumer remembers the position it saw last and looks again
-only in `build` and when it is created, as Flink's does: a consumer that was queued before its bytes
-were written says "not finished" until it is built, even if the builder has finished meanwhile. The
-rules of PipelinedSubpartition rest on this. A segment that one batch fills as a whole needs neither
-of them: its BufferSlice is queued at once, and says what a consumer would say.
+The writer lays bytes into `view` and publishes them by `committed_bytes`. The consumer remembers
+the position it saw last and looks again only in `build` and when it is created, as Flink's does: a
+consumer that was queued before its bytes were written says "not finished" until it is built, even
+if the builder has finished meanwhile. The rules of PipelinedSubpartition rest on this. A segment
+that one batch fills as a whole needs neither of them: its BufferSlice is queued at once, and says
+what a consumer would say.
 
 Invariant: 0 <= consumer's read position <= committed_bytes <= written_bytes <= capacity_bytes <=
     segment size.
@@ -64,20 +65,6 @@ class BufferBuilder:
         if not ahead.partial_record_length:
             consumer.seen_bytes = 0
         return builder, consumer
-
-    def append(self, data: memoryview | bytes) -> int:
-        """Copy as much of `data` as fits, without publishing it. Returns: bytes copied."""
-        if self.is_finished:
-            raise RuntimeError("append to a finished buffer builder")
-        start = self.written_bytes
-        count = min(len(data), self.capacity_bytes - start)
-        self.view[start : start + count] = data[:count]
-        self.written_bytes = start + count
-        return count
-
-    def commit(self) -> None:
-        """Publish what was written."""
-        self.committed_bytes = self.written_bytes
 
     def finish(self, reason: int) -> int:
         """Publish everything and end the buffer. Returns: bytes in it."""

@@ -67,22 +67,13 @@ def gate_buffers(
     )
 
 
-def classic_gate_buffers(
-    channels: int,
-    exclusive_buffers: int,
-    floating_buffers: int,
-    *,
-    has_credit: bool,
-    is_bounded: bool = True,
+def creditless_gate_buffers(
+    channels: int, exclusive_buffers: int, floating_buffers: int, *, is_bounded: bool = True
 ) -> GateBuffers:
-    """Buffers of a gate as Flink 1.5 to 1.8 set it up (Flink: NetworkEnvironment.setupInputGate).
-
-    With credit the pool requires nothing and has the floating buffers; without, it has all buffers
-    of the gate for its channels to share, one for each of them required.
+    """Buffers of a gate without credit, as Flink 1.5 to 1.8 set it up (Flink:
+    NetworkEnvironment.setupInputGate): all are in the pool for its channels to share, one for each
+    of them required.
     """
-    if has_credit:
-        most = floating_buffers if is_bounded else UNLIMITED_BUFFERS
-        return GateBuffers(exclusive_buffers, PoolSize(0, most))
     most = channels * exclusive_buffers + floating_buffers if is_bounded else UNLIMITED_BUFFERS
     return GateBuffers(0, PoolSize(channels, max(channels, most)))
 

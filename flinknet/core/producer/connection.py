@@ -45,7 +45,7 @@ class ProducerConnection:
 
     Attributes:
         queue: the readers, and whose turn it is.
-        opened_readers: all readers that ever were, in the order of their requests.
+        opened_readers: readers in the order of their requests; of those that ended, the last.
         batch_bytes: no further buffer is handed over once so many bytes were.
         loss: what became of the connection, if channels were still open; `lost_channels` are those.
     """
@@ -158,7 +158,7 @@ class ProducerConnection:
         return out
 
     def snapshot(self, *, now_ns: int) -> tuple[ProducerChannelSnapshot, ...]:
-        """All channels that were ever requested, in that order."""
+        """The channels that were requested, in that order; of those that have ended, the last."""
         readers = self.queue.readers
         return tuple(
             [

@@ -30,6 +30,10 @@ _RECEIVED = int(TracePoint.RECEIVED)
 _PARTITION_REQUEST = int(MessageKind.PARTITION_REQUEST)
 
 
+ENDED_READERS_KEPT = 1024
+"""Readers of channels that have ended, of which a snapshot still has the last figures."""
+
+
 class ViewRequests:
     """Makes readers and attaches them (Flink: CreditBasedSequenceNumberingViewReader with
     NettyPartitionRequestListener).
@@ -41,7 +45,7 @@ class ViewRequests:
             time-out, so that the wait there is between one and two of them; here it is one).
 
     Attributes:
-        opened_readers: all that were ever attached, in that order.
+        opened_readers: those that are attached and the last of those that were, in that order.
     """
 
     def __init__(
@@ -155,8 +159,23 @@ class ViewRequests:
             return ILLEGAL_STATE_EXCEPTION if is_state else ILLEGAL_ARGUMENT_EXCEPTION, str(error)
         self._queue.add(reader)
         self.opened_readers.append(reader)
+        if len(self.opened_readers) - len(self._queue.readers) > 2 * ENDED_READERS_KEPT:
+            self._forget_ended_readers()
         self._peer.admit()
         return None
+
+    def _forget_ended_readers(self) -> None:
+        """Forget all but the last of them: a connection may outlive any number of attempts."""
+        readers = self._queue.readers
+        surplus = len(self.opened_readers) - len(readers) - ENDED_READERS_KEPT
+        kept = []
+        for each in self.opened_readers:
+            is_open = readers.get(each.receiver_id) is each
+            if is_open or surplus <= 0:
+                kept.append(each)
+            else:
+                surplus -= 1
+        self.opened_readers[:] = kept
 
     def _serve(
         self,

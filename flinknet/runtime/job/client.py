@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import psutil
 
 from flinknet.errors import RunFailedError, TransportError
-from flinknet.results import JobStatus
+from flinknet.results import JobDump, JobStatus
 from flinknet.starting import EXIT_INTERRUPTED
 
 from ..clock import monotonic_ns
@@ -40,6 +40,9 @@ END_WAIT_S = 10.0
 
 DEATH_WAIT_S = 1.0
 """A broken connection comes a little before the end of the process."""
+
+
+_Answer = TypeVar("_Answer", JobStatus, JobDump)
 
 
 class JobClient:
@@ -89,10 +92,17 @@ class JobClient:
 
     def status(self) -> JobStatus:
         """Where the job stands. Raises: TransportError."""
-        self.send(say.RequestStatus())
+        return self._ask(say.RequestStatus(), JobStatus)
+
+    def dump(self) -> JobDump:
+        """The tasks of the job as they run. Raises: TransportError."""
+        return self._ask(say.RequestDump(), JobDump)
+
+    def _ask(self, question: object, kind: type[_Answer]) -> _Answer:
+        self.send(question)
         until_ns = monotonic_ns() + ANSWER_WAIT_NS
         while (message := self.receive(until_ns=until_ns)) is not None:
-            if isinstance(message, JobStatus):
+            if isinstance(message, kind):
                 return message
         raise self._lost(f"has not answered within {ANSWER_WAIT_NS / 1e9:g} s")
 

@@ -17,7 +17,7 @@ from flinknet.job.checkpoint_coordinator import (
     TriggerCheckpoint,
 )
 from flinknet.job.descriptor import TaskDeploymentDescriptor
-from flinknet.results import JobStatus, Strangers
+from flinknet.results import JobDump, JobStatus, Strangers, TaskManagerDump
 
 PROTOCOL_VERSION = 1
 
@@ -76,6 +76,11 @@ class JobAccepted:
 @dataclass(frozen=True, slots=True)
 class RequestStatus:
     """Client: tell me where the job stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDump:
+    """Client: describe the tasks of the job as they run; the answer is a JobDump."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +246,11 @@ class HeartbeatAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class DescribeTasks:
+    """JobManager: describe your tasks as they run; the answer is a TaskManagerDump."""
+
+
+@dataclass(frozen=True, slots=True)
 class CloseTrace:
     """JobManager: the job is over; end the trace and tell what was recorded."""
 
@@ -293,6 +303,7 @@ MESSAGES = {
             CancelTask,
         ),
         *(ReleasePartitions, TaskStateChanged),
+        *(RequestDump, DescribeTasks, TaskManagerDump, JobDump),
         *(TriggerCheckpoint, AbortCheckpoint, AcknowledgeCheckpoint, DeclineCheckpoint),
         *(Heartbeat, HeartbeatAnswer, Statistics, CloseTrace, TraceClosed, Disconnect),
     )

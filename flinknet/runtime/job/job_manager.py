@@ -23,9 +23,10 @@ from typing import Any
 from flinknet.errors import FlinknetError
 from flinknet.graph import execution_graph_of, job_graph_of, load_program
 from flinknet.graph.execution import ExecutionState
+from flinknet.graph.execution_graph import initialize_on_master
 from flinknet.graph.job_config import job_config
 from flinknet.job.checkpoint_coordinator import Answer
-from flinknet.results import JobStatus, Strangers, Warning
+from flinknet.results import JobStatus, Strangers, TaskManagerDump, Warning
 from flinknet.trace.run_directory import seal_run
 
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
@@ -36,6 +37,7 @@ from .child import JobManagerSpec
 from .cluster_process import TaskManagerProcess, TaskManagerState
 from .control_connection import ControlConnection
 from .control_server import LOOPBACK, ControlServer
+from .dumps import DumpRound
 from .job_checkpoints import JobCheckpoints
 from .job_files import (
     CONTACT_NAME,
@@ -84,6 +86,11 @@ class _Job:
     start_ns: int = 0
     ended_ns: int | None = None
 
+    @property
+    def name(self) -> str:
+        """Of the program."""
+        return self.master.graph.job.name
+
 
 class JobManager:
     """Everything the process owns."""
@@ -107,6 +114,7 @@ class JobManager:
         self._is_terminated = False
         self._closed: list[say.TraceClosed] = []
         self._faults = 0
+        self._dumps: list[DumpRound] = []
         self._metrics_log = MetricsLog(self._run_dir) if spec.records_trace else None
 
     def run(self) -> None:
@@ -140,6 +148,11 @@ class JobManager:
         self._server.forget_unknown(now_ns=now_ns)
         for task_manager, reason in self._task_managers.advance(now_ns=now_ns):
             self._lose(task_manager, reason, now_ns)
+        for dump in list(self._dumps):
+            contact = ("", "") if self._job is None else (self._job.run, self._job.name)
+            if (answer := dump.answer(*contact)) is not None:
+                dump.client.send(answer)
+                self._dumps.remove(dump)
         if self._is_terminated:
             self._cancel("the JobManager was told to end", now_ns)
         job = self._job
@@ -181,6 +194,8 @@ class JobManager:
             self._submit(connection, message, now_ns)
         elif isinstance(message, say.RequestStatus):
             connection.send(self._status(now_ns))
+        elif isinstance(message, say.RequestDump):
+            self._dumps.append(DumpRound(connection, self._task_managers))
         elif isinstance(message, say.CancelJob):
             self._cancel("it was canceled", now_ns)
 
@@ -191,13 +206,18 @@ class JobManager:
                 program = load_program(
                     Path(message.path), message.settings, message.arguments, source=message.source
                 )
-            graph = execution_graph_of(job_graph_of(program.stream_graph), run)
+            job_graph = job_graph_of(program.stream_graph)
+            initialize_on_master(job_graph)
+            warnings = list(program.warnings)
+            graph = execution_graph_of(
+                job_graph, run, warn=lambda text: warnings.append(Warning("no-json-plan", text))
+            )
             master = JobMaster(graph, self._spec.task_managers, self._spec.slots, now_ns=now_ns)
         except FlinknetError as error:
             self._end = say.JobEnded("FAILED", str(error), error.exit_code)
             return
         epoch_ns = timestamp_epoch_ns()
-        self._job = _Job(message, master, run, now_ns, epoch_ns, program.warnings)
+        self._job = _Job(message, master, run, now_ns, epoch_ns, tuple(warnings))
         name = graph.job.name
         Contact(LOOPBACK, self.port, os.getpid(), self._spec.token, run, name).save(self._run_dir)
         connection.send(say.JobAccepted(run, name))
@@ -226,6 +246,9 @@ class JobManager:
             task_manager.has_closed_trace = True
             self._closed.append(message)
             self._measurements.close(message)
+        if isinstance(message, TaskManagerDump):
+            for each in self._dumps:
+                each.take(message)
         if job is None:
             return
         if isinstance(message, say.JobInitialized):

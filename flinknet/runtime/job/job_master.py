@@ -17,11 +17,12 @@ from flinknet.graph.execution_graph import ExecutionGraph, ExecutionVertex
 from flinknet.graph.failover import (
     SchedulingTopology,
     releasable_partitions,
+    restart,
     subtasks_to_restart,
 )
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.graph.planning import placed_plan_of, stages_of
-from flinknet.graph.slots import share_slots
+from flinknet.graph.slots import check_resources, share_slots
 from flinknet.job import TaskDeploymentDescriptor, descriptors_of
 from flinknet.units import format_duration_ns
 
@@ -54,6 +55,8 @@ class JobMaster:
             for long enough.
         slots_each: of every TaskManager.
 
+    Raises: ConfigError when a slot has less than its subtasks need.
+
     Attributes:
         reason: why it failed, restarts or was cancelled; empty if it does not.
         restarts: how often a part of it was begun again.
@@ -77,10 +80,10 @@ class JobMaster:
         self._topology = SchedulingTopology(graph)
         self._stage_of = stages_of(graph.job)
         shared = share_slots(graph, self._stage_of)
+        check_resources(shared, config, slots_each)
         self._pool = SlotPool(shared, slots_each, config.load_balance_mode)
         self._expected = task_managers
         self._slots_each = slots_each
-        self._place_of: dict[ExecutionAttemptID, int] = {}
         self._channel_numbers = ChannelNumbers(graph.channels)
         self._waits_for_slots_since_ns: int | None = now_ns
         self._restart_at_ns: int | None = None
@@ -138,14 +141,12 @@ class JobMaster:
         self._pool.remove(task_manager)
         for result in self.graph.results.values():
             for partition in result.partitions:
-                attempt_id = partition.producer.current.attempt_id
-                if self._place_of.get(attempt_id) == task_manager:
+                if partition.producer.current.task_manager == task_manager:
                     partition.is_released = True
         here = [
             each
             for each in self.graph.subtasks()
-            if self._place_of.get(each.current.attempt_id) == task_manager
-            and not each.state.is_terminal
+            if each.current.task_manager == task_manager and not each.state.is_terminal
         ]
         for subtask in here:
             self._fail_attempt(subtask, Failure(reason), now_ns)
@@ -289,15 +290,16 @@ class JobMaster:
         found.sort(key=lambda task: task.key)  # who writes comes before who reads
         tasks = tuple(self._channel_numbers.numbered(found))
         self.deployments.append(Deployment(plan, tasks))
-        for subtask in subtasks:
-            subtask.current.switch_to(_S.SCHEDULED)
-            subtask.current.switch_to(_S.DEPLOYING)
         for task in tasks:
-            self._place_of[task.attempt_id] = task.task_manager
+            current = self.graph.subtask(task.attempt_id.execution_vertex_id).current
+            current.switch_to(_S.SCHEDULED)
+            current.switch_to(_S.DEPLOYING)
+            current.task_manager = task.task_manager
 
     def _fail_attempt(self, subtask: ExecutionVertex, failure: Failure, now_ns: int) -> None:
         was_canceling = subtask.state is _S.CANCELING
         subtask.current.switch_to(_S.FAILED)
+        subtask.current.failure = failure.text
         text = f"{subtask.name} failed in attempt {subtask.current.attempt_number}: {failure.text}"
         if self._is_consequence and not failure.is_consequence and was_canceling:
             self.reason, self._is_consequence = text, False  # this is how it began
@@ -339,9 +341,7 @@ class JobMaster:
                 continue
             current.switch_to(_S.CANCELING)
             self._canceling_since_ns[current.attempt_id] = now_ns
-            place = self._place_of[current.attempt_id]
-            if place in self._pool.task_managers:
-                self.to_tell.append((place, say.CancelTask(current.attempt_id)))
+            self._tell(current.task_manager, say.CancelTask(current.attempt_id))
 
     def _ended(self, subtask: ExecutionVertex, now_ns: int) -> None:
         """An attempt is over, whichever way."""
@@ -359,6 +359,8 @@ class JobMaster:
 
     def _release(self) -> None:
         """Let go of partitions whose readers have all finished."""
+        if not self._config.releases_partitions:
+            return
         finished = [
             region
             for region in self._topology.regions
@@ -366,13 +368,16 @@ class JobMaster:
         ]
         partitions = releasable_partitions(self._topology, finished)
         self.graph.release(partitions)
-        by_place: dict[int, list[ExecutionAttemptID]] = {}
+        by_place: dict[int | None, list[ExecutionAttemptID]] = {}
         for partition in partitions:
-            attempt_id = partition.producer.current.attempt_id
-            by_place.setdefault(self._place_of[attempt_id], []).append(attempt_id)
+            current = partition.producer.current
+            by_place.setdefault(current.task_manager, []).append(current.attempt_id)
         for place, attempts in by_place.items():
-            if place in self._pool.task_managers:
-                self.to_tell.append((place, say.ReleasePartitions(tuple(attempts))))
+            self._tell(place, say.ReleasePartitions(tuple(attempts)))
+
+    def _tell(self, task_manager: int | None, message: Any) -> None:
+        if task_manager is not None and task_manager in self._pool.task_managers:
+            self.to_tell.append((task_manager, message))
 
     def _end(self, state: JobState, reason: str, now_ns: int) -> None:
         self.state, self.reason = state, reason
@@ -393,10 +398,7 @@ class JobMaster:
         self._involve_others(now_ns)  # more may have been lost since
         if not self._has_ended(self._to_restart):
             return
-        for subtask in self._to_restart:
-            subtask.attempts.reset_for_new_execution()
-            for result in subtask.job_vertex.results:
-                result.partitions[subtask.subtask_index].is_released = False
+        restart(self._to_restart)
         self._to_restart.clear()
         self._restart_at_ns = None
         self._schedule(now_ns)
@@ -409,6 +411,7 @@ class JobMaster:
         for attempt_id, since_ns in list(self._canceling_since_ns.items()):
             if now_ns - since_ns >= timeout_ns:
                 del self._canceling_since_ns[attempt_id]
-                name = self.graph.subtask(attempt_id.execution_vertex_id).name
-                reason = f"{name} did not end within {format_duration_ns(timeout_ns)}"
-                self.to_end.append((self._place_of[attempt_id], reason))
+                subtask = self.graph.subtask(attempt_id.execution_vertex_id)
+                reason = f"{subtask.name} did not end within {format_duration_ns(timeout_ns)}"
+                assert subtask.current.task_manager is not None
+                self.to_end.append((subtask.current.task_manager, reason))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from flinknet.graph.physical_plan import PhysicalPlan
-from flinknet.results import JobStatus, TaskManagerStatus, VertexStatus
+from flinknet.results import JobStatus, PriorAttempt, TaskManagerStatus, VertexStatus
 
 from .job_master import JobMaster
-from .measurements import Measurements
+from .measurements import Measurements, prior_attempts
+
+FAILED_ATTEMPTS_MAX = 16
+"""Failed attempts that a status has; result.json has all that are kept."""
 
 
 def status_of(
@@ -42,7 +45,19 @@ def status_of(
         task_managers,
         p50,
         p99,
+        _failed_attempts(master),
     )
+
+
+def _failed_attempts(master: JobMaster) -> tuple[PriorAttempt, ...]:
+    failed = [
+        attempt
+        for subtask in master.graph.subtasks()
+        for attempt in prior_attempts(subtask)
+        if attempt.failure
+    ]
+    failed.sort(key=lambda each: each.attempt)
+    return tuple(failed[-FAILED_ATTEMPTS_MAX:])
 
 
 def _vertex(plan: PhysicalPlan, index: int, measurements: Measurements) -> VertexStatus:

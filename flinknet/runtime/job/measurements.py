@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flinknet.core.wire.ids import ExecutionAttemptID
-from flinknet.graph.execution_graph import ExecutionGraph
+from flinknet.graph.execution_graph import ExecutionGraph, ExecutionVertex
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job import TaskDeploymentDescriptor
@@ -14,6 +14,7 @@ from flinknet.results import (
     BacklogSummary,
     EdgeMeasured,
     LatencySummary,
+    PriorAttempt,
     TaskMeasured,
     VertexMeasured,
 )
@@ -217,6 +218,7 @@ class Measurements:
                     f"tm-{vertex.task_managers[subtask]}",
                     *self._shares(attempt_id),
                     dict(metrics or {}),
+                    prior_attempts(execution),
                 )
             )
         latency: LatencySummary = self.latency(plan, index).summary()
@@ -289,6 +291,20 @@ class Measurements:
     def _totals(self, edge: int) -> tuple[int, int]:
         own = [each for channel, each in self._read.items() if self._edge_of[channel] == edge]
         return sum(each.records for each in own), sum(each.size_bytes for each in own)
+
+
+def prior_attempts(subtask: ExecutionVertex) -> tuple[PriorAttempt, ...]:
+    """The attempts at a subtask before the current one that are kept, oldest first."""
+    return tuple(
+        PriorAttempt(
+            subtask.name,
+            each.attempt_number,
+            each.state.value,
+            None if each.task_manager is None else f"tm-{each.task_manager}",
+            each.failure,
+        )
+        for each in subtask.attempts.prior
+    )
 
 
 def limited_by(vertices: Sequence[VertexMeasured], edges: Sequence[EdgeMeasured]) -> str:

@@ -41,6 +41,7 @@ from ..spill_file import create_spill_file
 from . import control_messages as say
 from .child import TaskManagerProcessSpec
 from .control_connection import ControlConnection
+from .dumps import dump_of
 from .job_files import spill_directory
 from .running_task import RunningTask, told
 from .sampling import statistics_of, trace_closed
@@ -165,6 +166,9 @@ class TaskExecutor:
         elif isinstance(message, say.ReleasePartitions):
             for attempt_id in message.attempt_ids:
                 self._release(attempt_id)
+        elif isinstance(message, say.DescribeTasks):
+            tasks, kept = self._tasks.values(), self._partitions.partitions
+            self._control.send(dump_of(self._spec.index, tasks, kept))
         elif isinstance(message, say.InitializeJob):
             self._initialize(message)
         elif isinstance(message, say.CloseTrace):

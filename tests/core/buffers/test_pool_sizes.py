@@ -8,7 +8,7 @@ from flinknet.core.buffers import UNLIMITED_BUFFERS, NetworkBufferPool
 from flinknet.core.buffers.pool_sizes import (
     GateBuffers,
     PoolSize,
-    classic_gate_buffers,
+    creditless_gate_buffers,
     gate_buffers,
     output_pool_size,
     sort_shuffle_pool_size,
@@ -85,20 +85,10 @@ def test_a_sorting_partition_has_its_minimum_or_four_for_each_subpartition(
 
 
 @pytest.mark.row("S012")
-@pytest.mark.parametrize(
-    ("has_credit", "is_bounded", "exclusive", "sizes"),
-    [
-        (True, True, 2, (0, 8)),
-        (True, False, 2, (0, UNLIMITED_BUFFERS)),
-        (False, True, 0, (4, 16)),
-        (False, False, 0, (4, UNLIMITED_BUFFERS)),
-    ],
-)
-def test_a_classic_gate_of_four_channels(
-    has_credit: bool, is_bounded: bool, exclusive: int, sizes: tuple[int, int]
-) -> None:
-    buffers = classic_gate_buffers(4, E, F, has_credit=has_credit, is_bounded=is_bounded)
-    assert buffers == GateBuffers(exclusive, PoolSize(*sizes))
+@pytest.mark.parametrize(("is_bounded", "most"), [(True, 16), (False, UNLIMITED_BUFFERS)])
+def test_a_gate_of_four_channels_without_credit(is_bounded: bool, most: int) -> None:
+    buffers = creditless_gate_buffers(4, E, F, is_bounded=is_bounded)
+    assert buffers == GateBuffers(0, PoolSize(4, most))
 
 
 @pytest.mark.row("S012")

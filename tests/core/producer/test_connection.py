@@ -9,8 +9,12 @@ from collections.abc import Callable
 import pytest
 
 from flinknet.core.buffers import BufferConsumer, DataType
-from flinknet.core.probe import TracePoint
-from flinknet.core.producer import PipelinedResultPartition, ProducerConnection
+from flinknet.core.probe import NullProbe, TracePoint
+from flinknet.core.producer import (
+    PipelinedResultPartition,
+    ProducerConnection,
+    ResultPartitionManager,
+)
 from flinknet.core.producer.connection import SEND_BATCH_BYTES
 from flinknet.core.producer.peer import (
     FIRST_FRAME_BYTES_MAX,
@@ -19,6 +23,7 @@ from flinknet.core.producer.peer import (
 )
 from flinknet.core.producer.request_queue import PartitionRequestQueue
 from flinknet.core.producer.view_reader import CreditBasedSequenceNumberingViewReader
+from flinknet.core.producer.view_requests import ENDED_READERS_KEPT
 from flinknet.core.wire.events import (
     CancelCheckpointMarker,
     EndOfData,
@@ -807,3 +812,21 @@ def test_a_request_that_is_refused_is_noted_without_credit() -> None:
     assert types(sent(connection)) == "EEE"
     received = [each for each in probe.events if each[2] == TracePoint.RECEIVED]
     assert [(each[12], each[13]) for each in received] == [(-1, -1), (-1, -1), (0, 2), (-1, -1)]
+
+
+@pytest.mark.row("S014")
+def test_a_connection_that_outlives_many_channels_forgets_the_oldest() -> None:
+    ids = [InputChannelID(number.to_bytes(16, "big")) for number in range(3 * ENDED_READERS_KEPT)]
+    manager = ResultPartitionManager()
+    connection = ProducerConnection(
+        manager, NullProbe(), dict.fromkeys(ids, 0), partition_request_timeout_ns=1
+    )
+    for number, receiver_id in enumerate(ids):
+        partition, _ = partition_of(buffers=4, identity=partition_id(number))
+        manager.register(partition)
+        receive(connection, request(receiver_id, of=partition_id(number)))
+        if number:  # the first one stays open
+            receive(connection, CancelPartitionRequest(receiver_id))
+    channels = connection.snapshot(now_ns=0)
+    assert ENDED_READERS_KEPT < len(channels) <= 2 * ENDED_READERS_KEPT + 1
+    assert [each.is_open for each in channels] == [True] + [False] * (len(channels) - 1)

@@ -338,6 +338,27 @@ def buffers_written(
 EVENT_BYTES = b"\0\0\0\4" + bytes(7) + b"\1"
 
 
+@pytest.mark.row("S013")
+def test_a_reader_gets_what_is_there_of_a_buffer_that_is_still_being_filled() -> None:
+    partition, _ = partition_of()
+    (subpartition, *_) = partition.subpartitions
+    read = []
+    for length in (30, 45):
+        partition.emit(0, records_of([length]))
+        partition.flush_all()
+        read.append(polled(subpartition))
+        assert partition.pool.used_buffers == 1  # the writer still fills it
+    partition.emit(0, records_of([25]))
+    assert partition.pool.used_buffers == 1  # and the reader has not seen its end
+    read.append(polled(subpartition))
+    assert [sum(map(len, each)) for each in read] == [30, 45, 25]
+    assert b"".join(b"".join(each) for each in read) == b"".join(
+        record_bytes([length]) for length in (30, 45, 25)
+    )
+    assert partition.pool.used_buffers == 0
+
+
+@pytest.mark.row("S013")
 @given(st.data())
 def test_any_split_into_batches_fills_the_same_buffers_as_record_by_record(
     data: st.DataObject,

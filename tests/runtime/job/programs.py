@@ -98,3 +98,17 @@ def tokenize(line: str) -> list[tuple[str, int]]:
 def word_of(pair: tuple[str, int]) -> str:
     return pair[0]
 """
+
+STAGES = """
+def main(env, records, out):
+    env.set_parallelism(2)
+    first = env.from_sequence(1, int(records)).name("First")
+    second = first.rebalance().map(same).name("Second")
+    second.rebalance().map(same).name("Third").delay("4ms").write_as_text(out)
+    env.execute("Stages")
+
+
+def same(value: int) -> int:
+    return value
+"""
+"""In batch mode three stages, of which the last takes its time."""

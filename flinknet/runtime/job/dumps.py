@@ -1,0 +1,86 @@
+"""Dumps of a running job: what a TaskManager has, and the JobManager's rounds of asking for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from flinknet.core.producer import BufferWritingResultPartition
+from flinknet.results import GateDump, JobDump, PartitionDump, TaskDump, TaskManagerDump
+
+from . import control_messages as say
+from .cluster_process import TaskManagerProcess
+from .control_connection import ControlConnection
+from .running_task import RunningTask
+
+
+def dump_of(
+    index: int,
+    tasks: Iterable[RunningTask],
+    registered: Sequence[BufferWritingResultPartition],
+) -> TaskManagerDump:
+    """The tasks of a TaskManager as they are now.
+
+    Args:
+        registered: all partitions that can be read here.
+    """
+    found = list(tasks)
+    own = {id(partition) for task in found for partition in task.partitions}
+    return TaskManagerDump(
+        index,
+        tuple(_task(each) for each in found),
+        tuple(_partition(each) for each in registered if id(each) not in own),
+    )
+
+
+def _task(running: RunningTask) -> TaskDump:
+    return TaskDump(
+        running.task.name,
+        str(running.attempt_id),
+        running.descriptor.slot,
+        tuple(_partition(each) for each in running.partitions),
+        tuple(
+            GateDump(
+                described.edge,
+                str(gate.channels[0].partition_id.partition_id.intermediate_data_set_id),
+                sum(each.initial_credit for each in gate.remote_channels),
+                tuple(
+                    (
+                        each.partition_id.partition_id.partition_number,
+                        each.subpartition,
+                        each.is_local,
+                    )
+                    for each in gate.channels
+                ),
+            )
+            for described, gate in zip(running.descriptor.inputs, running.task.gates, strict=True)
+        ),
+    )
+
+
+def _partition(partition: BufferWritingResultPartition) -> PartitionDump:
+    return PartitionDump(
+        str(partition.partition_id), partition.partition_type.name, len(partition.subpartitions)
+    )
+
+
+class DumpRound:
+    """One client's question, until every TaskManager that lives has answered it."""
+
+    def __init__(
+        self, client: ControlConnection, task_managers: Iterable[TaskManagerProcess]
+    ) -> None:
+        self.client = client
+        self._asked = [each for each in task_managers if each.is_alive and each.connection]
+        self._answers: dict[int, TaskManagerDump] = {}
+        for each in self._asked:
+            each.send(say.DescribeTasks())
+
+    def take(self, dump: TaskManagerDump) -> None:
+        """A TaskManager has answered."""
+        self._answers.setdefault(dump.index, dump)
+
+    def answer(self, job_id: str, name: str) -> JobDump | None:
+        """The whole; None while one is still to come."""
+        if any(each.is_alive and each.index not in self._answers for each in self._asked):
+            return None
+        return JobDump(job_id, name, tuple(each for _, each in sorted(self._answers.items())))
