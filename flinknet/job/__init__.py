@@ -5,7 +5,7 @@
     network_input   from buffers of gates to the chain      task_output  from the chain to buffers
     descriptor      what a TaskManager gets to run a subtask
     gates           from a descriptor to partitions and gates with their pools
-    assembly        and to the task of a program between them
+    assembly        and to the task of a program between them; task_frame: what every task has
     partitioners, flow_control, scheduling
     barriers        what a task's inputs and outputs do for a checkpoint; checkpoints: one answer
                     for the task; checkpoint_coordinator: what begins and completes them

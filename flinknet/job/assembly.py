@@ -7,8 +7,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from flinknet.config import NetworkConfig
 from flinknet.core.consumer import SingleInputGate, SpillStore
@@ -28,11 +27,9 @@ from flinknet.graph.operator_chain import OperatorChain
 from flinknet.graph.stream_config import StreamConfig
 from flinknet.graph.stream_graph import StreamEdge
 
-from .barriers import CheckpointResponder, OutputCheckpoints, barrier_of, ignore
+from .barriers import CheckpointResponder, ignore
 from .chain_runner import ChainRunner
 from .channel_input import ChannelInput
-from .checkpoints import INPUT, BranchingCheckpoints, TaskAcknowledgements, output_name
-from .context import ProcessingContext
 from .descriptor import (
     InputGateDeploymentDescriptor,
     ResultPartitionDeploymentDescriptor,
@@ -48,7 +45,8 @@ from .partitioners import create_selector
 from .serializers import serializer_of
 from .sinks import LatencyOperator
 from .sources import record_source
-from .stream_task import BarrierFactory, StreamTask
+from .stream_task import StreamTask
+from .task_frame import TaskFrame
 
 _KEYED = ("hash", "custom")
 
@@ -130,12 +128,10 @@ class _Assembly:
         self._network = network_of(job)
         self._probe = probe
         self._seed = f"flinknet {seed} {descriptor.vertex} {descriptor.subtask}"
-        self._epoch_ns = timestamp_epoch_ns
-        self._context = ProcessingContext()
-        parts = [output_name(each.edge) for each in descriptor.outputs]
-        parts += [INPUT] if descriptor.inputs else []
-        self._acknowledgements = TaskAcknowledgements(
-            descriptor.execution_vertex_id, parts, respond
+        self._frame = TaskFrame(
+            *(descriptor, descriptor.name, descriptor.execution_vertex_id),
+            *(self._network, probe, respond),
+            timestamp_epoch_ns=timestamp_epoch_ns,
         )
 
     def task(
@@ -155,10 +151,11 @@ class _Assembly:
             self._output(described, partition, start_ns)
             for described, partition in zip(descriptor.outputs, partitions, strict=True)
         ]
+        self._frame.set_outputs(outputs, list(map(self._barriers, descriptor.outputs)))
         operators = TaskOperators(
             self._job,
             self._config,
-            self._context,
+            self._frame.context,
             io,
             descriptor.subtask,
             descriptor.parallelism,
@@ -188,33 +185,19 @@ class _Assembly:
             for operator_id, operator in chain.operators.items()
             if (source := source_of(operator)) is not None
         }
-        checkpoints = [
-            (self._output_checkpoints(output), self._barriers(described))
-            for output, described in zip(outputs, descriptor.outputs, strict=True)
-        ]
         network_input = None
         if gates:
-            network_input = self._network_input(gates, outputs, checkpoints, spills, has_arrays)
-        return StreamTask(
-            descriptor.name,
-            descriptor.subtask,
+            network_input = self._network_input(gates, spills, has_arrays)
+        return self._frame.task(
             ChainRunner(
                 descriptor.name,
                 chain,
                 operators.names,
                 operators.batched(chain.operators),
-                self._context,
+                self._frame.context,
             ),
             sources,
             network_input,
-            outputs,
-            [
-                (each, cast(BarrierFactory, partial(barrier_of, self._network, partitioner)))
-                for each, partitioner in checkpoints
-            ],
-            self._acknowledgements,
-            self._context,
-            self._probe,
             start_ns=start_ns,
         )
 
@@ -239,7 +222,7 @@ class _Assembly:
             writer,
             StreamElementSerializer(serializer_of(edge.record_type)),
             OutputFlusher(described.buffer_timeout_ns, start_ns=start_ns),
-            self._context,
+            self._frame.context,
             described.channels,
             key_selector=(
                 edge.partitioner.key_selector if described.partitioner in _KEYED else None
@@ -270,15 +253,6 @@ class _Assembly:
         seed = self._drawn_seed(f"edge {described.edge}")
         return create_selector(described.partitioner, channels, seed)
 
-    def _output_checkpoints(self, output: RecordOutput) -> OutputCheckpoints:
-        return OutputCheckpoints(
-            output_name(output.edge),
-            output.writer,
-            output.channels,
-            self._acknowledgements.receive,
-            epoch_ns=self._epoch_ns,
-        )
-
     def _barriers(self, described: ResultPartitionDeploymentDescriptor) -> str:
         """The partitioner that decides how barriers are aligned on an edge."""
         leaving = next(
@@ -292,17 +266,10 @@ class _Assembly:
     def _network_input(
         self,
         gates: Sequence[SingleInputGate],
-        outputs: Sequence[RecordOutput],
-        checkpoints: Sequence[tuple[OutputCheckpoints, str]],
         spills: SpillStore | None,
         has_arrays: bool,
     ) -> ElementInput:
         gate = input_of(gates)
-
-        def write_outputs() -> None:
-            for output in outputs:
-                output.write()
-
         return ElementInput(
             gate,
             tuple(
@@ -311,15 +278,7 @@ class _Assembly:
                 for channel in self._channel_inputs(described, has_arrays)
             ),
             self._probe,
-            BranchingCheckpoints(
-                INPUT,
-                gate,
-                checkpoints,
-                self._network,
-                self._acknowledgements.receive,
-                write_outputs,
-                epoch_ns=self._epoch_ns,
-            ),
+            self._frame.input_checkpoints(gate),
             spills=spills,
         )
 

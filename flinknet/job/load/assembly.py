@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from flinknet.config import NetworkConfig, Scenario, SlowConsumer
 from flinknet.core.consumer import SingleInputGate, SpillStore, UnionInputGate
@@ -16,23 +15,12 @@ from flinknet.core.producer import (
     RecordWriter,
 )
 
-from ..barriers import (
-    CheckpointResponder,
-    OutputCheckpoints,
-    barrier_of,
-    ignore,
-)
-from ..checkpoints import (
-    INPUT,
-    BranchingCheckpoints,
-    TaskAcknowledgements,
-    output_name,
-)
-from ..context import ProcessingContext
+from ..barriers import CheckpointResponder, ignore
 from ..descriptor import TaskDeploymentDescriptor
 from ..gates import input_of
 from ..partitioners import create_selector
 from ..stream_task import StreamTask
+from ..task_frame import TaskFrame
 from .arrivals import (
     RECORDED,
     Arrivals,
@@ -92,30 +80,13 @@ class LoadTasks:
         Args:
             seed: of the keys that are drawn for hash partitioning.
         """
-        context, name = ProcessingContext(), task_name(descriptor)
-        (described,) = descriptor.outputs
+        frame, (described,) = self._frame(descriptor, probe), descriptor.outputs
         output = GeneratedOutput(
-            described.edge, writer, batcher, flusher, described.channels, context, seed=seed
+            described.edge, writer, batcher, flusher, described.channels, frame.context, seed=seed
         )
-        answers = TaskAcknowledgements(name, [output_name(described.edge)], self._respond)
-        return StreamTask(
-            name,
-            descriptor.subtask,
-            Generate(output, context),
-            {GENERATOR: generator},
-            None,
-            (output,),
-            [
-                (
-                    self._output_checkpoints(output, answers),
-                    partial(barrier_of, self._network, described.partitioner),
-                )
-            ],
-            answers,
-            context,
-            probe,
-            start_ns=self._start_ns,
-        )
+        frame.set_outputs((output,), (described.partitioner,))
+        chain = Generate(output, frame.context)
+        return frame.task(chain, {GENERATOR: generator}, None, start_ns=self._start_ns)
 
     def relay(
         self,
@@ -133,38 +104,18 @@ class LoadTasks:
         Args:
             sinks: one for each channel of the gate; they check and time what arrives here.
         """
-        context, name = ProcessingContext(), task_name(descriptor)
-        (described,) = descriptor.outputs
+        frame, (described,) = self._frame(descriptor, probe), descriptor.outputs
         is_broadcast = isinstance(writer.selector, BroadcastSelector)
         numbered = (BROADCAST,) if is_broadcast else range(described.subpartitions)
         forwarder = RecordForwarder(numbered, epoch_ns=self._start_ns)
         output = ForwardedOutput(
-            described.edge, writer, forwarder, flusher, described.channels, context
+            described.edge, writer, forwarder, flusher, described.channels, frame.context
         )
-        answers = TaskAcknowledgements(name, [output_name(described.edge), INPUT], self._respond)
-        checkpoints = self._output_checkpoints(output, answers)
-        reading = BranchingCheckpoints(
-            INPUT,
-            gate,
-            [(checkpoints, described.partitioner)],
-            self._network,
-            answers.receive,
-            output.write,
-            epoch_ns=self._epoch_ns,
-        )
-        return StreamTask(
-            name,
-            descriptor.subtask,
-            Forward(output, context, delay_ns_per_record=delay_ns_per_record),
-            {},
-            RunInput(gate, sinks, probe, reading, spills=self._spills),
-            (output,),
-            [(checkpoints, partial(barrier_of, self._network, described.partitioner))],
-            answers,
-            context,
-            probe,
-            start_ns=self._start_ns,
-        )
+        frame.set_outputs((output,), (described.partitioner,))
+        chain = Forward(output, frame.context, delay_ns_per_record=delay_ns_per_record)
+        reading = frame.input_checkpoints(gate)
+        run_input = RunInput(gate, sinks, probe, reading, spills=self._spills)
+        return frame.task(chain, {}, run_input, start_ns=self._start_ns)
 
     def sink(
         self,
@@ -181,44 +132,25 @@ class LoadTasks:
         Args:
             sinks, delay_ns_per_record, takes_runs: see RunInput.
         """
-        context, name = ProcessingContext(), task_name(descriptor)
-        answers = TaskAcknowledgements(name, [INPUT], self._respond)
-        reading = BranchingCheckpoints(
-            INPUT, gate, (), self._network, answers.receive, _nothing, epoch_ns=self._epoch_ns
-        )
-        measure = Measure(context)
-        return StreamTask(
-            name,
-            descriptor.subtask,
-            measure,
-            {},
-            RunInput(
-                gate,
-                sinks,
-                probe,
-                reading,
-                measure=measure,
-                delay_ns_per_record=delay_ns_per_record,
-                takes_runs=takes_runs,
-                spills=self._spills,
-            ),
-            (),
-            (),
-            answers,
-            context,
+        frame = self._frame(descriptor, probe)
+        measure = Measure(frame.context)
+        run_input = RunInput(
+            gate,
+            sinks,
             probe,
-            start_ns=self._start_ns,
+            frame.input_checkpoints(gate),
+            measure=measure,
+            delay_ns_per_record=delay_ns_per_record,
+            takes_runs=takes_runs,
+            spills=self._spills,
         )
+        return frame.task(measure, {}, run_input, start_ns=self._start_ns)
 
-    def _output_checkpoints(
-        self, output: GeneratedOutput | ForwardedOutput, answers: TaskAcknowledgements
-    ) -> OutputCheckpoints:
-        return OutputCheckpoints(
-            output_name(output.edge),
-            output.writer,
-            output.channels,
-            answers.receive,
-            epoch_ns=self._epoch_ns,
+    def _frame(self, descriptor: TaskDeploymentDescriptor, probe: Probe) -> TaskFrame:
+        name = task_name(descriptor)
+        return TaskFrame(
+            *(descriptor, name, name, self._network, probe, self._respond),
+            timestamp_epoch_ns=self._epoch_ns,
         )
 
 
@@ -404,7 +336,3 @@ def scheduled_records(
         return records
     assert end_ns is not None
     return max(1, round((end_ns - start_ns) / 1e9 * rate_per_s))
-
-
-def _nothing() -> None:
-    """Before a barrier of a task without outputs there is nothing to write."""

@@ -42,9 +42,14 @@ class SynthPlan:
     """
 
     scenario: Scenario
-    load: LoadPlan
     laws: tuple[ChannelLaw, ...]
     skew: float
+
+    @property
+    def load(self) -> LoadPlan:
+        """Its tasks and channels, made anew: what travels to other processes is the scenario."""
+        workload = replace(self.scenario.workload, duration_ns=None)  # may be longer than a run's
+        return load_plan_of(replace(self.scenario, workload=workload))
 
     @property
     def first_record_ns(self) -> int:
@@ -91,7 +96,7 @@ def plan(scenario: Scenario, *, skew: float = 0.0, events: int | None = None) ->
     _check(scenario)
     load = load_plan_of(scenario)
     laws = _laws(scenario, load, skew)
-    found = SynthPlan(scenario, load, laws, skew)
+    found = SynthPlan(scenario, laws, skew)
     _check_load(found)
     if events is None:
         return found

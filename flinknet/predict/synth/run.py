@@ -226,9 +226,10 @@ def _has_parent() -> bool:
 
 def channel_ends(found: SynthPlan, task_manager: int) -> list[ChannelEnd]:
     """The ends of channels that a TaskManager has."""
-    sources, sinks = found.load.sources, found.load.sinks
+    load = found.load
+    sources, sinks = load.sources, load.sinks
     ends = []
-    for law, channel in zip(found.laws, found.load.channels, strict=True):
+    for law, channel in zip(found.laws, load.channels, strict=True):
         is_producer = channel.producer_task_manager == task_manager
         if not is_producer and channel.consumer_task_manager != task_manager:
             continue

@@ -295,7 +295,7 @@ def events_written(directory: Path) -> int:
 
 def write_here(found: SynthPlan, directory: Path, stop_ns: int | None = None) -> None:
     """All files, by this process."""
-    names = [f"tm-{number}" for number in range(found.deployment.task_managers)]
+    names = [f"tm-{number}" for number in range(found.load.task_managers)]
     synth_run._manifest(found, names, found.end_ns).save(directory)
     stop = SimpleNamespace(value=stop_ns or found.end_ns)
     for number in range(len(names)):

@@ -1,0 +1,118 @@
+"""TaskFrame: what every task has around its chain: a context, and what checkpoints need of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, cast
+
+from flinknet.config import NetworkConfig
+from flinknet.core.consumer import SingleInputGate, UnionInputGate
+from flinknet.core.probe import Probe
+
+from .barriers import CheckpointResponder, OutputCheckpoints, barrier_of
+from .checkpoints import INPUT, BranchingCheckpoints, TaskAcknowledgements, output_name
+from .context import ProcessingContext
+from .descriptor import TaskDeploymentDescriptor
+from .network_input import NetworkInput
+from .sources import RecordSource
+from .stream_task import BarrierFactory, StreamTask
+from .task_chain import TaskChain
+from .task_output import TaskOutput
+
+
+class TaskFrame:
+    """Puts a task of a descriptor together, whatever it runs: first its outputs are set, then it is
+    asked for the checkpoints of its input, then for the task.
+
+    Args:
+        name: of the task.
+        acknowledges_as: under which it acknowledges checkpoints.
+        timestamp_epoch_ns: the instant that timestamps of barriers count from.
+    """
+
+    def __init__(
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        name: str,
+        acknowledges_as: str,
+        network: NetworkConfig,
+        probe: Probe,
+        respond: CheckpointResponder,
+        *,
+        timestamp_epoch_ns: int,
+    ) -> None:
+        self.descriptor = descriptor
+        self.context = ProcessingContext()
+        self._name = name
+        self._network = network
+        self._probe = probe
+        self._epoch_ns = timestamp_epoch_ns
+        self._outputs: Sequence[TaskOutput] = ()
+        self._checkpoints: Sequence[tuple[OutputCheckpoints, str]] = ()
+        parts = [output_name(each.edge) for each in descriptor.outputs]
+        parts += [INPUT] if descriptor.inputs else []
+        self._acknowledgements = TaskAcknowledgements(acknowledges_as, parts, respond)
+
+    def set_outputs(self, outputs: Sequence[TaskOutput], partitioners: Sequence[str]) -> None:
+        """What the task writes to.
+
+        Args:
+            partitioners: by which barriers are aligned on the edge of each.
+        """
+        self._outputs = outputs
+        self._checkpoints = [
+            (
+                OutputCheckpoints(
+                    output_name(output.edge),
+                    output.writer,
+                    output.channels,
+                    self._acknowledgements.receive,
+                    epoch_ns=self._epoch_ns,
+                ),
+                partitioner,
+            )
+            for output, partitioner in zip(outputs, partitioners, strict=True)
+        ]
+
+    def input_checkpoints(self, gate: SingleInputGate | UnionInputGate) -> BranchingCheckpoints:
+        """What barriers that come through the gate lead to."""
+        return BranchingCheckpoints(
+            INPUT,
+            gate,
+            self._checkpoints,
+            self._network,
+            self._acknowledgements.receive,
+            self._write_outputs,
+            epoch_ns=self._epoch_ns,
+        )
+
+    def task(
+        self,
+        chain: TaskChain,
+        sources: Mapping[str, RecordSource],
+        network_input: NetworkInput[Any] | None,
+        *,
+        start_ns: int,
+    ) -> StreamTask:
+        """The task, with its chain opened."""
+        return StreamTask(
+            self._name,
+            self.descriptor.subtask,
+            chain,
+            sources,
+            network_input,
+            self._outputs,
+            [
+                (each, cast(BarrierFactory, partial(barrier_of, self._network, partitioner)))
+                for each, partitioner in self._checkpoints
+            ],
+            self._acknowledgements,
+            self.context,
+            self._probe,
+            start_ns=start_ns,
+        )
+
+    def _write_outputs(self) -> None:
+        for output in self._outputs:
+            output.write()
