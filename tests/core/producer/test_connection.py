@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from flinknet.core.buffers import BufferConsumer, DataType
+from flinknet.core.connection import SEND_BATCH_BYTES
 from flinknet.core.probe import TracePoint
 from flinknet.core.producer import PipelinedResultPartition, ProducerConnection
-from flinknet.core.producer.connection import SEND_BATCH_BYTES
 from flinknet.core.producer.peer import (
     FIRST_FRAME_BYTES_MAX,
     STRANGE_REQUESTS_MAX,
