@@ -22,7 +22,7 @@ def fill_sample(cluster: Cluster) -> FillSample:
             input_channel_bytes=fill_levels.input_channel_bytes(cluster.gates),
         ),
         is_reading=fill_levels.is_reading(cluster.consumer_connections),
-        is_writable=all(end.is_writable for end in senders),
+        is_writable=all(each.water_marks.is_writable for each in cluster.producer_connections),
         is_writing=not any(source.is_blocked for source in cluster.sources),
     )
 
@@ -40,7 +40,7 @@ def fill_bounds(cluster: Cluster) -> FillLevels:
             is_shared=any(each.partitioner == "broadcast" for each in outputs),
         ),
         netty_outbound_bytes=sum(
-            each.batch_bytes + 2 * segment_bytes for each in cluster.producer_connections
+            each.water_marks.high_bytes + 2 * segment_bytes for each in cluster.producer_connections
         ),
         socket_send_bytes=links * (settings.capacity_bytes - settings.receive_capacity_bytes),
         socket_receive_bytes=links * settings.receive_capacity_bytes,

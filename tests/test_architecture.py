@@ -66,7 +66,10 @@ LEAVES_OF = {
 }
 """Folder -> leaves that its modules may import."""
 
-CORE_SHARED = {"core.probe", "core.connection", "core.channel_types", "core.control_messages"}
+CORE_SHARED = {
+    *("core.probe", "core.connection", "core.channel_types", "core.control_messages"),
+    "core.water_marks",
+}
 """What both ends of a channel have in common, so that neither imports the other."""
 
 MAY_IMPORT = {

@@ -18,6 +18,11 @@ RECEIVE_BYTES: Final = 128 * 1024
 cache."""
 
 
+SEND_BATCH_BYTES: Final = 256 * 1024
+"""How much is handed to a socket that has room in one go. Flink hands over one buffer at a time;
+larger gathers cost nothing in truth, for credit bounds what may leave, and save system calls."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProducerChannelSnapshot:
     """A channel that was requested of a producer, as it is at one instant.
@@ -76,12 +81,16 @@ class Connection(Protocol):
                 closed it.
         """
 
-    def data_to_send(self, *, now_ns: int) -> Sequence[bytes | memoryview]:
-        """Pieces to send, in order; empty if there is nothing.
+    def data_to_send(
+        self, *, now_ns: int, unsent_bytes: int = 0, room_bytes: int = SEND_BATCH_BYTES
+    ) -> Sequence[bytes | memoryview]:
+        """Pieces to send behind those of earlier calls, in order; empty if there is nothing, or if
+        enough waits for the socket (Netty's writability, which keeps the backlog on the wire true).
 
-        The driver must call this only when the pieces of the last call were taken completely:
-        buffers behind them are recycled by the next call. That is Netty's writability check, and it
-        keeps the backlog on the wire true.
+        Args:
+            unsent_bytes: of the pieces of earlier calls, what the socket has not taken yet. They
+                must stay as they are; those that it has taken are recycled by this call.
+            room_bytes: what the socket would take now, as far as the driver knows.
         """
 
     def next_deadline_ns(self) -> int | None:

@@ -1,4 +1,4 @@
-"""WriteWaterMarks: when a connection with bytes that the socket has not taken may be given more.
+"""WriteWaterMarks: when a connection with bytes that the socket has not taken hands over more.
 
 Flink: the WRITE_BUFFER_LOW/HIGH_WATER_MARK of NettyServer; Netty: WriteBufferWaterMark and the
 writability of ChannelOutboundBuffer.

@@ -14,6 +14,7 @@ from flinknet.config import FLOW_CONTROLS, TCP
 from flinknet.core.consumer import ConsumerConnection
 from flinknet.core.probe import Probe
 from flinknet.core.producer import ProducerConnection, ResultPartitionManager
+from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.errors import ConfigError
 
 
@@ -32,14 +33,18 @@ def create_producer_connection(
     channel_of: Mapping[bytes, int],
     *,
     partition_request_timeout_ns: int,
+    segment_size_bytes: int,
 ) -> ProducerConnection:
-    """The end of a connection that serves partitions."""
+    """The end of a connection that serves partitions: with Netty's water marks, and without credit
+    those of the time.
+    """
     return ProducerConnection(
         partitions,
         probe,
         channel_of,
         partition_request_timeout_ns=partition_request_timeout_ns,
         is_credit_based=flow_control != TCP,
+        water_marks=WriteWaterMarks.classic(segment_size_bytes) if flow_control == TCP else None,
     )
 
 

@@ -21,8 +21,7 @@ import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 from flinknet.config import CREDIT, NetworkConfig
-from flinknet.core.connection import RECEIVE_BYTES
-from flinknet.core.producer.connection import SEND_BATCH_BYTES
+from flinknet.core.connection import RECEIVE_BYTES, SEND_BATCH_BYTES
 from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.events import (
     EndOfData,

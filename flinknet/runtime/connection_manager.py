@@ -140,7 +140,6 @@ class DataServer:
         transport = self._loop.add_transport(
             sock,
             self._protocol.outermost(connection, is_server=True),
-            self._protocol.server_water_marks(),
             closed,
         )
         self.visitors.add(transport, connection, now_ns=monotonic_ns())

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from flinknet.core.connection import RECEIVE_BYTES, Connection
-from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.job.stream_task import STEPS_PER_TURN
 from flinknet.job.times import TaskTimes
 
@@ -103,7 +102,6 @@ class EventLoop:
         self,
         sock: socket.socket,
         connection: Connection,
-        water_marks: WriteWaterMarks | None = None,
         closed: Callable[[TcpTransport], None] | None = None,
     ) -> TcpTransport:
         """Drive a connection over a socket that is connected; `closed` as in TcpTransport."""
@@ -114,7 +112,6 @@ class EventLoop:
             monotonic_ns,
             self._watch,
             self._forget,
-            water_marks,
             closed,
         )
         self._watch(transport)

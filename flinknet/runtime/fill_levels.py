@@ -6,10 +6,7 @@ What the receiver's kernel has and has not acknowledged yet counts in both socke
 
 from __future__ import annotations
 
-import fcntl
 import socket
-import sys
-import termios
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -20,6 +17,7 @@ from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.job import fill_levels
 from flinknet.results import Buffering, FillLevels, FillSample
 
+from .sockets import unacknowledged_bytes, unread_bytes
 from .transport import TcpTransport
 
 SAMPLES_MAX = 600
@@ -27,8 +25,6 @@ SAMPLES_MAX = 600
 
 _PACKET_BYTES = 64 * 1024
 """The kernel takes a whole packet while any of a socket's buffer is free."""
-
-_SIOCOUTQ, _FIONREAD = termios.TIOCOUTQ, termios.FIONREAD
 
 
 class FillMeter:
@@ -74,13 +70,13 @@ class FillMeter:
         for transport in transports:
             connection = _innermost(transport.connection)
             if isinstance(connection, ProducerConnection):
-                is_writable = is_writable and not transport.wants_to_write
+                is_writable = is_writable and connection.water_marks.is_writable
                 levels += FillLevels(
                     netty_outbound_bytes=transport.unsent_bytes,
-                    socket_send_bytes=_ask(transport.sock, _SIOCOUTQ),
+                    socket_send_bytes=unacknowledged_bytes(transport.sock),
                 )
                 bounds += FillLevels(
-                    netty_outbound_bytes=connection.batch_bytes
+                    netty_outbound_bytes=connection.water_marks.high_bytes
                     + self._segment_size_bytes
                     + BUFFER_RESPONSE_HEADER_BYTES,
                     socket_send_bytes=_size(transport.sock, socket.SO_SNDBUF),
@@ -88,7 +84,7 @@ class FillMeter:
             elif isinstance(connection, ConsumerConnection):
                 is_reading = is_reading and connection.wants_data
                 levels += FillLevels(
-                    socket_receive_bytes=_ask(transport.sock, _FIONREAD),
+                    socket_receive_bytes=unread_bytes(transport.sock),
                     netty_inbound_bytes=fill_levels.netty_inbound_bytes([connection]),
                 )
                 bounds += FillLevels(
@@ -163,11 +159,6 @@ def _innermost(connection: Connection) -> Connection:
     """The connection of the core, behind TLS if there is any."""
     inner: Connection | None = getattr(connection, "inner", None)
     return connection if inner is None else inner
-
-
-def _ask(sock: socket.socket, request: int) -> int:
-    """What the kernel holds for a socket, in bytes."""
-    return int.from_bytes(fcntl.ioctl(sock, request, bytes(4)), sys.byteorder, signed=True)
 
 
 def _size(sock: socket.socket, option: int) -> int:

@@ -11,13 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from flinknet.config import TCP
 from flinknet.core.connection import Connection
 from flinknet.core.consumer import ConsumerConnection
 from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
 from flinknet.core.probe import Probe
 from flinknet.core.producer import ProducerConnection, ResultPartitionManager
-from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.job.flow_control import (
     create_consumer_connection,
     create_producer_connection,
@@ -51,30 +49,20 @@ class DataProtocol:
         self._probe = probe
         self._channel_of = channel_of
         self._partition_request_timeout_ns = partition_request_timeout_ns
-        self._classic_segment_bytes = segment_size_bytes if flow_control == TCP else None
+        self._segment_size_bytes = segment_size_bytes
         self._request_backoff = request_backoff or RequestBackoffPolicy()
         self.tls: Tls | None = None
 
     def server_connection(self) -> ProducerConnection:
         """The producer's end of a connection that was accepted."""
-        connection = create_producer_connection(
+        return create_producer_connection(
             self._flow_control,
             self._partitions,
             self._probe,
             self._channel_of,
             partition_request_timeout_ns=self._partition_request_timeout_ns,
+            segment_size_bytes=self._segment_size_bytes,
         )
-        if self._classic_segment_bytes is not None:
-            connection.batch_bytes = self.server_water_marks().high_bytes + 1
-        return connection
-
-    def server_water_marks(self) -> WriteWaterMarks:
-        """Those of a connection that was accepted: Netty's, and without credit the classic ones,
-        which also end what is handed over at once.
-        """
-        if self._classic_segment_bytes is None:
-            return WriteWaterMarks()
-        return WriteWaterMarks.classic(self._classic_segment_bytes)
 
     def client_connection(self, peer: str) -> ConsumerConnection:
         """The consumer's end of a connection to `peer`."""

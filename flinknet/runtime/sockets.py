@@ -7,8 +7,11 @@ Flink: NettyServer and NettyClient, NettyConfig.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import socket
+import sys
+import termios
 
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError, LocalTransportError, RemoteTransportError, TransportError
@@ -166,3 +169,17 @@ def listed_ports(ports: str, key: str) -> list[int]:
             " both"
         ) from None
     return found
+
+
+def unacknowledged_bytes(sock: socket.socket) -> int:
+    """What the socket has taken and the peer's has not acknowledged."""
+    return _kernel_bytes(sock, termios.TIOCOUTQ)
+
+
+def unread_bytes(sock: socket.socket) -> int:
+    """What has come and was not read."""
+    return _kernel_bytes(sock, termios.FIONREAD)
+
+
+def _kernel_bytes(sock: socket.socket, request: int) -> int:
+    return int.from_bytes(fcntl.ioctl(sock, request, bytes(4)), sys.byteorder, signed=True)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from flinknet.certificates.stores import PKCS12, read_key_store, read_trust_store
 from flinknet.config import NetworkConfig
-from flinknet.core.connection import Connection
+from flinknet.core.connection import SEND_BATCH_BYTES, Connection
 from flinknet.errors import ConfigError, RemoteProtocolError, TlsError, TransportError
 
 HANDSHAKE_TIMEOUT_NS = 10_000_000_000
@@ -205,11 +205,17 @@ class TlsConnection:
             error = TlsError("was closed by it in the TLS handshake")
         self.inner.receive_eof(now_ns=now_ns, error=self.error or error)
 
-    def data_to_send(self, *, now_ns: int) -> Sequence[bytes | memoryview]:
+    def data_to_send(
+        self, *, now_ns: int, unsent_bytes: int = 0, room_bytes: int = SEND_BATCH_BYTES
+    ) -> Sequence[bytes | memoryview]:
         """Bytes of the handshake, then what the inner connection has, encrypted."""
         if self.error is None:
             if self.is_established:
-                self._encrypt(self.inner.data_to_send(now_ns=now_ns))
+                self._encrypt(
+                    self.inner.data_to_send(
+                        now_ns=now_ns, unsent_bytes=unsent_bytes, room_bytes=room_bytes
+                    )
+                )
             else:
                 if self._handshake_until_ns is None:
                     self._handshake_until_ns = now_ns + self._handshake_timeout_ns

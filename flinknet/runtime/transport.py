@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from flinknet.core.connection import Connection, ScatteringConnection
-from flinknet.core.water_marks import WriteWaterMarks
+from flinknet.core.connection import SEND_BATCH_BYTES, Connection, ScatteringConnection
 from flinknet.errors import RemoteProtocolError, TransportError
 
-from .sockets import loss_of
+from .sockets import loss_of, unacknowledged_bytes
 
 PIECES_MAX = 512
 """Pieces in one gathered write; the kernel takes 1024."""
@@ -28,7 +27,6 @@ class TcpTransport:
         sock: connected; owned by the transport from now on.
         watch: told when `wants_to_read` or `wants_to_write` have changed.
         forget: told just before the socket is closed.
-        water_marks: of what waits for the socket; Netty's defaults if not given.
         closed: called when the transport is closed and the connection knows.
 
     Attributes:
@@ -45,7 +43,6 @@ class TcpTransport:
         clock: Callable[[], int],
         watch: Callable[[TcpTransport], None],
         forget: Callable[[TcpTransport], None],
-        water_marks: WriteWaterMarks | None = None,
         closed: Callable[[TcpTransport], None] | None = None,
     ) -> None:
         sock.setblocking(False)
@@ -61,8 +58,8 @@ class TcpTransport:
         self._forget = forget
         self._closed = closed
         self.unsent_bytes = 0
-        self._unsent: Sequence[bytes | memoryview] = ()
-        self._water_marks = water_marks or WriteWaterMarks()
+        self._unsent: list[bytes | memoryview] = []
+        self._room_until_bytes = 0
         self._is_waiting = False
         self._is_reading = True
 
@@ -75,13 +72,6 @@ class TcpTransport:
     def wants_to_write(self) -> bool:
         """Whether the transport waits for the socket to become writable."""
         return self._is_waiting
-
-    @property
-    def is_writable(self) -> bool:
-        """Whether what waits for the socket is within the water marks (Netty's writability). The
-        connection is asked for more only when nothing waits, which is below them all.
-        """
-        return self._water_marks.is_writable
 
     def follow_wants_data(self) -> None:
         """Stop reading or go on, as the connection wishes; to be called when that may have
@@ -126,20 +116,31 @@ class TcpTransport:
         """The socket takes bytes again."""
         self._set_waiting(False)
         self.pump()
-        self._water_marks.set_pending(self.unsent_bytes)
 
     def pump(self) -> None:
-        """Send what the connection has, until it has nothing or the socket takes no more."""
-        while not self._is_waiting and not self.is_closed:
-            if not self.unsent_bytes:
-                out = self.connection.data_to_send(now_ns=self._clock())
-                if not out:
-                    if self.connection.is_closing:
-                        self.close()
-                    return
-                self.unsent_bytes = sum(map(len, out))
-                is_joined = self.unsent_bytes < JOIN_BELOW_BYTES * len(out)
-                self._unsent = [b"".join(out)] if is_joined else out
+        """Send what the connection has, until it has nothing or the socket takes no more; what it
+        hands over then waits here.
+        """
+        connection = self.connection
+        while not self.is_closed:
+            out = connection.data_to_send(
+                now_ns=self._clock(),
+                unsent_bytes=self.unsent_bytes,
+                room_bytes=0 if self.unsent_bytes else self._room_bytes(),
+            )
+            if out:
+                added_bytes = sum(map(len, out))
+                self.unsent_bytes += added_bytes
+                if added_bytes < JOIN_BELOW_BYTES * len(out):
+                    self._unsent.append(b"".join(out))
+                else:
+                    self._unsent += out
+            elif not self.unsent_bytes:
+                if connection.is_closing:
+                    self.close()
+                return
+            if self._is_waiting:
+                return
             self._send()
 
     def close(self, error: TransportError | None = None) -> None:
@@ -150,9 +151,20 @@ class TcpTransport:
         self._forget(self)
         self.sock.close()
         self.connection.receive_eof(now_ns=self._clock(), error=error)
-        self._unsent = ()
+        self._unsent.clear()
         if self._closed is not None:
             self._closed(self)
+
+    def _room_bytes(self) -> int:
+        """What the socket would take at once, as far as it is known: half of its buffer is counted,
+        for the kernel has more in it than payload. Asked again only when that is used up.
+        """
+        room_bytes = self._room_until_bytes - self.sent_bytes
+        if room_bytes < SEND_BATCH_BYTES:
+            buffer_bytes = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+            room_bytes = max(0, buffer_bytes // 2 - unacknowledged_bytes(self.sock))
+            self._room_until_bytes = self.sent_bytes + room_bytes
+        return room_bytes
 
     def _send(self) -> None:
         """Send once, and keep what the socket did not take."""
@@ -161,7 +173,6 @@ class TcpTransport:
             count = self.sock.sendmsg(pieces if len(pieces) <= PIECES_MAX else pieces[:PIECES_MAX])
         except BlockingIOError:
             self._set_waiting(True)
-            self._water_marks.set_pending(self.unsent_bytes)
             return
         except OSError as error:
             self.close(loss_of(error))
@@ -169,6 +180,7 @@ class TcpTransport:
         self.sent_bytes += count
         self.unsent_bytes -= count
         if not self.unsent_bytes:
+            self._unsent = []
             return
         for index, piece in enumerate(pieces):
             if count < len(piece):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from flinknet.config import TCP, Scenario
+from flinknet.config import Scenario
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.connection import Connection
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
@@ -17,7 +17,6 @@ from flinknet.core.producer import (
     ResultPartitionManager,
 )
 from flinknet.core.producer.partition_type import ReleaseBy
-from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.errors import FlinknetError, SimulationError, StalledError
 from flinknet.job.barriers import ignore
 from flinknet.job.debloating import BufferDebloating, GateDebloating, debloated_gates
@@ -482,10 +481,8 @@ class Cluster:
             self._probes[upstream],
             self._channel_of,
             partition_request_timeout_ns=network.partition_request_timeout_ns,
+            segment_size_bytes=network.segment_size_bytes,
         )
-        if flow_control == TCP:
-            marks = WriteWaterMarks.classic(network.segment_size_bytes)
-            producer.batch_bytes = marks.high_bytes + 1
         consumer = create_consumer_connection(
             flow_control, f"tm-{upstream}", self._probes[downstream]
         )

@@ -28,7 +28,7 @@ class LinkSettings:
         latency_ns: from the last byte sent until it can be read.
         bandwidth_bytes_per_s: of each direction; 0 for no limit.
         capacity_bytes: bytes that may be sent and not yet read before the sender's socket takes no
-            more (the buffers of both sockets). The last piece may go beyond it.
+            more (the buffers of both sockets). What a connection hands over beyond it waits.
         receive_capacity_bytes: the part of them that the receiver's socket holds, which is TCP's
             receive window.
     """
@@ -113,7 +113,7 @@ class Direction:
     """One direction of a link: what was sent and not read yet, and when it arrives.
 
     Args:
-        wake_sender: called with an instant at which the full socket takes bytes again.
+        wake_sender: called with an instant at which the full socket has taken bytes.
 
     Attributes:
         wake_receiver: called with the instant at which there is something to read.
@@ -274,13 +274,8 @@ class LinkEnd:
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes beyond what both sockets hold: the end of the last pieces."""
+        """Bytes beyond what both sockets hold: they wait for this one (Netty's outbound buffer)."""
         return max(0, self.in_flight_bytes - self._settings.capacity_bytes)
-
-    @property
-    def is_writable(self) -> bool:
-        """Whether the socket takes bytes."""
-        return not self._outgoing.is_full
 
     @property
     def next_arrival_ns(self) -> int | None:
@@ -296,7 +291,7 @@ class LinkEnd:
         now_ns += int(costs.ns_before)
         was_full = incoming.is_full
         now_ns = self._receive_stream(now_ns) if costs.is_stream else self._receive_pieces(now_ns)
-        if was_full and not incoming.is_full:
+        if was_full:
             incoming.wake_sender(now_ns)
         took_ns = int(costs.ns_after + costs.ns_per_message * incoming.take_messages())
         return now_ns + max(0, took_ns + next(self.receive_jitter_ns))
@@ -332,13 +327,17 @@ class LinkEnd:
         return now_ns
 
     def pump(self, *, now_ns: int) -> int:
-        """Send what the connection has, until it has nothing or the socket takes no more.
+        """Send what the connection has, until it has nothing or enough waits for the socket.
 
         Returns: the instant at which the sender is done with it.
         """
         costs, outgoing = self._costs, self._outgoing
-        while not outgoing.is_full and not self.is_closed:
-            pieces = self.connection.data_to_send(now_ns=now_ns)
+        while not self.is_closed:
+            pieces = self.connection.data_to_send(
+                now_ns=now_ns,
+                unsent_bytes=self.unsent_bytes,
+                room_bytes=max(0, self._settings.capacity_bytes - outgoing.in_flight_bytes),
+            )
             if not pieces:
                 break
             handed_over_ns = now_ns

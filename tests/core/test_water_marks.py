@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flinknet.core.probe import NullProbe
+from flinknet.core.producer import (
+    PipelinedResultPartition,
+    ProducerConnection,
+    ResultPartitionManager,
+)
 from flinknet.core.water_marks import WriteWaterMarks
+from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import ResultSubpartitionIndexSet
 from flinknet.core.wire.layout import Direction
-from flinknet.core.wire.messages import AddCredit, BufferResponse, PartitionRequest
-from tests.pair import RECEIVER, partition_id, partition_of, producer_of, records_of
+from flinknet.core.wire.messages import AddCredit, ErrorResponse, PartitionRequest
+from tests.pair import OTHER_RECEIVER, RECEIVER, partition_id, partition_of, records_of
 
 SEGMENT_BYTES = 32 * 1024
 
@@ -86,23 +95,98 @@ def test_writability_ends_above_high_and_returns_below_low(
 
 
 @pytest.mark.row("S070")
-def test_a_producer_stops_above_the_high_mark_and_resumes_when_all_was_taken() -> None:
-    partition, _ = partition_of(segment_size_bytes=SEGMENT_BYTES, buffers=20)
-    connection, _ = producer_of(partition)
-    connection.batch_bytes = WriteWaterMarks.classic(SEGMENT_BYTES).high_bytes + 1
-    request = PartitionRequest(partition_id(), ResultSubpartitionIndexSet(0, 0), RECEIVER, 2)
+@pytest.mark.parametrize("is_credit_based", [True, False])
+def test_a_producer_goes_on_below_the_high_mark_and_resumes_below_the_low_one(
+    is_credit_based: bool,
+) -> None:
+    marks = WriteWaterMarks() if is_credit_based else WriteWaterMarks.classic(SEGMENT_BYTES)
+    connection, _ = producer_with(30, marks, is_credit_based=is_credit_based)
+    unsent_bytes = handed_over(connection)
+    message_bytes = SEGMENT_BYTES + BUFFER_RESPONSE_HEADER_BYTES
+    assert marks.high_bytes < unsent_bytes <= marks.high_bytes + message_bytes
+    for left_bytes in (unsent_bytes, marks.high_bytes, marks.low_bytes):
+        assert not handed_over(connection, left_bytes), "not below the low mark yet"
+        assert not marks.is_writable
+    unsent_bytes = marks.low_bytes - 1
+    unsent_bytes += handed_over(connection, unsent_bytes)
+    assert marks.high_bytes < unsent_bytes <= marks.high_bytes + message_bytes
+
+
+@pytest.mark.row("S070")
+def test_what_the_socket_has_room_for_does_not_wait() -> None:
+    marks = WriteWaterMarks()
+    connection, _ = producer_with(30, marks)
+    room_bytes = 3 * SEGMENT_BYTES
+    taken_bytes = handed_over(connection, room_bytes=room_bytes)
+    assert taken_bytes > room_bytes + marks.high_bytes
+    assert not handed_over(connection, taken_bytes - room_bytes)
+
+
+@pytest.mark.row("S070")
+def test_errors_leave_above_the_high_mark() -> None:
+    connection, _ = producer_with(30, WriteWaterMarks())
+    unsent_bytes = handed_over(connection)
+    connection.receive_data(memoryview(AddCredit(1, OTHER_RECEIVER).encode()), now_ns=0)
+    (answer,) = connection.data_to_send(now_ns=0, unsent_bytes=unsent_bytes, room_bytes=0)
+    (error,) = FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(answer)
+    assert isinstance(error, ErrorResponse)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 3000)), max_size=30))
+def test_a_buffer_goes_back_when_the_socket_has_taken_it_and_not_before(
+    turns: list[tuple[int, int]],
+) -> None:
+    buffers = 60
+    connection, partition = producer_with(buffers, WriteWaterMarks(500, 1500), segment_bytes=400)
+    unsent: list[int] = []  # bytes of each message that waits; the first maybe in part
+    for taken_bytes, room_bytes in [*turns, (10**6, 10**6), (10**6, 0)]:
+        while unsent and taken_bytes >= unsent[0]:
+            taken_bytes -= unsent.pop(0)
+        if unsent:
+            unsent[0] -= taken_bytes
+        pieces = connection.data_to_send(now_ns=0, unsent_bytes=sum(unsent), room_bytes=room_bytes)
+        unsent += [len(head) + len(body) for head, body in messages_in(pieces)]
+        queued = partition.subpartitions[0].buffers_in_backlog
+        assert partition.pool.available_buffers <= buffers - queued - len(unsent)
+    assert partition.pool.available_buffers == buffers
+
+
+def messages_in(
+    pieces: Sequence[bytes | memoryview],
+) -> Iterator[tuple[bytes | memoryview, bytes | memoryview]]:
+    """Header and payload of each message."""
+    return zip(pieces[::2], pieces[1::2], strict=True)
+
+
+def producer_with(
+    buffers: int,
+    marks: WriteWaterMarks,
+    *,
+    is_credit_based: bool = True,
+    segment_bytes: int = SEGMENT_BYTES,
+) -> tuple[ProducerConnection, PipelinedResultPartition]:
+    """A connection with so many full buffers to send, and credit for all of them."""
+    partition, _ = partition_of(segment_size_bytes=segment_bytes, buffers=buffers)
+    manager = ResultPartitionManager()
+    manager.register(partition)
+    connection = ProducerConnection(
+        manager,
+        NullProbe(),
+        {RECEIVER: 0},
+        partition_request_timeout_ns=1,
+        is_credit_based=is_credit_based,
+        water_marks=marks,
+    )
+    credit = buffers if is_credit_based else 0
+    request = PartitionRequest(partition_id(), ResultSubpartitionIndexSet(0, 0), RECEIVER, credit)
     connection.receive_data(memoryview(request.encode()), now_ns=0)
-    connection.receive_data(memoryview(AddCredit(8, RECEIVER).encode()), now_ns=0)
-    data = b"r" * (8 * SEGMENT_BYTES)
+    data = b"r" * (buffers * segment_bytes)
     assert partition.emit(0, records_of([len(data)], data=data)) == len(data)
     partition.flush_all()
-    high_bytes = connection.batch_bytes - 1
-    sent_buffers = 0
-    while pieces := connection.data_to_send(now_ns=0):
-        sent = b"".join(pieces)
-        buffers = FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(sent)
-        sizes = [len(each.buffer) for each in buffers if isinstance(each, BufferResponse)]
-        assert sum(sizes[:-1]) <= high_bytes
-        sent_buffers += len(sizes)
-        assert len(sent) > high_bytes or sent_buffers == 8
-    assert sent_buffers == 8
+    return connection, partition
+
+
+def handed_over(connection: ProducerConnection, unsent_bytes: int = 0, room_bytes: int = 0) -> int:
+    """Bytes of what it hands over now."""
+    pieces = connection.data_to_send(now_ns=0, unsent_bytes=unsent_bytes, room_bytes=room_bytes)
+    return sum(map(len, pieces))

@@ -58,8 +58,12 @@ class Endless:
         self.instants_ns.append(now_ns)
         self.ends += 1
 
-    def data_to_send(self, *, now_ns: int) -> Sequence[bytes | memoryview]:
+    def data_to_send(
+        self, *, now_ns: int, unsent_bytes: int = 0, **_: int
+    ) -> Sequence[bytes | memoryview]:
         self.instants_ns.append(now_ns)
+        if unsent_bytes:
+            return []
         self._memory[:] = b"\xee" * len(self._memory)
         pieces: list[bytes | memoryview] = []
         at = 0

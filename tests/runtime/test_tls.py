@@ -63,8 +63,10 @@ class Line:
     def receive_eof(self, *, now_ns: int, error: object = None) -> None:
         self.end.append(error)
 
-    def data_to_send(self, *, now_ns: int) -> list[bytes | memoryview]:
-        return [self.to_say.pop(0)] if self.to_say else []
+    def data_to_send(
+        self, *, now_ns: int, unsent_bytes: int = 0, **_: int
+    ) -> list[bytes | memoryview]:
+        return [self.to_say.pop(0)] if self.to_say and not unsent_bytes else []
 
     def next_deadline_ns(self) -> int | None:
         return 77

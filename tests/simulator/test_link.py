@@ -35,7 +35,11 @@ class Line:
     def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
         self.ended_ns = now_ns
 
-    def data_to_send(self, *, now_ns: int) -> Sequence[bytes | memoryview]:
+    def data_to_send(
+        self, *, now_ns: int, unsent_bytes: int = 0, **_: int
+    ) -> Sequence[bytes | memoryview]:
+        if unsent_bytes:
+            return []
         self.asked += 1
         return [self.to_say.pop(0)] if self.to_say else []
 
@@ -98,7 +102,7 @@ def test_sending_takes_the_senders_time() -> None:
 def test_what_is_handed_over_at_one_go_is_on_its_way_in_parts_of_tcp() -> None:
     left, right = Line(), Line()
     said = [[b"h" * 10, b"x" * TCP_BYTES, b"h" * 10, b"y" * 180]]
-    left.data_to_send = lambda *, now_ns: said.pop() if said else []  # type: ignore[method-assign]
+    left.data_to_send = lambda *, now_ns, **_: said.pop() if said else []  # type: ignore[method-assign]
     costs = SendCosts(ns_per_byte=2.0, ns_per_go=50.0, is_stream=True)
     near, far, _ = link_of(left, right, LinkSettings(latency_ns=0), costs)
     assert near.pump(now_ns=0) == 50 + 2 * (TCP_BYTES + 200), "the sender is held up by all of it"
@@ -191,7 +195,7 @@ def test_receiving_takes_time_and_what_comes_meanwhile() -> None:
 
 
 def test_a_socket_that_is_full_is_not_fed_until_the_peer_has_read() -> None:
-    left, right = Line(b"1234", b"5678", b"9"), Line()
+    left, right = Line(b"1234", b"56789", b"x"), Line()
     near, far, _ = link_of(left, right, LinkSettings(latency_ns=0, capacity_bytes=8))
     near.pump(now_ns=0)
     assert left.asked == 2
@@ -200,7 +204,7 @@ def test_a_socket_that_is_full_is_not_fed_until_the_peer_has_read() -> None:
     far.receive(now_ns=1)
     near.pump(now_ns=1)
     read_all(far)
-    assert b"".join(data for _, data in right.heard) == b"123456789"
+    assert b"".join(data for _, data in right.heard) == b"123456789x"
 
 
 def test_the_sender_is_woken_when_its_full_socket_takes_bytes_again() -> None:

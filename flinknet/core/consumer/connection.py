@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from flinknet.core.connection import ConsumerSnapshot
+from flinknet.core.connection import SEND_BATCH_BYTES, ConsumerSnapshot
 from flinknet.core.control_messages import ControlMessages
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
 from flinknet.core.wire.ids import ResultSubpartitionIndexSet
@@ -157,8 +157,14 @@ class ConsumerConnection:
             text += f". {failed_channels(channels)}"
         self._fail_all(type(error)(text, self.peer, channels))
 
-    def data_to_send(self, *, now_ns: int) -> Sequence[bytes | memoryview]:
-        """Requests and notices, then one AddCredit for each channel with something to announce."""
+    def data_to_send(
+        self, *, now_ns: int, unsent_bytes: int = 0, room_bytes: int = SEND_BATCH_BYTES
+    ) -> Sequence[bytes | memoryview]:
+        """Requests and notices, then one AddCredit for each channel with something to announce;
+        nothing while anything waits for the socket, for credit adds up meanwhile.
+        """
+        if unsent_bytes:
+            return ()
         self._control.now_ns = now_ns
         out: list[bytes | memoryview] = []
         self.requests.hand_over()

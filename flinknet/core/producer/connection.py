@@ -7,13 +7,15 @@ next: `request_queue`.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 
 from flinknet.core.buffers import BufferSlice, LocalBufferPool
 from flinknet.core.buffers.data_type import IS_BUFFER
-from flinknet.core.connection import ProducerChannelSnapshot
+from flinknet.core.connection import SEND_BATCH_BYTES, ProducerChannelSnapshot
 from flinknet.core.control_messages import ControlMessages
 from flinknet.core.probe import Probe, note_sent
+from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.header import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.java_errors import ILLEGAL_STATE_EXCEPTION
@@ -27,11 +29,6 @@ from .request_queue import PartitionRequestQueue
 from .server_handler import ChannelAdopter, PartitionRequestServerHandler
 from .view_reader import CreditBasedSequenceNumberingViewReader
 
-SEND_BATCH_BYTES = 256 * 1024
-"""How much is handed to the driver in one go. Flink hands over one buffer at a time up to a water
-mark of 64 KiB; larger gathers cost nothing in truth, for credit bounds what may leave, and save
-system calls."""
-
 
 class ProducerConnection:
     """Implements `core.connection.Connection` for the side that serves partitions.
@@ -42,11 +39,14 @@ class ProducerConnection:
         channel_of: index of each channel in the run, by receiver id; unknown ones are traced as -1.
         partition_request_timeout_ns: how long a request for an unknown partition waits.
         is_credit_based, adopt: as `PartitionRequestServerHandler`.
+        water_marks: Netty's defaults if not given.
 
     Attributes:
         queue: the readers, and whose turn it is.
         opened_readers: readers in the order of their requests; of those that ended, the last.
-        batch_bytes: no further buffer is handed over once so many bytes were.
+        water_marks: no buffer is handed over once more bytes than the high one wait for the socket,
+            until fewer than the low one do.
+        batch_bytes: no further buffer is handed over in one go once so many bytes were.
         loss: what became of the connection, if channels were still open; `lost_channels` are those.
     """
 
@@ -59,6 +59,7 @@ class ProducerConnection:
         partition_request_timeout_ns: int,
         is_credit_based: bool = True,
         adopt: ChannelAdopter | None = None,
+        water_marks: WriteWaterMarks | None = None,
     ) -> None:
         self._record = probe.record
         self._control = ControlMessages(probe)
@@ -78,9 +79,11 @@ class ProducerConnection:
         )
         self.opened_readers = self._handler.requests.opened_readers
         self.batch_bytes = SEND_BATCH_BYTES
+        self.water_marks = water_marks or WriteWaterMarks()
         self.loss: TransportError | None = None
         self.lost_channels: list[int] = []
-        self._in_flight: list[tuple[LocalBufferPool, int, Sequence[BufferSlice]]] = []
+        self._handed_over_bytes = 0
+        self._in_flight: deque[tuple[int, LocalBufferPool, int, Sequence[BufferSlice]]] = deque()
 
     @property
     def is_closing(self) -> bool:
@@ -135,25 +138,36 @@ class ProducerConnection:
         self._lose(error or RemoteTransportError("was closed by it"))
         self._handler.release_all()
         self._handler.requests.cancel_all()
-        self._recycle_in_flight()
+        self._recycle_in_flight(self._handed_over_bytes)
         self._control.clear()
         self._decoder = FrameDecoder(Direction.CONSUMER_TO_PRODUCER)
 
-    def data_to_send(self, *, now_ns: int) -> Sequence[bytes | memoryview]:
-        """Control messages, then buffers in turns, up to SEND_BATCH_BYTES. The last ones are
-        recycled.
+    def data_to_send(
+        self, *, now_ns: int, unsent_bytes: int = 0, room_bytes: int = SEND_BATCH_BYTES
+    ) -> Sequence[bytes | memoryview]:
+        """Control messages, then buffers in turns: as many as the socket has room for, up to
+        `batch_bytes`, and those that bring what waits for it above the high water mark.
         """
+        marks = self.water_marks
+        marks.set_pending(unsent_bytes)
         if self._in_flight:
-            self._recycle_in_flight()
+            self._recycle_in_flight(self._handed_over_bytes - unsent_bytes)
         if self._handler.notified:
             self._handler.enqueue_notified(now_ns=now_ns)
         out: list[bytes | memoryview] = []
         if self._control.is_waiting:
             self._control.move_to(out)
+            self._handed_over_bytes += sum(map(len, out))
             self._peer.handle_answers_sent()
-        left_bytes = self.batch_bytes
         available = self.queue.available
-        while available and left_bytes > 0 and (polled := self.queue.poll(left_bytes)) is not None:
+        if not available or not marks.is_writable:
+            return out
+        left_bytes = min(self.batch_bytes, room_bytes + marks.high_bytes - unsent_bytes + 1)
+        is_limited = left_bytes < self.batch_bytes  # then each buffer is counted with its header
+        while available and left_bytes > 0:
+            polled = self.queue.poll(1 if is_limited else left_bytes)
+            if polled is None:
+                break
             left_bytes -= self._frame(*polled, out, now_ns)
         return out
 
@@ -240,7 +254,8 @@ class ProducerConnection:
             )
         if not credit and backlog:
             reader.note_starved(now_ns=now_ns)
-        self._in_flight.append((pool, subpartition_id, run))
+        self._handed_over_bytes += sent_bytes
+        self._in_flight.append((self._handed_over_bytes, pool, subpartition_id, run))
         return sent_bytes
 
     def _lose(self, loss: TransportError) -> None:
@@ -249,7 +264,9 @@ class ProducerConnection:
             self.loss = loss
             self.lost_channels = sorted(reader.channel for reader in self.queue.readers.values())
 
-    def _recycle_in_flight(self) -> None:
-        for pool, channel, run in self._in_flight:
+    def _recycle_in_flight(self, sent_bytes: int) -> None:
+        """Give back the buffers that the socket has taken, of all bytes ever handed over."""
+        in_flight = self._in_flight
+        while in_flight and in_flight[0][0] <= sent_bytes:
+            _, pool, channel, run = in_flight.popleft()
             pool.recycle_slices(channel, run)
-        self._in_flight.clear()

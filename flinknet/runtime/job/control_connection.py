@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from flinknet.core.connection import SEND_BATCH_BYTES
 from flinknet.errors import RemoteProtocolError, RemoteTransportError, TransportError
 from flinknet.plain_values import decode_message, encode_message
 
@@ -102,8 +103,12 @@ class ControlConnection:
         if self.loss is None:
             self.loss = error or RemoteTransportError("was closed by it")
 
-    def data_to_send(self, *, now_ns: int) -> Sequence[bytes | memoryview]:
-        """Everything that waits to be sent."""
+    def data_to_send(
+        self, *, now_ns: int, unsent_bytes: int = 0, room_bytes: int = SEND_BATCH_BYTES
+    ) -> Sequence[bytes | memoryview]:
+        """Everything that waits to be sent; nothing while the socket has not taken the last."""
+        if unsent_bytes:
+            return ()
         out, self._unsent, self._unsent_bytes = self._unsent, [], 0
         return out
 

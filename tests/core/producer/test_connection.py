@@ -9,13 +9,13 @@ from collections.abc import Callable
 import pytest
 
 from flinknet.core.buffers import BufferConsumer, DataType
+from flinknet.core.connection import SEND_BATCH_BYTES
 from flinknet.core.probe import NullProbe, TracePoint
 from flinknet.core.producer import (
     PipelinedResultPartition,
     ProducerConnection,
     ResultPartitionManager,
 )
-from flinknet.core.producer.connection import SEND_BATCH_BYTES
 from flinknet.core.producer.peer import (
     FIRST_FRAME_BYTES_MAX,
     STRANGE_REQUESTS_MAX,
