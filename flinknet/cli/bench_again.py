@@ -28,8 +28,8 @@ from .sections import SectionedCommand
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from flinknet.replay.outcome import Outcome
     from flinknet.replay.read import RecordedRun
-    from flinknet.replay.what_if import Outcome
     from flinknet.report.live import LineView
     from flinknet.results import RunResult
 

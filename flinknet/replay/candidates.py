@@ -12,8 +12,8 @@ from flinknet.results import Advice, Measured
 from .advise.targets import refined_settings
 from .observe.arrivals import Slicing, slice_edges, slicing_of
 from .observe.observed import ObservedRun
+from .outcome import Candidate
 from .read import RecordedRun
-from .what_if import Candidate
 
 DEFAULT_MAX_RECORDS = 500_000
 """Records of a run that are simulated for each candidate at most by default: with

@@ -13,10 +13,11 @@ from flinknet.results import Measured
 from .candidates import Candidates
 from .observe.latency import ChannelLatency, latency_percentiles
 from .observe.observed import ObservedRun, latency_summary
+from .outcome import Candidate, Outcome
 from .read import RecordedRun
 from .spark.frames import collected
 from .spark.units import ALL_CHANNELS, work_units
-from .what_if import Candidate, Outcome, Simulate, predict
+from .what_if import Simulate, predict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

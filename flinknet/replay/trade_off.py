@@ -23,8 +23,8 @@ from flinknet.units import NS_PER_MS
 
 from .advise.advice import advice, withheld
 from .advise.targets import Target
+from .outcome import Candidate, Outcome
 from .predicted import ComparedRun, Predicted
-from .what_if import Candidate, Outcome
 
 
 def trade_off_points(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from flinknet.units import human_bytes
 
 from .advise.edges import NOT_FROM_SOURCES, is_from_sources
 from .observe.arrivals import Slicing
+from .outcome import Candidate, Outcome
 from .read import RecordedRun
 from .slices import SlicePart, SliceUnit, added_up, fitted, simulate_slice
 from .spark.frames import (
@@ -74,19 +75,6 @@ _BACKLOG_COLUMNS = ("backlog_buffers_mean", "backlog_buffers_max")
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A setting to predict for a run, and the part of its measured window whose arrivals are
-    used."""
-
-    run: RecordedRun
-    number: int
-    setting: Setting
-    to_ns: int
-    capped_to_ns: int | None = None
-    """Of the part that is used instead where slices cannot be simulated; None for `to_ns`."""
-
-
-@dataclass(frozen=True, slots=True)
 class PredictionUnit:
     """A run with a share of its candidates, and the part of its measured window to simulate."""
 
@@ -97,65 +85,6 @@ class PredictionUnit:
     from_ns: int
     to_ns: int
     edge: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What is predicted for a candidate; None where that is unknown.
-
-    Attributes:
-        candidate: its number.
-        records: simulated; from here on to `window_to_ns` the whole exchange.
-        method: what computed it.
-        window_to_ns: end of the part whose arrivals were used.
-        count: of the latencies; this and what follows are fields of `results.LatencySummary`.
-        bounds: such fields as JSON: of the least latency and of the greatest, where arrivals were
-            assumed.
-        error: what the simulator said if it failed.
-        why_no_latency: what contradicts the predicted latency and backlog.
-    """
-
-    run: int
-    candidate: int
-    buffer_timeout_ns: int
-    exclusive_buffers: int
-    floating_buffers: int
-    segment_size_bytes: int
-    flow_control: str
-    round_trip_ns: int
-    consumer_speed: float
-    rate_factor: float
-    records: int | None = None
-    duration_ns: int | None = None
-    throughput_records_per_s: float | None = None
-    buffers_per_s: float | None = None
-    credits_per_s: float | None = None
-    memory_bytes: int | None = None
-    method: str | None = None
-    window_to_ns: int
-    backlog_buffers_mean: float | None = None
-    backlog_buffers_max: int | None = None
-    count: int | None = None
-    min: int | None = None
-    mean: float | None = None
-    p50: float | None = None
-    p75: float | None = None
-    p90: float | None = None
-    p95: float | None = None
-    p99: float | None = None
-    p99_9: float | None = None
-    max: int | None = None
-    bounds: str | None = None
-    notes: list[str] = field(default_factory=list)
-    error: str | None = None
-    why_no_latency: str | None = None
-
-    @property
-    def latency_ns(self) -> LatencySummary:
-        """The latency; of no records where it is unknown."""
-        if self.count is None:
-            return LatencySummary(count=0)
-        return LatencySummary(**{name: getattr(self, name) for name in _LATENCY_COLUMNS})
 
 
 def predict(

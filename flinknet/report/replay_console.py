@@ -153,7 +153,8 @@ def _model_error_line(answer: ReplayAnswer) -> str:
             f"\n[bold red]Do not bet on the predictions below:[/bold red] the model is off by more"
             f" than {ERROR_TO_BET_ON:.0%} where the answer is known."
         )
-    check = " (check: flinknet bench --from-trace RUN)" if _can_be_measured(answer) else ""
+    can_repeat = answer.trace.is_of_run and not answer.trace.edge
+    check = " (check: flinknet bench --from-trace RUN)" if can_repeat else ""
     return line + (f"\n  [dim]on the recorded setting only; others may be further off{check}[/dim]")
 
 
@@ -186,11 +187,6 @@ def _span(from_ns: int, to_ns: int) -> str:
 def _is_ordinary(answer: ReplayAnswer) -> bool:
     """Whether the whole measured part of a run counts."""
     return answer.trace.is_of_run and answer.trace.part.is_whole
-
-
-def _can_be_measured(answer: ReplayAnswer) -> bool:
-    """Whether bench can send the recorded arrivals again."""
-    return answer.trace.is_of_run and not answer.trace.edge
 
 
 def _observed_table(answer: ReplayAnswer) -> Table:

@@ -23,6 +23,7 @@ from flinknet.predict.synth.plan import plan
 from flinknet.predict.synth.run import write_file
 from flinknet.replay import slices, what_if
 from flinknet.replay.observe import arrivals
+from flinknet.replay.outcome import Candidate, Outcome
 from flinknet.replay.read import RecordedRun, open_recorded_run
 from flinknet.replay.spark.units import work_units
 from flinknet.trace import TraceReader
@@ -64,11 +65,10 @@ def slicing_in(run: RecordedRun, parts: int) -> arrivals.Slicing:
     return arrivals.slicing_of(rows, edges)
 
 
-def sliced(run: RecordedRun, grid: Grid, parts: int) -> dict[int, what_if.Outcome]:
+def sliced(run: RecordedRun, grid: Grid, parts: int) -> dict[int, Outcome]:
     settings = grid.settings(recorded_setting(run.manifest), is_max_rate=False)
     candidates = [
-        what_if.Candidate(run, number, each, run.to_ns, run.to_ns)
-        for number, each in enumerate(settings)
+        Candidate(run, number, each, run.to_ns, run.to_ns) for number, each in enumerate(settings)
     ]
     parts_of: dict[int, list[slices.SlicePart]] = {each.number: [] for each in candidates}
     for unit in what_if._slice_units(candidates, {run.run: slicing_in(run, parts)}):
@@ -120,7 +120,7 @@ def test_what_the_kernel_does_not_cover_is_simulated_as_far_as_without_slices(
     run = made_run(tmp_path / "run", seed=1, rate_per_s=2_000.0, timeout_ns=20 * MS)
     setting = recorded_setting(run.manifest)
     capped_to_ns = run.from_ns + 500 * MS
-    candidate = what_if.Candidate(run, 0, setting, run.to_ns, capped_to_ns)
+    candidate = Candidate(run, 0, setting, run.to_ns, capped_to_ns)
     units = list(what_if._slice_units([candidate], {0: slicing_in(run, 2)}))
     parts = [part for unit in units for part in slices.simulate_slice(unit)]
     assert [part.is_covered for part in parts] == [True, True]

@@ -7,8 +7,8 @@ from typing import Any
 
 from flinknet.config import NetworkConfig
 from flinknet.predict.recorded import Setting
+from flinknet.replay.outcome import Candidate, Outcome
 from flinknet.replay.trade_off import trade_off_points
-from flinknet.replay.what_if import Candidate, Outcome
 
 US = 1_000
 

@@ -1,0 +1,84 @@
+"""A candidate to predict, and the outcome of its prediction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+from flinknet.predict.recorded import Setting
+from flinknet.results import LatencySummary
+
+from .read import RecordedRun
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A setting to predict for a run, and the part of its measured window whose arrivals are
+    used."""
+
+    run: RecordedRun
+    number: int
+    setting: Setting
+    to_ns: int
+    capped_to_ns: int | None = None
+    """Of the part that is used instead where slices cannot be simulated; None for `to_ns`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What is predicted for a candidate; None where that is unknown.
+
+    Attributes:
+        candidate: its number.
+        records: simulated; from here on to `window_to_ns` the whole exchange.
+        method: what computed it.
+        window_to_ns: end of the part whose arrivals were used.
+        count: of the latencies; this and what follows are fields of `results.LatencySummary`.
+        bounds: such fields as JSON: of the least latency and of the greatest, where arrivals were
+            assumed.
+        error: what the simulator said if it failed.
+        why_no_latency: what contradicts the predicted latency and backlog.
+    """
+
+    run: int
+    candidate: int
+    buffer_timeout_ns: int
+    exclusive_buffers: int
+    floating_buffers: int
+    segment_size_bytes: int
+    flow_control: str
+    round_trip_ns: int
+    consumer_speed: float
+    rate_factor: float
+    records: int | None = None
+    duration_ns: int | None = None
+    throughput_records_per_s: float | None = None
+    buffers_per_s: float | None = None
+    credits_per_s: float | None = None
+    memory_bytes: int | None = None
+    method: str | None = None
+    window_to_ns: int
+    backlog_buffers_mean: float | None = None
+    backlog_buffers_max: int | None = None
+    count: int | None = None
+    min: int | None = None
+    mean: float | None = None
+    p50: float | None = None
+    p75: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    p99_9: float | None = None
+    max: int | None = None
+    bounds: str | None = None
+    notes: list[str] = field(default_factory=list)
+    error: str | None = None
+    why_no_latency: str | None = None
+
+    @property
+    def latency_ns(self) -> LatencySummary:
+        """The latency; of no records where it is unknown."""
+        if self.count is None:
+            return LatencySummary(count=0)
+        return LatencySummary(
+            **{each.name: getattr(self, each.name) for each in fields(LatencySummary)}
+        )

@@ -1,0 +1,78 @@
+"""Dataclasses as tables: their schema, and the rows that come back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flinknet.replay.spark.frames import (
+    columns_of,
+    map_units,
+    record_batches,
+    rows_of,
+    schema_of,
+    table_of,
+)
+
+
+@dataclass(frozen=True)
+class Inner:
+    name: str
+    share: float | None
+
+
+@dataclass(frozen=True)
+class Outer:
+    number: int
+    inner: Inner
+    parts: list[Inner]
+    blocks: list[list[int]]
+    data: bytes = b""
+    is_last: bool = False
+
+
+@dataclass(frozen=True)
+class Odd:
+    what: dict[str, int]
+
+
+OUTER = Outer(1, Inner("a", 0.5), [Inner("b", None), Inner("c", 1.0)], [[1, 2], []], b"\0", True)
+
+
+def test_a_dataclass_is_a_column_for_each_field() -> None:
+    inner = pa.struct([("name", pa.string()), ("share", pa.float64())])
+    assert schema_of(Outer) == pa.schema(
+        [
+            ("number", pa.int64()),
+            ("inner", inner),
+            ("parts", pa.list_(inner)),
+            ("blocks", pa.list_(pa.list_(pa.int64()))),
+            ("data", pa.binary()),
+            ("is_last", pa.bool_()),
+        ]
+    )
+    with pytest.raises(TypeError, match="has no column type"):
+        schema_of(Odd)
+
+
+def test_rows_come_back_as_they_were_and_other_columns_are_left_out() -> None:
+    table = table_of(Outer, [OUTER]).append_column("more", pa.array([7]))
+    assert rows_of(Outer, table) == [OUTER]
+
+
+def test_columns_of_rows_make_a_batch_and_no_rows_make_none() -> None:
+    rows = [Inner("a", 0.5), Inner("b", None)]
+    schema = schema_of(Inner)
+    (batch,) = record_batches([columns_of(Inner, rows), columns_of(Inner, rows[:1])], schema)
+    assert rows_of(Inner, batch) == [*rows, rows[0]]
+    assert record_batches([columns_of(Inner, [])], schema) == []
+
+
+@pytest.mark.spark
+def test_no_units_are_a_table_without_rows(spark: Any) -> None:
+    units: list[Outer] = []
+    found = map_units(spark, units, lambda _: [], Inner)
+    assert (found.columns, found.count()) == (["name", "share"], 0)
