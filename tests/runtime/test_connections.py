@@ -15,11 +15,14 @@ from itertools import pairwise
 import pytest
 
 from flinknet.config import NetworkConfig
+from flinknet.core.buffers import DataType
 from flinknet.core.consumer import ConsumerConnection
 from flinknet.core.probe import NullProbe
 from flinknet.core.producer import ProducerConnection
 from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
+from flinknet.core.wire.buffer_response import BufferResponse
 from flinknet.core.wire.frames import FrameDecoder
+from flinknet.core.wire.ids import InputChannelID
 from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import CancelPartitionRequest, CloseRequest, PartitionRequest
 from flinknet.errors import (
@@ -338,17 +341,26 @@ def test_the_last_channel_says_close_where_a_connection_is_not_used_again(
 
 
 @pytest.mark.row("S073")
-def test_the_stages_of_both_ends_in_order(node: NewNode) -> None:
-    one, other = node(), node()
-    other.read_from(one, 0)
-    drive([one, other], lambda: bool(one.accepted) and len(one.accepted[0].queue.readers) == 1)
-    (server,), (client,) = one.loop.transports, other.loop.transports
-    assert stages_of(server.connection) == [
-        "ProducerConnection",
-        "FrameDecoder",
-        "PartitionRequestQueue",
-    ]
-    assert stages_of(client.connection) == ["ConsumerConnection", "ResponseDecoder"]
+def test_bytes_pass_encoder_decoder_and_channel_of_a_client_in_this_order(node: NewNode) -> None:
+    other = node()
+    response = BufferResponse(
+        InputChannelID(bytes([1, 1]) * 8), 0, 0, 0, DataType.DATA_BUFFER, False, b"payload"
+    ).encode()
+    with socket.create_server((HOST, 0)) as server:
+        address = ConnectionID(9, (HOST, server.getsockname()[1]), 0)
+        channel = other.channel_to(other, 0)
+        other.factory.create_client(address).request_subpartition(channel, now_ns=0)
+        settle([other])
+        raw, _ = server.accept()
+        with raw:
+            (request,) = FrameDecoder(Direction.CONSUMER_TO_PRODUCER).feed(raw.recv(1000))
+            assert isinstance(request, PartitionRequest)  # it was encoded
+            raw.sendall(response[:-1])
+            settle([other])
+            assert not other.gate.is_available  # the decoder holds what is no frame yet
+            raw.sendall(response[-1:])
+            drive([other], lambda: other.gate.is_available)  # the handler gave it to its channel
+            assert other.read() == [(channel.index, b"payload")]
 
 
 @pytest.mark.row("S073")
@@ -372,12 +384,6 @@ def test_bytes_pass_decoder_handler_and_queue_in_this_order(node: NewNode) -> No
         frame = raw.recv(1000)
         assert struct.unpack(">i", frame[:4]) == (len(frame),)
         assert frame.endswith(b"x")
-
-
-def stages_of(connection: object) -> list[str]:
-    """The types a connection is made of, as a message meets them."""
-    parts = [getattr(connection, name, None) for name in ("_decoder", "queue")]
-    return [type(part).__name__ for part in (connection, *parts) if part is not None]
 
 
 # Writers and the socket

@@ -115,6 +115,7 @@ def paused(flow_control: str) -> Scenario:
 @pytest.mark.socket
 @pytest.mark.row("S101")
 @pytest.mark.row("S074")
+@pytest.mark.row("S102")
 @pytest.mark.parametrize("flow_control", [CREDIT, TCP])
 def test_a_run_tells_what_lay_where_and_no_place_held_more_than_it_can(flow_control: str) -> None:
     result = run_scenario(
@@ -139,3 +140,6 @@ def test_a_run_tells_what_lay_where_and_no_place_held_more_than_it_can(flow_cont
     assert (neighbour > 10 * slow) or not has_credit
     if not has_credit:
         assert neighbour < 5_000
+        # the consumer does not read, so the socket takes nothing, so the producer waits
+        stopped = [(each.is_reading, each.is_writable, each.is_writing) for each in samples]
+        assert (False, False, False) in stopped

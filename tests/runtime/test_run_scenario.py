@@ -156,6 +156,7 @@ def test_a_rate_beyond_all_means_ends_with_the_drain_and_says_what_was_given_up(
     assert "of 30.0 G records that were due" in warning.text
 
 
+@pytest.mark.row("S109")
 def test_a_trace_of_a_real_run_keeps_every_rule(tmp_path: Path) -> None:
     scenario = scenario_of(2, 2, records=3000, size=RecordSize(8, 900))
     result = run_scenario(scenario, out_dir=tmp_path / "run", trace=True)

@@ -1,0 +1,193 @@
+"""Pressure over real sockets: who holds up whom, what waits where, and what waiting costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import psutil
+import pytest
+
+from flinknet.config import (
+    CREDIT,
+    TCP,
+    NetworkConfig,
+    RecordSize,
+    Scenario,
+    SlowConsumer,
+    WorkloadConfig,
+)
+from flinknet.results import Progress
+from flinknet.runtime.launcher import run_scenario
+from tests.node import Node
+
+pytestmark = pytest.mark.socket
+
+MS = 1_000_000
+MIB = 1 << 20
+
+
+def scenario(**workload: object) -> Scenario:
+    """One producer, one consumer, in processes of their own."""
+    return Scenario(
+        network=NetworkConfig(segment_size_bytes=4096),
+        workload=replace(
+            WorkloadConfig(
+                producers=1,
+                consumers=1,
+                record_size=RecordSize(100, 100),
+                warmup_ns=0,
+            ),
+            **workload,  # type: ignore[arg-type]
+        ),
+    )
+
+
+def task_managers() -> list[psutil.Process]:
+    """Those of the run, by index."""
+    children = psutil.Process().children()
+    return [each for each in children if "resource_tracker" not in " ".join(each.cmdline())]
+
+
+def neighbours_share(flow_control: str) -> float:
+    """What a task takes next to one that pauses, of what it takes alone."""
+    rates = []
+    for pairs in (1, 2):
+        asked = scenario(
+            producers=pairs,
+            consumers=pairs,
+            partitioner="forward",
+            rate_per_s=500.0,
+            record_size=RecordSize(8000, 8000),
+            duration_ns=1500 * MS,
+            slow_consumers=(SlowConsumer(1, -1, slow_ns=1500 * MS),) if pairs == 2 else (),
+        )
+        network = NetworkConfig(segment_size_bytes=8192, send_receive_buffer_bytes=16384)
+        asked = replace(asked, flow_control=flow_control, network=network)
+        result = run_scenario(asked, out_dir=None, trace=False)
+        rates.append(result.channels[0].taken_records_per_s or 0.0)
+    alone, beside = rates
+    return beside / alone
+
+
+@pytest.mark.row("S107")
+def test_without_credit_a_paused_task_takes_the_rate_of_its_neighbour() -> None:
+    assert neighbours_share(TCP) < 0.1
+
+
+@pytest.mark.row("S108")
+def test_with_credit_a_paused_task_leaves_its_neighbour_alone() -> None:
+    # what else runs on this machine can only lower it
+    assert any(neighbours_share(CREDIT) > 0.9 for _ in range(3))
+
+
+class Processes:
+    """Processor time and memory of the TaskManagers, whenever a run reports where it stands."""
+
+    def __init__(self) -> None:
+        self.samples: list[tuple[Progress, float, list[float], list[int]]] = []
+
+    def __call__(self, progress: Progress) -> None:
+        try:
+            found = task_managers()
+            cpu_s = [sum(each.cpu_times()[:2]) for each in found]
+            sizes = [each.memory_info().rss for each in found]
+        except psutil.NoSuchProcess:
+            return
+        if len(found) == 2 and progress.phase == "measuring":
+            self.samples.append((progress, time.monotonic(), cpu_s, sizes))
+
+    def busy_share(self, from_fraction: float, to_fraction: float) -> float:
+        """What part of a processor both used, in a part of the run."""
+        chosen = [
+            each for each in self.samples if from_fraction <= (each[0].fraction or 0) <= to_fraction
+        ]
+        (_, first_s, first, _), (_, last_s, last, _) = chosen[0], chosen[-1]
+        return (sum(last) - sum(first)) / (last_s - first_s)
+
+
+@pytest.mark.row("S039")
+def test_a_writer_that_waits_uses_no_processor_and_goes_on_when_it_can() -> None:
+    processes = Processes()
+    paused_ns, whole_ns = 2000 * MS, 4000 * MS
+    pause = SlowConsumer(0, -1, slow_ns=paused_ns)
+    result = run_scenario(
+        scenario(duration_ns=whole_ns, slow_consumers=(pause,)),
+        out_dir=None,
+        trace=False,
+        on_progress=processes,
+    )
+    assert processes.busy_share(0.1, 0.45) < 0.05
+    assert result.measured.records > 10_000  # it was woken
+    metrics = result.metrics.tasks["source 0"]
+    waited_ms = metrics["accumulateBackPressuredTimeMs"]
+    assert isinstance(waited_ms, float | int)
+    assert waited_ms > 0.8 * paused_ns / MS
+
+
+@pytest.mark.row("S014")
+def test_memory_stays_as_it_is_while_a_producer_is_much_too_fast() -> None:
+    processes = Processes()
+    slow = (SlowConsumer(0, 1 * MS),)
+    run_scenario(
+        scenario(
+            duration_ns=4000 * MS, record_size=RecordSize(10_000, 10_000), slow_consumers=slow
+        ),
+        out_dir=None,
+        trace=False,
+        on_progress=processes,
+    )
+    early = [sizes for progress, *_, sizes in processes.samples if (progress.fraction or 0) > 0.25]
+    grown = [last - first for first, last in zip(early[0], early[-1], strict=True)]
+    assert max(grown) < 2 * MIB  # of some 10 MB/s that the consumer takes
+
+
+@pytest.mark.row("S029")
+def test_slow_records_leave_by_the_timeout_and_fast_ones_in_full_buffers() -> None:
+    slow = run_scenario(
+        scenario(rate_per_s=50.0, records=20), out_dir=None, trace=False
+    ).measured.flushes
+    assert (slow.full, slow.timeout > 0) == (0, True)
+    fast = run_scenario(scenario(records=50_000), out_dir=None, trace=False).measured.flushes
+    assert fast.full > 0.9 * (fast.full + fast.timeout + fast.event)
+
+
+@pytest.fixture
+def node() -> Iterator[Callable[[], Node]]:
+    made: list[Node] = []
+
+    def create() -> Node:
+        made.append(Node(len(made)))
+        return made[-1]
+
+    yield create
+    for each in made:
+        each.close()
+
+
+@pytest.mark.row("S053")
+def test_polling_answers_at_once_and_who_waits_sleeps_until_a_buffer_is_there(
+    node: Callable[[], Node],
+) -> None:
+    one, other = node(), node()
+    other.read_from(one, 0)
+    while not one.accepted or not one.accepted[0].queue.readers:
+        one.turn()
+        other.turn()
+    assert other.gate.poll() is None
+    written_at_ns = time.monotonic_ns() + 100 * MS
+
+    def write() -> None:
+        one.write(0, b"at last")
+        one.turn()
+
+    other.loop.call_at(written_at_ns, write)
+    slept_ns, turns = other.loop.slept_ns, 0
+    while not other.gate.is_available:  # the blocking read: turns of the loop, without a deadline
+        other.loop.run_once()
+        turns += 1
+    assert time.monotonic_ns() >= written_at_ns
+    assert turns < 10
+    assert other.loop.slept_ns - slept_ns > 50 * MS
+    assert other.read() == [(0, b"at last")]
