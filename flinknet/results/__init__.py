@@ -20,7 +20,7 @@ from .measures import (
     CreditSummary,
     FlushCounts,
     LatencySummary,
-    Warning,
+    RunWarning,
 )
 from .peer import PeerChannel, PeerResult
 from .prediction import ERROR_TO_BET_ON, ModelError, TradeOffPoint
@@ -60,6 +60,7 @@ __all__ = [
     "Progress",
     "RunMetrics",
     "RunResult",
+    "RunWarning",
     "Strangers",
     "Taken",
     "TaskManagerMeasured",
@@ -69,6 +70,5 @@ __all__ = [
     "TradeOffPoint",
     "VertexMeasured",
     "VertexStatus",
-    "Warning",
     "Wiring",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .measures import BacklogSummary, CheckpointSummary, LatencySummary, Warning
+from .measures import BacklogSummary, CheckpointSummary, LatencySummary, RunWarning
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class JobResult:
     task_managers: tuple[TaskManagerMeasured, ...]
     checkpoints: CheckpointSummary | None
     limited_by: str
-    warnings: tuple[Warning, ...]
+    warnings: tuple[RunWarning, ...]
     trace: str | None
 
     def to_dict(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from flinknet.graph import execution_graph_of, job_graph_of, load_program
 from flinknet.graph.execution import ExecutionState
 from flinknet.graph.job_config import job_config
 from flinknet.job.checkpoint_coordinator import Answer
-from flinknet.results import JobStatus, Strangers, Warning
+from flinknet.results import JobStatus, RunWarning, Strangers
 from flinknet.trace.run_directory import seal_run
 
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
@@ -78,7 +78,7 @@ class _Job:
     run: str
     submitted_ns: int
     epoch_ns: int
-    warnings: tuple[Warning, ...]
+    warnings: tuple[RunWarning, ...]
     checkpoints: JobCheckpoints | None = None
     first_deployed_ns: int | None = None
     start_ns: int = 0
@@ -391,7 +391,7 @@ class JobManager:
             self._spec.slots,
             None if job.checkpoints is None else job.checkpoints.summary(),
             self._instants(job),
-            [*job.warnings, *visited, *(Warning("trace-incomplete", each) for each in faults)],
+            [*job.warnings, *visited, *(RunWarning("trace-incomplete", each) for each in faults)],
             str(self._run_dir) if self._spec.records_trace else None,
         )
         save_result(self._run_dir, result)
