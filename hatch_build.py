@@ -15,6 +15,7 @@ import runpy
 import shutil
 import sysconfig
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,17 @@ def build(marked: list[str], work: Path) -> None:
     except SystemExit as error:
         errors = [line for line in output.getvalue().splitlines() if ": error: " in line]
         raise RuntimeError(errors[0] if errors else str(error)) from error
-    command = build_ext(Distribution({"name": "flinknet", "ext_modules": extensions}))
+
+    class ParallelBuild(build_ext):
+        def build_extensions(self) -> None:
+            compile_in_turn = self.compiler.compile
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                self.compiler.compile = lambda sources, **how: list(
+                    pool.map(lambda source: compile_in_turn([source], **how)[0], sources)
+                )
+                super().build_extensions()
+
+    command = ParallelBuild(Distribution({"name": "flinknet", "ext_modules": extensions}))
     command.build_lib, command.build_temp = f"{work}/built", f"{work}/objects"
     command.ensure_finalized()
     command.run()

@@ -11,7 +11,7 @@ from pathlib import Path
 from flinknet import options as flink
 from flinknet.config import WorkloadConfig
 from flinknet.errors import ConfigError
-from flinknet.results import Warning
+from flinknet.results import RunWarning
 
 from .option_tables import WORKLOAD_OPTIONS
 from .options import Settings, scenario_of, settings_from
@@ -63,8 +63,8 @@ def unlike_options(base: Plan, plan: Plan) -> list[str]:
     return unlike
 
 
-def _unlike_warning(base: Plan, plan: Plan, unlike: Sequence[str]) -> Warning:
-    return Warning(
+def _unlike_warning(base: Plan, plan: Plan, unlike: Sequence[str]) -> RunWarning:
+    return RunWarning(
         "unlike-workload",
         f"{plan.name} has another workload than {base.name} ({', '.join(unlike)}), so the"
         " differences may come from the workload; give every configuration the same one.",

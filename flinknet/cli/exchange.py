@@ -22,7 +22,7 @@ from flinknet.options.keys import (
     COMPRESSION_CODEC,
     RUNTIME_MODE,
 )
-from flinknet.results import Warning
+from flinknet.results import RunWarning
 
 DEFAULT_BLOCKING_RECORDS = 1_000_000
 """Of each producer: a duration would say how much is written to disk by how fast it goes."""
@@ -54,7 +54,7 @@ def with_exchange(
     workload: WorkloadConfig,
     settings: Mapping[str, str],
     given: Mapping[str, str],
-) -> tuple[NetworkConfig, WorkloadConfig, tuple[Warning, ...]]:
+) -> tuple[NetworkConfig, WorkloadConfig, tuple[RunWarning, ...]]:
     """The configuration with what its type of exchange asks for, and what to know.
 
     Args:
@@ -90,7 +90,9 @@ def with_exchange(
     return network, workload, ()
 
 
-def _never_compressed(workload: WorkloadConfig, settings: Mapping[str, str]) -> tuple[Warning, ...]:
+def _never_compressed(
+    workload: WorkloadConfig, settings: Mapping[str, str]
+) -> tuple[RunWarning, ...]:
     ignored = [key for key in (COMPRESSION_CODEC, BATCH_SHUFFLE_COMPRESSION) if key in settings]
     if not ignored:
         return ()
@@ -98,4 +100,4 @@ def _never_compressed(workload: WorkloadConfig, settings: Mapping[str, str]) -> 
         f"{ignored[0]}: Flink never compresses {workload.partition_type} exchanges, whatever this"
         " says, and neither does flinknet; only --partition-type blocking is compressed"
     )
-    return (Warning("never-compressed", text),)
+    return (RunWarning("never-compressed", text),)

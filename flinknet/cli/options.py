@@ -17,7 +17,7 @@ import click
 from flinknet import options as flink
 from flinknet.config import Scenario, WorkloadConfig
 from flinknet.errors import ConfigError
-from flinknet.results import Warning
+from flinknet.results import RunWarning
 
 from .exchange import with_exchange
 from .option_tables import DEFAULT_DURATION_NS, NETWORK_OPTIONS, WORKLOAD_OPTIONS
@@ -34,7 +34,7 @@ class Settings:
 
     network: Mapping[str, str] = field(default_factory=dict)
     workload: Mapping[str, str] = field(default_factory=dict)
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[RunWarning, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict)
 
     def over(self, base: Settings) -> Settings:
@@ -75,7 +75,7 @@ def settings_from(assignments: Mapping[str, str], *, source: str) -> Settings:
 def collect(values: Mapping[str, Any]) -> Settings:
     """Take the shared options out of a command's parameters, in order of precedence."""
     conf: dict[str, str] = {}
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[RunWarning, ...] = ()
     if values["flink_conf"] is not None:
         conf, warnings = flink.read_flink_conf(Path(values["flink_conf"]))
     defined = dict(flink.parse_assignment(text) for text in values["define"])
@@ -113,7 +113,7 @@ def network_options(values: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     }
 
 
-def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[Warning, ...]]:
+def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[RunWarning, ...]]:
     """The scenario of settings without comma lists, and what to know about it.
 
     Raises: ConfigError for a value that cannot be used, alone or with the others.

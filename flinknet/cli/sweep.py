@@ -19,7 +19,7 @@ from flinknet.report.console import Setting
 from flinknet.report.export import write_json
 from flinknet.report.live import LineView
 from flinknet.report.warnings import with_doubts
-from flinknet.results import RunResult, Warning
+from flinknet.results import RunResult, RunWarning
 from flinknet.trace.manifest import RESULT_NAME
 from flinknet.trace.run_directory import RunDirectory, seal_result
 
@@ -48,7 +48,7 @@ class Plan:
 
     name: str
     scenario: Scenario
-    warnings: tuple[Warning, ...]
+    warnings: tuple[RunWarning, ...]
 
 
 @dataclass(frozen=True, slots=True)

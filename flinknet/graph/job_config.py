@@ -10,7 +10,7 @@ from flinknet.config import CREDIT, NetworkConfig
 from flinknet.errors import ConfigError
 from flinknet.options import find_option, flow_control_of, network_config
 from flinknet.options.values import parse_value
-from flinknet.results import Warning
+from flinknet.results import RunWarning
 from flinknet.units import NS_PER_S, format_duration_ns
 
 MAX_PARALLELISM = 1 << 15
@@ -102,7 +102,7 @@ class JobConfig:
     network: NetworkConfig = field(default_factory=NetworkConfig)
 
 
-def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[Warning, ...]]:
+def job_config(settings: Mapping[str, str]) -> tuple[JobConfig, tuple[RunWarning, ...]]:
     """The meaning of Flink's keys for a job, and what to know about them.
 
     Raises: ConfigError for a value that Flink would refuse.

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from flinknet.errors import ConfigError, FlinknetError, Terminated
-from flinknet.results import Warning
+from flinknet.results import RunWarning
 
 from .environment import StreamExecutionEnvironment
 from .stream_graph import StreamGraph
@@ -28,7 +28,7 @@ class Program:
     """The job of a program, and what to know about the keys it was given."""
 
     stream_graph: StreamGraph
-    warnings: tuple[Warning, ...]
+    warnings: tuple[RunWarning, ...]
 
 
 def load_program(

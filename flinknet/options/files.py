@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flinknet.errors import ConfigError
-from flinknet.results import Warning
+from flinknet.results import RunWarning
 
 from .keys import FAMILIES, current_keys
 from .layers import canonical, deprecated_keys
@@ -18,7 +18,7 @@ LEGACY_NAME = "flink-conf.yaml"
 """A file of this name is read line by line, as Flink does by the same name."""
 
 
-def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[Warning, ...]]:
+def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[RunWarning, ...]]:
     """Read one of Flink's configuration files as one layer of settings.
 
     Keys of other subjects (JobManager, state, metrics …) are left out, and a warning names them.
@@ -43,7 +43,7 @@ def read_flink_conf(path: Path) -> tuple[dict[str, str], tuple[Warning, ...]]:
         *_left_out(
             f"{path}: keys of other subjects than the network stack were left out", unknown_keys
         ),
-        *(Warning(each.code, f"{path}: {each.text}") for each in deprecated),
+        *(RunWarning(each.code, f"{path}: {each.text}") for each in deprecated),
     )
 
 
@@ -93,8 +93,8 @@ def _read_lines(text: str) -> tuple[dict[str, str], list[str]]:
     return read, strange
 
 
-def _left_out(text: str, names: list[str]) -> tuple[Warning, ...]:
+def _left_out(text: str, names: list[str]) -> tuple[RunWarning, ...]:
     if not names:
         return ()
     named = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return (Warning("keys-left-out", f"{text}: {named}"),)
+    return (RunWarning("keys-left-out", f"{text}: {named}"),)

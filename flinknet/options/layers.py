@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.errors import ConfigError
-from flinknet.results import Warning
+from flinknet.results import RunWarning
 
 from .keys import BUFFER_TIMEOUT, BUFFER_TIMEOUT_ENABLED, find_option
 from .values import parse_value
@@ -33,7 +33,7 @@ def canonical(settings: Mapping[str, str]) -> dict[str, str]:
     return layer
 
 
-def deprecated_keys(settings: Mapping[str, str]) -> tuple[Warning, ...]:
+def deprecated_keys(settings: Mapping[str, str]) -> tuple[RunWarning, ...]:
     """What to know about the spellings of one layer: each deprecated key with its replacement."""
     warnings = []
     for key in settings:
@@ -44,7 +44,7 @@ def deprecated_keys(settings: Mapping[str, str]) -> tuple[Warning, ...]:
             text = f"{key}: Flink 2.x no longer has this key; in its place: {option.replacement}"
         else:
             continue
-        warnings.append(Warning("deprecated-key", text))
+        warnings.append(RunWarning("deprecated-key", text))
     return tuple(warnings)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, CREDIT, TCP, NetworkConfig
 from flinknet.errors import ConfigError
-from flinknet.results import Warning
+from flinknet.results import RunWarning
 from flinknet.units import format_duration_ns, format_size_bytes
 
 from .keys import (
@@ -29,13 +29,13 @@ from .memory import inert_sizes, network_memory
 from .values import format_value, parse_value
 
 
-def network_config(settings: Mapping[str, str]) -> tuple[NetworkConfig, tuple[Warning, ...]]:
+def network_config(settings: Mapping[str, str]) -> tuple[NetworkConfig, tuple[RunWarning, ...]]:
     """The meaning of settings without comma lists, and what to know about them.
 
     Raises: ConfigError for a value that Flink would refuse.
     """
     numbers: dict[str, Any] = {}
-    warnings: list[Warning] = []
+    warnings: list[RunWarning] = []
     inert = inert_sizes(settings)
     for key, text in settings.items():
         option = find_option(key)
@@ -140,22 +140,22 @@ def _check_debloating(network: NetworkConfig) -> None:
         )
 
 
-def _not_acted_on(option: Option) -> Warning:
+def _not_acted_on(option: Option) -> RunWarning:
     text = f"{option.key}: Flink knows this key, flinknet does not act on it; the run is without it"
-    return Warning("option-not-acted-on", text)
+    return RunWarning("option-not-acted-on", text)
 
 
-def _inert(key: str) -> Warning:
+def _inert(key: str) -> RunWarning:
     text = (
         f"{key}: says nothing alone; give taskmanager.memory.flink.size or"
         " taskmanager.memory.process.size with it"
     )
-    return Warning("option-not-acted-on", text)
+    return RunWarning("option-not-acted-on", text)
 
 
-def _fixed(option: Option) -> Warning:
+def _fixed(option: Option) -> RunWarning:
     text = (
         f"{option.key}: Flink 2.x always uses {option.fixed_in_2_x} and silently ignores this key;"
         " expect this result from Flink 1.x only"
     )
-    return Warning("fixed-in-flink-2", text)
+    return RunWarning("fixed-in-flink-2", text)

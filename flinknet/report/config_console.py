@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flinknet.options import EffectiveKey
-from flinknet.results import Warning
+from flinknet.results import RunWarning
 from flinknet.units import MISSING
 
 SCHEMA_VERSION = 1
@@ -35,7 +35,7 @@ class EffectiveConfig:
     name: str
     keys: Sequence[EffectiveKey]
     memory: Sequence[Mapping[str, int]]
-    warnings: Sequence[Warning]
+    warnings: Sequence[RunWarning]
 
 
 def print_configs(console: Console, configs: Sequence[EffectiveConfig]) -> None:

@@ -23,7 +23,7 @@ from flinknet.results import (
     Measured,
     ProcessorUse,
     RunResult,
-    Warning,
+    RunWarning,
     Wiring,
 )
 from flinknet.units import (
@@ -207,7 +207,7 @@ def print_warnings(console: Console, settings: Sequence[Setting]) -> None:
         console.print(line, soft_wrap=True)
 
 
-def warning_lines(runs: Sequence[tuple[str, Sequence[Warning]]]) -> list[Text]:
+def warning_lines(runs: Sequence[tuple[str, Sequence[RunWarning]]]) -> list[Text]:
     """One line for each kind of warning: its text, how many runs and which settings.
 
     Texts that differ in their numbers alone are of one kind, and shown with their ranges.
@@ -215,7 +215,7 @@ def warning_lines(runs: Sequence[tuple[str, Sequence[Warning]]]) -> list[Text]:
     Args:
         runs: of each run the name of its setting, and its warnings.
     """
-    by_kind: dict[tuple[str, str], list[tuple[str, Warning]]] = {}
+    by_kind: dict[tuple[str, str], list[tuple[str, RunWarning]]] = {}
     for name, warnings in runs:
         kinds = {(each.code, _NUMBER.sub("", each.text)): each for each in warnings}
         for kind, warning in kinds.items():
@@ -232,7 +232,7 @@ def warning_lines(runs: Sequence[tuple[str, Sequence[Warning]]]) -> list[Text]:
 
 
 def other_process_lines(
-    runs: Sequence[tuple[ProcessorUse | None, Sequence[Warning]]],
+    runs: Sequence[tuple[ProcessorUse | None, Sequence[RunWarning]]],
 ) -> list[Text]:
     """Which processes disturbed runs, with the most of a core that each took of one run.
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from flinknet.results import ProcessorUse, Warning
+from flinknet.results import ProcessorUse, RunWarning
 from flinknet.units import MISSING, human_count, human_duration
 
 from .console import other_process_lines, warning_lines
@@ -56,7 +56,7 @@ def print_predictions(console: Console, document: dict[str, Any]) -> None:
     for note, settings in of_note.items():
         where = f"{', '.join(settings)}: " if len(settings) < len(rows) else ""
         console.print(Text(f"  {where}{note}", style="dim"), soft_wrap=True)
-    warnings = [[Warning(**each) for each in row["warnings"]] for row in rows]
+    warnings = [[RunWarning(**each) for each in row["warnings"]] for row in rows]
     names = [row["name"] for row in rows]
     lines = warning_lines(list(zip(names, warnings, strict=True)))
     uses = [_processor_use(row["processors"]) for row in rows]

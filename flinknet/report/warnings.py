@@ -9,53 +9,53 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flinknet.config import Scenario
-from flinknet.results import RunResult, Warning
+from flinknet.results import RunResult, RunWarning
 from flinknet.units import format_duration_ns, human_duration
 
 BEATS_MIN = 10
 WARMUP_MIN_NS = 100_000_000
 
 
-def with_doubts(scenario: Scenario, result: RunResult, known: tuple[Warning, ...]) -> RunResult:
+def with_doubts(scenario: Scenario, result: RunResult, known: tuple[RunWarning, ...]) -> RunResult:
     """The result with every warning there is: the runtime's, those of the settings, and ours."""
     codes = {warning.code for warning in result.warnings}
     doubted = (warning for warning in doubts(scenario, result) if warning.code not in codes)
     return replace(result, warnings=(*result.warnings, *known, *doubted))
 
 
-def doubts(scenario: Scenario, result: RunResult) -> tuple[Warning, ...]:
+def doubts(scenario: Scenario, result: RunResult) -> tuple[RunWarning, ...]:
     """What the numbers of a run do not carry."""
     checks = (_beats(scenario, result), _compression(scenario, result), _warmup(scenario))
     return tuple(warning for warning in checks if warning is not None)
 
 
-def _beats(scenario: Scenario, result: RunResult) -> Warning | None:
+def _beats(scenario: Scenario, result: RunResult) -> RunWarning | None:
     timeout_ns = scenario.network.buffer_timeout_ns
     duration_ns = result.measured.duration_ns
     if timeout_ns <= 0 or duration_ns >= BEATS_MIN * timeout_ns:
         return None
-    return Warning(
+    return RunWarning(
         "few-flushes",
         f"{human_duration(duration_ns)} hold fewer than {BEATS_MIN} flushes of"
         f" {format_duration_ns(timeout_ns)}; use a longer --duration.",
     )
 
 
-def _compression(scenario: Scenario, result: RunResult) -> Warning | None:
+def _compression(scenario: Scenario, result: RunResult) -> RunWarning | None:
     """Where little differs between records, any codec looks good."""
     if not any(each.stored_bytes < each.data_bytes for each in result.blocking):
         return None
-    return Warning(
+    return RunWarning(
         "compresses-too-well",
         "the records of bench are alike but for their first 16 bytes, so that"
         f" {scenario.network.compression_codec} makes them much smaller than it would real ones.",
     )
 
 
-def _warmup(scenario: Scenario) -> Warning | None:
+def _warmup(scenario: Scenario) -> RunWarning | None:
     if scenario.workload.warmup_ns >= WARMUP_MIN_NS or scenario.workload.is_blocking:
         return None
-    return Warning(
+    return RunWarning(
         "no-warmup",
         "the measured part holds the start, when caches are cold and the first credits travel;"
         " use --warmup 500ms.",

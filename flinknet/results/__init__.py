@@ -22,7 +22,7 @@ from .measures import (
     CreditSummary,
     FlushCounts,
     LatencySummary,
-    Warning,
+    RunWarning,
 )
 from .peer import PeerChannel, PeerResult
 from .prediction import ERROR_TO_BET_ON, ModelError, TradeOffPoint
@@ -96,6 +96,7 @@ __all__ = [
     "RunDetails",
     "RunMetrics",
     "RunResult",
+    "RunWarning",
     "SimulatedPart",
     "Strangers",
     "Taken",
@@ -111,7 +112,6 @@ __all__ = [
     "Verdict",
     "VertexMeasured",
     "VertexStatus",
-    "Warning",
     "WindowMeasured",
     "Wiring",
     "WorldAdvice",

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .job_status import PriorAttempt
-from .measures import BacklogSummary, CheckpointSummary, LatencySummary, Warning
+from .measures import BacklogSummary, CheckpointSummary, LatencySummary, RunWarning
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class JobResult:
     task_managers: tuple[TaskManagerMeasured, ...]
     checkpoints: CheckpointSummary | None
     limited_by: str
-    warnings: tuple[Warning, ...]
+    warnings: tuple[RunWarning, ...]
     trace: str | None
 
     def to_dict(self) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class CheckpointSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Warning:
+class RunWarning:
     """Something that makes a result doubtful, and what to do about it."""
 
     code: str

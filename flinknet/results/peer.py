@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .measures import Warning
+from .measures import RunWarning
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class PeerResult:
     layout: str | None
     channels: tuple[PeerChannel, ...]
     trace: str | None
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[RunWarning, ...] = ()
 
     @property
     def records(self) -> int:

@@ -12,7 +12,7 @@ from .measures import (
     CreditSummary,
     FlushCounts,
     LatencySummary,
-    Warning,
+    RunWarning,
 )
 from .processors import ProcessorUse
 
@@ -113,7 +113,7 @@ class RunResult:
     measured: Measured
     channels: tuple[ChannelMeasured, ...]
     limited_by: str
-    warnings: tuple[Warning, ...]
+    warnings: tuple[RunWarning, ...]
     trace: str | None
     buffering: Buffering | None = None
     wiring: Wiring | None = None

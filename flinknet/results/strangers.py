@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from flinknet.units import human_bytes
 
-from .measures import Warning
+from .measures import RunWarning
 
 STRANGERS, DISTURBED_BY_STRANGERS = "strangers", "disturbed-by-strangers"
 """Codes of the warnings that strangers came, and that they sent so much that it shows."""
@@ -41,7 +41,7 @@ class Strangers:
             or self.received_bytes >= _BYTES_MANY
         )
 
-    def warning(self) -> Warning | None:
+    def warning(self) -> RunWarning | None:
         """The warning about them; None if there were none."""
         if not self.connections and not self.requests:
             return None
@@ -51,10 +51,10 @@ class Strangers:
             f" {_counted(self.requests, 'request')}, {human_bytes(self.received_bytes)} received;"
         )
         if not self.disturb:
-            return Warning(
+            return RunWarning(
                 STRANGERS, f"{sentence} find out what connects to taskmanager.data.port."
             )
-        return Warning(
+        return RunWarning(
             DISTURBED_BY_STRANGERS,
             f"{sentence} serving them took time from the run, so throughput may be too low and"
             " latency too high: find out what connects to taskmanager.data.port, and run again.",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from flinknet.config import Scenario
 from flinknet.job.load.payload import OVERHEAD_BYTES
-from flinknet.results import Warning
+from flinknet.results import RunWarning
 from flinknet.units import human_count
 
 from .messages import ConsumerChannelReport
@@ -44,11 +44,11 @@ class AskedRate:
         """Whether no queue was seen to grow."""
         return self.queued_records <= (1 - KEPT) * self.due_records
 
-    def warning(self, advice: str) -> Warning | None:
+    def warning(self, advice: str) -> RunWarning | None:
         """What to doubt if the rate was not kept, and what to do about it."""
         if self.is_kept:
             return None
-        return Warning(
+        return RunWarning(
             "rate-not-reached",
             f"{human_count(self.offered_per_s)} records/s were asked for,"
             f" {human_count(self.taken_per_s)} went through; the queue grew by"

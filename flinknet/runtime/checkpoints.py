@@ -14,7 +14,7 @@ from flinknet.job.checkpoint_coordinator import (
     DeclineCheckpoint,
 )
 from flinknet.job.load.plan import LoadPlan, task_name
-from flinknet.results import CheckpointSummary, RunResult, Warning
+from flinknet.results import CheckpointSummary, RunResult, RunWarning
 
 from .clock import monotonic_ns
 from .messages import Start
@@ -97,4 +97,4 @@ def with_checkpoints(
         "a blocking exchange has no checkpoints: its consumers begin when its producers have ended;"
         " leave --checkpoint-interval out, or use --partition-type pipelined-bounded"
     )
-    return replace(result, warnings=(*result.warnings, Warning("no-checkpoints", text)))
+    return replace(result, warnings=(*result.warnings, RunWarning("no-checkpoints", text)))

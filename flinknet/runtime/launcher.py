@@ -9,7 +9,7 @@ from pathlib import Path
 from flinknet.config import Scenario
 from flinknet.errors import TraceError
 from flinknet.job.load.plan import load_plan_of
-from flinknet.results import Progress, RunResult, Warning
+from flinknet.results import Progress, RunResult, RunWarning
 from flinknet.trace.manifest import MANIFEST_NAME
 from flinknet.trace.run_directory import seal_run
 
@@ -92,7 +92,7 @@ def _sealed(result: RunResult, trace_dir: Path) -> RunResult:
     try:
         seal_run(trace_dir)
     except TraceError as error:
-        incomplete = Warning("trace-incomplete", str(error))
+        incomplete = RunWarning("trace-incomplete", str(error))
         return replace(result, warnings=(*result.warnings, incomplete))
     return result
 
@@ -146,7 +146,7 @@ def _lead(
     buffering = timeline.buffering(start.start_ns, [report.fill_bounds for report in reports])
     result = assemble(load, reports, start, trace, buffering, taken)
     if cluster.metrics_error is not None:
-        incomplete = Warning("trace-incomplete", cluster.metrics_error)
+        incomplete = RunWarning("trace-incomplete", cluster.metrics_error)
         result = replace(result, warnings=(*result.warnings, incomplete))
     if not load.scenario.workload.is_blocking:
         return result

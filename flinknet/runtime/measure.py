@@ -31,9 +31,9 @@ from flinknet.results import (
     ProcessorUse,
     RunMetrics,
     RunResult,
+    RunWarning,
     Strangers,
     Taken,
-    Warning,
     Wiring,
 )
 from flinknet.units import human_count, human_duration
@@ -443,14 +443,14 @@ def _warnings(
     asked: AskedRate | None,
     processors: ProcessorUse,
     pace: _Pace,
-) -> list[Warning]:
+) -> list[RunWarning]:
     found = []
     if asked is not None and (growing := asked.warning(pace.advice)) is not None:
         found.append(growing)
     late_ns = max(report.late_ns_max for report in reports)
     if not scenario.workload.is_max_rate and late_ns > SCHEDULE_MISSED_NS:
         found.append(
-            Warning(
+            RunWarning(
                 "schedule-missed",
                 f"a source emitted a record {human_duration(late_ns)} after its intended instant;"
                 " latency counts that wait, the uncorrected figure does not."
@@ -464,7 +464,7 @@ def _warnings(
         found.append(visited)
     if measured.records < FEW_SAMPLES:
         found.append(
-            Warning(
+            RunWarning(
                 "few-samples",
                 f"too few records for p99: {measured.records} of at least {FEW_SAMPLES}; use a"
                 " longer --duration or more --records.",
@@ -472,7 +472,7 @@ def _warnings(
         )
     for index, report in enumerate(reports):
         if report.trace_error:
-            found.append(Warning("trace-incomplete", f"tm-{index}: {report.trace_error}"))
+            found.append(RunWarning("trace-incomplete", f"tm-{index}: {report.trace_error}"))
     return found
 
 
@@ -482,7 +482,7 @@ def _given_up(
     reports: Sequence[Report],
     start: Start,
     pace: _Pace,
-) -> Sequence[Warning]:
+) -> Sequence[RunWarning]:
     """What to doubt if records of a rate were due and never sent."""
     workload = load.scenario.workload
     if start.give_up_ns is None or start.measured_to_ns is None or workload.is_max_rate:
@@ -502,7 +502,7 @@ def _given_up(
     drain_ns = start.give_up_ns - start.measured_to_ns
     others = ": latency and throughput are those of the others" if measured.records else ""
     return (
-        Warning(
+        RunWarning(
             "given-up",
             f"{human_count(due - sent)} of {human_count(due)} records that were due had not been"
             f" sent {human_duration(drain_ns)} after the end and were given up{others}."
@@ -511,14 +511,14 @@ def _given_up(
     )
 
 
-def _disturbed(processors: ProcessorUse, p99_ns: float | None) -> Warning | None:
+def _disturbed(processors: ProcessorUse, p99_ns: float | None) -> RunWarning | None:
     """How much of the time a TaskManager wanted a processor in vain, if it matters."""
     taken = processors.taken_share
     if taken <= P99_DISTURBED_SHARE:
         return None
     task_managers, cores = len(processors.lacked_share), processors.cores or 0
     if _shares_cores(processors):
-        return Warning(
+        return RunWarning(
             CORES_SHARED,
             f"{task_managers} task managers share {cores} core{'s' if cores > 1 else ''}, and one"
             f" wanted a core that others had for {taken:.0%} of the time, so throughput may be too"
@@ -526,7 +526,7 @@ def _disturbed(processors: ProcessorUse, p99_ns: float | None) -> Warning | None
             " more cores.",
         )
     if taken > DISTURBED_SHARE:
-        return Warning(
+        return RunWarning(
             DISTURBED,
             f"other processes (or the host) took the processor from a task manager for {taken:.0%}"
             " of the time, so throughput may be too low and latency too"
@@ -534,7 +534,7 @@ def _disturbed(processors: ProcessorUse, p99_ns: float | None) -> Warning | None
         )
     if p99_ns is not None and p99_ns >= P99_SAFE_NS:
         return None
-    return Warning(
+    return RunWarning(
         P99_DISTURBED,
         f"other processes (or the host) took the processor from a task manager for {taken:.1%} of"
         " the time, and p99 speaks of 1 %: it may be the machine's; run again, or on a quiet"

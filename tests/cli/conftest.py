@@ -23,7 +23,7 @@ from flinknet.results import (
     Measured,
     Progress,
     RunResult,
-    Warning,
+    RunWarning,
 )
 
 RATE_PER_S = 1000
@@ -36,7 +36,7 @@ class RecordingRun:
     scenarios: list[Scenario] = field(default_factory=list)
     fail_at: int | None = None
     error: BaseException | None = None
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[RunWarning, ...] = ()
     measured_records: Sequence[int] = (3000,)  # of one run after the other
     backlogs: Sequence[float] = (0.5,)  # means, of one run after the other
 

@@ -18,7 +18,7 @@ from flinknet.errors import RunFailedError
 from flinknet.job.load.arrivals import RECORDED, RecordedArrivals
 from flinknet.replay.read import open_recorded_run
 from flinknet.replay.rerun import save_arrivals, scenario_of
-from flinknet.results import Warning
+from flinknet.results import RunWarning
 from tests.edited_manifest import edit_manifest
 from tests.recorded_run import MS, START_NS, write_run
 
@@ -89,7 +89,7 @@ def test_the_table_has_a_row_for_each_setting(recorded: Path, flinknet: Command)
 def test_what_to_doubt_of_a_measurement_is_reported(
     recorded: Path, flinknet: Command, run: Any
 ) -> None:
-    run.warnings = (Warning("p99-disturbed", "others took the processor."),)
+    run.warnings = (RunWarning("p99-disturbed", "others took the processor."),)
     command = ("bench", "--from-trace", str(recorded), "--no-trace", "--buffer-timeout", "5ms,-1")
     text = flinknet(*command).stdout
     assert "Warning in 2 of 2 runs (buffer-timeout=5ms, buffer-timeout=-1): others" in text

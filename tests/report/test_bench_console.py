@@ -31,8 +31,8 @@ from flinknet.results import (
     ProcessorUse,
     Progress,
     RunResult,
+    RunWarning,
     TaskProgress,
-    Warning,
 )
 
 LATENCY = LatencySummary(count=1000, mean=5e6, p50=5_000_000, p99=9_500_000, max=10_000_000)
@@ -44,7 +44,7 @@ def channel(index: int, consumer: int) -> ChannelMeasured:
     return ChannelMeasured(index, 0, consumer, 1000, 1000.0, LATENCY, BACKLOG)
 
 
-def result(throughput: float | None = 2000.0, *warnings: Warning) -> RunResult:
+def result(throughput: float | None = 2000.0, *warnings: RunWarning) -> RunResult:
     measured = Measured(
         records=2000,
         bytes=200_000,
@@ -156,7 +156,7 @@ def test_several_runs_show_their_median() -> None:
 
 def test_a_warning_is_reported_once_with_the_runs_it_belongs_to() -> None:
     out, stream = console()
-    late = Warning("late", "a record was late [5 ms].")
+    late = RunWarning("late", "a record was late [5 ms].")
     settings = [
         tables.Setting("a=1", [result(1.0, late), result(1.0, late)]),
         tables.Setting("a=2", [result(1.0)]),
@@ -167,8 +167,8 @@ def test_a_warning_is_reported_once_with_the_runs_it_belongs_to() -> None:
 
 def test_warnings_of_one_code_are_distinguished_unless_only_their_numbers_differ() -> None:
     out, stream = console()
-    one, other = Warning("key", "b: not acted on"), Warning("key", "c: not acted on")
-    lates = Warning("late", "5 ms late"), Warning("late", "7.5 ms late")
+    one, other = RunWarning("key", "b: not acted on"), RunWarning("key", "c: not acted on")
+    lates = RunWarning("late", "5 ms late"), RunWarning("late", "7.5 ms late")
     runs = [result(1.0, one, other, late) for late in lates]
     tables.print_warnings(out, [tables.Setting("a=1", runs)])
     assert lines(stream) == [
@@ -180,7 +180,7 @@ def test_warnings_of_one_code_are_distinguished_unless_only_their_numbers_differ
 
 def test_who_ran_next_to_a_disturbed_run_is_reported_with_the_most_it_took() -> None:
     out, stream = console()
-    doubt = Warning("p99-disturbed", "taken.")
+    doubt = RunWarning("p99-disturbed", "taken.")
     first, second, calm = (
         replace(
             result(1.0, *warnings),
@@ -219,7 +219,7 @@ def test_texts_that_differ_in_numbers_are_reported_with_their_range(
 def test_digits_of_a_name_are_no_range() -> None:
     out, stream = console()
     files = ("d1/config.yaml", "d2/config.yaml", "1/b.yaml", "2/b.yaml", "3.yaml", "tm-1", "tm-2")
-    runs = [result(1.0, Warning("conf", f"{name}: 4 keys were left out")) for name in files]
+    runs = [result(1.0, RunWarning("conf", f"{name}: 4 keys were left out")) for name in files]
     tables.print_warnings(out, [tables.Setting("", runs)])
     assert [line.partition(": ")[2] for line in lines(stream)] == [
         f"{name}: 4 keys were left out" for name in files

@@ -20,7 +20,7 @@ from flinknet.results import (
     LatencySummary,
     Measured,
     RunResult,
-    Warning,
+    RunWarning,
 )
 
 MS = 1_000_000
@@ -30,7 +30,7 @@ def result(
     neighbour_per_s: float | None,
     p99: float | None,
     buffering: Buffering | None = None,
-    warnings: tuple[Warning, ...] = (),
+    warnings: tuple[RunWarning, ...] = (),
 ) -> RunResult:
     latency = LatencySummary(count=1000, p99=p99)
     backlog = BacklogSummary(None, None)
@@ -139,7 +139,7 @@ def test_what_was_not_shown_is_not_taught(tcp: float | None, credit: float) -> N
 
 
 def test_a_disturbed_machine_is_reported_and_late_sources_are_not() -> None:
-    warnings = (Warning("schedule-missed", "late"), Warning("disturbed", "others took it"))
+    warnings = (RunWarning("schedule-missed", "late"), RunWarning("disturbed", "others took it"))
     out = printed(mode("tcp", 100.0, warnings=warnings), mode("credit", 9_900.0))
     assert "Warning: others took it" in out
     assert "late" not in out

@@ -14,10 +14,10 @@ from flinknet.results import (
     JobResult,
     JobStatus,
     LatencySummary,
+    RunWarning,
     TaskManagerStatus,
     VertexMeasured,
     VertexStatus,
-    Warning,
 )
 
 S = 1_000_000_000
@@ -66,7 +66,7 @@ RESULT = JobResult(
     (),
     None,
     "B: it is busy.",
-    (Warning("some-doubt", "of the result."),),
+    (RunWarning("some-doubt", "of the result."),),
     None,
 )
 

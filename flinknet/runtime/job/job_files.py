@@ -16,7 +16,7 @@ from flinknet.errors import ConfigError, FlinknetError
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.options import effective_flink_keys
 from flinknet.plain_values import from_plain, to_plain
-from flinknet.results import CheckpointSummary, JobResult, TaskManagerMeasured, Warning
+from flinknet.results import CheckpointSummary, JobResult, RunWarning, TaskManagerMeasured
 from flinknet.trace.manifest import RESULT_NAME, ClockInfo, ProcessInfo, RunManifest
 from flinknet.whole_files import whole_file
 
@@ -130,7 +130,7 @@ def result_of(
     slots: int,
     checkpoints: CheckpointSummary | None,
     instants: Instants,
-    warnings: Sequence[Warning],
+    warnings: Sequence[RunWarning],
     trace: str | None,
 ) -> JobResult:
     """The result of a job that is over."""
@@ -173,18 +173,18 @@ def result_of(
 
 def _doubts(
     state: JobState, plan: PhysicalPlan | None, measured_ns: int, has_run: bool
-) -> Iterator[Warning]:
+) -> Iterator[RunWarning]:
     """What makes the result less than it seems."""
     if has_run and measured_ns <= 0 and state is not JobState.FAILED:
         text = "the job ended within its warm-up: rates are of all of it; give a shorter --warmup"
-        yield Warning("no-measured-part", text)
+        yield RunWarning("no-measured-part", text)
     if plan is None:
         return
     used = {each for vertex in plan.vertices for each in vertex.task_managers}
     idle = [f"tm-{each}" for each in range(plan.task_managers) if each not in used]
     if idle:
         slots = plan.slots_per_task_manager
-        yield Warning(
+        yield RunWarning(
             "idle-task-manager",
             f"{', '.join(idle)} had no task, for the slots of the others hold all of them; to"
             f" spread them give fewer --slots than {slots}, or -D"

@@ -26,7 +26,7 @@ from flinknet.graph.execution import ExecutionState
 from flinknet.graph.execution_graph import initialize_on_master
 from flinknet.graph.job_config import job_config
 from flinknet.job.checkpoint_coordinator import Answer
-from flinknet.results import JobStatus, Strangers, TaskManagerDump, Warning
+from flinknet.results import JobStatus, RunWarning, Strangers, TaskManagerDump
 from flinknet.trace.run_directory import seal_run
 
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
@@ -80,7 +80,7 @@ class _Job:
     run: str
     submitted_ns: int
     epoch_ns: int
-    warnings: tuple[Warning, ...]
+    warnings: tuple[RunWarning, ...]
     checkpoints: JobCheckpoints | None = None
     first_deployed_ns: int | None = None
     start_ns: int = 0
@@ -210,7 +210,7 @@ class JobManager:
             initialize_on_master(job_graph)
             warnings = list(program.warnings)
             graph = execution_graph_of(
-                job_graph, run, warn=lambda text: warnings.append(Warning("no-json-plan", text))
+                job_graph, run, warn=lambda text: warnings.append(RunWarning("no-json-plan", text))
             )
             master = JobMaster(graph, self._spec.task_managers, self._spec.slots, now_ns=now_ns)
         except FlinknetError as error:
@@ -414,7 +414,7 @@ class JobManager:
             self._spec.slots,
             None if job.checkpoints is None else job.checkpoints.summary(),
             self._instants(job),
-            [*job.warnings, *visited, *(Warning("trace-incomplete", each) for each in faults)],
+            [*job.warnings, *visited, *(RunWarning("trace-incomplete", each) for each in faults)],
             str(self._run_dir) if self._spec.records_trace else None,
         )
         save_result(self._run_dir, result)
