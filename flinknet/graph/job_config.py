@@ -31,7 +31,6 @@ ACTED_ON_KEYS = {
     "jobmanager.execution.attempts-history-size": "attempts_history_size",
     "taskmanager.numberOfTaskSlots": "task_slots",
     "taskmanager.load-balance.mode": "load_balance_mode",
-    "taskmanager.network.sort-shuffle.min-buffers": "sort_shuffle_min_buffers",
     "jobmanager.execution.failover-strategy": "failover_strategy",
     "restart-strategy.type": "restart_strategy",
     "restart-strategy.fixed-delay.attempts": "restart_attempts",
@@ -73,7 +72,6 @@ class JobConfig:
     attempts_history_size: int = 16
     task_slots: int = 1
     load_balance_mode: str = "NONE"
-    sort_shuffle_min_buffers: int = 512
     buffer_timeout_ns: int = 100_000_000
     checkpoint_interval_ns: int | None = None
     checkpoint_mode: str = "EXACTLY_ONCE"

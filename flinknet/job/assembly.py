@@ -16,17 +16,16 @@ from flinknet.core.buffers.pool_sizes import GateBuffers
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate, SpillStore
 from flinknet.core.probe import Probe
 from flinknet.core.producer import (
-    BoundedData,
-    BufferWritingResultPartition,
+    BlockingStorage,
     ChannelSelector,
     CustomSelector,
     KeyGroupSelector,
     OutputFlusher,
     RecordWriter,
+    ResultPartition,
     ResultPartitionManager,
 )
-from flinknet.core.producer.result_partition_factory import in_memory
-from flinknet.core.wire.ids import JobVertexID, ResultPartitionID
+from flinknet.core.wire.ids import JobVertexID
 from flinknet.errors import ConfigError, TaskFailedError
 from flinknet.graph.job_graph import JobGraph
 from flinknet.graph.operator_chain import OperatorChain
@@ -80,18 +79,18 @@ def create_partitions(
     memory: NetworkBufferPool,
     manager: ResultPartitionManager,
     *,
-    create_data: Callable[[ResultPartitionID, int], BoundedData] = in_memory,
-) -> tuple[BufferWritingResultPartition, ...]:
+    storage: BlockingStorage | None = None,
+) -> tuple[ResultPartition, ...]:
     """The result partitions of a task, in the order of its outputs, set up: with their pools, and
     registered.
 
     Args:
-        create_data: where a subpartition of a blocking partition keeps its bytes.
+        storage: of the TaskManager; None to keep a blocking partition in memory of its own.
 
     Raises: InsufficientBuffersError; those that were made are released then.
     """
-    factory = partition_factory(network, memory, manager, create_data)
-    made: list[BufferWritingResultPartition] = []
+    factory = partition_factory(network, memory, manager, storage)
+    made: list[ResultPartition] = []
     try:
         for output in descriptor.outputs:
             partition = factory.create(
@@ -163,7 +162,7 @@ def create_gates(
 def create_task(
     descriptor: TaskDeploymentDescriptor,
     job: JobGraph,
-    partitions: Sequence[BufferWritingResultPartition],
+    partitions: Sequence[ResultPartition],
     gates: Sequence[SingleInputGate],
     probe: Probe,
     respond: CheckpointResponder = ignore,
@@ -235,7 +234,7 @@ class _Assembly:
 
     def task(
         self,
-        partitions: Sequence[BufferWritingResultPartition],
+        partitions: Sequence[ResultPartition],
         gates: Sequence[SingleInputGate],
         io: TaskIO,
         spills: SpillStore | None,
@@ -316,7 +315,7 @@ class _Assembly:
     def _output(
         self,
         described: ResultPartitionDeploymentDescriptor,
-        partition: BufferWritingResultPartition,
+        partition: ResultPartition,
         start_ns: int,
     ) -> RecordOutput:
         leaving = next(

@@ -10,7 +10,8 @@ from functools import partial
 
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers import NetworkBufferPool
-from flinknet.core.buffers.pool_sizes import GateBuffers
+from flinknet.core.buffers.pool_sizes import GateBuffers, SortShuffle
+from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.consumer import (
     ConsumerConnection,
     InputChannel,
@@ -23,8 +24,9 @@ from flinknet.core.consumer.decompression import DecompressingInputGate
 from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
 from flinknet.core.probe import NullProbe, Probe
 from flinknet.core.producer import (
+    BlockingStorage,
     BoundedData,
-    BufferWritingResultPartition,
+    ResultPartition,
     ResultPartitionFactory,
     ResultPartitionManager,
     partition_type_of,
@@ -41,6 +43,7 @@ from .load.memory import buffers_of_gate, segments_of
 
 __all__ = [
     "GateChannel",
+    "blocking_storage",
     "create_gate",
     "create_partition",
     "gate_of",
@@ -60,16 +63,16 @@ def create_partition(
     manager: ResultPartitionManager,
     *,
     edge: int = 0,
-    create_data: Callable[[ResultPartitionID, int], BoundedData] = in_memory,
-) -> BufferWritingResultPartition:
+    storage: BlockingStorage | None = None,
+) -> ResultPartition:
     """The result partition of a subtask for an edge, set up: with its pool, and registered.
 
     Args:
-        create_data: where a subpartition of a blocking partition keeps its bytes.
+        storage: of the TaskManager; None to keep a blocking partition in memory of its own.
     """
     scenario = deployment.scenario
     consumers = deployment.vertices[deployment.edges[edge].target].parallelism
-    partition = partition_factory(scenario.network, memory, manager, create_data).create(
+    partition = partition_factory(scenario.network, memory, manager, storage).create(
         deployment.partition_id(producer, edge),
         partition_type_of(scenario.workload.partition_type),
         len(deployment.channels_of_producer(producer, edge)),
@@ -83,7 +86,7 @@ def partition_factory(
     network: NetworkConfig,
     memory: NetworkBufferPool,
     manager: ResultPartitionManager,
-    create_data: Callable[[ResultPartitionID, int], BoundedData] = in_memory,
+    storage: BlockingStorage | None = None,
 ) -> ResultPartitionFactory:
     """What makes the partitions of a TaskManager."""
     return ResultPartitionFactory(
@@ -93,9 +96,25 @@ def partition_factory(
         network.floating_buffers,
         network.max_buffers_per_channel,
         network.max_overdraft_buffers,
+        storage or blocking_storage(network),
         CompressionCodec(network.compression_codec),
-        create_data,
+        SortShuffle(network.sort_shuffle_min_buffers, network.sort_shuffle_min_parallelism),
         network.starting_segment_size_bytes if network.debloating_enabled else UNLIMITED_BYTES,
+    )
+
+
+def blocking_storage(
+    network: NetworkConfig,
+    create_data: Callable[[ResultPartitionID, str], BoundedData] = in_memory,
+) -> BlockingStorage:
+    """What the blocking partitions of a TaskManager share.
+
+    Args:
+        create_data: where a partition keeps its bytes.
+    """
+    return BlockingStorage(
+        BatchShuffleReadBufferPool(network.batch_shuffle_read_bytes, network.segment_size_bytes),
+        create_data,
     )
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from flinknet.core.producer import BufferWritingResultPartition
+from flinknet.core.producer import ResultPartition
 from flinknet.errors import FlinknetError
-from flinknet.job.gates import create_partition
+from flinknet.job.gates import blocking_storage, create_partition
 from flinknet.job.load.assembly import LoadTasks, create_source
 from flinknet.job.load.peer import PeerDeployment
 from flinknet.job.stream_task import StreamTask
@@ -58,7 +58,7 @@ class ProducerPeer(Peer):
         self._server = DataServer(self.network, self.loop, self.protocol)
         self._port = 0
         self._sources: tuple[StreamTask, ...] = ()
-        self._written: tuple[BufferWritingResultPartition, ...] = ()
+        self._written: tuple[ResultPartition, ...] = ()
         self._checkpoint_id = 0
         self._next_checkpoint_ns: int | None = None
 
@@ -77,13 +77,14 @@ class ProducerPeer(Peer):
         spill_dir = create_spill_directory() if is_blocking else None
         try:
             directory = Path(spill_dir.name) if spill_dir is not None else None
+            storage = blocking_storage(self.network, partial(create_spill_file, directory))
             self._written = tuple(
                 create_partition(
                     self.deployment,
                     producer,
                     self.pool,
                     self.partitions,
-                    create_data=partial(create_spill_file, directory),
+                    storage=storage,
                 )
                 for producer in range(len(self.deployment.partition_ids))
             )

@@ -10,7 +10,7 @@ from functools import partial
 from flinknet.config import SlowConsumer
 from flinknet.core.consumer import SingleInputGate, SpillStore, UnionInputGate
 from flinknet.core.probe import Probe
-from flinknet.core.producer import BufferWritingResultPartition, OutputFlusher
+from flinknet.core.producer import OutputFlusher, ResultPartition
 from flinknet.job.barriers import CheckpointResponder
 from flinknet.job.gates import input_of
 from flinknet.job.load.assembly import (
@@ -73,7 +73,7 @@ class TaskStarter:
     def __init__(
         self,
         deployment: Deployment,
-        partitions: Mapping[tuple[int, int], BufferWritingResultPartition],
+        partitions: Mapping[tuple[int, int], ResultPartition],
         gates: Mapping[tuple[int, int], SingleInputGate],
         probe: Probe,
         respond: CheckpointResponder,

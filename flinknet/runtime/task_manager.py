@@ -19,11 +19,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
-from flinknet.core.producer import BufferWritingResultPartition
+from flinknet.core.producer import ResultPartition
 from flinknet.errors import FlinknetError, TraceError
 from flinknet.job.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
 from flinknet.job.debloating import BufferDebloating, GateDebloating, debloated_gates
-from flinknet.job.gates import create_gate, create_partition
+from flinknet.job.gates import blocking_storage, create_gate, create_partition
 from flinknet.job.load.assembly import run_input_of
 from flinknet.job.load.deployment import DeployedChannel, deploy
 from flinknet.job.task_metrics import TaskManagerMetrics
@@ -72,11 +72,12 @@ class TaskManager:
         self._statistics = self._environment.statistics
         self._recorder = self._environment.recorder
         self._connections = self._environment.connections
-        self._own_partitions: dict[tuple[int, int], BufferWritingResultPartition] = {}
+        self._own_partitions: dict[tuple[int, int], ResultPartition] = {}
         self._gates: dict[tuple[int, int], SingleInputGate] = {}
         self._tasks = RunningTasks()
         self._inbox: list[object] = []
-        self._spill_dir = Path(spec.spill_dir) if spec.spill_dir is not None else None
+        spill_dir = Path(spec.spill_dir) if spec.spill_dir is not None else None
+        self._storage = blocking_storage(self._network, partial(create_spill_file, spill_dir))
         self._debloated_gates: Sequence[GateDebloating] = ()
         self._busy_share = 0.0
         self._stolen_share = 0.0
@@ -152,7 +153,7 @@ class TaskManager:
                     self._pool,
                     self._partitions,
                     edge=edge.index,
-                    create_data=partial(create_spill_file, self._spill_dir),
+                    storage=self._storage,
                 )
         for edge in deployment.edges:
             for consumer in deployment.vertices[edge.target].subtasks_on(index):

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.probe import Probe
 from flinknet.core.producer import (
-    BufferWritingResultPartition,
     OutputFlusher,
     RecordWriter,
+    ResultPartition,
     partition_type_of,
 )
 from flinknet.core.producer.key_groups import default_max_parallelism
@@ -97,7 +97,7 @@ class SimulatedLoad(SimulatedJob):
     def create_task(
         self,
         subtask: TaskDeploymentDescriptor,
-        partitions: Sequence[BufferWritingResultPartition],
+        partitions: Sequence[ResultPartition],
         gates: Sequence[SingleInputGate],
         task_manager: SimulatedTaskManager,
         probe: Probe,
@@ -116,7 +116,7 @@ class SimulatedLoad(SimulatedJob):
         self,
         load: LoadTasks,
         producer: int,
-        partition: BufferWritingResultPartition,
+        partition: ResultPartition,
         task_manager: SimulatedTaskManager,
         probe: Probe,
     ) -> SimulatedSource:
@@ -175,7 +175,7 @@ class SimulatedLoad(SimulatedJob):
         load: LoadTasks,
         key: tuple[int, int],
         gates: Sequence[SingleInputGate],
-        partition: BufferWritingResultPartition,
+        partition: ResultPartition,
         probe: Probe,
     ) -> SimulatedRelay:
         (vertex, subtask), gate = key, input_of(gates)

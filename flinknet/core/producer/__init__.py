@@ -7,6 +7,7 @@ reader when there is something to read.
 
 from .bounded_blocking import BoundedBlockingResultPartition
 from .bounded_data import BoundedData, MemoryBoundedData
+from .buffer_writing_partition import PipelinedResultPartition
 from .channel_selector import (
     BroadcastSelector,
     ChannelSelector,
@@ -23,16 +24,17 @@ from .output_flusher import OutputFlusher
 from .partition_manager import ResultPartitionManager
 from .partition_type import ResultPartitionType, partition_type_of
 from .record_writer import RecordWriter, SerializedRecords
-from .result_partition import BROADCAST, BufferWritingResultPartition, PipelinedResultPartition
-from .result_partition_factory import ResultPartitionFactory
+from .result_partition import BROADCAST, ResultPartition
+from .result_partition_factory import BlockingStorage, ResultPartitionFactory
+from .sort_merge import SortMergeResultPartition
 from .subpartition import PipelinedSubpartition
 
 __all__ = [
     "BROADCAST",
+    "BlockingStorage",
     "BoundedBlockingResultPartition",
     "BoundedData",
     "BroadcastSelector",
-    "BufferWritingResultPartition",
     "ChannelSelector",
     "CustomSelector",
     "ForwardSelector",
@@ -46,10 +48,12 @@ __all__ = [
     "RebalanceSelector",
     "RecordWriter",
     "RescaleSelector",
+    "ResultPartition",
     "ResultPartitionFactory",
     "ResultPartitionManager",
     "ResultPartitionType",
     "SerializedRecords",
     "ShuffleSelector",
+    "SortMergeResultPartition",
     "partition_type_of",
 ]

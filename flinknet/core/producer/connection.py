@@ -45,7 +45,7 @@ from flinknet.errors import RemoteProtocolError, RemoteTransportError, Transport
 
 from .partition_manager import PartitionRequestListener, ResultPartitionManager
 from .request_queue import PartitionRequestQueue
-from .result_partition import BufferWritingResultPartition
+from .result_partition import ResultPartition
 from .view_reader import CreditBasedSequenceNumberingViewReader
 
 SEND_BATCH_BYTES = 256 * 1024
@@ -431,7 +431,7 @@ class ProducerConnection:
         self,
         reader: CreditBasedSequenceNumberingViewReader,
         index: int,
-        partition: BufferWritingResultPartition,
+        partition: ResultPartition,
     ) -> tuple[str, str] | None:
         """Let a reader read a subpartition. Returns: why not, as `_objection_to`."""
         try:
@@ -448,7 +448,7 @@ class ProducerConnection:
         self,
         reader: CreditBasedSequenceNumberingViewReader,
         index: int,
-        partition: BufferWritingResultPartition,
+        partition: ResultPartition,
     ) -> None:
         """The partition that a request waited for has come."""
         self._waiting.pop(reader.receiver_id, None)

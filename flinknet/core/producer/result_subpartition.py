@@ -43,6 +43,10 @@ class ResultSubpartitionView(Protocol):
         """Whether nothing will ever come any more."""
 
     @property
+    def failure_cause(self) -> str | None:
+        """Why this reading failed although its producer did not; None if it did not."""
+
+    @property
     def queued_elements(self) -> int:
         """Buffers and events that wait to be read."""
 
@@ -69,13 +73,9 @@ class ResultSubpartitionView(Protocol):
 
 
 class ResultSubpartition(Protocol):
-    """What a partition writes into for one consumer channel (Flink: ResultSubpartition)."""
+    """What a partition has for one consumer channel (Flink: ResultSubpartition)."""
 
     buffer_size_bytes: int
-
-    @property
-    def takes_ahead(self) -> bool:
-        """Whether buffers may be queued that are laid ahead (BufferSlice.open_bytes)."""
 
     @property
     def index(self) -> int:
@@ -120,6 +120,17 @@ class ResultSubpartition(Protocol):
     def create_read_view(self, listener: BufferAvailabilityListener) -> ResultSubpartitionView:
         """Attach a reader. Raises: RuntimeError if there may be none (now)."""
 
+    def release(self) -> None:
+        """Drop everything."""
+
+
+class BufferSubpartition(ResultSubpartition, Protocol):
+    """One that a partition writes buffers into."""
+
+    @property
+    def takes_ahead(self) -> bool:
+        """Whether buffers may be queued that are laid ahead (BufferSlice.open_bytes)."""
+
     def add(self, consumer: BufferConsumer, *, is_last: bool = False) -> int:
         """Append a buffer or event. Returns: the buffer size wished for in bytes, -1 if it takes
         nothing more.
@@ -130,6 +141,3 @@ class ResultSubpartition(Protocol):
 
     def flush(self) -> None:
         """Make what is there readable."""
-
-    def release(self) -> None:
-        """Drop everything."""

@@ -11,9 +11,9 @@ from flinknet.core.probe import Probe
 from flinknet.core.producer import (
     BROADCAST,
     BroadcastSelector,
-    BufferWritingResultPartition,
     OutputFlusher,
     RecordWriter,
+    ResultPartition,
 )
 
 from ..barriers import (
@@ -244,7 +244,7 @@ def create_source(
     tasks: LoadTasks,
     deployment: Deployment,
     producer: int,
-    partition: BufferWritingResultPartition,
+    partition: ResultPartition,
     probe: Probe,
     *,
     start_ns: int,
@@ -311,7 +311,7 @@ def create_relay(
     vertex: int,
     subtask: int,
     gate: SingleInputGate | UnionInputGate,
-    partition: BufferWritingResultPartition,
+    partition: ResultPartition,
     sinks: tuple[LatencySink, ...],
     flusher: OutputFlusher,
     probe: Probe,

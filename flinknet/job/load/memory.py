@@ -11,10 +11,11 @@ from flinknet.config import TCP, NetworkConfig, Scenario
 from flinknet.core.buffers.pool_sizes import (
     GateBuffers,
     PoolSize,
+    SortShuffle,
     classic_gate_buffers,
     gate_buffers,
-    output_pool_size,
 )
+from flinknet.core.buffers.pool_sizes import partition_pool_size as size_of_pool
 from flinknet.core.producer import partition_type_of
 from flinknet.errors import ConfigError
 from flinknet.units import format_size_bytes
@@ -51,11 +52,13 @@ def partition_pool_size(scenario: Scenario, subpartitions: int) -> PoolSize:
     """Size of the pool of a result partition."""
     network = scenario.network
     kind = partition_type_of(scenario.workload.partition_type)
-    return output_pool_size(
+    return size_of_pool(
         subpartitions,
         network.exclusive_buffers,
         network.floating_buffers,
+        SortShuffle(network.sort_shuffle_min_buffers, network.sort_shuffle_min_parallelism),
         is_bounded=kind.is_bounded,
+        is_blocking=kind.is_blocking_or_blocking_persistent,
     )
 
 
