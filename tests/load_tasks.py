@@ -9,9 +9,9 @@ from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate, UnionInputGate
 from flinknet.core.probe import Probe
 from flinknet.core.producer import (
-    BufferWritingResultPartition,
     OutputFlusher,
     RecordWriter,
+    ResultPartition,
     ResultPartitionManager,
 )
 from flinknet.job.descriptor import InputChannelDescriptor, TaskDeploymentDescriptor
@@ -88,7 +88,7 @@ def sink_task(
 
 def partitions_of(
     descriptor: TaskDeploymentDescriptor, memory: NetworkBufferPool, manager: ResultPartitionManager
-) -> tuple[BufferWritingResultPartition, ...]:
+) -> tuple[ResultPartition, ...]:
     """The partitions of a task."""
     return create_partitions(descriptor, NetworkConfig(), memory, manager)
 

@@ -146,6 +146,7 @@ def test_a_known_key_without_effect_is_a_warning() -> None:
         (EXCLUSIVE, "-1", "give 0 or more"),
         ("taskmanager.network.memory.max-buffers-per-channel", "0", "give 2 or more"),
         ("taskmanager.memory.network.min", "16kb", "does not hold one"),
+        ("taskmanager.memory.framework.off-heap.batch-shuffle.size", "16kb", "does not hold one"),
         ("taskmanager.memory.network.max", "1mb", "is less than"),
         ("taskmanager.data.port", "70000", "is no port"),
         ("taskmanager.data.port", "http", "is no port"),

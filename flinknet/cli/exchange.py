@@ -44,7 +44,8 @@ def partition_type_of(network: Mapping[str, str]) -> str:
     mode = network.get(BATCH_SHUFFLE_MODE, "ALL_EXCHANGES_BLOCKING").upper()
     if mode not in _TYPES:
         raise ConfigError(
-            f"{BATCH_SHUFFLE_MODE}: flinknet has no {mode}; use {' or '.join(_TYPES)}"
+            f"{BATCH_SHUFFLE_MODE}: flinknet has no {mode}, for its tiers (memory, disk, remote)"
+            f" are out of scope; use {' or '.join(_TYPES)}"
         )
     return _TYPES[mode]
 

@@ -46,6 +46,10 @@ class ResultSubpartitionView(Protocol):
         """Whether nothing will ever come any more."""
 
     @property
+    def failure_cause(self) -> str | None:
+        """Why this reading failed although its producer did not; None if it did not."""
+
+    @property
     def queued_elements(self) -> int:
         """Buffers and events that wait to be read."""
 

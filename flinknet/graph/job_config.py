@@ -33,7 +33,6 @@ ACTED_ON_KEYS = {
     "taskmanager.cpu.cores": "cpu_cores",
     "taskmanager.memory.task.heap.size": "task_heap_bytes",
     "taskmanager.load-balance.mode": "load_balance_mode",
-    "taskmanager.network.sort-shuffle.min-buffers": "sort_shuffle_min_buffers",
     "jobmanager.execution.failover-strategy": "failover_strategy",
     "jobmanager.partition.release-during-job-execution": "releases_partitions",
     "restart-strategy.type": "restart_strategy",
@@ -56,8 +55,6 @@ class JobConfig:
         max_parallelism: key groups; None: from the parallelism of each operator.
         has_unaligned_checkpoints: whether checkpoints may overtake records.
         forces_unaligned_checkpoints: also where records in flight cannot be redistributed.
-        sort_shuffle_min_parallelism: blocking partitions of fewer subpartitions are written to one
-            file each, not sorted; fixed since Flink 2.0.
         releases_partitions: results that nobody will read again go before the job ends.
         restart_strategy: "none" or "fixed-delay"; None: without end if there are checkpoints, with
             a delay that grows from a second to a minute as Flink's exponential-delay does, else
@@ -82,8 +79,6 @@ class JobConfig:
     cpu_cores: float | None = None
     task_heap_bytes: int | None = None
     load_balance_mode: str = "NONE"
-    sort_shuffle_min_buffers: int = 512
-    sort_shuffle_min_parallelism: int = 1
     buffer_timeout_ns: int = 100_000_000
     checkpoint_interval_ns: int | None = None
     checkpoint_mode: str = "EXACTLY_ONCE"

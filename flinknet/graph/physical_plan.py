@@ -15,10 +15,10 @@ from flinknet.config import TCP, NetworkConfig
 from flinknet.core.buffers.pool_sizes import (
     GateBuffers,
     PoolSize,
+    SortShuffle,
     creditless_gate_buffers,
     gate_buffers,
-    output_pool_size,
-    sort_shuffle_pool_size,
+    partition_pool_size,
 )
 from flinknet.core.producer.partition_type import ResultPartitionType
 from flinknet.core.wire.ids import (
@@ -325,15 +325,14 @@ class PhysicalPlan:
         """Size of the pool of a partition. Blocking partitions are sorted in memory, as Flink's
         are, unless they have few subpartitions.
         """
-        config = self.graph.job.config
-        is_blocking = kind.is_blocking_or_blocking_persistent
-        if is_blocking and subpartitions >= config.sort_shuffle_min_parallelism:
-            return sort_shuffle_pool_size(subpartitions, config.sort_shuffle_min_buffers)
-        return output_pool_size(
+        network = self.network
+        return partition_pool_size(
             subpartitions,
-            self.network.exclusive_buffers,
-            self.network.floating_buffers,
+            network.exclusive_buffers,
+            network.floating_buffers,
+            SortShuffle(network.sort_shuffle_min_buffers, network.sort_shuffle_min_parallelism),
             is_bounded=kind.is_bounded,
+            is_blocking=kind.is_blocking_or_blocking_persistent,
         )
 
     def gate_buffers(self, channels: int, kind: ResultPartitionType) -> GateBuffers:

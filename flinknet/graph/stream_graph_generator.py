@@ -99,8 +99,8 @@ class StreamGraphGenerator:
         mode = self._config.batch_shuffle_mode
         if mode not in _EXCHANGE_MODES:
             raise ConfigError(
-                f"execution.batch-shuffle-mode: flinknet has no {mode}; use"
-                f" {' or '.join(_EXCHANGE_MODES)}"
+                f"execution.batch-shuffle-mode: flinknet has no {mode}, for its tiers (memory,"
+                f" disk, remote) are out of scope; use {' or '.join(_EXCHANGE_MODES)}"
             )
         return _EXCHANGE_MODES[mode]
 

@@ -13,12 +13,12 @@ from flinknet.config import NetworkConfig
 from flinknet.core.consumer import SingleInputGate, SpillStore
 from flinknet.core.probe import Probe
 from flinknet.core.producer import (
-    BufferWritingResultPartition,
     ChannelSelector,
     CustomSelector,
     KeyGroupSelector,
     OutputFlusher,
     RecordWriter,
+    ResultPartition,
 )
 from flinknet.core.wire.ids import JobVertexID
 from flinknet.errors import ConfigError, TaskFailedError
@@ -66,7 +66,7 @@ def network_of(job: JobGraph) -> NetworkConfig:
 def create_task(
     descriptor: TaskDeploymentDescriptor,
     job: JobGraph,
-    partitions: Sequence[BufferWritingResultPartition],
+    partitions: Sequence[ResultPartition],
     gates: Sequence[SingleInputGate],
     probe: Probe,
     respond: CheckpointResponder = ignore,
@@ -136,7 +136,7 @@ class _Assembly:
 
     def task(
         self,
-        partitions: Sequence[BufferWritingResultPartition],
+        partitions: Sequence[ResultPartition],
         gates: Sequence[SingleInputGate],
         io: TaskIO,
         spills: SpillStore | None,
@@ -204,7 +204,7 @@ class _Assembly:
     def _output(
         self,
         described: ResultPartitionDeploymentDescriptor,
-        partition: BufferWritingResultPartition,
+        partition: ResultPartition,
         start_ns: int,
     ) -> RecordOutput:
         leaving = next(

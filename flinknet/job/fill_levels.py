@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from flinknet.core.buffers import LocalBufferPool
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.consumer import ConsumerConnection, RemoteInputChannel, SingleInputGate
-from flinknet.core.producer import BufferWritingResultPartition
+from flinknet.core.producer import ResultPartition
 
 
-def subpartition_bytes(partitions: Iterable[BufferWritingResultPartition]) -> int:
+def subpartition_bytes(partitions: Iterable[ResultPartition]) -> int:
     """What was written and not handed to a connection. A buffer that several subpartitions share
     counts in each.
     """
@@ -22,7 +22,7 @@ def subpartition_bytes(partitions: Iterable[BufferWritingResultPartition]) -> in
 
 
 def subpartition_bytes_max(
-    partitions: Iterable[BufferWritingResultPartition], total_buffers: int, *, is_shared: bool
+    partitions: Iterable[ResultPartition], total_buffers: int, *, is_shared: bool
 ) -> int:
     """What the pools of these partitions hold at most, overdraft and all.
 

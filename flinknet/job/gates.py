@@ -9,6 +9,8 @@ from functools import partial
 
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers import NetworkBufferPool
+from flinknet.core.buffers.pool_sizes import SortShuffle
+from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.consumer import (
     ConsumerConnection,
     InputChannel,
@@ -21,8 +23,9 @@ from flinknet.core.consumer.decompression import DecompressingInputGate
 from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
 from flinknet.core.probe import NullProbe, Probe
 from flinknet.core.producer import (
+    BlockingStorage,
     BoundedData,
-    BufferWritingResultPartition,
+    ResultPartition,
     ResultPartitionFactory,
     ResultPartitionManager,
 )
@@ -48,18 +51,18 @@ def create_partitions(
     memory: NetworkBufferPool,
     manager: ResultPartitionManager,
     *,
-    create_data: Callable[[ResultPartitionID, int], BoundedData] = in_memory,
-) -> tuple[BufferWritingResultPartition, ...]:
+    storage: BlockingStorage | None = None,
+) -> tuple[ResultPartition, ...]:
     """The result partitions of a task, in the order of its outputs, set up: with their pools, and
     registered.
 
     Args:
-        create_data: where a subpartition of a blocking partition keeps its bytes.
+        storage: of the TaskManager; None to keep a blocking partition in memory of its own.
 
     Raises: InsufficientBuffersError; those that were made are released then.
     """
-    factory = _partition_factory(network, memory, manager, create_data)
-    made: list[BufferWritingResultPartition] = []
+    factory = _partition_factory(network, memory, manager, storage)
+    made: list[ResultPartition] = []
     try:
         for output in descriptor.outputs:
             partition = factory.create(
@@ -81,7 +84,7 @@ def _partition_factory(
     network: NetworkConfig,
     memory: NetworkBufferPool,
     manager: ResultPartitionManager,
-    create_data: Callable[[ResultPartitionID, int], BoundedData] = in_memory,
+    storage: BlockingStorage | None = None,
 ) -> ResultPartitionFactory:
     """What makes the partitions of a TaskManager."""
     return ResultPartitionFactory(
@@ -91,9 +94,25 @@ def _partition_factory(
         network.floating_buffers,
         network.max_buffers_per_channel,
         network.max_overdraft_buffers,
+        storage or blocking_storage(network),
         CompressionCodec(network.compression_codec),
-        create_data,
+        SortShuffle(network.sort_shuffle_min_buffers, network.sort_shuffle_min_parallelism),
         network.starting_segment_size_bytes if network.debloating_enabled else UNLIMITED_BYTES,
+    )
+
+
+def blocking_storage(
+    network: NetworkConfig,
+    create_data: Callable[[ResultPartitionID, str], BoundedData] = in_memory,
+) -> BlockingStorage:
+    """What the blocking partitions of a TaskManager share.
+
+    Args:
+        create_data: where a partition keeps its bytes.
+    """
+    return BlockingStorage(
+        BatchShuffleReadBufferPool(network.batch_shuffle_read_bytes, network.segment_size_bytes),
+        create_data,
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from flinknet.core.buffers import UNLIMITED_BUFFERS, NetworkBufferPool
 from flinknet.core.consumer import RemoteInputChannel, SingleInputGate
-from flinknet.core.producer import BufferWritingResultPartition
+from flinknet.core.producer import ResultPartition
 
 
 def memory_metrics(memory: NetworkBufferPool) -> dict[str, float]:
@@ -41,7 +41,7 @@ def requested_memory_percent(memory: NetworkBufferPool) -> int:
     return 100 * wanted // memory.total_buffers if memory.total_buffers else 0
 
 
-def output_metrics(partitions: Sequence[BufferWritingResultPartition]) -> dict[str, float]:
+def output_metrics(partitions: Sequence[ResultPartition]) -> dict[str, float]:
     """Of all outputs of a task (Flink: Shuffle.Netty.Output.Buffers)."""
     subpartitions = [each for partition in partitions for each in partition.subpartitions]
     return {

@@ -15,7 +15,7 @@ from enum import Enum
 
 from flinknet.config import Scenario
 from flinknet.core.producer import (
-    BufferWritingResultPartition,
+    ResultPartition,
     ResultPartitionType,
     partition_type_of,
 )
@@ -70,7 +70,7 @@ def scheduling_of(scenario: Scenario) -> SchedulingType:
     return labels[asked]
 
 
-def is_consumable(partition: BufferWritingResultPartition, scheduling: SchedulingType) -> bool:
+def is_consumable(partition: ResultPartition, scheduling: SchedulingType) -> bool:
     """Whether a partition has what its readers wait for."""
     if scheduling is SchedulingType.ALL_AT_ONCE:
         return True

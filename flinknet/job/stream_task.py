@@ -137,7 +137,7 @@ class StreamTask:
         if self.state is TaskState.AWAITING_ACKNOWLEDGEMENT:
             return can_read or self._is_all_acknowledged
         if self.is_blocked:
-            return all(output.partition.pool.is_available for output in self.outputs)
+            return all(output.partition.is_available for output in self.outputs)
         return can_read and not self._is_busy
 
     @property

@@ -12,6 +12,7 @@ from flinknet.results import RunWarning
 from flinknet.units import format_duration_ns, format_size_bytes
 
 from .keys import (
+    BATCH_SHUFFLE_READ_SIZE,
     BUFFER_TIMEOUT_ENABLED,
     CREDIT_MODEL,
     DEBLOATING,
@@ -95,6 +96,11 @@ def check_rules(network: NetworkConfig) -> None:
         raise ConfigError(
             f"{NETWORK_MIN}: {format_size_bytes(network.network_memory_bytes)} does not hold one"
             f" segment of {format_size_bytes(size)}; give more memory or smaller segments"
+        )
+    if network.batch_shuffle_read_bytes < size:
+        raise ConfigError(
+            f"{BATCH_SHUFFLE_READ_SIZE}: {format_size_bytes(network.batch_shuffle_read_bytes)} does"
+            f" not hold one segment of {format_size_bytes(size)}; give more or smaller segments"
         )
     if network.checkpoint_mode != "EXACTLY_ONCE" and network.unaligned_checkpoints:
         raise ConfigError(

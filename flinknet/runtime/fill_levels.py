@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from flinknet.core.connection import RECEIVE_BYTES, Connection
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
-from flinknet.core.producer import BufferWritingResultPartition, ProducerConnection
+from flinknet.core.producer import ProducerConnection, ResultPartition
 from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.job import fill_levels
 from flinknet.results import Buffering, FillLevels, FillSample
@@ -37,7 +37,7 @@ class FillMeter:
 
     def __init__(
         self,
-        partitions: Sequence[BufferWritingResultPartition],
+        partitions: Sequence[ResultPartition],
         gates: Sequence[SingleInputGate],
         *,
         total_buffers: int,

@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from flinknet.core.producer import BufferWritingResultPartition
+from flinknet.core.producer import ResultPartition
 from flinknet.errors import FlinknetError
-from flinknet.job.gates import create_partitions
+from flinknet.job.gates import blocking_storage, create_partitions
 from flinknet.job.load.assembly import LoadTasks, create_source
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.stream_task import StreamTask
@@ -58,7 +58,7 @@ class ProducerPeer(Peer):
         self._server = DataServer(self.network, self.loop, self.protocol)
         self._port = 0
         self._sources: tuple[StreamTask, ...] = ()
-        self._written: tuple[BufferWritingResultPartition, ...] = ()
+        self._written: tuple[ResultPartition, ...] = ()
         self._checkpoint_id = 0
         self._next_checkpoint_ns: int | None = None
 
@@ -77,6 +77,7 @@ class ProducerPeer(Peer):
         spill_dir = create_spill_directory() if is_blocking else None
         try:
             directory = Path(spill_dir.name) if spill_dir is not None else None
+            storage = blocking_storage(self.network, partial(create_spill_file, directory))
             self._written = tuple(
                 partition
                 for source in self.load.sources
@@ -85,7 +86,7 @@ class ProducerPeer(Peer):
                     self.network,
                     self.pool,
                     self.partitions,
-                    create_data=partial(create_spill_file, directory),
+                    storage=storage,
                 )
             )
             self._produce(is_blocking=is_blocking)

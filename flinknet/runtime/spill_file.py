@@ -1,11 +1,13 @@
-"""SpillFile: the bytes of a blocking subpartition in a file of its own."""
+"""SpillFile: the bytes of a blocking partition, or of one of its subpartitions, in a file."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,6 +16,9 @@ from flinknet.errors import LocalTransportError
 
 WRITE_BUFFER_BYTES = 1024 * 1024
 """Written at once: buffers of 32 KiB one by one would spend their time in system calls."""
+
+PIECES_MAX = 1024
+"""Pieces of memory that one system call takes (IOV_MAX)."""
 
 
 class SpillFile:
@@ -25,7 +30,7 @@ class SpillFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._descriptor = -1
-        self._unwritten: list[bytes] = []
+        self._unwritten: list[bytes | memoryview] = []
         self._unwritten_bytes = 0
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> None:
@@ -33,25 +38,36 @@ class SpillFile:
 
         Raises: LocalTransportError when the file cannot be made or takes no more.
         """
-        for piece in pieces:
-            self._unwritten.append(bytes(piece))
-            self._unwritten_bytes += len(piece)
-        if self._unwritten_bytes >= WRITE_BUFFER_BYTES:
+        self._unwritten_bytes += sum(map(len, pieces))
+        if self._unwritten_bytes < WRITE_BUFFER_BYTES:
+            self._unwritten += map(bytes, pieces)
+        else:
+            self._unwritten += pieces
             self._write_through()
 
     def finish(self) -> None:
         """Nothing more will be written."""
         self._write_through()
 
-    def read(self, offset: int, size_bytes: int) -> memoryview:
-        """So many bytes from an offset on; fewer only if they end before.
+    def read(self, offset: int, into: Sequence[memoryview]) -> int:
+        """Fill one piece of memory after the other with what lies from an offset on.
+
+        Returns: bytes read; fewer than there is room only if they end before.
 
         Raises: LocalTransportError.
         """
+        start, left = offset, deque(into)
         try:
-            return memoryview(os.pread(self._descriptor, size_bytes, offset))
+            while left:
+                some = list(islice(left, PIECES_MAX))
+                count = os.preadv(self._descriptor, some, offset)
+                if not count:
+                    break
+                offset += count
+                _drop(left, count)
         except OSError as error:
             raise LocalTransportError(f"{self.path}: cannot be read: {error.strerror}") from error
+        return offset - start
 
     def release(self) -> None:
         """Close and remove the file. Harmless when repeated."""
@@ -64,20 +80,29 @@ class SpillFile:
                 self.path.unlink()
 
     def _write_through(self) -> None:
-        data = memoryview(b"".join(self._unwritten))
+        left = deque([memoryview(each) for each in self._unwritten])
         self._unwritten.clear()
         self._unwritten_bytes = 0
         try:
             if self._descriptor < 0:
                 flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
                 self._descriptor = os.open(self.path, flags, 0o600)
-            while data:
-                data = data[os.write(self._descriptor, data) :]
+            while left:
+                some = list(islice(left, PIECES_MAX))
+                _drop(left, os.writev(self._descriptor, some))
         except OSError as error:
             raise LocalTransportError(
                 f"{self.path}: a blocking exchange cannot be written there: {error.strerror};"
                 " ask for fewer --records, or set TMPDIR to a directory with more room"
             ) from error
+
+
+def _drop(pieces: deque[memoryview], count: int) -> None:
+    """Take so many bytes from the front, and pieces that are empty."""
+    while pieces and count >= len(pieces[0]):
+        count -= len(pieces.popleft())
+    if count:
+        pieces[0] = pieces[0][count:]
 
 
 def create_spill_directory() -> TemporaryDirectory[str]:
@@ -94,9 +119,9 @@ def create_spill_directory() -> TemporaryDirectory[str]:
 
 
 def create_spill_file(
-    directory: Path | None, partition_id: ResultPartitionID, subpartition: int
+    directory: Path | None, partition_id: ResultPartitionID, name: str
 ) -> SpillFile:
-    """Where a subpartition keeps its bytes."""
+    """Where a partition keeps the bytes of this name."""
     assert directory is not None, "a run with blocking exchanges has a directory for them"
-    name = hashlib.sha256(partition_id.encode()).hexdigest()[:32]
-    return SpillFile(directory / f"{name}-{subpartition}.data")
+    partition = hashlib.sha256(partition_id.encode()).hexdigest()[:32]
+    return SpillFile(directory / f"{partition}.{name}")

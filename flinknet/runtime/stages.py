@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 from flinknet.config import Scenario
 from flinknet.core.consumer import SingleInputGate
-from flinknet.core.producer import BoundedBlockingResultPartition, BufferWritingResultPartition
+from flinknet.core.producer import ResultPartition
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.scheduling import SchedulingType, is_consumable, scheduling_of
 from flinknet.results import BlockingExchange, RunResult
@@ -37,7 +37,7 @@ class Stages:
     def __init__(
         self,
         load: LoadPlan,
-        partitions: Mapping[tuple[int, int], BufferWritingResultPartition],
+        partitions: Mapping[tuple[int, int], ResultPartition],
         gates: Mapping[tuple[int, int], SingleInputGate],
         tell: Callable[[object], None],
     ) -> None:
@@ -70,9 +70,8 @@ class Stages:
         ]
         if all(is_consumable(partition, self._scheduling) for partition in own):
             self._is_waiting = True
-            blocking = [each for each in own if isinstance(each, BoundedBlockingResultPartition)]
-            data_bytes = sum(each.data_bytes for each in blocking)
-            stored_bytes = sum(each.stored_data_bytes for each in blocking)
+            data_bytes = sum(each.data_bytes for each in own)
+            stored_bytes = sum(each.stored_data_bytes for each in own)
             self._tell(say.Produced(self._vertex, monotonic_ns(), data_bytes, stored_bytes))
 
     def _request(self, vertex: int) -> None:

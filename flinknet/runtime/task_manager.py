@@ -19,12 +19,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
-from flinknet.core.producer import BufferWritingResultPartition
+from flinknet.core.producer import ResultPartition
 from flinknet.errors import FlinknetError, TraceError
 from flinknet.job.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
 from flinknet.job.debloating import BufferDebloating, GateDebloating, debloated_gates
 from flinknet.job.descriptor import InputChannelDescriptor
-from flinknet.job.gates import create_gates, create_partitions
+from flinknet.job.gates import blocking_storage, create_gates, create_partitions
 from flinknet.job.load.assembly import create_load_task, run_input_of
 from flinknet.job.load.plan import load_plan_of
 from flinknet.job.task_metrics import TaskManagerMetrics
@@ -74,11 +74,12 @@ class TaskManager:
         self._statistics = self._environment.statistics
         self._recorder = self._environment.recorder
         self._connections = self._environment.connections
-        self._own_partitions: dict[tuple[int, int], BufferWritingResultPartition] = {}
+        self._own_partitions: dict[tuple[int, int], ResultPartition] = {}
         self._gates: dict[tuple[int, int], SingleInputGate] = {}
         self._tasks = RunningTasks()
         self._inbox: list[object] = []
-        self._spill_dir = Path(spec.spill_dir) if spec.spill_dir is not None else None
+        spill_dir = Path(spec.spill_dir) if spec.spill_dir is not None else None
+        self._storage = blocking_storage(self._network, partial(create_spill_file, spill_dir))
         self._debloated_gates: Sequence[GateDebloating] = ()
         self._busy_share = 0.0
         self._stolen_share = 0.0
@@ -151,7 +152,7 @@ class TaskManager:
                 self._network,
                 self._pool,
                 self._partitions,
-                create_data=partial(create_spill_file, self._spill_dir),
+                storage=self._storage,
             )
             for output, partition in zip(each.outputs, partitions, strict=True):
                 self._own_partitions[output.edge, each.subtask] = partition

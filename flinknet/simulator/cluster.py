@@ -12,8 +12,8 @@ from flinknet.core.connection import Connection
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
 from flinknet.core.probe import NullProbe, Probe
 from flinknet.core.producer import (
-    BufferWritingResultPartition,
     ProducerConnection,
+    ResultPartition,
     ResultPartitionManager,
 )
 from flinknet.core.producer.partition_type import ReleaseBy
@@ -26,7 +26,12 @@ from flinknet.job.descriptor import (
     TaskDeploymentDescriptor,
 )
 from flinknet.job.flow_control import create_consumer_connection, create_producer_connection
-from flinknet.job.gates import create_gates, create_partitions, request_backoff_of
+from flinknet.job.gates import (
+    blocking_storage,
+    create_gates,
+    create_partitions,
+    request_backoff_of,
+)
 from flinknet.job.load.assembly import run_input_of
 from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.job.scheduling import StartCondition
@@ -112,7 +117,8 @@ class Cluster:
             self.task_managers[index].set_outages(each, start_ns=job.start_ns)
         self._probes = tuple(probes) or tuple(NullProbe() for _ in self.task_managers)
         self._managers = tuple(ResultPartitionManager() for _ in self.task_managers)
-        self.partition_of: dict[tuple[int, int], BufferWritingResultPartition] = {}
+        self._storages = tuple(blocking_storage(self.network) for _ in self.task_managers)
+        self.partition_of: dict[tuple[int, int], ResultPartition] = {}
         self.gate_of: dict[tuple[int, int], SingleInputGate] = {}
         self._connections: dict[tuple[int, int, int], ConsumerConnection] = {}
         self.links: dict[tuple[int, int, int], SimulatedLink] = {}
@@ -204,7 +210,7 @@ class Cluster:
         )
 
     @property
-    def partitions(self) -> list[BufferWritingResultPartition]:
+    def partitions(self) -> list[ResultPartition]:
         """All of them, in the order of the subtasks that write them."""
         return list(self.partition_of.values())
 
@@ -374,6 +380,7 @@ class Cluster:
                 self.network,
                 self.task_managers[each.task_manager].memory,
                 self._managers[each.task_manager],
+                storage=self._storages[each.task_manager],
             )
             for output, partition in zip(each.outputs, partitions, strict=True):
                 self.partition_of[output.edge, each.subtask] = partition

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.probe import Probe
-from flinknet.core.producer import BufferWritingResultPartition
+from flinknet.core.producer import ResultPartition
 from flinknet.graph.job_graph import JobGraph
 from flinknet.graph.network_memory import segments_of
 from flinknet.graph.physical_plan import PhysicalPlan
@@ -129,7 +129,7 @@ class SimulatedProgram(SimulatedJob):
     def create_task(
         self,
         subtask: TaskDeploymentDescriptor,
-        partitions: Sequence[BufferWritingResultPartition],
+        partitions: Sequence[ResultPartition],
         gates: Sequence[SingleInputGate],
         task_manager: SimulatedTaskManager,
         probe: Probe,

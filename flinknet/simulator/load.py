@@ -6,11 +6,7 @@ from collections.abc import Sequence
 
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.probe import Probe
-from flinknet.core.producer import (
-    BufferWritingResultPartition,
-    OutputFlusher,
-    RecordWriter,
-)
+from flinknet.core.producer import OutputFlusher, RecordWriter, ResultPartition
 from flinknet.job.barriers import CheckpointResponder
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.gates import input_of
@@ -84,7 +80,7 @@ class SimulatedLoad(SimulatedJob):
     def create_task(
         self,
         subtask: TaskDeploymentDescriptor,
-        partitions: Sequence[BufferWritingResultPartition],
+        partitions: Sequence[ResultPartition],
         gates: Sequence[SingleInputGate],
         task_manager: SimulatedTaskManager,
         probe: Probe,
@@ -102,7 +98,7 @@ class SimulatedLoad(SimulatedJob):
         self,
         tasks: LoadTasks,
         descriptor: TaskDeploymentDescriptor,
-        partition: BufferWritingResultPartition,
+        partition: ResultPartition,
         task_manager: SimulatedTaskManager,
         probe: Probe,
     ) -> SimulatedSource:
@@ -157,7 +153,7 @@ class SimulatedLoad(SimulatedJob):
         tasks: LoadTasks,
         descriptor: TaskDeploymentDescriptor,
         gates: Sequence[SingleInputGate],
-        partition: BufferWritingResultPartition,
+        partition: ResultPartition,
         probe: Probe,
     ) -> SimulatedRelay:
         # a number of its own, behind those of the sources, for the phase of its flusher

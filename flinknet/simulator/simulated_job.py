@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from flinknet.config import NetworkConfig
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.probe import Probe
-from flinknet.core.producer import BufferWritingResultPartition
+from flinknet.core.producer import ResultPartition
 from flinknet.job.barriers import CheckpointResponder
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.scheduling import SchedulingType, StartCondition
@@ -64,7 +64,7 @@ class SimulatedJob:
     def create_task(
         self,
         subtask: TaskDeploymentDescriptor,
-        partitions: Sequence[BufferWritingResultPartition],
+        partitions: Sequence[ResultPartition],
         gates: Sequence[SingleInputGate],
         task_manager: SimulatedTaskManager,
         probe: Probe,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from flinknet.core.consumer import SingleInputGate
-from flinknet.core.producer import BufferWritingResultPartition
+from flinknet.core.producer import ResultPartition
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.scheduling import SchedulingType, StartCondition, is_consumable, may_start
 
@@ -34,7 +34,7 @@ class Stages:
         self,
         subtasks: Sequence[TaskDeploymentDescriptor],
         task_managers: Sequence[SimulatedTaskManager],
-        partition_of: Mapping[tuple[int, int], BufferWritingResultPartition],
+        partition_of: Mapping[tuple[int, int], ResultPartition],
         gate_of: Mapping[tuple[int, int], SingleInputGate],
         scheduling: SchedulingType,
         condition: StartCondition,

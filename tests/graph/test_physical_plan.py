@@ -6,6 +6,7 @@ import json
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +181,7 @@ def test_a_blocking_result_sorts_in_its_own_buffers_and_stages_do_not_add_up() -
     (need,) = plan.buffers()
     # the middle stage reads one channel and writes; nothing crosses a connection
     assert (need.stage, need.exclusive_buffers, need.required_buffers) == (1, 0, 512 + 1)
-    env.config.sort_shuffle_min_buffers = 4096
+    env.config.network = replace(env.config.network, sort_shuffle_min_buffers=4096)
     assert "requires 4097" in str(plan_of(env.execute(), 1, 1).shortage())
 
 

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flinknet.core.buffers import UNLIMITED_BUFFERS
+from flinknet.core.buffers.pool_sizes import PoolSize
 from flinknet.errors import RemoteTransportError, TaskFailedError
 from flinknet.graph import (
     OutputTag,
@@ -405,6 +407,33 @@ def test_a_batch_job_runs_stage_by_stage_and_tells_each_sum_once() -> None:
     assert last_counts(cluster.io.lines) == {
         str(key): sum(range(key or 7, 901, 7)) for key in range(7)
     }
+
+
+@pytest.mark.row("S016")
+@pytest.mark.parametrize("min_parallelism", [1, 3, 4])
+def test_a_batch_job_has_the_pools_that_its_plan_shows(min_parallelism: int) -> None:
+    keys = {
+        "taskmanager.network.sort-shuffle.min-parallelism": str(min_parallelism),
+        "taskmanager.network.sort-shuffle.min-buffers": "100",
+    }
+    env = environment(3, **keys)
+    env.set_runtime_mode("BATCH")
+    env.from_sequence(1, 900).map(key_and_value).key_by(first).sum(1).print()
+    watched = WatchedJob(env.execute("Sums"), task_managers=3, slots=1)
+    planned = {
+        str(partition.id): partition.pool
+        for task in watched.plan.tasks()
+        for partition in task.partitions
+    }
+    cluster = watched.run()
+    made = {
+        str(each.partition_id): PoolSize(each.pool.required_buffers, each.pool.max_buffers)
+        for each in cluster.partition_of.values()
+    }
+    assert made == planned
+    size = PoolSize(100, 100) if min_parallelism <= 3 else PoolSize(4, UNLIMITED_BUFFERS)
+    assert set(made.values()) == {size}
+    assert len(cluster.io.lines) == 7
 
 
 def test_a_stage_begins_when_the_work_of_the_one_before_it_is_done() -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flinknet.errors import ConfigError
+
 from .pools import UNLIMITED_BUFFERS
 
 REQUIRED_PER_GATE_MAX_UNPIPELINED = 1000
@@ -81,16 +83,58 @@ def creditless_gate_buffers(
 def output_pool_size(
     subpartitions: int, exclusive_buffers: int, floating_buffers: int, *, is_bounded: bool = True
 ) -> PoolSize:
-    """Pool of a partition that keeps its subpartitions apart (Flink:
-    NettyShuffleUtils.getMinMaxNetworkBuffersPerResultPartition).
-    """
+    """Pool of a partition that keeps its subpartitions apart."""
     required = subpartitions + 1
     most = subpartitions * exclusive_buffers + floating_buffers if is_bounded else UNLIMITED_BUFFERS
     return PoolSize(required, max(required, most))
 
 
-def sort_shuffle_pool_size(subpartitions: int, min_buffers: int) -> PoolSize:
-    """Pool of a blocking partition that sorts its records by subpartition in memory (Flink:
-    SortMergeResultPartition). Those of flinknet keep their subpartitions apart.
+@dataclass(frozen=True, slots=True)
+class SortShuffle:
+    """When a blocking partition sorts its records by subpartition in memory, and in how much.
+
+    Attributes:
+        min_buffers: `taskmanager.network.sort-shuffle.min-buffers`.
+        min_parallelism: `taskmanager.network.sort-shuffle.min-parallelism`: partitions of fewer
+            subpartitions keep them apart instead. Flink 2.x has no such partitions.
     """
-    return PoolSize(min_buffers, max(min_buffers, 4 * subpartitions))
+
+    min_buffers: int = 512
+    min_parallelism: int = 1
+
+    def is_used_by(self, subpartitions: int, *, is_blocking: bool) -> bool:
+        """Whether a partition sorts."""
+        return is_blocking and subpartitions >= self.min_parallelism
+
+    def pool_size(self, subpartitions: int) -> PoolSize:
+        """Pool of a partition that sorts (Flink: SortMergeResultPartition).
+
+        Raises: ConfigError for fewer than 2 buffers.
+        """
+        if self.min_buffers < 2:
+            raise ConfigError(
+                f"taskmanager.network.sort-shuffle.min-buffers: {self.min_buffers} is too little"
+                " for a blocking exchange; give 2 or more"
+            )
+        return PoolSize(self.min_buffers, max(self.min_buffers, 4 * subpartitions))
+
+
+def partition_pool_size(
+    subpartitions: int,
+    exclusive_buffers: int,
+    floating_buffers: int,
+    sort_shuffle: SortShuffle,
+    *,
+    is_bounded: bool,
+    is_blocking: bool,
+) -> PoolSize:
+    """Pool of a partition of any type (Flink:
+    NettyShuffleUtils.getMinMaxNetworkBuffersPerResultPartition).
+
+    Raises: ConfigError.
+    """
+    if sort_shuffle.is_used_by(subpartitions, is_blocking=is_blocking):
+        return sort_shuffle.pool_size(subpartitions)
+    return output_pool_size(
+        subpartitions, exclusive_buffers, floating_buffers, is_bounded=is_bounded
+    )

@@ -7,6 +7,7 @@ reader when there is something to read.
 
 from .bounded_blocking import BoundedBlockingResultPartition
 from .bounded_data import BoundedData, MemoryBoundedData
+from .buffer_writing_partition import PipelinedResultPartition
 from .channel_selector import (
     BroadcastSelector,
     ChannelSelector,
@@ -23,17 +24,18 @@ from .output_flusher import OutputFlusher
 from .partition_manager import ResultPartitionManager
 from .partition_type import ResultPartitionType, partition_type_of
 from .record_writer import RecordWriter
-from .result_partition import BROADCAST, BufferWritingResultPartition, PipelinedResultPartition
-from .result_partition_factory import ResultPartitionFactory
+from .result_partition import BROADCAST, ResultPartition
+from .result_partition_factory import BlockingStorage, ResultPartitionFactory
 from .serialized_records import SerializedRecords
+from .sort_merge import SortMergeResultPartition
 from .subpartition import PipelinedSubpartition
 
 __all__ = [
     "BROADCAST",
+    "BlockingStorage",
     "BoundedBlockingResultPartition",
     "BoundedData",
     "BroadcastSelector",
-    "BufferWritingResultPartition",
     "ChannelSelector",
     "CustomSelector",
     "ForwardSelector",
@@ -47,10 +49,12 @@ __all__ = [
     "RebalanceSelector",
     "RecordWriter",
     "RescaleSelector",
+    "ResultPartition",
     "ResultPartitionFactory",
     "ResultPartitionManager",
     "ResultPartitionType",
     "SerializedRecords",
     "ShuffleSelector",
+    "SortMergeResultPartition",
     "partition_type_of",
 ]

@@ -102,6 +102,8 @@ class PipelinedApproximateSubpartition(PipelinedSubpartition):
 class PipelinedApproximateSubpartitionView:
     """One reader, until it is released (Flink: PipelinedApproximateSubpartitionView)."""
 
+    failure_cause: str | None = None
+
     __slots__ = ("_subpartition", "is_released")
 
     def __init__(self, subpartition: PipelinedApproximateSubpartition) -> None:

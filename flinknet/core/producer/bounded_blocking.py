@@ -1,14 +1,13 @@
 # mypyc
-"""Blocking exchanges: buffers are written to their end before anybody reads, and may be read again.
+"""Bounded blocking partitions: a file for each subpartition, in which buffers are written to their
+end before anybody reads, and may be read again.
 
-Differs from Flink 2.x, where the same is done by sort-merge partitions: this is the partition with
-one file for each subpartition of earlier releases. Consumers see the same stream of buffers.
+Flink has them below `taskmanager.network.sort-shuffle.min-parallelism` subpartitions, 2.x never.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from flinknet.core.buffers import (
     BufferConsumer,
@@ -16,39 +15,21 @@ from flinknet.core.buffers import (
     DataType,
     LocalBufferPool,
     MemorySegment,
-    NetworkBuffer,
     free_memory,
 )
 from flinknet.core.channel_types import BufferAvailabilityListener
 from flinknet.core.probe import FlushReason
-from flinknet.core.wire.compression import CompressionCodec, compress
+from flinknet.core.wire.compression import CompressionCodec
 from flinknet.core.wire.ids import ResultPartitionID
-from flinknet.core.wire.stored_buffers import (
-    STORED_HEADER_BYTES,
-    decode_stored_header,
-    encode_stored_header,
-)
-from flinknet.errors import FrameCorruptedError, LocalTransportError
 
 from .bounded_data import BoundedData
+from .buffer_writing_partition import BufferWritingResultPartition
 from .key_groups import DEFAULT_MAX_PARALLELISM
 from .partition_type import ResultPartitionType
-from .result_partition import BufferWritingResultPartition
+from .stored_buffer import StoredBuffer, read_stored, stored
 from .subpartition import UNLIMITED_BYTES
 
-_FULL, _EVENT = int(FlushReason.FULL), int(FlushReason.EVENT)
-
-
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """One buffer or event in the file, and what a trace wants to know of it."""
-
-    size_bytes: int
-    data_type: int
-    records: int
-    first_record_ns: int
-    last_record_ns: int
-    reason: int
+_FULL = int(FlushReason.FULL)
 
 
 class BoundedBlockingSubpartition:
@@ -74,7 +55,7 @@ class BoundedBlockingSubpartition:
         self.is_released = False
         self.data_bytes = 0
         self.stored_data_bytes = 0
-        self.stored: list[_Stored] = []
+        self.stored: list[StoredBuffer] = []
         self.data_buffers = 0
         self._data = data
         self._codec = codec
@@ -163,23 +144,15 @@ class BoundedBlockingSubpartition:
         self._readers.add(reader)
         return reader
 
-    def read(self, offset: int, stored: _Stored) -> tuple[memoryview, bool]:
-        """The bytes of a stored buffer, and whether they are compressed.
+    def read(self, offset: int, position: int) -> tuple[BufferSlice, int]:
+        """The stored buffer of a position, and the offset of the next one.
 
         Raises: LocalTransportError when the file does not hold it.
         """
-        piece = self._data.read(offset, STORED_HEADER_BYTES + stored.size_bytes)
-        header, payload = piece[:STORED_HEADER_BYTES], piece[STORED_HEADER_BYTES:]
-        try:
-            _, is_compressed, size_bytes = decode_stored_header(header)
-        except FrameCorruptedError as error:  # which is nothing that came from a peer
-            raise LocalTransportError(f"subpartition {self.index}: {error} at {offset}") from error
-        if size_bytes != stored.size_bytes or len(payload) != size_bytes:
-            raise LocalTransportError(
-                f"subpartition {self.index}: {len(payload)} bytes at {offset} where"
-                f" {stored.size_bytes} were written; was its file changed?"
-            )
-        return payload, is_compressed
+        found = self.stored[position]
+        segment = MemorySegment(memoryview(bytearray(found.size_bytes)))
+        end = read_stored(self._data, offset, (found,), (segment.view,))
+        return found.slice_of(segment, free_memory), end
 
     def release_reader(self, reader: BoundedBlockingSubpartitionReader, *, is_at_end: bool) -> None:
         """A reader is gone."""
@@ -202,38 +175,31 @@ class BoundedBlockingSubpartition:
             self._data.release()
 
     def _write(self, piece: BufferSlice, *, is_event: bool) -> None:
-        payload: bytes | memoryview = piece.view
-        compressed = None if is_event else compress(self._codec, payload)
+        found, payload = stored(
+            self._codec,
+            piece.view,
+            piece.records,
+            piece.first_record_ns,
+            piece.last_record_ns,
+            piece.reason,
+            is_event=is_event,
+        )
         if not is_event:
             self.data_buffers += 1
             self.data_bytes += piece.size_bytes
-            self.stored_data_bytes += len(payload if compressed is None else compressed)
-        if compressed is not None:
-            payload = compressed
-        header = encode_stored_header(
-            is_event=is_event, is_compressed=compressed is not None, size_bytes=len(payload)
-        )
-        self._data.write((header, payload))
-        self.stored.append(
-            _Stored(
-                len(payload),
-                int(DataType.EVENT_BUFFER if is_event else DataType.DATA_BUFFER),
-                piece.records,
-                piece.first_record_ns,
-                piece.last_record_ns,
-                _EVENT if is_event else piece.reason or _FULL,
-            )
-        )
+            self.stored_data_bytes += found.size_bytes
+        self._data.write((found.header(), payload))
+        self.stored.append(found)
 
 
 class BoundedBlockingSubpartitionReader:
     """One reading of a blocking subpartition, from its beginning (Flink:
     BoundedBlockingSubpartitionReader).
 
-    It looks one buffer ahead. As in Flink, events have lost their kind in the file and come as
-    plain ones: none of them blocks or has priority.
+    It looks one buffer ahead.
     """
 
+    failure_cause: str | None = None
     is_acknowledged = True
     buffer_size_bytes = UNLIMITED_BYTES
     """Neither means anything where everything is written already; both may be set."""
@@ -300,23 +266,8 @@ class BoundedBlockingSubpartitionReader:
         position = self._position
         if position == len(self._subpartition.stored):
             return None
-        stored = self._subpartition.stored[position]
-        payload, is_compressed = self._subpartition.read(self._offset, stored)
+        piece, self._offset = self._subpartition.read(self._offset, position)
         self._position = position + 1
-        self._offset += STORED_HEADER_BYTES + stored.size_bytes
-        buffer = NetworkBuffer(
-            MemorySegment(payload), free_memory, stored.data_type, stored.size_bytes
-        )
-        buffer.is_compressed = int(is_compressed)
-        piece = BufferSlice(
-            buffer,
-            payload,
-            stored.size_bytes,
-            stored.records,
-            stored.first_record_ns,
-            stored.last_record_ns,
-            stored.reason,
-        )
         piece.sequence_number = position
         return piece
 

@@ -1,4 +1,4 @@
-"""BoundedData: where a blocking subpartition keeps its bytes; one in memory, for the simulator and
+"""BoundedData: where a blocking partition keeps its bytes; one in memory, for the simulator and
 tests.
 """
 
@@ -20,8 +20,11 @@ class BoundedData(Protocol):
     def finish(self) -> None:
         """Nothing more will be written."""
 
-    def read(self, offset: int, size_bytes: int) -> memoryview:
-        """So many bytes from an offset on; fewer only if they end before."""
+    def read(self, offset: int, into: Sequence[memoryview]) -> int:
+        """Fill one piece of memory after the other with what lies from an offset on.
+
+        Returns: bytes read; fewer than there is room only if they end before.
+        """
 
     def release(self) -> None:
         """Forget the bytes. Harmless when repeated."""
@@ -42,9 +45,14 @@ class MemoryBoundedData:
     def finish(self) -> None:
         """Nothing more will be written."""
 
-    def read(self, offset: int, size_bytes: int) -> memoryview:
-        """So many bytes from an offset on."""
-        return memoryview(self._bytes[offset : offset + size_bytes])
+    def read(self, offset: int, into: Sequence[memoryview]) -> int:
+        """Fill one piece of memory after the other."""
+        start = offset
+        for piece in into:
+            found = self._bytes[offset : offset + len(piece)]
+            piece[: len(found)] = found
+            offset += len(found)
+        return offset - start
 
     def release(self) -> None:
         """Forget the bytes."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from flinknet.core.channel_types import BufferAvailabilityListener
 from flinknet.core.wire.ids import ResultPartitionID
 
-from .result_partition import BufferWritingResultPartition
+from .result_partition import ResultPartition
 from .subpartition_view import PipelinedSubpartitionView
 
 
@@ -23,7 +23,7 @@ class PartitionRequestListener:
     will not happen any more.
     """
 
-    found: Callable[[BufferWritingResultPartition], None]
+    found: Callable[[ResultPartition], None]
     refused: Callable[[], None]
 
 
@@ -31,16 +31,16 @@ class ResultPartitionManager:
     """All partitions of one TaskManager, by id."""
 
     def __init__(self) -> None:
-        self._partitions: dict[ResultPartitionID, BufferWritingResultPartition] = {}
+        self._partitions: dict[ResultPartitionID, ResultPartition] = {}
         self._waiting: dict[ResultPartitionID, dict[bytes, PartitionRequestListener]] = {}
         self._is_shut_down = False
 
     @property
-    def partitions(self) -> tuple[BufferWritingResultPartition, ...]:
+    def partitions(self) -> tuple[ResultPartition, ...]:
         """What is registered now."""
         return tuple(self._partitions.values())
 
-    def register(self, partition: BufferWritingResultPartition) -> None:
+    def register(self, partition: ResultPartition) -> None:
         """Make a partition known and serve who waits for it.
 
         Raises: RuntimeError when it is known already, or after `shut_down`.
@@ -54,7 +54,7 @@ class ResultPartitionManager:
         for listener in self._waiting.pop(partition.partition_id, {}).values():
             listener.found(partition)
 
-    def find(self, partition_id: ResultPartitionID) -> BufferWritingResultPartition | None:
+    def find(self, partition_id: ResultPartitionID) -> ResultPartition | None:
         """The partition, None if it is not registered (yet)."""
         return self._partitions.get(partition_id)
 
@@ -92,7 +92,7 @@ class ResultPartitionManager:
             self._waiting.pop(partition_id, None)
         return listener is not None
 
-    def handle_consumed(self, partition: BufferWritingResultPartition) -> None:
+    def handle_consumed(self, partition: ResultPartition) -> None:
         """The last use of a partition has ended (Flink: onConsumedPartition).
 
         Raises: RuntimeError if a request still waits for it, which cannot be.
@@ -101,7 +101,7 @@ class ResultPartitionManager:
             raise RuntimeError(f"{partition.partition_id} is consumed, but a request waits for it")
         self.release(partition)
 
-    def release(self, partition: BufferWritingResultPartition) -> None:
+    def release(self, partition: ResultPartition) -> None:
         """Drop a partition: consumed by all, failed, cancelled, or given up by the scheduler. Who
         waits for it is refused.
         """

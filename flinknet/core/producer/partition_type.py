@@ -98,7 +98,18 @@ def partition_type_of(label: str) -> ResultPartitionType:
         if made.label == label:
             return made
     known = ", ".join(made.label for made in MADE)
+    refused = next((kind for kind in ResultPartitionType if kind.label == label), None)
+    if refused is not None:
+        raise ConfigError(f"{refusal_of(refused)}; use one of {known}")
     raise ConfigError(f"partition type {label!r} is not one that flinknet makes; those are {known}")
+
+
+def refusal_of(kind: ResultPartitionType) -> str:
+    """Why flinknet does not make a type."""
+    reason = "its tiers (memory, disk, remote) are"
+    if kind is ResultPartitionType.BLOCKING_PERSISTENT:
+        reason = "data sets that outlive their job are"
+    return f"flinknet makes no partitions of type {kind.label}, for {reason} out of scope"
 
 
 MADE = (

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 
 from .channel_selector import ChannelSelector
-from .result_partition import BROADCAST, BufferWritingResultPartition
+from .result_partition import BROADCAST, ResultPartition
 from .serialized_records import SerializedRecords
 
 
@@ -25,7 +25,7 @@ class RecordWriter:
 
     def __init__(
         self,
-        partition: BufferWritingResultPartition,
+        partition: ResultPartition,
         selector: ChannelSelector,
         *,
         buffer_timeout_ns: int,
@@ -38,8 +38,8 @@ class RecordWriter:
 
     @property
     def is_available(self) -> bool:
-        """Whether new records may be brought: nothing waits and the pool is available."""
-        return not self._waiting and self.partition.pool.is_available
+        """Whether new records may be brought: nothing waits and the partition takes records."""
+        return not self._waiting and self.partition.is_available
 
     @property
     def is_waiting(self) -> bool:

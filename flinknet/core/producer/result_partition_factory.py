@@ -6,22 +6,39 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flinknet.core.buffers import LocalBufferPool, NetworkBufferPool
-from flinknet.core.buffers.pool_sizes import output_pool_size
+from flinknet.core.buffers.pool_sizes import SortShuffle, partition_pool_size
+from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.wire.compression import CompressionCodec
 from flinknet.core.wire.ids import ResultPartitionID
 
 from .bounded_blocking import BoundedBlockingResultPartition
 from .bounded_data import BoundedData, MemoryBoundedData
+from .buffer_writing_partition import PipelinedResultPartition
 from .key_groups import DEFAULT_MAX_PARALLELISM
 from .partition_manager import ResultPartitionManager
-from .partition_type import MADE, ResultPartitionType
-from .result_partition import BufferWritingResultPartition, PipelinedResultPartition
+from .partition_type import MADE, ResultPartitionType, refusal_of
+from .partitioned_file import PartitionedFile
+from .result_partition import ResultPartition
+from .sort_merge import SortMergeResultPartition
 from .subpartition import UNLIMITED_BYTES
 
 
-def in_memory(_partition_id: ResultPartitionID, _subpartition: int) -> BoundedData:
+def in_memory(_partition_id: ResultPartitionID, _name: str) -> BoundedData:
     """Where blocking partitions keep their bytes if nothing else is said."""
     return MemoryBoundedData()
+
+
+@dataclass(frozen=True, slots=True)
+class BlockingStorage:
+    """What the blocking partitions of a TaskManager share.
+
+    Attributes:
+        read_pool: memory that sort-merge partitions are read into.
+        create_data: where a partition keeps its bytes; a partition with several files names them.
+    """
+
+    read_pool: BatchShuffleReadBufferPool
+    create_data: Callable[[ResultPartitionID, str], BoundedData] = in_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +48,6 @@ class ResultPartitionFactory:
 
     Attributes:
         codec: of blocking partitions; pipelined ones are never compressed.
-        create_data: where a subpartition of a blocking partition keeps its bytes.
         starting_buffer_bytes: size of the buffers of pipelined partitions until a consumer wishes
             for another; unlimited (by segments only) without buffer debloating.
     """
@@ -42,8 +58,9 @@ class ResultPartitionFactory:
     floating_buffers: int
     max_buffers_per_channel: int
     max_overdraft_buffers: int
+    storage: BlockingStorage
     codec: CompressionCodec = CompressionCodec.NONE
-    create_data: Callable[[ResultPartitionID, int], BoundedData] = in_memory
+    sort_shuffle: SortShuffle = SortShuffle()  # noqa: RUF009 - frozen
     starting_buffer_bytes: int = UNLIMITED_BYTES
 
     def create(
@@ -53,22 +70,36 @@ class ResultPartitionFactory:
         subpartitions: int,
         *,
         target_key_groups: int = DEFAULT_MAX_PARALLELISM,
-    ) -> BufferWritingResultPartition:
-        """A partition; approximate ones have approximate subpartitions, blocking ones blocking.
+    ) -> ResultPartition:
+        """A partition; a blocking one sorts if it has enough subpartitions.
 
         Raises: ValueError for a type that flinknet does not make.
         """
         if partition_type not in MADE:
-            raise ValueError(f"flinknet makes no partitions of type {partition_type.label}")
+            raise ValueError(refusal_of(partition_type))
 
         def supply_pool() -> LocalBufferPool:
             return self._create_pool(partition_type, subpartitions)
 
-        partition: BufferWritingResultPartition
-        if partition_type is ResultPartitionType.BLOCKING:
+        create_data = self.storage.create_data
+        partition: ResultPartition
+        is_blocking = partition_type.is_blocking_or_blocking_persistent
+        if self.sort_shuffle.is_used_by(subpartitions, is_blocking=is_blocking):
+            data, index = (create_data(partition_id, name) for name in ("data", "index"))
+            partition = SortMergeResultPartition(
+                partition_id,
+                subpartitions,
+                PartitionedFile(subpartitions, data, index),
+                supply_pool,
+                self.storage.read_pool,
+                codec=self.codec,
+                first_subpartition=partition_id.partition_id.partition_number % subpartitions,
+                target_key_groups=target_key_groups,
+            )
+        elif is_blocking:
             partition = BoundedBlockingResultPartition(
                 partition_id,
-                [self.create_data(partition_id, index) for index in range(subpartitions)],
+                [create_data(partition_id, f"{index}.data") for index in range(subpartitions)],
                 supply_pool,
                 codec=self.codec,
                 target_key_groups=target_key_groups,
@@ -90,11 +121,13 @@ class ResultPartitionFactory:
     def _create_pool(
         self, partition_type: ResultPartitionType, subpartitions: int
     ) -> LocalBufferPool:
-        size = output_pool_size(
+        size = partition_pool_size(
             subpartitions,
             self.exclusive_buffers,
             self.floating_buffers,
+            self.sort_shuffle,
             is_bounded=partition_type.is_bounded,
+            is_blocking=partition_type.is_blocking_or_blocking_persistent,
         )
         return self.memory.create_buffer_pool(
             size.required_buffers,

@@ -11,13 +11,9 @@ from flinknet.core.channel_types import BufferAvailabilityListener, ResultSubpar
 
 
 class ResultSubpartition(Protocol):
-    """What a partition writes into for one consumer channel (Flink: ResultSubpartition)."""
+    """What a partition has for one consumer channel (Flink: ResultSubpartition)."""
 
     buffer_size_bytes: int
-
-    @property
-    def takes_ahead(self) -> bool:
-        """Whether buffers may be queued that are laid ahead (BufferSlice.open_bytes)."""
 
     @property
     def index(self) -> int:
@@ -62,6 +58,17 @@ class ResultSubpartition(Protocol):
     def create_read_view(self, listener: BufferAvailabilityListener) -> ResultSubpartitionView:
         """Attach a reader. Raises: RuntimeError if there may be none (now)."""
 
+    def release(self) -> None:
+        """Drop everything."""
+
+
+class BufferSubpartition(ResultSubpartition, Protocol):
+    """One that a partition writes buffers into."""
+
+    @property
+    def takes_ahead(self) -> bool:
+        """Whether buffers may be queued that are laid ahead (BufferSlice.open_bytes)."""
+
     def add(self, consumer: BufferConsumer, *, is_last: bool = False) -> int:
         """Append a buffer or event. Returns: the buffer size wished for in bytes, -1 if it takes
         nothing more.
@@ -72,6 +79,3 @@ class ResultSubpartition(Protocol):
 
     def flush(self) -> None:
         """Make what is there readable."""
-
-    def release(self) -> None:
-        """Drop everything."""

@@ -37,6 +37,7 @@ class PipelinedSubpartition:
     """Queue of buffers and events for one reader (Flink: PipelinedSubpartition)."""
 
     takes_ahead = True
+    failure_cause: str | None = None
 
     __slots__ = (
         "_flush_requested",

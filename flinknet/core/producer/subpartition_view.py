@@ -10,7 +10,7 @@ from __future__ import annotations
 from flinknet.core.buffers import BufferSlice
 from flinknet.core.channel_types import BufferAvailabilityListener
 
-from .result_partition import BufferWritingResultPartition
+from .result_partition import ResultPartition
 from .subpartition import PipelinedSubpartition
 
 
@@ -21,7 +21,7 @@ class PipelinedSubpartitionView:
 
     def __init__(
         self,
-        partition: BufferWritingResultPartition,
+        partition: ResultPartition,
         index: int,
         listener: BufferAvailabilityListener,
     ) -> None:
@@ -32,8 +32,8 @@ class PipelinedSubpartitionView:
 
     @property
     def failure_cause(self) -> str | None:
-        """Why its producer failed; None if it did not."""
-        return self.partition.failure_cause
+        """Why its producer or its reading failed; None if neither did."""
+        return self.partition.failure_cause or self._subpartition.failure_cause
 
     @property
     def is_released(self) -> bool:

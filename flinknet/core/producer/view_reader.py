@@ -16,7 +16,7 @@ from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.channel_types import ResultSubpartitionView
 from flinknet.errors import CreditExceededError
 
-from .result_partition import BufferWritingResultPartition
+from .result_partition import ResultPartition
 
 
 class CreditBasedSequenceNumberingViewReader:
@@ -51,11 +51,11 @@ class CreditBasedSequenceNumberingViewReader:
         self.is_enqueued = False
         self.starved_ns = 0
         self.starved_since_ns = -1
-        self.partition: BufferWritingResultPartition | None = None
+        self.partition: ResultPartition | None = None
         self.subpartition: ResultSubpartitionView | None = None
         self._notify = notify
 
-    def attach(self, partition: BufferWritingResultPartition, index: int) -> None:
+    def attach(self, partition: ResultPartition, index: int) -> None:
         """Start reading a subpartition. Raises: IndexError, RuntimeError if it was requested
         before.
         """
@@ -72,8 +72,10 @@ class CreditBasedSequenceNumberingViewReader:
 
     @property
     def failure_cause(self) -> str | None:
-        """Why its producer failed; None if it did not."""
-        return None if self.partition is None else self.partition.failure_cause
+        """Why its producer or its reading failed; None if neither did."""
+        if self.partition is None or self.subpartition is None:
+            return None
+        return self.partition.failure_cause or self.subpartition.failure_cause
 
     @property
     def is_available(self) -> bool:

@@ -23,7 +23,7 @@ from flinknet.core.wire.messages import PartitionRequest
 from .partition_manager import PartitionRequestListener, ResultPartitionManager
 from .peer import Peer
 from .request_queue import PartitionRequestQueue
-from .result_partition import BufferWritingResultPartition
+from .result_partition import ResultPartition
 from .view_reader import CreditBasedSequenceNumberingViewReader
 
 _RECEIVED = int(TracePoint.RECEIVED)
@@ -149,7 +149,7 @@ class ViewRequests:
         self,
         reader: CreditBasedSequenceNumberingViewReader,
         index: int,
-        partition: BufferWritingResultPartition,
+        partition: ResultPartition,
     ) -> tuple[str, str] | None:
         """Let a reader read a subpartition. Returns: why not, as `_objection_to`."""
         try:
@@ -181,7 +181,7 @@ class ViewRequests:
         self,
         reader: CreditBasedSequenceNumberingViewReader,
         index: int,
-        partition: BufferWritingResultPartition,
+        partition: ResultPartition,
     ) -> None:
         """The partition that a request waited for has come."""
         self._waiting.pop(reader.receiver_id, None)

@@ -8,7 +8,15 @@ BufferReaderWriterUtil).
 | 4 | i32 | length |
 | 8 | | bytes |
 
-The integers are in the byte order of the machine: nobody else reads the file.
+The index file of a sort-merge partition has an entry for each region and subpartition (Flink:
+PartitionedFile):
+
+| offset | type | field |
+|---|---|---|
+| 0 | i64 | where its buffers begin in the data file |
+| 8 | i64 | their bytes, headers too |
+
+The integers are in the byte order of the machine: nobody else reads the files.
 """
 
 from __future__ import annotations
@@ -20,6 +28,9 @@ from flinknet.errors import FrameCorruptedError
 
 _HEADER = struct.Struct("=hhi")
 STORED_HEADER_BYTES: Final = _HEADER.size
+
+_INDEX_ENTRY = struct.Struct("=qq")
+INDEX_ENTRY_BYTES: Final = _INDEX_ENTRY.size
 
 
 def encode_stored_header(*, is_event: bool, is_compressed: bool, size_bytes: int) -> bytes:
@@ -40,3 +51,21 @@ def decode_stored_header(header: bytes | memoryview) -> tuple[bool, bool, int]:
             f"no stored buffer: event {is_event}, compressed {is_compressed}, {size_bytes} bytes"
         )
     return bool(is_event), bool(is_compressed), size_bytes
+
+
+def encode_index_entry(offset: int, size_bytes: int) -> bytes:
+    """Where a subpartition's part of a region is."""
+    return _INDEX_ENTRY.pack(offset, size_bytes)
+
+
+def decode_index_entry(entry: bytes | memoryview) -> tuple[int, int]:
+    """Offset and bytes of a subpartition's part of a region.
+
+    Raises: FrameCorruptedError.
+    """
+    if len(entry) != INDEX_ENTRY_BYTES:
+        raise FrameCorruptedError(f"an index entry of {len(entry)} bytes")
+    offset, size_bytes = _INDEX_ENTRY.unpack(entry)
+    if offset < 0 or size_bytes < 0:
+        raise FrameCorruptedError(f"no index entry: offset {offset}, {size_bytes} bytes")
+    return offset, size_bytes

@@ -10,9 +10,9 @@ from flinknet.core.probe import Probe
 from flinknet.core.producer import (
     BROADCAST,
     BroadcastSelector,
-    BufferWritingResultPartition,
     OutputFlusher,
     RecordWriter,
+    ResultPartition,
 )
 
 from ..barriers import CheckpointResponder, ignore
@@ -170,7 +170,7 @@ def run_input_of(task: StreamTask) -> RunInput:
 def create_load_task(
     descriptor: TaskDeploymentDescriptor,
     scenario: Scenario,
-    partitions: Sequence[BufferWritingResultPartition],
+    partitions: Sequence[ResultPartition],
     gates: Sequence[SingleInputGate],
     probe: Probe,
     respond: CheckpointResponder = ignore,
@@ -235,7 +235,7 @@ def create_source(
     tasks: LoadTasks,
     scenario: Scenario,
     descriptor: TaskDeploymentDescriptor,
-    partition: BufferWritingResultPartition,
+    partition: ResultPartition,
     probe: Probe,
     *,
     start_ns: int,
@@ -297,7 +297,7 @@ def create_relay(
     scenario: Scenario,
     descriptor: TaskDeploymentDescriptor,
     gate: SingleInputGate | UnionInputGate,
-    partition: BufferWritingResultPartition,
+    partition: ResultPartition,
     sinks: tuple[LatencySink, ...],
     flusher: OutputFlusher,
     probe: Probe,

@@ -55,9 +55,6 @@ _PARTITIONERS = {
     )
 }
 
-_NEVER_SORTED = 1 << 31
-"""More subpartitions than there are: a blocking partition is a file for each of them."""
-
 
 @dataclass(frozen=True, slots=True)
 class LoadChannel:
@@ -333,7 +330,6 @@ def _stream_graph(
     network = scenario.network
     config = JobConfig(
         is_chaining_enabled=False,
-        sort_shuffle_min_parallelism=_NEVER_SORTED,
         restart_strategy="none",
         buffer_timeout_ns=network.buffer_timeout_ns,
         checkpoint_interval_ns=network.checkpoint_interval_ns,

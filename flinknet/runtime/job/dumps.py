@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from flinknet.core.producer import BufferWritingResultPartition
+from flinknet.core.producer import ResultPartition
 from flinknet.results import GateDump, JobDump, PartitionDump, TaskDump, TaskManagerDump
 
 from . import control_messages as say
@@ -16,7 +16,7 @@ from .running_task import RunningTask
 def dump_of(
     index: int,
     tasks: Iterable[RunningTask],
-    registered: Sequence[BufferWritingResultPartition],
+    registered: Sequence[ResultPartition],
 ) -> TaskManagerDump:
     """The tasks of a TaskManager as they are now.
 
@@ -57,7 +57,7 @@ def _task(running: RunningTask) -> TaskDump:
     )
 
 
-def _partition(partition: BufferWritingResultPartition) -> PartitionDump:
+def _partition(partition: ResultPartition) -> PartitionDump:
     return PartitionDump(
         str(partition.partition_id), partition.partition_type.name, len(partition.subpartitions)
     )

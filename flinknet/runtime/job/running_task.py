@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 
-from flinknet.core.producer import BufferWritingResultPartition
+from flinknet.core.producer import ResultPartition
 from flinknet.errors import (
     FlinknetError,
     GateClosedError,
@@ -43,7 +43,7 @@ class RunningTask:
         self,
         task: StreamTask,
         descriptor: TaskDeploymentDescriptor,
-        partitions: Sequence[BufferWritingResultPartition],
+        partitions: Sequence[ResultPartition],
         readers: Sequence[TextReader],
         *,
         start_ns: int,

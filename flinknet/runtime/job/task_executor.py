@@ -30,7 +30,7 @@ from flinknet.job.assembly import create_task, network_of
 from flinknet.job.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
 from flinknet.job.debloating import BufferDebloating, debloated_gates
 from flinknet.job.descriptor import InputChannelDescriptor
-from flinknet.job.gates import create_gates, create_partitions
+from flinknet.job.gates import blocking_storage, create_gates, create_partitions
 from flinknet.job.stream_task import StreamTask
 
 from ..client_factory import ConnectionID
@@ -85,7 +85,8 @@ class TaskExecutor:
         self._written: dict[ExecutionAttemptID, RunningTask] = {}
         self._job: JobGraph | None = None
         self._seed = 0
-        self._spill_dir = spill_directory(Path(spec.run_dir))
+        directory = spill_directory(Path(spec.run_dir))
+        self._storage = blocking_storage(self._network, partial(create_spill_file, directory))
         self._epoch_ns = 0
         self._has_ended = False
         self._heard_ns = monotonic_ns()
@@ -214,7 +215,7 @@ class TaskExecutor:
             self._network,
             self._pool,
             self._partitions,
-            create_data=partial(create_spill_file, self._spill_dir),
+            storage=self._storage,
         )
         gates: tuple[SingleInputGate, ...] = ()
         try:

@@ -6,9 +6,12 @@ import pytest
 
 from flinknet.config import PARTITION_TYPES
 from flinknet.core.buffers import UNLIMITED_BUFFERS, NetworkBufferPool
+from flinknet.core.buffers.pool_sizes import SortShuffle
+from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.producer import (
-    BufferWritingResultPartition,
+    BlockingStorage,
     PipelinedSubpartition,
+    ResultPartition,
     ResultPartitionFactory,
     ResultPartitionManager,
     ResultPartitionType,
@@ -17,6 +20,7 @@ from flinknet.core.producer import (
 from flinknet.core.producer.approximate_subpartition import PipelinedApproximateSubpartition
 from flinknet.core.producer.bounded_blocking import BoundedBlockingSubpartition
 from flinknet.core.producer.partition_type import MADE, ConsumingConstraint, ReleaseBy
+from flinknet.core.producer.sort_merge import SortMergeSubpartition
 from flinknet.errors import ConfigError, InsufficientBuffersError
 from tests.pair import partition_id, records_of
 from tests.probes import PollingReader
@@ -67,12 +71,20 @@ def test_there_are_no_other_types() -> None:
 
 def test_every_type_that_options_offer_is_made() -> None:
     assert [partition_type_of(label) for label in PARTITION_TYPES] == list(MADE)
-    with pytest.raises(ConfigError, match="'hybrid-full' is not one that flinknet makes"):
-        partition_type_of("hybrid-full")
+    with pytest.raises(ConfigError, match="'hybrid' is not one that flinknet makes"):
+        partition_type_of("hybrid")
+    for label in ("hybrid-full", "hybrid-selective", "blocking-persistent"):
+        with pytest.raises(
+            ConfigError, match=rf"{label}, for .* are out of scope; use one of pipe"
+        ):
+            partition_type_of(label)
 
 
 def factory_of(
-    buffers: int = 64, manager: ResultPartitionManager | None = None, quota: int = 10
+    buffers: int = 64,
+    manager: ResultPartitionManager | None = None,
+    quota: int = 10,
+    sort_shuffle: SortShuffle = SortShuffle(min_buffers=16),  # noqa: B008 - frozen
 ) -> ResultPartitionFactory:
     return ResultPartitionFactory(
         NetworkBufferPool(buffers, 100),
@@ -81,33 +93,49 @@ def factory_of(
         floating_buffers=8,
         max_buffers_per_channel=quota,
         max_overdraft_buffers=20,
+        storage=BlockingStorage(BatchShuffleReadBufferPool(10_000, 100)),
+        sort_shuffle=sort_shuffle,
     )
 
 
 @pytest.mark.row("S016")
 @pytest.mark.parametrize(
-    ("kind", "subpartition", "pool_max", "overdraft"),
+    ("kind", "subpartition", "pool", "overdraft"),
     [
-        (ResultPartitionType.PIPELINED, PipelinedSubpartition, UNLIMITED_BUFFERS, 20),
-        (ResultPartitionType.PIPELINED_BOUNDED, PipelinedSubpartition, 14, 20),
-        (ResultPartitionType.PIPELINED_APPROXIMATE, PipelinedApproximateSubpartition, 14, 0),
-        (ResultPartitionType.BLOCKING, BoundedBlockingSubpartition, UNLIMITED_BUFFERS, 0),
+        (ResultPartitionType.PIPELINED, PipelinedSubpartition, (4, UNLIMITED_BUFFERS), 20),
+        (ResultPartitionType.PIPELINED_BOUNDED, PipelinedSubpartition, (4, 14), 20),
+        (ResultPartitionType.PIPELINED_APPROXIMATE, PipelinedApproximateSubpartition, (4, 14), 0),
+        (ResultPartitionType.BLOCKING, SortMergeSubpartition, (16, 16), 0),
     ],
     ids=str,
 )
 def test_each_type_has_its_subpartitions_and_its_pool(
-    kind: ResultPartitionType, subpartition: type, pool_max: int, overdraft: int
+    kind: ResultPartitionType, subpartition: type, pool: tuple[int, int], overdraft: int
 ) -> None:
     partition = factory_of().create(partition_id(), kind, 3)
     assert partition.partition_type is kind
     assert [type(each) for each in partition.subpartitions] == [subpartition] * 3
     assert [each.index for each in partition.subpartitions] == [0, 1, 2]
     partition.setup()
-    assert (partition.pool.required_buffers, partition.pool.max_buffers) == (4, pool_max)
+    assert (partition.pool.required_buffers, partition.pool.max_buffers) == pool
     assert (partition.pool.max_buffers_per_channel, partition.pool.max_overdraft_buffers) == (
         10,
         overdraft,
     )
+
+
+@pytest.mark.row("S016")
+@pytest.mark.parametrize(("subpartitions", "sorts"), [(3, False), (4, True)])
+def test_a_blocking_partition_of_few_subpartitions_keeps_them_apart(
+    subpartitions: int, sorts: bool
+) -> None:
+    factory = factory_of(sort_shuffle=SortShuffle(min_buffers=16, min_parallelism=4))
+    partition = factory.create(partition_id(), ResultPartitionType.BLOCKING, subpartitions)
+    kind = SortMergeSubpartition if sorts else BoundedBlockingSubpartition
+    assert {type(each) for each in partition.subpartitions} == {kind}
+    partition.setup()
+    sizes = (16, 16) if sorts else (4, UNLIMITED_BUFFERS)
+    assert (partition.pool.required_buffers, partition.pool.max_buffers) == sizes
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ResultPartitionType if kind not in MADE])
@@ -161,7 +189,7 @@ def test_a_pool_that_cannot_be_had_is_told_at_setup() -> None:
         partition.setup()
 
 
-def read_all(partition: BufferWritingResultPartition) -> bytes:
+def read_all(partition: ResultPartition) -> bytes:
     """The data that a reader of subpartition 0 gets now."""
     view = partition.subpartitions[0].create_read_view(PollingReader())
     data = bytearray()
@@ -199,11 +227,12 @@ def test_bounded_partitions_take_so_much_memory_and_unbounded_ones_all_there_is(
         partition.emit(0, records_of([100] * 60))
         partition.emit(1, records_of([100] * 60))
         taken[kind] = partition.pool.used_buffers
-        assert (partition.pool.max_buffers < UNLIMITED_BUFFERS) == kind.is_bounded
+        is_limited = kind.is_bounded or kind is ResultPartitionType.BLOCKING
+        assert (partition.pool.max_buffers < UNLIMITED_BUFFERS) == is_limited
     assert taken == {
         ResultPartitionType.PIPELINED: 64,
         ResultPartitionType.PIPELINED_BOUNDED: 12,
         ResultPartitionType.PIPELINED_APPROXIMATE: 12,
-        # written away at once, but for the last buffer of each channel
-        ResultPartitionType.BLOCKING: 2,
+        # written away whenever these are full
+        ResultPartitionType.BLOCKING: 16,
     }

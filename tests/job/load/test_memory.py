@@ -147,7 +147,7 @@ def test_unbounded_partitions_have_unlimited_pools() -> None:
     assert tcp.sinks[0].inputs[0].pool == PoolSize(4, UNLIMITED_BUFFERS)
     blocking = load_plan_of(scenario_of(partition_type="blocking", producers=600, consumers=4))
     assert blocking.sinks[0].inputs[0].pool.required_buffers == 1000 - 600
-    assert blocking.sources[0].outputs[0].pool == PoolSize(5, UNLIMITED_BUFFERS)
+    assert blocking.sources[0].outputs[0].pool == PoolSize(512, 512)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,89 @@
+# mypyc
+"""BatchShuffleReadBufferPool: the memory that all blocking partitions of a TaskManager are read
+into.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
+
+from .buffer import MemorySegment
+from .pools import NetworkBufferPool
+
+REQUEST_BYTES = 4 * 1024 * 1024
+"""Given to one request: much is read at once, so that reading is sequential."""
+
+
+class BufferRequester(Protocol):
+    """Who reads a partition (Flink: SortMergeResultPartitionReadScheduler)."""
+
+    def read_if_possible(self) -> None:
+        """Buffers have come back."""
+
+
+class BatchShuffleReadBufferPool:
+    """A pool of its own, outside network memory (Flink: BatchShuffleReadBufferPool); allocated with
+    the first request.
+
+    Differs from Flink, where a request without success waits and fails after 5 minutes in which no
+    buffer moved: here its requester is called when enough buffers have come back.
+
+    Args:
+        total_bytes: one buffer at least.
+        request_bytes: what one request gets.
+    """
+
+    def __init__(
+        self, total_bytes: int, buffer_size_bytes: int, *, request_bytes: int = REQUEST_BYTES
+    ) -> None:
+        self.total_buffers = total_bytes // buffer_size_bytes
+        self.buffer_size_bytes = buffer_size_bytes
+        self.buffers_per_request = min(
+            self.total_buffers, max(1, request_bytes // buffer_size_bytes)
+        )
+        self._memory: NetworkBufferPool | None = None
+        self._requesters: list[BufferRequester] = []
+        self._waiting: deque[BufferRequester] = deque()
+
+    @property
+    def available_buffers(self) -> int:
+        """Buffers that nobody has."""
+        return self.total_buffers if self._memory is None else self._memory.available_buffers
+
+    @property
+    def average_buffers_per_requester(self) -> int:
+        """An even share of all buffers."""
+        return max(1, self.total_buffers // max(1, len(self._requesters)))
+
+    def register(self, requester: BufferRequester) -> None:
+        """Count a requester among those that share the buffers."""
+        if requester not in self._requesters:
+            self._requesters.append(requester)
+
+    def unregister(self, requester: BufferRequester) -> None:
+        """The requester has nothing left to read. Harmless when repeated."""
+        if requester in self._requesters:
+            self._requesters.remove(requester)
+        if requester in self._waiting:
+            self._waiting.remove(requester)
+
+    def try_request(self, requester: BufferRequester) -> list[MemorySegment]:
+        """As many buffers as a request gets; none if there are fewer, and then the requester is
+        called when there are enough.
+        """
+        if self.available_buffers < self.buffers_per_request:
+            if requester not in self._waiting:
+                self._waiting.append(requester)
+            return []
+        if self._memory is None:
+            self._memory = NetworkBufferPool(self.total_buffers, self.buffer_size_bytes)
+        return self._memory.request_exclusive_segments(self.buffers_per_request)
+
+    def recycle(self, segments: Sequence[MemorySegment]) -> None:
+        """Take buffers back."""
+        assert self._memory is not None
+        self._memory.recycle_exclusive_segments(segments)
+        while self._waiting and self.available_buffers >= self.buffers_per_request:
+            self._waiting.popleft().read_if_possible()

@@ -1,0 +1,391 @@
+# mypyc
+"""BufferWritingResultPartition: everything one subtask produces on one edge, laid into buffers for
+each subpartition.
+
+Bytes lie in the buffers exactly as record-by-record writing would have laid them, although they
+come in batches:
+- a record spans as many buffers as it needs, two records share one where they fit;
+- a new record is begun only while the pool is available; a record once begun may use overdraft
+  buffers to its end;
+- for a new record the consumer is queued before the bytes, for a continuation after them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from flinknet.core.buffers import (
+    BufferBuilder,
+    BufferConsumer,
+    BufferSlice,
+    LocalBufferPool,
+)
+from flinknet.core.probe import FlushReason
+from flinknet.core.wire.events import EndOfData, Event, data_type_of, encode_pipelined
+from flinknet.core.wire.ids import ResultPartitionID
+
+from .approximate_subpartition import PipelinedApproximateSubpartition
+from .key_groups import DEFAULT_MAX_PARALLELISM
+from .partition_type import ResultPartitionType
+from .result_partition import BROADCAST, ResultPartition
+from .result_subpartition import BufferSubpartition
+from .serialized_records import SerializedRecords
+from .subpartition import PipelinedSubpartition
+
+_FULL = int(FlushReason.FULL)
+
+
+class BufferWritingResultPartition(ResultPartition):
+    """Lays records into buffers and buffers into subpartitions (Flink:
+    BufferWritingResultPartition).
+    """
+
+    subpartitions: Sequence[BufferSubpartition]
+
+    def __init__(
+        self,
+        partition_id: ResultPartitionID,
+        partition_type: ResultPartitionType,
+        subpartitions: Sequence[BufferSubpartition],
+        pool_supplier: Callable[[], LocalBufferPool],
+        *,
+        target_key_groups: int,
+    ) -> None:
+        super().__init__(
+            partition_id,
+            partition_type,
+            subpartitions,
+            pool_supplier,
+            target_key_groups=target_key_groups,
+        )
+        self._builders: list[BufferBuilder | None] = [None] * len(subpartitions)
+        self._ahead: dict[int, tuple[BufferSlice, SerializedRecords, int]] = {}
+        self._broadcast_builder: BufferBuilder | None = None
+        self._segment_bytes = 0  # until `setup`
+
+    def setup(self) -> None:
+        """Create the pool, and register at the manager if there is one.
+
+        Raises: InsufficientBuffersError; RuntimeError when it is set up or registered already.
+        """
+        super().setup()
+        self._segment_bytes = self.pool.segment_size_bytes
+
+    def emit(self, channel: int, batch: SerializedRecords, position: int = 0) -> int:
+        """Lay the bytes of `batch` from `position` on into buffers of one channel, or of all
+        (BROADCAST).
+
+        Returns: the position reached; less than len(batch.data) when no buffer may be had now. The
+            rest must be emitted before anything else on this channel.
+        """
+        if self.is_finished:
+            raise RuntimeError("emit on a finished partition")
+        if channel == BROADCAST:
+            self._finish_unicast(FlushReason.FULL)
+            builder = self._broadcast_builder
+        else:
+            if self._broadcast_builder is not None:
+                self._finish_broadcast(FlushReason.FULL)
+            builder = self._builders[channel]
+        data, pool = batch.data, self.pool
+        total = len(data)
+        is_available = pool.is_available
+        if channel in self._ahead:
+            if not is_available:
+                return position  # which is where a record begins
+            position, builder = self._leave_ahead(channel, batch, position)
+        while position < total:
+            consumer = None
+            if builder is None:
+                if is_available:
+                    position = self._emit_complete(channel, batch, position)
+                    if position == total or channel in self._ahead:
+                        break
+                into, record_end = batch.locate(position)
+                if into == 0 and not is_available:
+                    break
+                buffer = pool.try_request(channel if channel > 0 else 0)
+                if buffer is None:
+                    break
+                builder = BufferBuilder(buffer)
+                consumer = builder.create_consumer()
+                is_available = pool.is_available
+                end = total if is_available else record_end
+                if into == 0:
+                    self._add(channel, consumer, builder, record_end - position)
+                elif self._desired_bytes(channel) < builder.capacity_bytes:
+                    end = record_end  # the buffer is trimmed when the rest of the record is in it
+            elif is_available:
+                end = total
+            else:
+                into, record_end = batch.locate(position)
+                if into == 0:
+                    break
+                end = record_end
+            start, capacity = builder.written_bytes, builder.capacity_bytes
+            if not is_available:
+                missing = record_end - position - capacity + start
+                if missing >= 0:  # the rest of the segment first, then another buffer
+                    builder.trim(capacity + missing + 1)
+                    capacity = builder.capacity_bytes
+            reached = position + capacity - start
+            if reached > end:
+                reached = end
+            filled = start + reached - position
+            builder.view[start:filled] = data[position:reached]
+            builder.written_bytes = builder.committed_bytes = filled
+            mark = batch.ended_between(position, reached)
+            if mark is not None:
+                builder.marks.append(mark)
+            if consumer is not None and into:
+                consumer.partial_record_length = min(reached, record_end) - position
+                consumer.look()
+                self._add(channel, consumer, builder, consumer.partial_record_length)
+            position = reached
+            if filled == builder.capacity_bytes:
+                builder.finish(_FULL)
+                builder.buffer.recycle()
+                builder = None
+        if channel == BROADCAST:
+            self._broadcast_builder = builder
+        else:
+            self._builders[channel] = builder
+        return position
+
+    def _emit_complete(self, channel: int, batch: SerializedRecords, position: int) -> int:
+        """Fill whole segments, as long as new records may be begun and are not to be trimmed.
+
+        The segment with which the pool ends to be available takes one record to its end, and the
+        next ones when there is room again. Where all records are equal and shorter than it, they
+        are laid ahead, and the writer has nothing to do but to publish them.
+
+        Returns: the position reached.
+        """
+        data, size = batch.data, self._segment_bytes
+        segments = (len(data) - position) // size
+        if not segments or self._desired_bytes(channel) < size:
+            return position
+        record_bytes, pool = batch.record_bytes, self.pool
+        may_lay_ahead = (
+            0 < record_bytes < size
+            and channel != BROADCAST
+            and self.subpartitions[channel].takes_ahead
+        )
+        buffers = pool.request_while_available(
+            channel if channel > 0 else 0, segments, and_last=may_lay_ahead
+        )
+        if not buffers:
+            return position
+        slices = []
+        for buffer, (continued_bytes, records, first_ns, last_ns) in zip(
+            buffers, batch.cut(position, size, len(buffers)), strict=True
+        ):
+            reached = position + size
+            view = buffer.view
+            view[:] = data[position:reached]
+            slices.append(
+                BufferSlice(buffer, view, size, records, first_ns, last_ns, _FULL, continued_bytes)
+            )
+            position = reached
+        if may_lay_ahead and not pool.is_available:
+            ahead = slices[-1]
+            ahead.open_bytes = ahead.partial_record_length or record_bytes
+            ahead.buffer.references = 2
+            position += ahead.open_bytes - size
+            self._ahead[channel] = ahead, batch, position
+        if channel == BROADCAST:
+            copies = [[each.copy() for each in slices] for _ in self.subpartitions[1:]]
+            for subpartition, each in zip(self.subpartitions, (slices, *copies), strict=True):
+                subpartition.add_complete(each)
+        else:
+            self.subpartitions[channel].add_complete(slices)
+        return position
+
+    def _leave_ahead(
+        self, channel: int, batch: SerializedRecords | None, position: int
+    ) -> tuple[int, BufferBuilder | None]:
+        """Publish the rest of the segment that was laid ahead, if `batch` goes on from there.
+
+        Returns: the position reached; the builder of the segment if it is none of these bytes that
+            come next, or if its beginning was read.
+        """
+        ahead, laid, laid_to = self._ahead.pop(channel)
+        if ahead.open_bytes < 0:
+            return position, ahead.builder
+        if laid is batch and laid_to == position:
+            position += ahead.size_bytes - ahead.open_bytes
+            ahead.open_bytes = 0
+            ahead.buffer.recycle()
+            return position, None
+        subpartition = self.subpartitions[channel]
+        assert isinstance(subpartition, PipelinedSubpartition)
+        return position, subpartition.reopen(ahead)
+
+    def broadcast_event(
+        self, event: Event, *, is_last: bool = False, is_priority: bool = False
+    ) -> int:
+        """Close all open buffers and put the event behind them in every subpartition; it needs no
+        buffer. A priority event goes in front of them.
+
+        Returns: bytes of data that a priority event has overtaken, else 0.
+        """
+        reason = FlushReason.END if isinstance(event, EndOfData) else FlushReason.EVENT
+        self._finish_unicast(reason)
+        self._finish_broadcast(reason)
+        data, data_type = encode_pipelined(event), data_type_of(event, is_priority)
+        overtaken_bytes = 0
+        if is_priority:
+            overtaken_bytes = sum(each.queued_data_bytes for each in self._pipelined)
+        for subpartition in self.subpartitions:
+            subpartition.add(BufferConsumer.of_event(data, data_type), is_last=is_last)
+        return overtaken_bytes
+
+    def holds_barrier(self, checkpoint_id: int) -> bool:
+        """Whether the checkpoint's barrier, which may time out, still waits in a subpartition."""
+        return any(
+            each.find_timeoutable_barrier(checkpoint_id) is not None for each in self._pipelined
+        )
+
+    def alignment_timeout(self, checkpoint_id: int) -> int:
+        """Make the checkpoint's barrier unaligned wherever it still waits.
+
+        Returns: bytes of data that it has overtaken.
+        """
+        return sum(each.alignment_timeout(checkpoint_id) for each in self._pipelined)
+
+    def flush(self, channel: int) -> None:
+        """Make one channel's bytes readable; its builder stays open."""
+        self.subpartitions[channel].flush()
+
+    def flush_all(self) -> None:
+        """Make all bytes readable; builders stay open."""
+        for subpartition in self.subpartitions:
+            subpartition.flush()
+
+    def close(self) -> None:
+        """The producer is done, or gives up: no more builders, and buffers go back as they are
+        recycled.
+        """
+        if self.is_closed:
+            return
+        self._leave_all_ahead()
+        for builder in (*self._builders, self._broadcast_builder):
+            if builder is not None:
+                builder.close()
+        self._builders = [None] * len(self._builders)
+        self._broadcast_builder = None
+        super().close()
+
+    def fail(self, cause: str) -> None:
+        """Drop everything, and notify every reader (ProducerFailedException).
+
+        Differs from Flink, where only a reader that stands in the queue of its connection at that
+        moment hears of it, and the JobManager cancels the others.
+        """
+        if not self.is_released:
+            super().fail(cause)
+            for subpartition in self._pipelined:
+                subpartition.notify_released()
+
+    @property
+    def _pipelined(self) -> list[PipelinedSubpartition]:
+        """The subpartitions that barriers mean something to."""
+        return [each for each in self.subpartitions if isinstance(each, PipelinedSubpartition)]
+
+    def _desired_bytes(self, channel: int) -> int:
+        if channel == BROADCAST:
+            return min(each.buffer_size_bytes for each in self.subpartitions)
+        return self.subpartitions[channel].buffer_size_bytes
+
+    def _add(
+        self, channel: int, consumer: BufferConsumer, builder: BufferBuilder, record_bytes: int
+    ) -> None:
+        if channel == BROADCAST:
+            copies = [consumer.copy() for _ in self.subpartitions[1:]]
+            desired = min(
+                subpartition.add(each)
+                for subpartition, each in zip(self.subpartitions, (consumer, *copies), strict=True)
+            )
+        else:
+            desired = self.subpartitions[channel].add(consumer)
+        if 0 < desired < builder.capacity_bytes:
+            builder.trim(max(record_bytes, desired))
+
+    def _leave_all_ahead(self) -> None:
+        for channel in list(self._ahead):
+            _, self._builders[channel] = self._leave_ahead(channel, None, 0)
+
+    def _finish_unicast(self, reason: int) -> None:
+        self._leave_all_ahead()
+        for channel, builder in enumerate(self._builders):
+            if builder is not None:
+                builder.finish(reason)
+                builder.close()
+                self._builders[channel] = None
+
+    def _finish_broadcast(self, reason: int) -> None:
+        if self._broadcast_builder is not None:
+            self._broadcast_builder.finish(reason)
+            self._broadcast_builder.close()
+            self._broadcast_builder = None
+
+
+class PipelinedResultPartition(BufferWritingResultPartition):
+    """A partition that is read while it is made, once (Flink: PipelinedResultPartition).
+
+    It counts its users, the producer and each subpartition's reader, and is released when the last
+    one is done: data survives until the producer closed and every consumer released its view.
+
+    Args:
+        pool: a pool, or what creates one at `setup`.
+    """
+
+    def __init__(
+        self,
+        partition_id: ResultPartitionID,
+        subpartitions: int,
+        pool: LocalBufferPool | Callable[[], LocalBufferPool],
+        *,
+        exclusive_buffers: int,
+        partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED,
+        target_key_groups: int = DEFAULT_MAX_PARALLELISM,
+    ) -> None:
+        is_approximate = partition_type is ResultPartitionType.PIPELINED_APPROXIMATE
+        kind = PipelinedApproximateSubpartition if is_approximate else PipelinedSubpartition
+        own = [kind(index, exclusive_buffers) for index in range(subpartitions)]
+        super().__init__(
+            partition_id,
+            partition_type,
+            tuple(own),
+            (lambda: pool) if isinstance(pool, LocalBufferPool) else pool,
+            target_key_groups=target_key_groups,
+        )
+        if isinstance(pool, LocalBufferPool):
+            self.setup()
+        self.users = subpartitions + 1
+        self._consumed: set[int] = set()
+        for subpartition in own:
+            subpartition.on_consumed = self.handle_consumed_subpartition
+
+    def handle_consumed_subpartition(self, index: int) -> None:
+        """The view of a subpartition was released; only the first time counts."""
+        if not self.is_released and index not in self._consumed:
+            self._consumed.add(index)
+            self._end_use()
+
+    def close(self) -> None:
+        """The producer is done with it."""
+        if not self.is_closed:
+            super().close()
+            self._end_use()
+
+    def _end_use(self) -> None:
+        self.users -= 1
+        if self.users < 0:
+            raise RuntimeError(f"partition {self.partition_id} has fewer than no users")
+        if self.users:
+            return
+        if self.manager is not None:
+            self.manager.handle_consumed(self)
+        else:
+            self.release()

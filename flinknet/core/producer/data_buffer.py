@@ -1,0 +1,219 @@
+# mypyc
+"""Data buffers of a sort-merge partition: records of all subpartitions collected in memory, given
+out subpartition by subpartition. A record lies in one of them as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from .serialized_records import SerializedRecords
+
+SORT_INDEX_ENTRY_BYTES: Final = 16
+"""What each record takes besides its bytes where records are sorted (Flink: SortBuffer)."""
+
+
+class Piece:
+    """What becomes one buffer or event of a region: the `size_bytes` leading bytes of `view`.
+
+    `records`, `first_record_ns` and `last_record_ns` are of the records that end in it (-1: none).
+    """
+
+    __slots__ = ("first_record_ns", "is_event", "last_record_ns", "records", "size_bytes", "view")
+
+    def __init__(self, view: memoryview, size_bytes: int = 0, *, is_event: bool = False) -> None:
+        self.view = view
+        self.size_bytes = size_bytes
+        self.is_event = is_event
+        self.records = 0
+        self.first_record_ns = -1
+        self.last_record_ns = -1
+
+    @property
+    def payload(self) -> memoryview:
+        """Its bytes."""
+        return self.view[: self.size_bytes]
+
+    def add_records(self, records: int, first_ns: int, last_ns: int) -> None:
+        """So many more records end in it."""
+        if not self.records:
+            self.first_record_ns = first_ns
+        self.records += records
+        self.last_record_ns = last_ns
+
+
+class HashBasedDataBuffer:
+    """A segment holds bytes of one subpartition, so that it can be written as it is (Flink:
+    HashBasedDataBuffer); for pools of two segments for each subpartition.
+    """
+
+    def __init__(self, segments: Sequence[memoryview], subpartitions: int) -> None:
+        self.is_empty = True
+        self._free = list(reversed(segments))
+        self._segment_bytes = len(segments[0]) if segments else 0
+        self._pieces: list[list[Piece]] = [[] for _ in range(subpartitions)]
+
+    def append(self, subpartition: int, batch: SerializedRecords, position: int) -> int:
+        """Take records from `position` on, where one begins.
+
+        Returns: the position reached; before the end of the batch if the next record does not fit.
+        """
+        pieces, size = self._pieces[subpartition], self._segment_bytes
+        data = batch.data
+        piece = pieces[-1] if pieces else None
+        if piece is not None and (piece.is_event or piece.size_bytes == size):
+            piece = None
+        room = len(self._free) * size
+        if piece is not None:
+            room += size - piece.size_bytes
+        end = len(data)
+        if room < end - position:
+            into, _ = batch.locate(position + room)
+            end = position + room - into
+        while position < end:
+            if piece is None:
+                piece = Piece(self._free.pop())
+                pieces.append(piece)
+                self.is_empty = False
+            start = piece.size_bytes
+            reached = position + size - start
+            if reached > end:
+                reached = end
+            filled = start + reached - position
+            piece.view[start:filled] = data[position:reached]
+            piece.size_bytes = filled
+            mark = batch.ended_between(position, reached)
+            if mark is not None:
+                piece.add_records(*mark)
+            position = reached
+            if filled == size:
+                piece = None
+        return position
+
+    def append_event(self, subpartition: int, event: bytes) -> None:
+        """Take an event, in memory of its own."""
+        self._pieces[subpartition].append(Piece(memoryview(event), len(event), is_event=True))
+        self.is_empty = False
+
+    def pieces(self, order: Sequence[int]) -> Iterator[tuple[int, Piece]]:
+        """Everything, subpartition by subpartition in this order."""
+        for subpartition in order:
+            for piece in self._pieces[subpartition]:
+                yield subpartition, piece
+
+
+class SortBasedDataBuffer:
+    """Records of all subpartitions lie in the segments as they come, and are copied together when
+    they are given out (Flink: SortBasedDataBuffer).
+
+    An index entry lies before each record. Differs from Flink in that its place is left empty and
+    the entries are kept next to the segments, and that events take no room.
+
+    Args:
+        write_segments: what pieces are put together in, in turns: each is overwritten so many
+            pieces later.
+    """
+
+    def __init__(
+        self,
+        segments: Sequence[memoryview],
+        write_segments: Sequence[memoryview],
+        subpartitions: int,
+    ) -> None:
+        self.is_empty = True
+        self._segments = segments
+        self._write_segments = write_segments
+        self._segment_bytes = len(segments[0])
+        self._used = 0
+        self._at = 0
+        self._offset = 0
+        self._entries: list[list[tuple[int, int, int, int] | bytes]] = [
+            [] for _ in range(subpartitions)
+        ]
+
+    def append(self, subpartition: int, batch: SerializedRecords, position: int) -> int:
+        """Take records from `position` on, where one begins.
+
+        Returns: the position reached; before the end of the batch if the next record does not fit.
+        """
+        data, entries = batch.data, self._entries[subpartition]
+        total = len(data)
+        while position < total:
+            _, record_end = batch.locate(position)
+            if not self._allocate(SORT_INDEX_ENTRY_BYTES + record_end - position):
+                break
+            self._move(SORT_INDEX_ENTRY_BYTES)
+            mark = batch.ended_between(position, record_end)
+            assert mark is not None
+            entries.append((self._at, self._offset, record_end - position, mark[1]))
+            while position < record_end:
+                start = self._offset
+                length = min(record_end - position, self._segment_bytes - start)
+                self._segments[self._at][start : start + length] = data[
+                    position : position + length
+                ]
+                self._move(length)
+                position += length
+            self.is_empty = False
+        return position
+
+    def append_event(self, subpartition: int, event: bytes) -> None:
+        """Take an event, in memory of its own."""
+        self._entries[subpartition].append(event)
+        self.is_empty = False
+
+    def pieces(self, order: Sequence[int]) -> Iterator[tuple[int, Piece]]:
+        """Everything, subpartition by subpartition in this order."""
+        segments, write_segments, size = self._segments, self._write_segments, self._segment_bytes
+        count = 0
+        for subpartition in order:
+            piece: Piece | None = None
+            for entry in self._entries[subpartition]:
+                if isinstance(entry, bytes):
+                    if piece is not None:
+                        yield subpartition, piece
+                        piece = None
+                    yield subpartition, Piece(memoryview(entry), len(entry), is_event=True)
+                    continue
+                at, offset, length, record_ns = entry
+                while length:
+                    if piece is None:
+                        piece = Piece(write_segments[count % len(write_segments)])
+                        count += 1
+                    start = piece.size_bytes
+                    part = min(length, size - start, size - offset)
+                    piece.view[start : start + part] = segments[at][offset : offset + part]
+                    piece.size_bytes = start + part
+                    length -= part
+                    offset += part
+                    if offset == size:
+                        at += 1
+                        offset = 0
+                    if not length:
+                        piece.add_records(1, record_ns, record_ns)
+                    if piece.size_bytes == size:
+                        yield subpartition, piece
+                        piece = None
+            if piece is not None:
+                yield subpartition, piece
+
+    def _allocate(self, required_bytes: int) -> bool:
+        """Take the segments that a record needs. Returns: False if there are too few."""
+        available = 0 if self._at == self._used else self._segment_bytes - self._offset
+        if available >= required_bytes:
+            return True
+        if available < SORT_INDEX_ENTRY_BYTES:  # an entry is never split
+            self._move(available)
+            available = 0
+        more = -((available - required_bytes) // self._segment_bytes)
+        if self._used + more > len(self._segments):
+            return False
+        self._used += more
+        return True
+
+    def _move(self, count: int) -> None:
+        self._offset += count
+        if self._offset == self._segment_bytes:
+            self._at += 1
+            self._offset = 0

@@ -1,0 +1,282 @@
+# mypyc
+"""SortMergeResultPartitionReadScheduler: reads one partitioned file for all who read the partition,
+in the order in which it lies in the file.
+
+What is read waits for its reader in a buffer of the read pool, until its consumer has recycled it.
+A reader that takes nothing holds what was read for it; the others go on as long as the partition
+may have more buffers. Reading happens at once when buffers are there; Flink has a thread for it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
+
+from flinknet.core.buffers import BufferSlice, DataType, MemorySegment
+from flinknet.core.buffers.buffer import Recycler
+from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
+from flinknet.core.channel_types import BufferAvailabilityListener
+from flinknet.errors import LocalTransportError
+
+from .partitioned_file import PartitionedFile
+from .stored_buffer import StoredBuffer
+from .subpartition import UNLIMITED_BYTES
+
+REQUESTS_MAX = 4
+"""Requests of the read pool whose buffers one partition may hold."""
+
+_DATA = int(DataType.DATA_BUFFER)
+
+
+class ReaderOwner(Protocol):
+    """The subpartition that is read."""
+
+    @property
+    def index(self) -> int:
+        """Its number."""
+
+    def release_reader(self, reader: SortMergeSubpartitionReader, *, is_at_end: bool) -> None:
+        """A reader is gone."""
+
+
+class SortMergeSubpartitionReader:
+    """One reading of a subpartition, from its beginning (Flink: SortMergeSubpartitionReader with
+    PartitionedFileReader).
+
+    Attributes:
+        next_offset: where in the data file it goes on.
+        buffers_in_backlog: data buffers that were read and not polled, as in Flink; what is still
+            in the file does not count.
+    """
+
+    is_acknowledged = True
+    buffer_size_bytes = UNLIMITED_BYTES
+    """Neither means anything where everything is written already; both may be set."""
+
+    def __init__(
+        self,
+        scheduler: SortMergeResultPartitionReadScheduler,
+        file: PartitionedFile,
+        owner: ReaderOwner,
+        listener: BufferAvailabilityListener,
+    ) -> None:
+        self.index = owner.index
+        self.next_offset = 0
+        self.buffers_in_backlog = 0
+        self.is_released = False
+        self.failure_cause: str | None = None
+        self._scheduler = scheduler
+        self._file = file
+        self._owner = owner
+        self._listener = listener
+        self._queue: deque[BufferSlice] = deque()
+        self._sequence_number = 0
+        self._next_region = 0
+        self._remaining_bytes = 0
+        self._region: Sequence[StoredBuffer] = ()
+        self._position = 0
+
+    @property
+    def queued_elements(self) -> int:
+        """Buffers and events that were read and not polled."""
+        return len(self._queue)
+
+    @property
+    def is_data_available(self) -> bool:
+        """Whether a reader with credit may poll."""
+        return bool(self._queue)
+
+    @property
+    def is_event_available(self) -> bool:
+        """Whether an event is next."""
+        return bool(self._queue) and self._queue[0].data_type != _DATA
+
+    def poll(self) -> BufferSlice | None:
+        """The next buffer or event; None if none was read."""
+        queue = self._queue
+        if not queue:
+            return None
+        piece = queue.popleft()
+        if piece.data_type == _DATA:
+            self.buffers_in_backlog -= 1
+        piece.sequence_number = self._sequence_number
+        self._sequence_number += 1
+        piece.backlog_buffers = self.buffers_in_backlog
+        piece.next_data_type = queue[0].data_type if queue else 0
+        return piece
+
+    def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
+        """The next data buffers, or one event."""
+        run: list[BufferSlice] = []
+        queue = self._queue
+        while queue and bytes_max > 0:
+            is_data = queue[0].data_type == _DATA
+            if (run and not is_data) or (is_data and len(run) >= buffers_max):
+                break
+            piece = self.poll()
+            assert piece is not None
+            run.append(piece)
+            if not is_data:
+                break
+            bytes_max -= piece.size_bytes
+        return run
+
+    def backlog(self) -> int:
+        """Data buffers that could be sent now."""
+        return self.buffers_in_backlog
+
+    def resume_consumption(self) -> None:
+        """Raises: RuntimeError, for nothing ever blocks."""
+        raise RuntimeError("Should be blocked by checkpoint.")
+
+    def release(self) -> None:
+        """The reader is done, or gave up."""
+        if self.is_released:
+            return
+        self.is_released = True
+        is_at_end = not self._queue and not self._remaining_bytes and self.failure_cause is None
+        self._scheduler.remove(self)
+        while self._queue:
+            self._queue.popleft().recycle()
+        self.buffers_in_backlog = 0
+        self._owner.release_reader(self, is_at_end=is_at_end)
+
+    def fail(self, cause: str) -> None:
+        """It cannot go on: drop what was read, and notify who reads."""
+        self.failure_cause = cause
+        self.release()
+        self._listener.notify_data_available()
+
+    def move_to_next_region(self) -> bool:
+        """Go to the next region that has something for it, if it is through with this one.
+
+        Returns: whether anything is left to read.
+
+        Raises: LocalTransportError.
+        """
+        while not self._remaining_bytes and self._next_region < self._file.regions:
+            self.next_offset, self._remaining_bytes, self._region = self._file.region_of(
+                self._next_region, self.index
+            )
+            self._position = 0
+            self._next_region += 1
+        return self._remaining_bytes > 0
+
+    def read(self, segments: list[MemorySegment], recycler: Recycler) -> bool:
+        """Read what is left of its region, or as much as there are segments, from the end of
+        `segments`.
+
+        Returns: whether anything is left to read.
+
+        Raises: LocalTransportError; the segments are still in the list then.
+        """
+        start = self._position
+        run = self._region[start : start + len(segments)]
+        taken = segments[: -len(run) - 1 : -1]
+        end = self._file.read(self.next_offset, run, [each.view for each in taken])
+        del segments[-len(run) :]
+        was_empty = not self._queue
+        for each, segment in zip(run, taken, strict=True):
+            self._queue.append(each.slice_of(segment, recycler))
+            self.buffers_in_backlog += each.is_buffer
+        self._position = start + len(run)
+        self._remaining_bytes -= end - self.next_offset
+        self.next_offset = end
+        if was_empty:
+            self._listener.notify_data_available()
+        return self.move_to_next_region()
+
+
+class SortMergeResultPartitionReadScheduler:
+    """Who reads which part of the file next (Flink: SortMergeResultPartitionReadScheduler).
+
+    A disk that cannot be read fails the reader it was read for, and no other.
+
+    Attributes:
+        requested_buffers: of the read pool, that wait for their reader or its consumer.
+    """
+
+    def __init__(
+        self, subpartitions: int, file: PartitionedFile, pool: BatchShuffleReadBufferPool
+    ) -> None:
+        self.requested_buffers = 0
+        self.is_released = False
+        self._file = file
+        self._pool = pool
+        self._buffers_max = max(REQUESTS_MAX * pool.buffers_per_request, subpartitions)
+        self._readers: list[SortMergeSubpartitionReader] = []
+        self._is_reading = False
+
+    def create_reader(
+        self, owner: ReaderOwner, listener: BufferAvailabilityListener
+    ) -> SortMergeSubpartitionReader:
+        """One more reader; it has failed already if the index cannot be read."""
+        reader = SortMergeSubpartitionReader(self, self._file, owner, listener)
+        try:
+            has_more = reader.move_to_next_region()
+        except LocalTransportError as error:
+            reader.fail(str(error))
+            return reader
+        if has_more:
+            self._readers.append(reader)
+            self._pool.register(self)
+            self.read_if_possible()
+        return reader
+
+    def read_if_possible(self) -> None:
+        """Read on while somebody has something left to read and buffers may be had."""
+        pool = self._pool
+        while (
+            self._readers
+            and not self._is_reading
+            and self.requested_buffers + pool.buffers_per_request <= self._buffers_max
+            and self.requested_buffers < pool.average_buffers_per_requester
+        ):
+            segments = pool.try_request(self)
+            if not segments:
+                return
+            self._is_reading = True
+            self.requested_buffers += len(segments)
+            while segments and self._readers:
+                self._read_first(segments)
+            self._is_reading = False
+            self.requested_buffers -= len(segments)
+            if segments:
+                pool.recycle(segments)
+
+    def recycle(self, segment: MemorySegment) -> None:
+        """Take a buffer back that a consumer is done with."""
+        self.requested_buffers -= 1
+        self._pool.recycle((segment,))
+        self.read_if_possible()
+
+    def remove(self, reader: SortMergeSubpartitionReader) -> None:
+        """Read no more for a reader."""
+        if reader in self._readers:
+            self._readers.remove(reader)
+        if not self._readers:
+            self._pool.unregister(self)
+
+    def release(self) -> None:
+        """Fail who has something left to read, and remove the file."""
+        if self.is_released:
+            return
+        self.is_released = True
+        for reader in list(self._readers):
+            reader.fail("Result partition has been already released.")
+        self._file.release()
+
+    def _read_first(self, segments: list[MemorySegment]) -> None:
+        """Read for the reader whose part comes first in the file."""
+        first = self._readers[0]
+        for each in self._readers:
+            if each.next_offset < first.next_offset:
+                first = each
+        try:
+            has_more = first.read(segments, self.recycle)
+        except LocalTransportError as error:
+            first.fail(str(error))
+            return
+        if not has_more:
+            self.remove(first)

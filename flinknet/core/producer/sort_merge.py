@@ -1,0 +1,340 @@
+# mypyc
+"""Sort-merge partitions, what blocking exchanges are by default: records are collected in the
+partition's pool, and written to one file, sorted by subpartition, whenever the pool is full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flinknet.core.buffers import LocalBufferPool, NetworkBuffer
+from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
+from flinknet.core.channel_types import BufferAvailabilityListener
+from flinknet.core.probe import FlushReason
+from flinknet.core.wire.compression import CompressionCodec
+from flinknet.core.wire.events import Event, encode_pipelined
+from flinknet.core.wire.ids import ResultPartitionID
+
+from .data_buffer import HashBasedDataBuffer, Piece, SortBasedDataBuffer
+from .key_groups import DEFAULT_MAX_PARALLELISM
+from .partition_type import ResultPartitionType
+from .partitioned_file import PartitionedFile
+from .read_scheduler import SortMergeResultPartitionReadScheduler, SortMergeSubpartitionReader
+from .result_partition import BROADCAST, ResultPartition
+from .serialized_records import SerializedRecords
+from .stored_buffer import StoredBuffer, stored
+from .subpartition import UNLIMITED_BYTES
+
+WRITE_BYTES = 8 * 1024 * 1024
+"""Memory that is kept for putting buffers together, where records are sorted."""
+
+WRITE_BATCH_BUFFERS = 512
+"""Buffers that are written at once."""
+
+_FULL = int(FlushReason.FULL)
+
+
+class SortMergeSubpartition:
+    """What there is for one consumer channel: a part of each region, and who reads it.
+
+    Flink has no such object; the partition creates the readers.
+    """
+
+    is_acknowledged = True
+    """A blocking producer does not wait for its consumers."""
+    is_data_available = False
+    """Nothing can be read without a view of one's own."""
+    queued_elements = 0
+    queued_bytes = 0
+    """What the pool holds is the partition's, as in Flink."""
+
+    def __init__(self, partition: SortMergeResultPartition, index: int) -> None:
+        self.index = index
+        self.buffer_size_bytes = UNLIMITED_BYTES
+        self.data_buffers = 0
+        self._partition = partition
+        self._readers: list[SortMergeSubpartitionReader] = []
+        self._was_read = False
+
+    @property
+    def is_released(self) -> bool:
+        """Whether nobody may begin to read any more."""
+        return self._partition.is_released
+
+    @property
+    def has_view(self) -> bool:
+        """Whether a reader is attached."""
+        return bool(self._readers)
+
+    @property
+    def is_consumed(self) -> bool:
+        """Whether a reader came to the end, and none is there."""
+        return self.is_released or (self._was_read and not self._readers)
+
+    @property
+    def buffers_in_backlog(self) -> int:
+        """Data buffers that were written, and one for what the pool holds for any subpartition."""
+        return self.data_buffers + self._partition.holds_data
+
+    @property
+    def buffers_out(self) -> int:
+        """Data buffers that were written."""
+        return self.data_buffers
+
+    def create_read_view(self, listener: BufferAvailabilityListener) -> SortMergeSubpartitionReader:
+        """One more reader, from the beginning.
+
+        Raises: RuntimeError before the end, and after the release.
+        """
+        if self.is_released:
+            raise RuntimeError(f"subpartition {self.index} is released")
+        if not self._partition.is_finished:
+            raise RuntimeError(
+                f"subpartition {self.index} is not finished; a blocking one can be read only when"
+                " it is complete"
+            )
+        reader = self._partition.scheduler.create_reader(self, listener)
+        if not reader.is_released:
+            self._readers.append(reader)
+        return reader
+
+    def release_reader(self, reader: SortMergeSubpartitionReader, *, is_at_end: bool) -> None:
+        """A reader is gone."""
+        if reader in self._readers:
+            self._readers.remove(reader)
+        self._was_read = self._was_read or is_at_end
+
+    def release(self) -> None:
+        """Its partition drops everything."""
+
+
+class SortMergeResultPartition(ResultPartition):
+    """A partition that is read when it is complete, any number of times (Flink:
+    SortMergeResultPartition). Who scheduled it releases it.
+
+    It takes its required buffers when it is set up, and as many more as it may have for each
+    region. A record is never split between two regions; one that does not fit into all buffers is
+    a region of its own. Records that are broadcast and others never share a region.
+
+    Differs from Flink in where the rotation of the subpartitions in a region begins, which is
+    random there.
+
+    Args:
+        codec: of its data buffers; one that does not get smaller stays as it is.
+        first_subpartition: comes first in each region. Partitions of one task begin with different
+            ones, so that their readers do not all wait for the same.
+    """
+
+    def __init__(
+        self,
+        partition_id: ResultPartitionID,
+        subpartitions: int,
+        file: PartitionedFile,
+        pool_supplier: Callable[[], LocalBufferPool],
+        read_pool: BatchShuffleReadBufferPool,
+        *,
+        codec: CompressionCodec,
+        first_subpartition: int = 0,
+        target_key_groups: int = DEFAULT_MAX_PARALLELISM,
+    ) -> None:
+        own = tuple([SortMergeSubpartition(self, index) for index in range(subpartitions)])
+        super().__init__(
+            partition_id,
+            ResultPartitionType.BLOCKING,
+            own,
+            pool_supplier,
+            target_key_groups=target_key_groups,
+        )
+        self.scheduler = SortMergeResultPartitionReadScheduler(subpartitions, file, read_pool)
+        self._file = file
+        self._codec = codec
+        self._own = own
+        self._order = [(first_subpartition + each) % subpartitions for each in range(subpartitions)]
+        self._buffers: list[NetworkBuffer] = []
+        self._data_buffer: HashBasedDataBuffer | SortBasedDataBuffer | None = None
+        self._is_broadcast = False
+        self._batch_buffers = WRITE_BATCH_BUFFERS
+        self._data_bytes = 0
+        self._stored_data_bytes = 0
+
+    def setup(self) -> None:
+        """Create the pool, take its required buffers as far as they are free, and register at the
+        manager if there is one.
+
+        Raises: InsufficientBuffersError; RuntimeError when it is set up or registered already.
+        """
+        super().setup()
+        self._request_required()
+
+    @property
+    def is_available(self) -> bool:
+        """Whether a new record may be begun: always, once it has the buffers it requires."""
+        return not self.is_closed and (self._data_buffer is not None or self._request_required())
+
+    @property
+    def holds_data(self) -> bool:
+        """Whether anything was collected that is not written."""
+        return self._data_buffer is not None
+
+    @property
+    def data_bytes(self) -> int:
+        """Payload of all data buffers before compression; what is broadcast counts once."""
+        return self._data_bytes
+
+    @property
+    def stored_data_bytes(self) -> int:
+        """That payload as it is stored, and sent."""
+        return self._stored_data_bytes
+
+    def emit(self, channel: int, batch: SerializedRecords, position: int = 0) -> int:
+        """Collect the records of `batch` from `position` on, for one channel or for all
+        (BROADCAST), and write what is collected whenever it is full.
+
+        Returns: the position reached; less than len(batch.data) when the buffers that it requires
+            are not there.
+
+        Raises: LocalTransportError when the file takes no more.
+        """
+        if self.is_finished:
+            raise RuntimeError("emit on a finished partition")
+        is_broadcast = channel == BROADCAST
+        subpartition = 0 if is_broadcast else channel
+        total = len(batch.data)
+        while position < total:
+            if self._data_buffer is not None and self._is_broadcast != is_broadcast:
+                self._write_region()
+            if self._data_buffer is None:
+                if not self._request_required():
+                    return position
+                self._create_data_buffer(is_broadcast=is_broadcast)
+            data_buffer = self._data_buffer
+            assert data_buffer is not None
+            position = data_buffer.append(subpartition, batch, position)
+            if position == total:
+                break
+            if data_buffer.is_empty:
+                position = self._write_large_record(subpartition, batch, position)
+            else:
+                self._write_region()
+        return position
+
+    def broadcast_event(
+        self, event: Event, *, is_last: bool = False, is_priority: bool = False
+    ) -> int:
+        """Collect an event for all subpartitions; after the last one, write what is left.
+
+        Returns: 0, for nothing is ever overtaken.
+
+        Raises: LocalTransportError when the file takes no more.
+        """
+        if self._data_buffer is not None and not self._is_broadcast:
+            self._write_region()
+        if self._data_buffer is None:
+            self._create_data_buffer(is_broadcast=True)
+        data_buffer = self._data_buffer
+        assert data_buffer is not None
+        data_buffer.append_event(0, encode_pipelined(event))
+        if is_last:
+            self._write_region()
+            self._file.finish()
+        return 0
+
+    def close(self) -> None:
+        """The producer is done, or gives up."""
+        if not self.is_closed:
+            self._data_buffer = None
+            self._release_buffers()
+            super().close()
+
+    def release(self) -> None:
+        """Drop everything; who still reads fails."""
+        if not self.is_released:
+            super().release()
+            self.scheduler.release()
+
+    def _request_required(self) -> bool:
+        """Take buffers up to what it requires. Returns: whether it has them."""
+        buffers, pool = self._buffers, self.pool
+        while len(buffers) < pool.required_buffers:
+            buffer = pool.try_request()
+            if buffer is None:
+                return False
+            buffers.append(buffer)
+        return True
+
+    def _create_data_buffer(self, *, is_broadcast: bool) -> None:
+        """Take as many more buffers as there are, and decide how they are used."""
+        buffers, pool = self._buffers, self.pool
+        while len(buffers) < pool.max_buffers and (buffer := pool.try_request()) is not None:
+            buffers.append(buffer)
+        views = [each.view for each in buffers]
+        count, subpartitions = len(views), len(self._own)
+        self._is_broadcast = is_broadcast
+        if count >= 2 * subpartitions or count < 2:  # events need none
+            self._batch_buffers = WRITE_BATCH_BUFFERS
+            self._data_buffer = HashBasedDataBuffer(views, subpartitions)
+        else:
+            wanted = min(WRITE_BATCH_BUFFERS, max(1, WRITE_BYTES // len(views[0])))
+            self._batch_buffers = for_writing = min(count // 2, wanted)
+            self._data_buffer = SortBasedDataBuffer(
+                views[for_writing:], views[:for_writing], subpartitions
+            )
+
+    def _write_region(self) -> None:
+        """Write what is collected, and give the buffers back."""
+        data_buffer = self._data_buffer
+        assert data_buffer is not None
+        self._file.start_region(is_broadcast=self._is_broadcast)
+        batch: list[tuple[int, StoredBuffer, bytes | memoryview]] = []
+        for subpartition, piece in data_buffer.pieces(self._order):
+            batch.append(self._store(subpartition, piece))
+            if len(batch) == self._batch_buffers:
+                self._file.write(batch)
+                batch = []
+        if batch:
+            self._file.write(batch)
+        self._data_buffer = None
+        self._release_buffers()
+
+    def _write_large_record(
+        self, subpartition: int, batch: SerializedRecords, position: int
+    ) -> int:
+        """Write a record that all buffers cannot hold. Returns: where it ends."""
+        _, record_end = batch.locate(position)
+        size = self.pool.segment_size_bytes
+        self._file.start_region(is_broadcast=self._is_broadcast)
+        while position < record_end:
+            end = min(position + size, record_end)
+            piece = Piece(batch.data[position:end], end - position)
+            mark = batch.ended_between(position, end)
+            if mark is not None:
+                piece.add_records(*mark)
+            self._file.write((self._store(subpartition, piece),))
+            position = end
+        self._data_buffer = None
+        self._release_buffers()
+        return position
+
+    def _store(
+        self, subpartition: int, piece: Piece
+    ) -> tuple[int, StoredBuffer, bytes | memoryview]:
+        found, payload = stored(
+            self._codec,
+            piece.payload,
+            piece.records,
+            piece.first_record_ns,
+            piece.last_record_ns,
+            _FULL,
+            is_event=piece.is_event,
+        )
+        if not piece.is_event:
+            self._data_bytes += piece.size_bytes
+            self._stored_data_bytes += found.size_bytes
+            for each in self._own if self._is_broadcast else (self._own[subpartition],):
+                each.data_buffers += 1
+        return subpartition, found, payload
+
+    def _release_buffers(self) -> None:
+        for buffer in self._buffers:
+            buffer.recycle()
+        self._buffers.clear()

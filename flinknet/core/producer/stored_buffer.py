@@ -1,0 +1,156 @@
+# mypyc
+"""StoredBuffer: one buffer or event of a blocking partition, from its writer to its readers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flinknet.core.buffers import BufferSlice, DataType, MemorySegment, NetworkBuffer
+from flinknet.core.buffers.buffer import Recycler
+from flinknet.core.probe import FlushReason
+from flinknet.core.wire.compression import CompressionCodec, compress
+from flinknet.core.wire.stored_buffers import (
+    STORED_HEADER_BYTES,
+    decode_stored_header,
+    encode_stored_header,
+)
+from flinknet.errors import FrameCorruptedError, LocalTransportError
+
+from .bounded_data import BoundedData
+
+_DATA, _EVENT = int(DataType.DATA_BUFFER), int(DataType.EVENT_BUFFER)
+_FULL, _OF_EVENT = int(FlushReason.FULL), int(FlushReason.EVENT)
+
+
+class StoredBuffer:
+    """What is known of a stored buffer without reading it, and what a trace wants to know of it.
+
+    As in Flink, events have lost their kind in the file and come as plain ones: none of them blocks
+    or has priority.
+
+    Attributes:
+        size_bytes: as it is stored, without its header.
+    """
+
+    __slots__ = (
+        "data_type",
+        "first_record_ns",
+        "is_compressed",
+        "last_record_ns",
+        "reason",
+        "records",
+        "size_bytes",
+    )
+
+    def __init__(
+        self,
+        size_bytes: int,
+        records: int,
+        first_record_ns: int,
+        last_record_ns: int,
+        reason: int,
+        *,
+        is_event: bool,
+        is_compressed: bool,
+    ) -> None:
+        self.size_bytes = size_bytes
+        self.data_type = _EVENT if is_event else _DATA
+        self.is_compressed = is_compressed
+        self.records = records
+        self.first_record_ns = first_record_ns
+        self.last_record_ns = last_record_ns
+        self.reason = _OF_EVENT if is_event else reason or _FULL
+
+    @property
+    def is_buffer(self) -> bool:
+        """Whether it is data."""
+        return self.data_type == _DATA
+
+    def header(self) -> bytes:
+        """What stands before it in the file."""
+        return encode_stored_header(
+            is_event=not self.is_buffer,
+            is_compressed=self.is_compressed,
+            size_bytes=self.size_bytes,
+        )
+
+    def slice_of(self, segment: MemorySegment, recycler: Recycler) -> BufferSlice:
+        """The buffer as a reader gives it on, once its bytes are in `segment`."""
+        buffer = NetworkBuffer(segment, recycler, self.data_type, self.size_bytes)
+        buffer.is_compressed = int(self.is_compressed)
+        return BufferSlice(
+            buffer,
+            segment.view[: self.size_bytes],
+            self.size_bytes,
+            self.records,
+            self.first_record_ns,
+            self.last_record_ns,
+            self.reason,
+        )
+
+
+def stored(
+    codec: CompressionCodec,
+    payload: memoryview,
+    records: int,
+    first_record_ns: int,
+    last_record_ns: int,
+    reason: int,
+    *,
+    is_event: bool,
+) -> tuple[StoredBuffer, bytes | memoryview]:
+    """A buffer or event and its bytes as they are stored: data compressed, if it gets smaller."""
+    compressed = None if is_event else compress(codec, payload)
+    data: bytes | memoryview = payload if compressed is None else compressed
+    return (
+        StoredBuffer(
+            len(data),
+            records,
+            first_record_ns,
+            last_record_ns,
+            reason,
+            is_event=is_event,
+            is_compressed=compressed is not None,
+        ),
+        data,
+    )
+
+
+def read_stored(
+    data: BoundedData, offset: int, run: Sequence[StoredBuffer], into: Sequence[memoryview]
+) -> int:
+    """Read buffers that lie one behind the other, each into a memory of its own.
+
+    Returns: where the next one begins.
+
+    Raises: LocalTransportError when the file does not hold them.
+    """
+    headers = memoryview(bytearray(STORED_HEADER_BYTES * len(run)))
+    pieces: list[memoryview] = []
+    end = offset
+    for number, each in enumerate(run):
+        start = STORED_HEADER_BYTES * number
+        pieces.append(headers[start : start + STORED_HEADER_BYTES])
+        pieces.append(into[number][: each.size_bytes])
+        end += STORED_HEADER_BYTES + each.size_bytes
+    read_bytes = data.read(offset, pieces)
+    if read_bytes != end - offset:
+        raise LocalTransportError(
+            f"{read_bytes} bytes at {offset} of a spill file where {end - offset} were written; was"
+            " it changed?"
+        )
+    for number, each in enumerate(run):
+        try:
+            is_event, is_compressed, size_bytes = decode_stored_header(pieces[2 * number])
+        except FrameCorruptedError as error:  # which is nothing that came from a peer
+            raise LocalTransportError(f"{error} in a spill file, after {offset}") from error
+        if (is_event, is_compressed, size_bytes) != (
+            not each.is_buffer,
+            each.is_compressed,
+            each.size_bytes,
+        ):
+            raise LocalTransportError(
+                f"a stored buffer of {size_bytes} bytes in a spill file, after {offset}, where"
+                f" {each.size_bytes} were written; was it changed?"
+            )
+    return end
