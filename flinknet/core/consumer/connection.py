@@ -83,11 +83,9 @@ class ConsumerConnection:
         self._channels: dict[bytes, RemoteInputChannel] = {}
         self._with_credit: deque[RemoteInputChannel] = deque()
         self._control = ControlMessages(probe)
-        create_handler: type[CreditBasedPartitionRequestClientHandler] = (
-            CreditBasedPartitionRequestClientHandler
-            if is_credit_based
-            else PartitionRequestClientHandler
-        )
+        create_handler = CreditBasedPartitionRequestClientHandler
+        if not is_credit_based:
+            create_handler = PartitionRequestClientHandler
         self._handler = create_handler(peer, self._channels, self._control, self._receive_error)
         self._decoder = create_decoder(self._handler)
 
@@ -142,11 +140,8 @@ class ConsumerConnection:
             self._channels.pop(channel.receiver_id, None)
 
     def fail(self, error: TransportError, *, now_ns: int) -> None:
-        """The connection broke or did not come up: every channel on it fails, and who asks for one
-        later is refused (Flink: notifyAllChannelsOfErrorAndClose).
-
-        Args:
-            error: what happened to it, for "the connection to … {error}".
+        """The connection broke or did not come up ("the connection to … {error}"): every channel on
+        it fails, and new ones are refused (Flink: notifyAllChannelsOfErrorAndClose).
         """
         self._control.now_ns = now_ns
         channels = sorted(channel.index for channel in self._channels.values())
@@ -160,8 +155,8 @@ class ConsumerConnection:
     def data_to_send(
         self, *, now_ns: int, unsent_bytes: int = 0, room_bytes: int = SEND_BATCH_BYTES
     ) -> Sequence[bytes | memoryview]:
-        """Requests and notices, then one AddCredit for each channel with something to announce;
-        nothing while anything waits for the socket, for credit adds up meanwhile.
+        """Requests and notices, then an AddCredit for each channel that has any; nothing while
+        anything waits for the socket, for credit adds up meanwhile.
         """
         if unsent_bytes:
             return ()
@@ -192,9 +187,7 @@ class ConsumerConnection:
         return out
 
     def next_deadline_ns(self) -> int | None:
-        """When the first request for a partition that was not found is to be repeated, or bytes
-        that were read have got a buffer.
-        """
+        """When a request is to be repeated, or what was read has got a buffer."""
         due_ns = self._handler.next_deadline_ns()
         return self.requests.next_deadline_ns() if due_ns is None else due_ns
 
@@ -275,9 +268,7 @@ class ConsumerConnection:
         self._control.send(encoded, MessageKind.PARTITION_REQUEST, channel.index, value=credit)
 
     def _receive_error(self, message: ErrorResponse) -> None:
-        """The producer has failed for all channels, or for one; a partition that it does not have
-        (yet) is asked for again.
-        """
+        """Fail all channels or one; a partition that is not there (yet) is requested again."""
         cause, control = message.cause, self._control
         text = f"{cause.class_name.rsplit('.', 1)[-1]}: {cause.message}"
         if message.receiver_id is None:

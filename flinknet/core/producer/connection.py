@@ -82,6 +82,7 @@ class ProducerConnection:
         self.water_marks = water_marks or WriteWaterMarks()
         self.loss: TransportError | None = None
         self.lost_channels: list[int] = []
+        self._is_writable = True
         self._handed_over_bytes = 0
         self._in_flight: deque[tuple[int, LocalBufferPool, int, Sequence[BufferSlice]]] = deque()
 
@@ -148,8 +149,9 @@ class ProducerConnection:
         """Control messages, then buffers in turns: as many as the socket has room for, up to
         `batch_bytes`, and those that bring what waits for it above the high water mark.
         """
-        marks = self.water_marks
-        marks.set_pending(unsent_bytes)
+        if unsent_bytes or not self._is_writable:
+            self.water_marks.set_pending(unsent_bytes)
+            self._is_writable = self.water_marks.is_writable
         if self._in_flight:
             self._recycle_in_flight(self._handed_over_bytes - unsent_bytes)
         if self._handler.notified:
@@ -160,10 +162,14 @@ class ProducerConnection:
             self._handed_over_bytes += sum(map(len, out))
             self._peer.handle_answers_sent()
         available = self.queue.available
-        if not available or not marks.is_writable:
+        if not available or not self._is_writable:
             return out
-        left_bytes = min(self.batch_bytes, room_bytes + marks.high_bytes - unsent_bytes + 1)
-        is_limited = left_bytes < self.batch_bytes  # then each buffer is counted with its header
+        left_bytes = self.batch_bytes
+        is_limited = room_bytes < left_bytes + unsent_bytes
+        if is_limited:  # each buffer is counted with its header then
+            left_bytes = min(
+                left_bytes, room_bytes + self.water_marks.high_bytes - unsent_bytes + 1
+            )
         while available and left_bytes > 0:
             polled = self.queue.poll(1 if is_limited else left_bytes)
             if polled is None:
