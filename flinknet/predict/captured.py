@@ -23,20 +23,12 @@ from flinknet.arrays import IntArray
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, NetworkConfig
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.options import effective_flink_keys
-from flinknet.simulator.cost_model import CostModel
+from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.trace import RunManifest, TraceReader, open_run
 from flinknet.trace.event_block import EventColumns, is_data
 from flinknet.units import format_duration_ns
 
-from .costs import (
-    ASSUMED_CONSUME_NS_PER_RECORD,
-    ASSUMED_EMIT_NS_PER_RECORD,
-    ASSUMED_RECEIVE_NS_PER_MESSAGE,
-    ASSUMED_SEND_NS_PER_BYTE,
-    ASSUMED_SEND_NS_PER_MESSAGE,
-    ASSUMED_TRANSIT_NS,
-    CostFit,
-)
+from .costs import ASSUMED_CONSUME_NS_PER_RECORD, CostFit
 from .delays import NO_DELAYS, Delays, spread_of
 from .exchange import flush_overhead_ns, recorded_channels, recorded_network
 from .queued import queued
@@ -257,7 +249,7 @@ def fit_in_passing(rows: PassingRows, consumer_of: Mapping[int, int], consumers:
             " no credit came back that belongs to one buffer alone"
         )
         per_record_ns = (ASSUMED_CONSUME_NS_PER_RECORD,) * consumers
-        return CostFit(_costs(ASSUMED_TRANSIT_NS / WAY_SHARE, per_record_ns), (note,))
+        return CostFit(_costs(TYPICAL_COSTS.transit_ns / WAY_SHARE, per_record_ns), (note,))
     slopes_ns = np.full(consumers, _slope_ns(total_ns, records))
     for each in range(consumers):
         own = consumer == each
@@ -415,11 +407,11 @@ def _round(beat_ns: int) -> int:
 
 def _costs(fixed_ns: float, consume_ns_per_record: tuple[float, ...]) -> CostModel:
     return CostModel(
-        send_ns_per_message=ASSUMED_SEND_NS_PER_MESSAGE,
-        send_ns_per_byte=ASSUMED_SEND_NS_PER_BYTE,
+        send_ns_per_message=TYPICAL_COSTS.send_ns_per_message,
+        send_ns_per_byte=TYPICAL_COSTS.send_ns_per_byte,
         transit_ns=WAY_SHARE * fixed_ns,
         receive_ns_per_message=max((1 - 2 * WAY_SHARE) * fixed_ns, 0.0)
-        or ASSUMED_RECEIVE_NS_PER_MESSAGE,
-        emit_ns_per_record=ASSUMED_EMIT_NS_PER_RECORD,
+        or TYPICAL_COSTS.receive_ns_per_message,
+        emit_ns_per_record=TYPICAL_COSTS.emit_ns_per_record,
         consume_ns_per_record=consume_ns_per_record,
     )

@@ -23,7 +23,7 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import FlushReason
-from flinknet.histogram import LogLinearHistogram, bucket_bounds_ns, bucket_index
+from flinknet.histogram import PERCENTILES, LogLinearHistogram, bucket_bounds_ns, bucket_index
 from flinknet.results import LatencySummary
 from flinknet.simulator.cost_model import CostModel
 from flinknet.trace.event_block import EventColumns, same_message
@@ -55,8 +55,6 @@ _MIN_SAMPLES = 10
 _EARLY_SHARE = 0.2
 """Of a buffer timeout: a flush that is earlier than this was no beat. Those after a flush whose
 sending took long are a little early."""
-
-_PERCENTILES = {"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +158,7 @@ class Delays:
         mean = (plain.mean or 0.0) + float(self.spread_ns.mean())
         percentiles: dict[str, Any] = {
             name: None if getattr(plain, name) is None else wide.percentile(q)
-            for name, q in _PERCENTILES.items()
+            for name, q in PERCENTILES.items()
         }
         return replace(plain, min=wide.min, max=wide.max, mean=mean, **percentiles)
 
