@@ -13,13 +13,13 @@ import numpy as np
 from flinknet.config import BLOCKING, BUFFER_TIMEOUT_NEVER_NS, CREDIT, RATE_MAX, NetworkConfig
 from flinknet.core.probe import FlushReason, MessageKind, TracePoint
 from flinknet.options import canonical, network_config
-from flinknet.simulator.cost_model import TYPICAL_COSTS, Outages
+from flinknet.simulator.cost_model import Outages
 from flinknet.trace import Run, RunManifest, TraceReader, open_run
 from flinknet.trace.event_block import EventColumns
 
 from .costs import CostFit, fit_costs, saturated_costs
 from .delays import fit_delays
-from .machine import bystanders, may_poll, places, receivers
+from .machine import may_poll, places, receivers
 from .measured_part import measured_part
 from .recorded import Ramps, RecordedChannel, RecordedExchange, Setting
 from .saturation import Saturation, fit_saturation
@@ -260,21 +260,20 @@ def _fit(
         rows.received,
         receiver_of,
         {each.index: each.producer for each in manifest.channels},
-        min(TYPICAL_COSTS.receive_ns_per_message, fit.costs.receive_ns_per_message),
         may_poll=may_poll(manifest),
     )
     if wakes is None and any(not each.is_local for each in manifest.channels):
         fit = replace(fit, notes=(*fit.notes, TOO_FEW))
+    consumer_of = {each.index: each.consumer for each in manifest.channels}
     delays = fit_delays(
         rows.sent,
         rows.consumed,
         network.buffer_timeout_ns,
         fit.costs,
-        {each.index: each.consumer for each in manifest.channels},
+        consumer_of,
         receiver_of,
         wakes,
     )
-    delays = replace(delays, **bystanders(manifest))
     notes = fit.notes if delays.note is None else (*fit.notes, delays.note)
     if delays.queued_at_start_ns > BEHIND_WORTH_TELLING_NS:
         notes = (*notes, CONSUMER_STARTS_BEHIND.format(delays.queued_at_start_ns / 1e6))
