@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 
 from flinknet.config import BLOCKING, BUFFER_TIMEOUT_NEVER_NS, CREDIT, RATE_MAX, NetworkConfig
-from flinknet.core.probe import FlushReason, MessageKind, TracePoint
+from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.options import canonical, network_config
 from flinknet.simulator.cost_model import Outages
 from flinknet.trace import Run, RunManifest, TraceReader, open_run
-from flinknet.trace.event_block import EventColumns
 
-from .costs import CostFit, fit_costs, saturated_costs
-from .delays import fit_delays
-from .machine import may_poll, places, receivers
+from .fit.costs import CostFit, fit_costs, saturated_costs
+from .fit.delays import fit_delays
+from .fit.flusher import flush_overhead_ns
+from .fit.machine import may_poll, places, receivers
+from .fit.saturation import Saturation, fit_saturation
+from .fit.wakes import TOO_FEW, Wakes, fit_wakes
+from .fit.window_rows import ExchangeRows, Window, read_window
 from .measured_part import measured_part
 from .recorded import Ramps, RecordedChannel, RecordedExchange, Setting
-from .saturation import Saturation, fit_saturation
-from .wakes import TOO_FEW, Wakes, fit_wakes
-from .window_rows import ExchangeRows, Window, read_window
 
 COST_ROWS_PER_FILE = 200_000
 """Rows that the costs are fitted from at most, from the start of the window."""
@@ -38,12 +38,6 @@ LATEST_ARRIVAL_NS = 10_000_000_000
 buffer timeout."""
 
 OUTAGES_FOR_WINDOWS = 5
-
-ASSUMED_FLUSH_OVERHEAD_NS = 100_000
-"""As in Flink."""
-
-PERIODS_MIN = 10
-"""Periods of the flusher that tell how long it is."""
 
 HELD_UP_SHARE = 0.01
 """Of the time of writers: what they waited for buffers if that is what delayed messages. Less is an
@@ -191,25 +185,6 @@ def _announced_bytes(run: Run, before_ns: int) -> int | None:
                 for channel, at_ns, size in zip(*found, strict=True):
                     sizes[channel] = max(sizes.get(channel, (at_ns, size)), (at_ns, size))
     return int(np.median([size for _, size in sizes.values()])) if sizes else None
-
-
-def flush_overhead_ns(sent: EventColumns, buffer_timeout_ns: int) -> int:
-    """What the flusher's period was longer than the timeout: it sleeps anew after each flush.
-
-    ASSUMED_FLUSH_OVERHEAD_NS where the rows of data buffers do not tell.
-    """
-    if buffer_timeout_ns <= 0:
-        return ASSUMED_FLUSH_OVERHEAD_NS
-    periods: list[Any] = []
-    for channel in np.unique(sent["channel"]).tolist():
-        own = (sent["channel"] == channel) & (sent["reason"] == FlushReason.FLUSH)
-        gaps_ns = np.diff(np.sort(sent["at_ns"][own]))
-        is_next = (gaps_ns > 0.8 * buffer_timeout_ns) & (gaps_ns < 1.5 * buffer_timeout_ns)
-        periods.append(gaps_ns[is_next])
-    seen_ns = np.concatenate(periods or [np.zeros(0, np.int64)])
-    if len(seen_ns) < PERIODS_MIN:
-        return ASSUMED_FLUSH_OVERHEAD_NS
-    return max(int(np.median(seen_ns)) - buffer_timeout_ns, 0)
 
 
 def _outages(

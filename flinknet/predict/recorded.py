@@ -19,7 +19,7 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.results import BacklogSummary
 from flinknet.simulator.cost_model import CostModel, Outages
 
-from .wakes import Wakes
+from .fit.wakes import Wakes
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,10 @@ import pyarrow as pa
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError
 from flinknet.histogram import LogLinearHistogram
-from flinknet.predict.costs import CostFit
 from flinknet.predict.exchange import load_exchange, recorded_channels
+from flinknet.predict.fit.costs import CostFit
+from flinknet.predict.fit.window_rows import read_arrivals
 from flinknet.predict.recorded import Ramps, RecordedExchange, Setting
-from flinknet.predict.window_rows import read_arrivals
 from flinknet.trace import RunManifest, open_run
 
 WARM_UP_NS, WARM_UP_BEATS = 50_000_000, 3

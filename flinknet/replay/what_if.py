@@ -14,9 +14,9 @@ import pyarrow as pa
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError, SimulationError
 from flinknet.predict.captured import load_captured
-from flinknet.predict.costs import CostFit
 from flinknet.predict.exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate, load_exchange
-from flinknet.predict.queued import contradiction
+from flinknet.predict.fit.costs import CostFit
+from flinknet.predict.fit.queued import contradiction
 from flinknet.predict.recorded import RecordedExchange, Setting, SimulatedOutcome
 from flinknet.results import BacklogSummary, LatencySummary
 from flinknet.trace import open_run

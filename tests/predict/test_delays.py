@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.core.probe import FlushReason
 from flinknet.histogram import LogLinearHistogram
-from flinknet.predict.delays import NO_DELAYS, PARTS, Delays, fit_delays
+from flinknet.predict.fit.delays import NO_DELAYS, PARTS, Delays, fit_delays
 from flinknet.simulator.cost_model import CostModel
 
 COUNT = 1000

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from flinknet.core.probe import TracePoint
-from flinknet.predict.saturation import fit_saturation
-from flinknet.predict.window_rows import ExchangeRows
+from flinknet.predict.fit.saturation import fit_saturation
+from flinknet.predict.fit.window_rows import ExchangeRows
 from flinknet.trace import ChannelInfo, open_run
 from tests.recorded_run import write_run
 

@@ -11,10 +11,10 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.predict.fit.turns import Turns, fit_turns
+from flinknet.predict.fit.window_rows import ExchangeRows
 from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange
-from flinknet.predict.turns import Turns, fit_turns
 from flinknet.predict.what_if import deployment_of, outages_of, plans_of, simulate
-from flinknet.predict.window_rows import ExchangeRows
 from flinknet.simulator.cluster import Cluster
 from flinknet.simulator.cost_model import CostModel, Outages
 from flinknet.simulator.turn_costs import Jitter, TurnCosts

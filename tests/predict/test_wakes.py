@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig
-from flinknet.predict.recorded import RecordedExchange, Setting
-from flinknet.predict.wakes import (
+from flinknet.predict.fit.wakes import (
     POLLED_GAP_NS,
     UNKNOWN,
     Wakes,
     fit_wakes,
     gaps_of,
 )
+from flinknet.predict.recorded import RecordedExchange, Setting
 from flinknet.runtime.event_loop import SPIN_NS
 from flinknet.simulator.cost_model import CostModel
 

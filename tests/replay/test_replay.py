@@ -14,12 +14,11 @@ from flinknet.core.probe import FlushReason
 from flinknet.errors import FlinknetError, SimulationError, TraceFormatError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.predict.exchange import (
-    ASSUMED_FLUSH_OVERHEAD_NS,
     QUEUES_START_EMPTY,
-    flush_overhead_ns,
     load_exchange,
     recorded_setting,
 )
+from flinknet.predict.fit.flusher import ASSUMED_FLUSH_OVERHEAD_NS, flush_overhead_ns
 from flinknet.predict.grid import Grid
 from flinknet.predict.recorded import SimulatedOutcome
 from flinknet.replay.answer import open_runs, replay_runs

@@ -18,7 +18,7 @@ from typing import Any
 
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.options import find_option
-from flinknet.predict.queued import CONTRADICTED
+from flinknet.predict.fit.queued import CONTRADICTED
 from flinknet.results import ERROR_TO_BET_ON, ModelError, TradeOffPoint
 from flinknet.units import NS_PER_MS, parse_duration_ns
 

@@ -19,7 +19,7 @@ from flinknet.simulator.cost_model import Outages
 from flinknet.trace import RunManifest
 from flinknet.trace.event_block import EventColumns, same_message
 
-from .intervals import Intervals, from_switches
+from ..intervals import Intervals, from_switches
 from .outages import activity_of, joined, uncontended_ns, union
 from .turns import Turns, fit_turns
 from .window_rows import ExchangeRows, of_channels, same_credit

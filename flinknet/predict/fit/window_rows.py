@@ -15,7 +15,7 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.trace import TraceReader
 from flinknet.trace.event_block import EventBlock, EventColumns, is_data, lazy_block
 
-from .recorded import Ramps
+from ..recorded import Ramps
 
 _COLUMNS = (
     "at_ns",
@@ -263,7 +263,7 @@ class _Parts:
         """All of it."""
         return ExchangeRows(
             **{
-                name: _joined(parts, _WAIT_COLUMNS if name == "waits" else _COLUMNS)
+                name: joined_rows(parts, _WAIT_COLUMNS if name == "waits" else _COLUMNS)
                 for name, parts in self._rows.items()
             }
         )
@@ -279,7 +279,8 @@ def _where(rows: EventColumns, keep: npt.NDArray[np.bool_]) -> EventColumns:
     return {name: values[keep] for name, values in rows.items()}
 
 
-def _joined(parts: list[EventColumns], columns: Sequence[str]) -> EventColumns:
+def joined_rows(parts: Sequence[EventColumns], columns: Sequence[str]) -> EventColumns:
+    """Some columns of the rows of several blocks."""
     return {
         name: np.concatenate([part[name] for part in parts] or [np.zeros(0, np.int64)])
         for name in columns
