@@ -33,6 +33,9 @@ SAMPLES_PER_TAIL = 5
 samples on, p99 from 500, p99.9 from 5,000. With fewer it would be one of the extremes under another
 name."""
 
+PERCENTILES = {"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
+"""Those of a LatencySummary, by its fields."""
+
 _MANTISSA_SHIFT = 52 - SUB_BUCKET_BITS
 _EXPONENT_OFFSET = (1023 + SUB_BUCKET_BITS - 1) << SUB_BUCKET_BITS
 _SCALAR_BYTES = 16  # a sum of latencies can outgrow 64 bits
@@ -136,13 +139,8 @@ class LogLinearHistogram:
             count=self.count,
             min=self.min,
             mean=self.mean,
-            p50=self.supported_percentile(0.5),
-            p75=self.supported_percentile(0.75),
-            p90=self.supported_percentile(0.9),
-            p95=self.supported_percentile(0.95),
-            p99=self.supported_percentile(0.99),
-            p99_9=self.supported_percentile(0.999),
             max=self.max,
+            **{name: self.supported_percentile(q) for name, q in PERCENTILES.items()},
         )
 
     def to_bytes(self) -> bytes:

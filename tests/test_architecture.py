@@ -97,8 +97,10 @@ MAY_IMPORT = {
     "runtime.job": {"runtime", "core", "trace", "graph", "job", "job.load"},
     "simulator": {"core", "trace", "graph", "job", "job.load"},
     "predict": {
-        *("core", "trace", "job", "job.load", "simulator", "predict.fast_kernel"),
+        *("core", "trace", "job", "job.load", "simulator"),
+        *("predict.fit", "predict.fast_kernel"),
     },
+    "predict.fit": {"trace", "simulator", "core.probe", "predict"},
     "predict.fast_kernel": set(),
     "predict.synth": {
         *("trace", "job", "job.load", "core.probe", "core.buffers.data_type"),

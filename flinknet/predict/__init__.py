@@ -1,11 +1,15 @@
 """Predictions: a recorded exchange, what is fitted to it, and what it would have done under other
 settings.
 
-Here live the contract of a recorded exchange (`recorded`), how one is made from a trace
-(`exchange`, and `captured` for traces of messages that were recorded between processes), the fits
-(`costs`, `delays`, `wakes`; `saturation`, `turns` and `outages` for runs at the highest rate), the
-settings to try (`grid`), and the simulation under one of them (`what_if`), by the compiled kernel
-(`fast_kernel`) or by the simulator with the real core. `synth` makes traces of known laws.
+In the order of their use:
+
+- contract: `recorded`, what was recorded and what a prediction answers; `grid`, which settings to
+  try; `measured_part`, the window that counts.
+- from a trace to the contract: `exchange`, and `captured` for traces of messages between processes;
+  what they fit is in `fit`.
+- what-if: `what_if` chooses between the simulator with the real core and the compiled model:
+  `fast_path` (what it covers), `fast_layout` (its memory), `fast_kernel`.
+- `synth`: made-up traces with known laws.
 
 Arithmetic on the columns of a trace: no Spark, no sockets, no clocks. What is predicted for whole
 runs, and with what error, is put together in `replay`.

@@ -21,25 +21,19 @@ import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS, NetworkConfig
-from flinknet.core.probe import FlushReason, MessageKind, TracePoint
+from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.options import effective_flink_keys
-from flinknet.simulator.cost_model import CostModel
+from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.trace import RunManifest, TraceReader, open_run
 from flinknet.trace.event_block import EventColumns, is_data
 from flinknet.units import format_duration_ns
 
-from .costs import (
-    ASSUMED_CONSUME_NS_PER_RECORD,
-    ASSUMED_EMIT_NS_PER_RECORD,
-    ASSUMED_RECEIVE_NS_PER_MESSAGE,
-    ASSUMED_SEND_NS_PER_BYTE,
-    ASSUMED_SEND_NS_PER_MESSAGE,
-    ASSUMED_TRANSIT_NS,
-    CostFit,
-)
-from .delays import NO_DELAYS, Delays, spread_of
-from .exchange import flush_overhead_ns, recorded_channels, recorded_network
-from .queued import queued
+from .exchange import recorded_channels, recorded_network
+from .fit.costs import ASSUMED_CONSUME_NS_PER_RECORD, CostFit
+from .fit.delays import NO_DELAYS, Delays, spread_of
+from .fit.flusher import beat_ns, flush_overhead_ns
+from .fit.queued import queued
+from .fit.window_rows import joined_rows
 from .recorded import Ramps, RecordedExchange
 
 EVEN_ARRIVALS = "assumed: the records of a buffer came evenly spaced since the buffer before it"
@@ -65,10 +59,6 @@ QUICK = 0.1
 """Quantile of the times that the machine did not disturb."""
 
 STARVED_WORTH_TELLING = 0.02
-
-GAP_TOLERANCE = 0.1
-"""Gaps between flushes within this share of each other are the same number of beats."""
-
 
 SETTINGS_ROWS = 200_000
 """Rows that the settings of the cluster are guessed from, where nobody stated them."""
@@ -257,7 +247,7 @@ def fit_in_passing(rows: PassingRows, consumer_of: Mapping[int, int], consumers:
             " no credit came back that belongs to one buffer alone"
         )
         per_record_ns = (ASSUMED_CONSUME_NS_PER_RECORD,) * consumers
-        return CostFit(_costs(ASSUMED_TRANSIT_NS / WAY_SHARE, per_record_ns), (note,))
+        return CostFit(_costs(TYPICAL_COSTS.transit_ns / WAY_SHARE, per_record_ns), (note,))
     slopes_ns = np.full(consumers, _slope_ns(total_ns, records))
     for each in range(consumers):
         own = consumer == each
@@ -289,24 +279,6 @@ def _slope_ns(total_ns: IntArray, records: IntArray) -> float:
         return ASSUMED_CONSUME_NS_PER_RECORD
     quick_ns = np.quantile(total_ns[many], QUICK) - np.quantile(total_ns[few], QUICK)
     return max(float(quick_ns) / more, 0.0)
-
-
-def beat_ns(sent: EventColumns) -> int | None:
-    """The beat of the flusher: the time between flushes of a channel that has records for each of
-    them. None where it does not show.
-    """
-    gaps = []
-    for channel in np.unique(sent["channel"]).tolist():
-        own = (sent["channel"] == channel) & (sent["reason"] == FlushReason.FLUSH)
-        gaps.append(np.diff(np.sort(sent["at_ns"][own])))
-    gaps_ns = np.concatenate(gaps or [np.zeros(0, np.int64)])
-    if len(gaps_ns) < SAMPLES_MIN:
-        return None
-    middle_ns = float(np.median(gaps_ns))
-    same = np.abs(gaps_ns - middle_ns) <= GAP_TOLERANCE * middle_ns
-    if same.mean() < 0.5:
-        return None
-    return int(np.median(gaps_ns[same]))
 
 
 def starved_share(rows: PassingRows, duration_ns: int) -> float:
@@ -385,18 +357,11 @@ def _read(
         if rows_max is not None and seen >= rows_max:
             break
     return PassingRows(
-        _joined(sent),
-        _joined(credit),
+        joined_rows(sent, _COLUMNS),
+        joined_rows(credit, _COLUMNS),
         np.concatenate([*initial_credit, np.zeros(0, np.int64)]),
-        _joined(resumed),
+        joined_rows(resumed, _COLUMNS),
     )
-
-
-def _joined(parts: list[EventColumns]) -> EventColumns:
-    return {
-        name: np.concatenate([np.zeros(0, np.int64), *(part[name] for part in parts)])
-        for name in _COLUMNS
-    }
 
 
 def _wire_bytes(sent: EventColumns, channel: int) -> float:
@@ -414,12 +379,10 @@ def _round(beat_ns: int) -> int:
 
 
 def _costs(fixed_ns: float, consume_ns_per_record: tuple[float, ...]) -> CostModel:
-    return CostModel(
-        send_ns_per_message=ASSUMED_SEND_NS_PER_MESSAGE,
-        send_ns_per_byte=ASSUMED_SEND_NS_PER_BYTE,
+    receive_ns = max((1 - 2 * WAY_SHARE) * fixed_ns, 0.0)
+    return replace(
+        TYPICAL_COSTS,
         transit_ns=WAY_SHARE * fixed_ns,
-        receive_ns_per_message=max((1 - 2 * WAY_SHARE) * fixed_ns, 0.0)
-        or ASSUMED_RECEIVE_NS_PER_MESSAGE,
-        emit_ns_per_record=ASSUMED_EMIT_NS_PER_RECORD,
+        receive_ns_per_message=receive_ns or TYPICAL_COSTS.receive_ns_per_message,
         consume_ns_per_record=consume_ns_per_record,
     )

@@ -19,10 +19,7 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.results import BacklogSummary
 from flinknet.simulator.cost_model import CostModel, Outages
 
-from .wakes import Wakes
-
-LOAD_MAX = 0.9
-"""Beyond that nobody knows how long work piles up."""
+from .fit.wakes import Wakes
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,25 +262,6 @@ class RecordedExchange:
         if wakes is None:
             return False
         return wakes.is_polled(wakes.gap_ns(setting.network, setting.rate_factor))
-
-    @property
-    def wakes_per_s(self) -> float:
-        """How often a TaskManager with consumers was woken in the recorded run; 0 if unknown."""
-        return 0.0 if self.wakes is None else 1e9 / self.wakes.gap_ns(self.network)
-
-    def load_under(self, setting: Setting, messages_per_s: float, records_per_s: float) -> float:
-        """Share of the time that a TaskManager with consumers has work for them under a setting, at
-        most LOAD_MAX.
-
-        Args:
-            messages_per_s: data buffers to all consumers.
-            records_per_s: in them.
-        """
-        costs = self.costs_under(setting)
-        per_record_ns = sum(costs.consume_ns_per_record) / max(len(costs.consume_ns_per_record), 1)
-        work_ns = messages_per_s * costs.receive_ns_per_message + records_per_s * per_record_ns
-        receivers = self.consumers if self.wakes is None else self.wakes.receivers
-        return min(work_ns / 1e9 / max(receivers, 1), LOAD_MAX)
 
     def _awake_under(self, setting: Setting) -> CostModel:
         wakes = self.wakes

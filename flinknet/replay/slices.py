@@ -20,8 +20,9 @@ from pathlib import Path
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError
 from flinknet.histogram import LogLinearHistogram
-from flinknet.predict.costs import CostFit
-from flinknet.predict.exchange import load_exchange, read_arrivals, recorded_channels
+from flinknet.predict.exchange import load_exchange, recorded_channels
+from flinknet.predict.fit.costs import CostFit
+from flinknet.predict.fit.window_rows import read_arrivals
 from flinknet.predict.recorded import Ramps, RecordedExchange, Setting
 from flinknet.trace import RunManifest, open_run
 

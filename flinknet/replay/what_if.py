@@ -15,10 +15,9 @@ import pyarrow as pa
 from flinknet.config import NetworkConfig
 from flinknet.errors import ConfigError, SimulationError
 from flinknet.predict.captured import load_captured
-from flinknet.predict.costs import CostFit
-from flinknet.predict.delays import Delays
 from flinknet.predict.exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_rate, load_exchange
-from flinknet.predict.queued import contradiction
+from flinknet.predict.fit.costs import CostFit
+from flinknet.predict.fit.queued import contradiction
 from flinknet.predict.recorded import RecordedExchange, Setting, SimulatedOutcome
 from flinknet.results import BacklogSummary, LatencySummary
 from flinknet.trace import open_run
@@ -51,11 +50,6 @@ POLLS = (
     "TaskManagers would poll that slept in the recorded run: what the machine does to a process"
     " that never sleeps, such as to let a thread of the kernel have its core, is not in the trace,"
     " and p99 may be higher"
-)
-
-POLLS_INTERRUPTED = (
-    "TaskManagers would poll that slept in the recorded run: what else ran there, {:.1%} of a core"
-    " in pieces of {:.1f} ms, is taken to interrupt them for {:.1f} ms each, and p99 depends on it"
 )
 
 SLEEPS = (
@@ -348,11 +342,7 @@ def _with_figures(
     if exchange.starts_sleeping(setting):
         notes.append(SLEEPS)
     if exchange.stops_sleeping(setting):
-        load = exchange.load_under(
-            setting, simulated.buffers_per_s or 0.0, simulated.throughput_records_per_s or 0.0
-        )
-        delays = delays.interrupted(load, exchange.wakes_per_s)
-        notes.append(_polling_note(delays, exchange.wakes_per_s))
+        notes.append(POLLS)
     bounds = simulated.latency_bounds
     return replace(
         unpredicted,
@@ -371,13 +361,6 @@ def _with_figures(
         if bounds is None
         else json.dumps([asdict(delays.over(each)) for each in bounds]),
     )
-
-
-def _polling_note(delays: Delays, wakes_per_s: float) -> str:
-    if not delays.beside_share:
-        return POLLS
-    pieces_ns = delays.beside_slice_ns, delays.piece_ns(wakes_per_s)
-    return POLLS_INTERRUPTED.format(delays.beside_share, *(each / 1e6 for each in pieces_ns))
 
 
 def _own_simulation() -> Simulate:

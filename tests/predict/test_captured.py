@@ -17,12 +17,12 @@ from flinknet.predict.captured import (
     WAY_SHARE,
     PassingRows,
     arrivals_between,
-    beat_ns,
     fit_in_passing,
     load_captured,
     starved_share,
     with_settings,
 )
+from flinknet.predict.fit.flusher import beat_ns
 from flinknet.predict.what_if import simulate
 from flinknet.trace import RunManifest
 from flinknet.trace.event_block import EventColumns

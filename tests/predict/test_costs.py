@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flinknet.predict.costs import split_cost
+from flinknet.predict.fit.costs import split_cost
 
 
 def test_messages_of_many_sizes_tell_the_fixed_cost_from_that_of_a_record() -> None:

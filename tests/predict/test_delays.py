@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.core.probe import FlushReason
 from flinknet.histogram import LogLinearHistogram
-from flinknet.predict.delays import NO_DELAYS, PARTS, Delays, fit_delays
+from flinknet.predict.fit.delays import NO_DELAYS, PARTS, Delays, fit_delays
 from flinknet.simulator.cost_model import CostModel
 
 COUNT = 1000
@@ -139,28 +139,6 @@ def test_what_waking_varies_by_goes_with_what_it_takes_and_the_rest_stays() -> N
     assert delays.awake(0.5).spread_ns.tolist() == [-10_000, 0, 20_000, 50_000, 1_950_000]
     assert delays.awake(1.0).spread_ns.tolist() == delays.spread_ns.tolist()
     assert len(NO_DELAYS.awake(0.5).spread_ns) == 0
-
-
-@pytest.mark.parametrize(("slice_ns", "p99_ns"), [(2_000_000, 1_500_000), (50_000_000, 3_000_000)])
-def test_what_runs_beside_interrupts_those_that_never_sleep(slice_ns: int, p99_ns: int) -> None:
-    """4 % of the records wait for between nothing and a piece, of which 3 in 4 for less than p99;
-    pieces are no longer than the scheduler lets them."""
-    quiet = Delays(np.zeros(500, np.int64), beside_share=0.02, beside_slice_ns=slice_ns)
-    found_ns = quiet.interrupted(load=0.5, wakes_per_s=0.0).spread_ns
-    assert np.quantile(found_ns, 0.5) == 0
-    assert np.quantile(found_ns, 0.99) == pytest.approx(p99_ns, rel=0.1)
-    assert np.quantile(quiet.interrupted(load=0.0, wakes_per_s=0.0).spread_ns, 0.99) < p99_ns
-    alone = replace(quiet, beside_share=0.0)
-    assert alone.interrupted(load=0.5, wakes_per_s=0.0).spread_ns.max() == 0
-
-
-@pytest.mark.parametrize(("wakes_per_s", "piece_ns"), [(0, 1e6), (666.7, 1.5e6), (5e6, 2e6)])
-def test_pieces_that_sleepers_cut_are_whole_for_those_that_poll(
-    wakes_per_s: float, piece_ns: float
-) -> None:
-    quiet = Delays(np.zeros(500, np.int64), beside_share=0.5, beside_slice_ns=1e6, cores=2)
-    longest_ns = quiet.interrupted(load=0.0, wakes_per_s=wakes_per_s).spread_ns.max()
-    assert longest_ns == pytest.approx(piece_ns, rel=0.05)
 
 
 def test_the_usual_is_the_way_and_the_work_of_a_message() -> None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from flinknet.predict.fit.outages import activity_of, joined, uncontended_ns, union
 from flinknet.predict.intervals import Intervals
-from flinknet.predict.outages import activity_of, joined, uncontended_ns, union
 
 MS = 1_000_000
 US = 1_000

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from flinknet.core.probe import TracePoint
-from flinknet.predict.saturated_rows import SaturatedRows
-from flinknet.predict.saturation import fit_saturation
+from flinknet.predict.fit.saturation import fit_saturation
+from flinknet.predict.fit.window_rows import ExchangeRows
 from flinknet.trace import ChannelInfo, open_run
 from tests.recorded_run import write_run
 
@@ -59,7 +59,7 @@ def test_busy_time_ways_and_outages_are_told_apart(manifest: object) -> None:
     waits_points = np.repeat([TracePoint.WRITER_WAITS, TracePoint.WRITER_RESUMES], count)
     credit_ns = consumed_ns + US
     found = fit_saturation(
-        SaturatedRows(
+        ExchangeRows(
             sent=rows(sent_ns, sequence_number=number, records=10),
             received=rows(received_ns, sequence_number=number),
             consumed=rows(consumed_ns, sequence_number=number, records=10),

@@ -11,9 +11,9 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.predict.fit.turns import Turns, fit_turns
+from flinknet.predict.fit.window_rows import ExchangeRows
 from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange
-from flinknet.predict.saturated_rows import SaturatedRows
-from flinknet.predict.turns import Turns, fit_turns
 from flinknet.predict.what_if import outages_of, plans_of, recorded_load, simulate
 from flinknet.simulator.cluster import Cluster
 from flinknet.simulator.cost_model import CostModel, Outages
@@ -76,7 +76,7 @@ class Rows:
         self.rows.append(values)
 
 
-def rows_of(exchange: RecordedExchange) -> SaturatedRows:
+def rows_of(exchange: RecordedExchange) -> ExchangeRows:
     """What a run with those costs writes into its trace."""
     load, probe = recorded_load(exchange, NETWORK), Rows()
     cluster = Cluster.of_load(
@@ -99,7 +99,7 @@ def rows_of(exchange: RecordedExchange) -> SaturatedRows:
     )
     is_wait = (point == TracePoint.WRITER_WAITS) | (point == TracePoint.WRITER_RESUMES)
     is_credit = kind == MessageKind.ADD_CREDIT
-    return SaturatedRows(
+    return ExchangeRows(
         sent=where(is_data & (point == TracePoint.SENT)),
         received=where(is_data & (point == TracePoint.RECEIVED)),
         consumed=where(is_data & (point == TracePoint.CONSUMED)),

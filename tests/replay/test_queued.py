@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig
+from flinknet.predict.fit.queued import Queued, contradiction, queued
 from flinknet.predict.grid import Grid
-from flinknet.predict.queued import Queued, contradiction, queued
 from flinknet.predict.recorded import Setting
 from flinknet.replay.advise.targets import Target
 from flinknet.replay.pipeline import replay_runs

@@ -6,9 +6,8 @@ import json
 import multiprocessing as mp
 import sys
 from collections.abc import Callable, Sequence
-from ctypes import c_longlong
+from ctypes import c_char, c_longlong
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ SLICE_EVENTS = 1 << 18
 _SLICE_EVENTS_PER_CHANNEL = 2_000
 _MADE_AT = "1970-01-01T00:00:00+00:00"
 _LOOK_S = 0.5
+_ERROR_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,8 @@ def _write_files(
 class _Worker:
     """A process that writes one file.
 
-    Its counters have no locks: each has one writer, and who is killed would leave a lock closed.
+    What it shares with this one is plain memory without locks: each part has one writer, and a
+    process that is killed would leave a lock closed.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class _Worker:
         self._events = context.RawValue(c_longlong, 0)
         self._reached_ns = context.RawValue(c_longlong, found.first_record_ns)
         self._stop_ns = context.RawValue(c_longlong, found.end_ns)
-        self._error, sender = context.Pipe(duplex=False)  # bytes only: nothing is unpickled
+        self._error = context.RawArray(c_char, _ERROR_BYTES)
         self._process = context.Process(
             target=_write_file,
             args=(
@@ -131,13 +132,12 @@ class _Worker:
                 str(directory),
                 task_manager,
                 (self._events, self._reached_ns, self._stop_ns),
-                sender,
+                self._error,
             ),
         )
         self._name = f"tm-{task_manager}"
         with interrupts_held(and_terminations=True):
             self._process.start()
-        sender.close()
 
     @property
     def is_alive(self) -> bool:
@@ -162,15 +162,14 @@ class _Worker:
         self._stop_ns.value = at_ns
 
     def check(self) -> None:
-        """Raises what the process did."""
+        """Raises: TraceError as the process did, RunFailedError if it died."""
         if not self.has_failed:
             return
-        try:
-            raise TraceError(json.loads(self._error.recv_bytes()))
-        except EOFError:
-            raise RunFailedError(
-                f"the process that made {self._name} ended with {self._process.exitcode}"
-            ) from None
+        if self._error.value:
+            raise TraceError(self._error.value.decode(errors="replace"))
+        raise RunFailedError(
+            f"the process that made {self._name} ended with {self._process.exitcode}"
+        )
 
 
 def _write_file(
@@ -178,7 +177,7 @@ def _write_file(
     directory: str,
     task_manager: int,
     counters: Sequence[Any],
-    errors: Connection,
+    error_text: Any,
 ) -> None:
     """Runs in a process of its own; signals are the parent's, which says when to stop."""
     ignore_what_ends_a_run()
@@ -186,7 +185,7 @@ def _write_file(
     try:
         write_file(found, Path(directory), task_manager, *counters)
     except TraceError as error:
-        errors.send_bytes(json.dumps(str(error)).encode())
+        error_text.value = str(error).encode()[:_ERROR_BYTES]
         sys.exit(error.exit_code)
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict
 
 from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.options import find_option
-from flinknet.predict.queued import CONTRADICTED
+from flinknet.predict.fit.queued import CONTRADICTED
 from flinknet.results import (
     ERROR_TO_BET_ON,
     Advice,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from click.testing import CliRunner
 
 from flinknet.cli import main
 from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
-from flinknet.errors import ConfigError
+from flinknet.errors import ConfigError, TraceError
 from flinknet.predict.synth import run as synth_run
 from flinknet.predict.synth.plan import SynthPlan, plan
 from flinknet.predict.synth.run import synthesize, write_file
@@ -172,6 +173,14 @@ def test_a_writer_that_dies_ends_the_others(tmp_path: Path, task_manager: int) -
         with TraceReader(tmp_path / "run" / f"tm-{1 - task_manager}.fnt") as reader:
             assert reader.is_whole
         wait_until_none_is_left(process)
+
+
+def test_the_error_of_a_writer_is_the_error_of_the_run(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    worker = synth_run._Worker(context, planned(), tmp_path / "gone", 0)
+    worker.wait(None)
+    with pytest.raises(TraceError, match="gone"):
+        worker.check()
 
 
 @pytest.mark.parametrize("before", [0, 1])

@@ -23,7 +23,7 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import FlushReason
-from flinknet.histogram import LogLinearHistogram, bucket_bounds_ns, bucket_index
+from flinknet.histogram import PERCENTILES, LogLinearHistogram, bucket_bounds_ns, bucket_index
 from flinknet.results import LatencySummary
 from flinknet.simulator.cost_model import CostModel
 from flinknet.trace.event_block import EventColumns, same_message
@@ -40,23 +40,11 @@ PARTS = 4
 TAIL_WORTH_TELLING_NS = 300_000
 """A machine that delays one record in a hundred by less shows in no p99."""
 
-SLICE_MAX_NS = 4_000_000
-"""The kernel gives a process that has work its core back after so long: a tick at 250 Hz. In perf's
-records a thread that had 50 ms to do held a busy process up for 4 to 8 ms at a time."""
-
-CUTS_MAX = 2
-"""See `Delays.piece_ns`: a piece is taken to be cut in two at most."""
-
-_WAITS = 20
-"""Instants within a piece that stand for all."""
-
 _MIN_SAMPLES = 10
 
 _EARLY_SHARE = 0.2
 """Of a buffer timeout: a flush that is earlier than this was no beat. Those after a flush whose
 sending took long are a little early."""
-
-_PERCENTILES = {"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,18 +59,12 @@ class Delays:
             which the simulation begins without.
         usual_ns: what a message typically takes to its consumer and there, as recorded. Delays up
             to that come of waking, the rest is the machine's.
-        beside_share, beside_slice_ns: what else ran meanwhile where TaskManagers did, in shares of
-            one core, and in what pieces: see `interrupted`. 0 if unknown.
-        cores: of the machine; 0 if unknown.
     """
 
     spread_ns: IntArray
     tails_ns: tuple[int, ...] = ()
     queued_at_start_ns: int = 0
     usual_ns: float = 0.0
-    beside_share: float = 0.0
-    beside_slice_ns: float = 0.0
-    cores: int = 0
 
     @property
     def note(self) -> str | None:
@@ -104,45 +86,6 @@ class Delays:
         spread_ns = self.spread_ns + (share - 1.0) * own_ns
         return replace(self, spread_ns=spread_ns.astype(np.int64))
 
-    def piece_ns(self, wakes_per_s: float) -> float:
-        """How long what else has to run interrupts processes that never sleep.
-
-        Who sleeps takes its core back when it is woken, and cuts such pieces; who polls does not,
-        and they are done in one. Each wake of a consumer is taken to have cut what ran on one of
-        the cores: with two of them pieces of 0.9 ms at 740 messages/s and of 1.3 ms at 160 then are
-        of 1.3 and 1.5 ms, and 1.45 and 1.5 ms were measured without a timeout.
-        """
-        pieces_per_s = 1e9 / self.beside_slice_ns
-        cut_per_s = wakes_per_s / self.cores if self.cores else 0.0
-        whole_ns = 1e9 / max(pieces_per_s - cut_per_s, pieces_per_s / CUTS_MAX)
-        return min(whole_ns, SLICE_MAX_NS)
-
-    def interrupted(self, load: float, wakes_per_s: float) -> Delays:
-        """The delays of processes that never sleep, if those that were recorded did: what else has
-        to run interrupts them then, wherever it ran in between before.
-
-        A piece of it makes work pile up that takes load / (1 - load) times as long to be done; all
-        records that come until then wait for what is left of both, so that the share of records is
-        that much larger, and they wait for between nothing and the whole piece.
-
-        Args:
-            load: share of the time that a process has work, below 1.
-            wakes_per_s: how often a consumer was woken in the recorded run.
-        """
-        if not self.beside_share or not len(self.spread_ns):
-            return self
-        share = min(self.beside_share / (1 - load), 1.0)
-        parts = (np.arange(_WAITS) + 0.5) / _WAITS
-        waits_ns = self.piece_ns(wakes_per_s) * parts
-        values_ns = [self.spread_ns, (self.spread_ns[:, None] + waits_ns[None, :]).ravel()]
-        weights = [np.full(len(each), 1 / len(each)) for each in values_ns]
-        joined_ns = np.concatenate(values_ns)
-        order = np.argsort(joined_ns, kind="stable")
-        up_to = np.cumsum(np.concatenate([(1 - share) * weights[0], share * weights[1]])[order])
-        wanted = (np.arange(QUANTILES) + 0.5) / QUANTILES * up_to[-1]
-        spread_ns = joined_ns[order][np.searchsorted(up_to, wanted)].astype(np.int64)
-        return replace(self, spread_ns=spread_ns)
-
     def over(self, latency: LogLinearHistogram) -> LatencySummary:
         """The summary of predicted latencies with the spread laid over each of them."""
         plain = latency.summary()
@@ -160,7 +103,7 @@ class Delays:
         mean = (plain.mean or 0.0) + float(self.spread_ns.mean())
         percentiles: dict[str, Any] = {
             name: None if getattr(plain, name) is None else wide.percentile(q)
-            for name, q in _PERCENTILES.items()
+            for name, q in PERCENTILES.items()
         }
         return replace(plain, min=wide.min, max=wide.max, mean=mean, **percentiles)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 
-from .intervals import NOTHING, Intervals
+from ..intervals import NOTHING, Intervals
 
 UNCONTENDED = 0.05
 """Share of messages that met nothing on their way: that quantile of the way's time is the way's

@@ -19,7 +19,7 @@ from flinknet.core.probe import TracePoint
 from flinknet.simulator.turn_costs import TCP_BYTES
 from flinknet.trace.event_block import EventColumns, same_message
 
-from .saturated_rows import SaturatedRows, of_channels, same_credit
+from .window_rows import ExchangeRows, of_channels, same_credit
 
 UNKNOWN_NS = -1
 
@@ -72,7 +72,7 @@ class Steps:
         return gaps
 
 
-def steps_of(rows: SaturatedRows, written: Sequence[int], read: Sequence[int]) -> Steps:
+def steps_of(rows: ExchangeRows, written: Sequence[int], read: Sequence[int]) -> Steps:
     """The steps of a process.
 
     Args:
@@ -136,7 +136,7 @@ def _part(kind: Kind, rows: EventColumns, **given: npt.NDArray[np.int64]) -> Eve
     }
 
 
-def _received(rows: SaturatedRows, received: EventColumns) -> EventColumns:
+def _received(rows: ExchangeRows, received: EventColumns) -> EventColumns:
     """What was received, with when it was sent, and what went with it."""
     order = np.lexsort((rows.sent["sequence_number"], rows.sent["channel"], rows.sent["at_ns"]))
     sent = {name: values[order] for name, values in rows.sent.items()}
@@ -163,7 +163,7 @@ def _received(rows: SaturatedRows, received: EventColumns) -> EventColumns:
     )
 
 
-def _credit_sent_ns(rows: SaturatedRows, received: EventColumns) -> IntArray:
+def _credit_sent_ns(rows: ExchangeRows, received: EventColumns) -> IntArray:
     """When each credit message had been sent."""
     sent_ns = np.full(len(received["at_ns"]), UNKNOWN_NS)
     for channel in np.unique(received["channel"]).tolist():

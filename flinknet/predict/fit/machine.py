@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flinknet.trace import RunManifest
 
 
@@ -28,27 +26,5 @@ def receivers(manifest: RunManifest) -> dict[int, int]:
 
 def may_poll(manifest: RunManifest) -> bool:
     """Whether there was a core for each TaskManager; only then they poll."""
-    return _number(manifest.host.get("cores")) >= len(manifest.processes)
-
-
-def bystanders(manifest: RunManifest) -> dict[str, Any]:
-    """What else ran while a run was recorded, as Delays has it.
-
-    Where there are more cores than TaskManagers, that is taken to have run on all cores alike.
-    """
-    share, slice_ns, cores = (
-        _number(manifest.host.get(name)) for name in ("beside_share", "beside_slice_ns", "cores")
-    )
-    if not share or not slice_ns or not cores:
-        return {}
-    on_their_cores = min(len(manifest.processes) / cores, 1.0)
-    return {
-        "beside_share": share * on_their_cores,
-        "beside_slice_ns": slice_ns,
-        "cores": int(cores),
-    }
-
-
-def _number(fact: object) -> float:
-    """A fact about a host that is a number above 0; else 0."""
-    return float(fact) if isinstance(fact, int | float) and fact > 0 else 0.0
+    cores = manifest.host.get("cores")
+    return isinstance(cores, int | float) and cores >= len(manifest.processes) > 0

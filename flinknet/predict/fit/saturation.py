@@ -19,10 +19,10 @@ from flinknet.simulator.cost_model import Outages
 from flinknet.trace import RunManifest
 from flinknet.trace.event_block import EventColumns, same_message
 
-from .intervals import Intervals, from_switches
+from ..intervals import Intervals, from_switches
 from .outages import activity_of, joined, uncontended_ns, union
-from .saturated_rows import SaturatedRows, of_channels, same_credit
 from .turns import Turns, fit_turns
+from .window_rows import ExchangeRows, of_channels, same_credit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +50,7 @@ class Saturation:
 
 
 def fit_saturation(
-    rows: SaturatedRows, manifest: RunManifest, from_ns: int, to_ns: int
+    rows: ExchangeRows, manifest: RunManifest, from_ns: int, to_ns: int
 ) -> Saturation:
     """Fit a window [from_ns, to_ns) in which all rows are known."""
     produces = {each.index: each.producer_process for each in manifest.channels}

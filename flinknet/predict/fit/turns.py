@@ -21,8 +21,8 @@ from flinknet.simulator.turn_costs import Jitter, TurnCosts
 from flinknet.trace import RunManifest
 
 from .outages import activity_of, longest_ns, uncontended_ns, union
-from .saturated_rows import SaturatedRows
 from .steps import UNKNOWN_NS, Kind, Steps, steps_of
+from .window_rows import ExchangeRows
 
 FloatArray = npt.NDArray[Any]
 
@@ -83,7 +83,7 @@ class Turns:
     outages: Mapping[str, Outages]
 
 
-def fit_turns(rows: SaturatedRows, manifest: RunManifest) -> Turns | None:
+def fit_turns(rows: ExchangeRows, manifest: RunManifest) -> Turns | None:
     """Fit a window in which all rows are known.
 
     Returns: None where a process both produces and consumes, or did too little.

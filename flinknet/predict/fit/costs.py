@@ -23,13 +23,9 @@ from .delays import NO_DELAYS, Delays
 from .queued import NOT_QUEUED, Queued
 from .saturation import Saturation
 from .turns import Turns
+from .window_rows import ExchangeRows
 
-ASSUMED_SEND_NS_PER_MESSAGE = TYPICAL_COSTS.send_ns_per_message
-ASSUMED_SEND_NS_PER_BYTE = TYPICAL_COSTS.send_ns_per_byte
-ASSUMED_RECEIVE_NS_PER_MESSAGE = TYPICAL_COSTS.receive_ns_per_message
-ASSUMED_EMIT_NS_PER_RECORD = TYPICAL_COSTS.emit_ns_per_record
 ASSUMED_CONSUME_NS_PER_RECORD = 20.0
-ASSUMED_TRANSIT_NS = TYPICAL_COSTS.transit_ns
 
 SATURATED_SEND_SHARE = 0.05
 """Of a producer's time at the highest rate, what goes with the message and not with its records:
@@ -70,18 +66,8 @@ class CostFit:
     queued: Queued = NOT_QUEUED
 
 
-@dataclass(frozen=True, slots=True)
-class DataRows:
-    """Rows of data buffers of one run, one set for each point; columns as in the trace, channels >=
-    0."""
-
-    sent: EventColumns
-    received: EventColumns
-    consumed: EventColumns
-
-
 def fit_costs(
-    rows: DataRows,
+    rows: ExchangeRows,
     consumer_of: Mapping[int, int],
     consumers: int,
     emit_busy_ns_per_record: float | None,
@@ -98,14 +84,14 @@ def fit_costs(
     notes: list[str] = []
     sent_at, received_at = same_message(rows.sent, rows.received)
     transit_ns = _median(
-        rows.received["at_ns"][received_at] - rows.sent["at_ns"][sent_at], ASSUMED_TRANSIT_NS
+        rows.received["at_ns"][received_at] - rows.sent["at_ns"][sent_at], TYPICAL_COSTS.transit_ns
     )
     receive_ns, consume_ns = _fit_consumers(rows, consumer_of, consumers, notes)
     is_assumed = bool(notes)
     records_per_message = _mean(rows.sent["records"], 1.0)
     bytes_per_message = _mean(rows.sent["payload_bytes"], 0.0)
-    emit_ns = ASSUMED_EMIT_NS_PER_RECORD
-    send_ns, send_ns_per_byte = ASSUMED_SEND_NS_PER_MESSAGE, ASSUMED_SEND_NS_PER_BYTE
+    emit_ns = TYPICAL_COSTS.emit_ns_per_record
+    send_ns, send_ns_per_byte = TYPICAL_COSTS.send_ns_per_message, TYPICAL_COSTS.send_ns_per_byte
     if emit_busy_ns_per_record is not None:
         busy_ns = emit_busy_ns_per_record * records_per_message
         message_ns = send_ns + send_ns_per_byte * bytes_per_message
@@ -220,7 +206,7 @@ def split_cost(
 
 
 def _fit_consumers(
-    rows: DataRows, consumer_of: Mapping[int, int], consumers: int, notes: list[str]
+    rows: ExchangeRows, consumer_of: Mapping[int, int], consumers: int, notes: list[str]
 ) -> tuple[float, tuple[float, ...]]:
     """Fixed ns of a message at its consumer (median over consumers), and ns a record of each
     consumer."""
@@ -240,15 +226,18 @@ def _fit_consumers(
         before_ns = np.r_[np.iinfo(np.int64).min, done_ns[own][:-1]]
         service_ns = (done_ns[own] - np.maximum(arrived_ns[own], before_ns)).astype(np.float64)
         message_ns, per_record[index], is_known = split_cost(
-            service_ns, records[own], ASSUMED_RECEIVE_NS_PER_MESSAGE
+            service_ns, records[own], TYPICAL_COSTS.receive_ns_per_message
         )
         fixed.append(message_ns)
         if not is_known and not notes:
+            message_us = TYPICAL_COSTS.receive_ns_per_message / 1e3
             notes.append(
-                f"assumed: up to {ASSUMED_RECEIVE_NS_PER_MESSAGE / 1e3:.0f} us of the consumer's"
-                " time belong to a message; its messages are too alike to tell"
+                f"assumed: a consumer takes up to {message_us:.0f} us for a message; its messages"
+                " are too similar in size to separate the cost per message"
             )
-    return float(np.median(fixed)) if fixed else ASSUMED_RECEIVE_NS_PER_MESSAGE, tuple(per_record)
+    return float(np.median(fixed)) if fixed else TYPICAL_COSTS.receive_ns_per_message, tuple(
+        per_record
+    )
 
 
 def _median(values: npt.NDArray[np.int64], otherwise: float) -> float:

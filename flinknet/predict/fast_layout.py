@@ -1,0 +1,288 @@
+"""The kernel's memory at the start of a run: everything of an exchange as words at addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from flinknet.arrays import IntArray
+from flinknet.config import NetworkConfig
+from flinknet.core.connection import RECEIVE_BYTES, SEND_BATCH_BYTES
+from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
+from flinknet.core.wire.events import (
+    EndOfData,
+    EndOfOutputChannelStateEvent,
+    EndOfPartitionEvent,
+    encode_pipelined,
+)
+from flinknet.job.load.payload import OVERHEAD_BYTES
+from flinknet.job.load.plan import LoadPlan
+from flinknet.job.stream_task import STEPS_PER_TURN
+from flinknet.simulator.cluster import OPENING_NS
+from flinknet.simulator.source_plan import beat_phase_ns
+from flinknet.simulator.task_manager import BUSY_NS_MAX
+
+from .fast_kernel import words as k
+from .recorded import RecordedExchange
+
+_TURNS_PER_RECORD = 20
+"""Turns of all TaskManagers for each record and channel at most, far above what there can be."""
+
+
+def one_way_ns(exchange: RecordedExchange) -> int:
+    """Latency of a link: the way of a message without the sending that the sender itself does."""
+    costs = exchange.costs
+    return max(0, int(costs.transit_ns - costs.send_ns_per_message))
+
+
+def memory_of_run(exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> IntArray:
+    """The memory that the kernel starts with."""
+    layout = _Layout(exchange, network, load)
+    layout.put_head()
+    layout.put_channels()
+    layout.put_connections()
+    layout.put_sources()
+    layout.put_sinks()
+    layout.put_task_managers()
+    return layout.memory.to_array()
+
+
+class _Memory:
+    """Words that are handed out once, and filled by address."""
+
+    def __init__(self, first: int) -> None:
+        self._parts: list[tuple[int, IntArray]] = []
+        self._words = first
+
+    def take(self, words: int) -> int:
+        """Returns: the address of that many words."""
+        address, self._words = self._words, self._words + words
+        return address
+
+    def put(self, address: int, values: Iterable[int] | IntArray) -> None:
+        """Fill words from an address on."""
+        array = values if isinstance(values, np.ndarray) else np.array([*values], np.int64)
+        self._parts.append((address, array))
+
+    def list_of(self, values: Sequence[int]) -> int:
+        """Returns: the address of the values."""
+        address = self.take(max(len(values), 1))
+        self.put(address, values)
+        return address
+
+    def record(self, address: int, fields: dict[int, int]) -> None:
+        """Fill some words of a record."""
+        for field, value in fields.items():
+            self.put(address + field, (value,))
+
+    def to_array(self) -> IntArray:
+        """All of it."""
+        memory = np.zeros(self._words, np.int64)
+        for address, values in self._parts:
+            memory[address : address + len(values)] = values
+        return memory
+
+
+class _Layout:
+    """Addresses of everything in a run; each `put_` method fills the records of one kind."""
+
+    def __init__(self, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> None:
+        self.memory = memory = _Memory(k.HEAD_WORDS)
+        self._exchange, self._network, self._load = exchange, network, load
+        self._record_bytes = load.scenario.workload.record_size.low_bytes + OVERHEAD_BYTES
+        self._period_ns = network.buffer_timeout_ns + exchange.flush_overhead_ns
+        self._ring = _power_of_two(network.exclusive_buffers + network.floating_buffers + 4)
+        self._channels = memory.take(len(load.channels) * k.CHANNEL_WORDS)
+        self._channel_at = {
+            each.index: self._channels + place * k.CHANNEL_WORDS
+            for place, each in enumerate(load.channels)
+        }
+        self._source_at = [memory.take(k.SOURCE_WORDS) for _ in load.sources]
+        self._sink_at = [memory.take(k.SINK_WORDS) for _ in load.sinks]
+        self._managers = memory.take(load.task_managers * k.TASK_MANAGER_WORDS)
+        self._manager_at = [
+            self._managers + number * k.TASK_MANAGER_WORDS for number in range(load.task_managers)
+        ]
+        self._pairs = [
+            (each.producer_task_manager, each.consumer_task_manager) for each in load.channels
+        ]
+        self._connection_at = {
+            pair: memory.take(k.CONNECTION_WORDS) for pair in dict.fromkeys(self._pairs)
+        }
+
+    def put_head(self) -> None:
+        """What does not change in a run."""
+        exchange, network = self._exchange, self._network
+        counted_ns = exchange.counted_ns or (0, k.NEVER)
+        self.memory.record(
+            0,
+            {
+                k.TASK_MANAGERS: self._load.task_managers,
+                k.TIMEOUT_NS: network.buffer_timeout_ns,
+                k.PERIOD_NS: self._period_ns,
+                k.RECORD_BYTES: self._record_bytes,
+                k.SEGMENT_BYTES: network.segment_size_bytes,
+                k.SEGMENT_BITS: network.segment_size_bytes.bit_length() - 1,
+                k.EXCLUSIVE_BUFFERS: network.exclusive_buffers,
+                k.QUOTA_BUFFERS: network.max_buffers_per_channel,
+                k.HEADER_BYTES: BUFFER_RESPONSE_HEADER_BYTES,
+                k.RECOVERY_BYTES: len(encode_pipelined(EndOfOutputChannelStateEvent())),
+                k.END_OF_DATA_BYTES: len(encode_pipelined(EndOfData())),
+                k.END_OF_PARTITION_BYTES: len(encode_pipelined(EndOfPartitionEvent())),
+                k.BATCH_BYTES: SEND_BATCH_BYTES,
+                k.RECEIVE_BYTES: RECEIVE_BYTES,
+                k.STEPS_PER_TURN: STEPS_PER_TURN,
+                k.BUSY_NS: BUSY_NS_MAX,
+                k.LATENCY_NS: one_way_ns(exchange),
+                k.RECEIVE_NS: int(exchange.costs.receive_ns_per_message),
+                k.RING_MASK: self._ring - 1,
+                k.TURNS_MAX: 1_000_000 + _TURNS_PER_RECORD * exchange.records,
+                k.FIRST_TASK_MANAGER: self._managers,
+                k.CHANNELS: len(self._load.channels),
+                k.FIRST_CHANNEL: self._channels,
+                k.SMALLEST: k.NEVER,
+                k.COUNTED_FROM_NS: counted_ns[0],
+                k.COUNTED_TO_NS: counted_ns[1],
+            },
+        )
+
+    def put_channels(self) -> None:
+        """The channels, each with its arrivals and what has left its subpartition before."""
+        memory, exclusive_buffers = self.memory, self._network.exclusive_buffers
+        recorded = {channel.channel: channel for channel in self._exchange.channels}
+        for planned, pair in zip(self._load.channels, self._pairs, strict=True):
+            channel = recorded[planned.index]
+            arrivals = channel.arrivals
+            counted = channel.counted or (0, len(arrivals))
+            ramps = np.stack([arrivals.records, arrivals.first_ns, arrivals.last_ns], axis=1)
+            first = memory.take(ramps.size)
+            memory.put(first, ramps.ravel())
+            before_bytes = channel.records_before * self._record_bytes
+            memory.record(
+                self._channel_at[planned.index],
+                {
+                    k.SOURCE: self._source_at[planned.producer],
+                    k.CONNECTION: self._connection_at[pair],
+                    k.SINK: self._sink_at[planned.consumer],
+                    k.RAMP_END: first + ramps.size,
+                    k.RAMP: first,
+                    k.OPENS_RAMP: first,
+                    k.OPENS_RECORD: -1,
+                    k.OPENS_BASE: channel.records_before,
+                    k.EMITTED: before_bytes,
+                    k.POLLED: before_bytes,
+                    k.HEAD: before_bytes // self._network.segment_size_bytes,
+                    k.COUNTED_RAMP: first + counted[0] * k.RAMP_WORDS,
+                    k.COUNTED_RAMP_END: first + counted[1] * k.RAMP_WORDS,
+                    k.DONE_RAMP: first,
+                    k.FRONT_EVENT: 1,
+                    k.CREDIT: exclusive_buffers,
+                    k.FREE_EXCLUSIVE: exclusive_buffers,
+                    k.RING: memory.take(self._ring * k.MESSAGE_WORDS),
+                },
+            )
+
+    def put_connections(self) -> None:
+        """The connections, with room for all that may be under way or wait for its turn."""
+        memory = self.memory
+        for pair, address in self._connection_at.items():
+            width = _power_of_two(self._pairs.count(pair) + 1)
+            slots = width * self._ring
+            memory.record(
+                address,
+                {
+                    k.UPSTREAM: self._manager_at[pair[0]],
+                    k.DOWNSTREAM: self._manager_at[pair[1]],
+                    k.SLOTS_MASK: slots - 1,
+                    k.WIDTH_MASK: width - 1,
+                    k.READERS: memory.take(width),
+                    k.NOTIFIED: memory.take(width),
+                    k.DOWN: memory.take(slots * k.DOWN_WORDS),
+                    k.UP: memory.take(slots * k.UP_WORDS),
+                    k.CREDITORS: memory.take(width),
+                    k.CONTROL: memory.take(2 * width * k.CONTROL_WORDS),
+                },
+            )
+
+    def put_sources(self) -> None:
+        """The sources, each with its channels, its pool and the first beat of its flusher."""
+        exchange, timeout_ns = self._exchange, self._network.buffer_timeout_ns
+        end_ns = exchange.data_ends_ns(self._network)
+        tasks = zip(self._load.sources, self._source_at, strict=True)
+        for source, (task, address) in enumerate(tasks):
+            output = task.outputs[0]
+            channels = [self._channel_at[each] for each in output.channels]
+            last_ns = max(
+                int(channel.arrivals.last_ns[-1])
+                for channel in exchange.channels
+                if channel.producer == source
+            )
+            phase_ns = beat_phase_ns(exchange.seed, source, self._period_ns)
+            beat_ns = exchange.measured_from_ns - phase_ns + self._period_ns
+            self.memory.record(
+                address,
+                {
+                    k.OUTPUTS: self.memory.list_of(
+                        [self._channel_at[each] for each in output.channels]
+                    ),
+                    k.OUTPUTS_COUNT: output.subpartitions,
+                    k.UNACKNOWLEDGED: output.subpartitions,
+                    k.END_NS: max(end_ns, last_ns),
+                    k.POOL_BUFFERS: output.pool.max_buffers,
+                    k.BEAT_NS: beat_ns if timeout_ns > 0 else k.NEVER,
+                },
+            )
+
+    def put_sinks(self) -> None:
+        """The sinks, each with its channels, its gate's queue and its pool of floating buffers."""
+        memory = self.memory
+        for sink, (task, address) in enumerate(zip(self._load.sinks, self._sink_at, strict=True)):
+            gate = task.inputs[0]
+            inputs = gate.channels
+            width = _power_of_two(len(inputs) + 1)
+            memory.record(
+                address,
+                {
+                    k.INPUTS: memory.list_of([self._channel_at[each.index] for each in inputs]),
+                    k.INPUTS_COUNT: len(inputs),
+                    k.CONSUME_NS: round(self._exchange.costs.consume_ns_per_record[sink]),
+                    k.READY: memory.take(width),
+                    k.BUSY_UNTIL_NS: -1,
+                    k.POOL_FREE: gate.pool.max_buffers,
+                    k.LISTENERS: memory.take(width),
+                    k.GATE_MASK: width - 1,
+                },
+            )
+
+    def put_task_managers(self) -> None:
+        """The TaskManagers, each with its tasks and its ends of connections."""
+        memory, start_ns = self.memory, self._exchange.measured_from_ns
+        connections = self._connection_at.items()
+        for number, address in enumerate(self._manager_at):
+            tasks = self._load.tasks_on(number)
+            sources = [self._source_at[each.subtask] for each in tasks if each.outputs]
+            sinks = [self._sink_at[each.subtask] for each in tasks if each.inputs]
+            outgoing = [at for pair, at in connections if pair[0] == number]
+            incoming = [at for pair, at in connections if pair[1] == number]
+            memory.record(
+                address,
+                {
+                    k.WAKE_NS: start_ns,
+                    k.FREE_SINCE_NS: start_ns,
+                    k.IDLE_NS: OPENING_NS,
+                    k.SOURCES: memory.list_of(sources),
+                    k.SOURCES_COUNT: len(sources),
+                    k.SINKS: memory.list_of(sinks),
+                    k.SINKS_COUNT: len(sinks),
+                    k.OUTGOING: memory.list_of(outgoing),
+                    k.OUTGOING_COUNT: len(outgoing),
+                    k.INCOMING: memory.list_of(incoming),
+                    k.INCOMING_COUNT: len(incoming),
+                },
+            )
+
+
+def _power_of_two(count: int) -> int:
+    """The first one that is not smaller."""
+    return 1 << (count - 1).bit_length()

@@ -1,0 +1,9 @@
+"""What is fitted to the rows of a recorded window (`window_rows`).
+
+- `costs`: what each step on a buffer's way takes. `machine`: what a manifest says of the host.
+- `flusher`: its period, and the buffer timeout behind it.
+- `delays`, `wakes`: at a rate, how late the machine was, and how long sleepers take to wake.
+- `saturation`, and under it `outages`, `steps` and `turns`: at the highest rate, what a turn of an
+  event loop costs, and when the machine kept a process from its work.
+- `queued`: how long buffers waited, by the backlog that they carry.
+"""

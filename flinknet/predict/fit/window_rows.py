@@ -1,0 +1,287 @@
+"""Reading a recorded run: when its records came, and the rows that costs are fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from flinknet.arrays import IntArray
+from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.trace import TraceReader
+from flinknet.trace.event_block import EventBlock, EventColumns, is_data, lazy_block
+
+from ..recorded import Ramps
+
+_COLUMNS = (
+    "at_ns",
+    "channel",
+    "point",
+    "kind",
+    "data_type",
+    "reason",
+    "sequence_number",
+    "payload_bytes",
+    "records",
+    "first_record_ns",
+    "last_record_ns",
+    "value",
+)
+_ARRIVAL_COLUMNS = ("channel", "records", "first_record_ns", "last_record_ns")
+_WAIT_COLUMNS = ("at_ns", "channel", "point")
+
+_SHIFTS_MAX = 8
+"""Credit messages that may be under way when the window begins."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExchangeRows:
+    """Rows of one exchange; columns as in the trace.
+
+    Attributes:
+        sent: data buffers when they were sent.
+        received: the same when they were received.
+        consumed: the same when they were consumed.
+        credit_sent: credit messages when they were sent.
+        credit_received: the same when they were received.
+        waits: when writers began and ceased to wait for buffers.
+    """
+
+    sent: EventColumns
+    received: EventColumns
+    consumed: EventColumns
+    credit_sent: EventColumns
+    credit_received: EventColumns
+    waits: EventColumns
+
+    def within(self, from_ns: int, to_ns: int) -> ExchangeRows:
+        """Those in [from_ns, to_ns), with 64-bit columns."""
+
+        def cut(rows: EventColumns) -> EventColumns:
+            keep = (rows["at_ns"] >= from_ns) & (rows["at_ns"] < to_ns)
+            return {name: values.astype(np.int64) for name, values in _where(rows, keep).items()}
+
+        return ExchangeRows(*(cut(getattr(self, each.name)) for each in fields(self)))
+
+    def sent_over(self, channels: Sequence[int]) -> ExchangeRows:
+        """Without what was sent and received on other channels."""
+
+        def own(rows: EventColumns) -> EventColumns:
+            return _where(rows, np.isin(rows["channel"], channels))
+
+        return replace(self, sent=own(self.sent), received=own(self.received))
+
+    def waited_ns(self, from_ns: int, to_ns: int) -> int:
+        """Time that writers waited for buffers, over all producers; the rows of each are on a
+        channel of its own."""
+        waited_ns = 0
+        for channel in np.unique(self.waits["channel"]).tolist():
+            own = self.waits["channel"] == channel
+            order = np.argsort(self.waits["at_ns"][own], kind="stable")
+            at_ns = np.clip(self.waits["at_ns"][own][order], from_ns, to_ns)
+            is_waiting = self.waits["point"][own][order] == TracePoint.WRITER_WAITS
+            waited_ns += int(np.diff(np.r_[at_ns, to_ns])[is_waiting].sum())
+            if not is_waiting[0]:
+                waited_ns += int(at_ns[0]) - from_ns
+        return waited_ns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """What was read of a window.
+
+    Attributes:
+        arrivals: of each channel, the records that came in it.
+        record_wire_bytes: of each channel, mean bytes of a record in a buffer.
+        rows: as many as were asked for, from the start of the window.
+        rows_to_ns: up to here they are whole.
+    """
+
+    arrivals: dict[int, Ramps]
+    record_wire_bytes: dict[int, float]
+    rows: ExchangeRows
+    rows_to_ns: int
+
+
+def read_window(
+    files: Iterable[Path],
+    channels: Sequence[int] | None,
+    from_ns: int,
+    to_ns: int,
+    *,
+    until_ns: int | None,
+    rows_max: int,
+    rows_to_ns: int,
+    with_arrivals: bool,
+) -> Window:
+    """Read the window [from_ns, to_ns) of some channels; None for all.
+
+    Args:
+        until_ns: when the records of the window have left at the latest; None if unknown.
+        rows_max: of each file, for the rows of the exchange.
+        rows_to_ns: where those end if there are no more.
+        with_arrivals: whether to read on when there are enough rows; if not, there are none.
+    """
+    arrivals = _Arrivals(from_ns, to_ns)
+    parts = _Parts()
+    for file in files:
+        count = 0
+        with TraceReader(file) as reader:
+            for block in reader.events(_COLUMNS, channels, from_ns, until_ns):
+                arrivals.add(EventBlock(block).data_at(TracePoint.SENT))
+                parts.add_waits(block)
+                if count < rows_max:
+                    parts.add(block)
+                    count += len(block["at_ns"])
+                    if count >= rows_max:
+                        rows_to_ns = min(rows_to_ns, int(block["at_ns"].max()))
+                        if not with_arrivals:
+                            break
+    return Window(
+        arrivals.within() if with_arrivals else {},
+        arrivals.record_wire_bytes(),
+        parts.joined(),
+        rows_to_ns,
+    )
+
+
+def read_arrivals(
+    files: Sequence[Path], from_ns: int, to_ns: int, until_ns: int
+) -> dict[int, Ramps]:
+    """The instants of the records of each channel that came in [from_ns, to_ns) and were sent
+    before until_ns; stretches at the edges are whole."""
+    arrivals = _Arrivals(from_ns, to_ns)
+    for file in files:
+        with TraceReader(file) as reader:
+            for index, entry in enumerate(reader.blocks()):
+                if entry.last_ns < from_ns or entry.first_ns >= until_ns:
+                    continue
+                sent = lazy_block(reader, index).data_at(TracePoint.SENT)
+                if len(sent["channel"]) and (entry.first_ns < from_ns or entry.last_ns >= until_ns):
+                    keep = (sent["at_ns"] >= from_ns) & (sent["at_ns"] < until_ns)
+                    sent = {name: sent[name][keep] for name in _ARRIVAL_COLUMNS}
+                arrivals.add(sent, with_sizes=False)
+    return arrivals.whole()
+
+
+def of_channels(rows: EventColumns, channels: Iterable[int]) -> EventColumns:
+    """The rows of some channels, by their instants."""
+    own = np.flatnonzero(np.isin(rows["channel"], [*channels]))
+    own = own[np.argsort(rows["at_ns"][own], kind="stable")]
+    return {name: values[own] for name, values in rows.items()}
+
+
+def same_credit(sent: EventColumns, received: EventColumns) -> tuple[IntArray, IntArray]:
+    """Rows of the same credit messages of one channel: their indices in both. The first ones
+    received may have been sent before."""
+    best: tuple[float, int] = (-1.0, 0)
+    for shift in range(min(_SHIFTS_MAX, len(received["at_ns"]))):
+        count = min(len(sent["at_ns"]), len(received["at_ns"]) - shift)
+        if not count:
+            break
+        later = received["at_ns"][shift : shift + count] - sent["at_ns"][:count]
+        equal = received["value"][shift : shift + count] == sent["value"][:count]
+        best = max(best, (float((equal & (later >= 0)).mean()), -shift))
+    shift = -best[1]
+    count = min(len(sent["at_ns"]), len(received["at_ns"]) - shift)
+    return np.arange(count), np.arange(shift, shift + count)
+
+
+class _Arrivals:
+    """The records that came in a window, from the buffers that were sent, block by block."""
+
+    def __init__(self, from_ns: int, to_ns: int) -> None:
+        self._from_ns, self._to_ns = from_ns, to_ns
+        self._parts: dict[int, list[Ramps]] = {}
+        self._sizes: dict[int, list[int]] = {}  # of each channel: bytes, records
+
+    def add(self, sent: EventColumns, *, with_sizes: bool = True) -> None:
+        """Add the sent buffers of a block. Rows of a channel stand together."""
+        if not len(sent["channel"]):  # nothing else of the block is read then
+            return
+        keep = (sent["channel"] >= 0) & (sent["records"] > 0) & (sent["first_record_ns"] >= 0)
+        keep &= sent["first_record_ns"] < self._to_ns
+        keep &= sent["last_record_ns"] >= self._from_ns
+        kept = np.flatnonzero(keep)
+        channels, *columns = (sent[name].take(kept).astype(np.int64) for name in _ARRIVAL_COLUMNS)
+        starts = np.flatnonzero(np.diff(channels, prepend=-1))
+        for start, end in pairwise([*starts.tolist(), len(kept)]):
+            channel = int(channels[start])
+            own = Ramps(*(values[start:end] for values in columns))
+            self._parts.setdefault(channel, []).append(own)
+            if with_sizes:
+                size = self._sizes.setdefault(channel, [0, 0])
+                size[0] += int(sent["payload_bytes"].take(kept[start:end]).sum(dtype=np.int64))
+                size[1] += own.total_records
+
+    def whole(self) -> dict[int, Ramps]:
+        """Those of each channel in order; stretches at the edges of the window are whole."""
+        return {channel: _in_order(parts) for channel, parts in self._parts.items()}
+
+    def within(self) -> dict[int, Ramps]:
+        """The same, cut at the edges of the window."""
+        return {
+            channel: each.within(self._from_ns, self._to_ns)
+            for channel, each in self.whole().items()
+        }
+
+    def record_wire_bytes(self) -> dict[int, float]:
+        """Mean bytes of a record in a buffer, by channel."""
+        return {channel: size / count for channel, (size, count) in self._sizes.items()}
+
+
+class _Parts:
+    """The rows of an exchange, block by block."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[EventColumns]] = {each.name: [] for each in fields(ExchangeRows)}
+
+    def add(self, block: EventColumns) -> None:
+        """Add the data buffers and credit messages of a block."""
+        is_credit = block["kind"] == MessageKind.ADD_CREDIT
+        point = block["point"]
+        for name, keep in (
+            ("sent", is_data(block, TracePoint.SENT)),
+            ("received", is_data(block, TracePoint.RECEIVED)),
+            ("consumed", is_data(block, TracePoint.CONSUMED)),
+            ("credit_sent", is_credit & (point == TracePoint.SENT)),
+            ("credit_received", is_credit & (point == TracePoint.RECEIVED)),
+        ):
+            self._rows[name].append(_where(block, keep))
+
+    def add_waits(self, block: EventColumns) -> None:
+        """Add when writers began and ceased to wait in a block."""
+        point = block["point"]
+        is_wait = (point == TracePoint.WRITER_WAITS) | (point == TracePoint.WRITER_RESUMES)
+        self._rows["waits"].append({name: block[name][is_wait] for name in _WAIT_COLUMNS})
+
+    def joined(self) -> ExchangeRows:
+        """All of it."""
+        return ExchangeRows(
+            **{
+                name: joined_rows(parts, _WAIT_COLUMNS if name == "waits" else _COLUMNS)
+                for name, parts in self._rows.items()
+            }
+        )
+
+
+def _in_order(parts: Sequence[Ramps]) -> Ramps:
+    joined = Ramps.joined(parts)
+    order = np.argsort(joined.first_ns, kind="stable")
+    return Ramps(joined.records[order], joined.first_ns[order], joined.last_ns[order])
+
+
+def _where(rows: EventColumns, keep: npt.NDArray[np.bool_]) -> EventColumns:
+    return {name: values[keep] for name, values in rows.items()}
+
+
+def joined_rows(parts: Sequence[EventColumns], columns: Sequence[str]) -> EventColumns:
+    """Some columns of the rows of several blocks."""
+    return {
+        name: np.concatenate([part[name] for part in parts] or [np.zeros(0, np.int64)])
+        for name in columns
+    }
