@@ -223,9 +223,7 @@ class _Layout:
             self.memory.record(
                 address,
                 {
-                    k.OUTPUTS: self.memory.list_of(
-                        [self._channel_at[each] for each in output.channels]
-                    ),
+                    k.OUTPUTS: self.memory.list_of(channels),
                     k.OUTPUTS_COUNT: output.subpartitions,
                     k.UNACKNOWLEDGED: output.subpartitions,
                     k.END_NS: max(end_ns, last_ns),
