@@ -13,7 +13,7 @@ import numpy as np
 from flinknet.config import BLOCKING, BUFFER_TIMEOUT_NEVER_NS, CREDIT, RATE_MAX, NetworkConfig
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.options import canonical, network_config
-from flinknet.simulator.cost_model import Outages
+from flinknet.simulator.cost_model import TYPICAL_COSTS, Outages
 from flinknet.trace import Run, RunManifest, TraceReader, open_run
 
 from .fit.costs import CostFit, fit_costs, saturated_costs
@@ -235,6 +235,7 @@ def _fit(
         rows.received,
         receiver_of,
         {each.index: each.producer for each in manifest.channels},
+        min(TYPICAL_COSTS.receive_ns_per_message, fit.costs.receive_ns_per_message),
         may_poll=may_poll(manifest),
     )
     if wakes is None and any(not each.is_local for each in manifest.channels):

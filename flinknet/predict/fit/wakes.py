@@ -3,7 +3,8 @@
 Consumers that wait for milliseconds sleep, and so do the cores they ran on; at short buffer
 timeouts, or at high rates, messages find them awake. One trace holds messages after short and after
 long gaps, if not as short as any setting brings them: what comes after no gap at all is taken to be
-as quick on its way as the quickest messages of the recorded run.
+as quick on its way as the quickest messages of the recorded run, and to be received in what an
+awake stack needs.
 """
 
 from __future__ import annotations
@@ -23,6 +24,15 @@ POLLED_GAP_NS = 200_000
 """A TaskManager whose messages come closer than this does not sleep between them but polls
 (runtime.event_loop.SPIN_NS); after that it sleeps, in the middle of traffic, too."""
 
+POLLED_TRANSIT_NS = 35_000
+"""From SENT to RECEIVED over loopback where both ends poll, and until their loops come round: runs
+at timeout 0 took 13 us for the way (13.2 to 13.8 us in half of the messages), and from due to
+consumed 20 (20,000 records/s) to 40 us (200,000/s) longer than their steps."""
+
+SHALLOW_WAKE_NS = 30_000
+"""What the quickest of the recorded wakes (AWAKE) took longer than that: a poller saves so much,
+and over a network that takes longer itself no more."""
+
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -34,6 +44,7 @@ class Wakes:
     Attributes:
         gaps_ns: times between two messages to a TaskManager, ascending.
         transit_ns: from SENT to RECEIVED of the second one, as typical of each gap.
+        awake_receive_ns: of `CostModel.receive_ns_per_message`, what is left without a gap.
         records_per_s: to a TaskManager, as recorded.
         record_bytes: mean bytes of a record in a buffer.
         flushers: producers that send to a TaskManager; the beat of one flushes all its channels.
@@ -42,6 +53,7 @@ class Wakes:
 
     gaps_ns: tuple[float, ...]
     transit_ns: tuple[float, ...]
+    awake_receive_ns: float
     records_per_s: float
     record_bytes: float
     flushers: float
@@ -68,7 +80,17 @@ class Wakes:
     def moved(self, costs: CostModel, from_gap_ns: float, to_gap_ns: float) -> CostModel:
         """Costs that hold for messages of one gap, where the given ones are those of another."""
         before_ns, after_ns = self.transit_after(np.array([from_gap_ns, to_gap_ns])).tolist()
-        return replace(costs, transit_ns=max(costs.transit_ns + after_ns - before_ns, 0.0))
+        transit_ns = max(costs.transit_ns + after_ns - before_ns, 0.0)
+        if self.is_polled(to_gap_ns) and not self.is_polled(from_gap_ns):
+            polled_ns = max(self.transit_ns[0] - SHALLOW_WAKE_NS, POLLED_TRANSIT_NS)
+            transit_ns = min(transit_ns, polled_ns)
+        asleep_ns = max(costs.receive_ns_per_message - self.awake_receive_ns, 0.0)
+        longer = min(to_gap_ns / from_gap_ns, 1.0) - 1
+        return replace(
+            costs,
+            transit_ns=transit_ns,
+            receive_ns_per_message=costs.receive_ns_per_message + longer * asleep_ns,
+        )
 
 
 AWAKE = 0.01
@@ -113,6 +135,7 @@ def fit_wakes(
     received: EventColumns,
     receiver_of: Mapping[int, int],
     producer_of: Mapping[int, int],
+    awake_receive_ns: float,
     *,
     may_poll: bool = True,
 ) -> Wakes | None:
@@ -121,7 +144,7 @@ def fit_wakes(
     Args:
         receiver_of: as in `gaps_of`.
         producer_of: channel to index of its producer.
-        may_poll: as in Wakes.
+        awake_receive_ns, may_poll: as in Wakes.
 
     Returns: None for too few messages.
     """
@@ -143,6 +166,7 @@ def fit_wakes(
     return Wakes(
         tuple(typical_gaps_ns),
         tuple(typical_ns),
+        awake_receive_ns,
         records_per_s=records * 1e9 / duration_ns / receivers,
         record_bytes=float(sent["payload_bytes"].sum()) / records,
         flushers=flushers / receivers,
