@@ -42,9 +42,12 @@ class ConsumerSnapshot:
     Attributes:
         unread_ns: time so far in which the socket was not read for want of a buffer; never any with
             credit.
+        staged_bytes: payload that was read and waits for a buffer; None with credit, which stages
+            nothing.
     """
 
-    unread_ns: int
+    unread_ns: int = 0
+    staged_bytes: int | None = None
 
 
 class Connection(Protocol):

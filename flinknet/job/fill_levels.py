@@ -6,12 +6,12 @@ The kernel's two places and what the socket has not taken are known to drivers o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from flinknet.core.buffers import LocalBufferPool
 from flinknet.core.buffers.data_type import IS_BUFFER
-from flinknet.core.consumer import ConsumerConnection, RemoteInputChannel, SingleInputGate
-from flinknet.core.consumer.tcp_mode import TcpConsumerConnection
+from flinknet.core.connection import ConsumerSnapshot
+from flinknet.core.consumer import ConsumerConnection, SingleInputGate
 from flinknet.core.producer import BufferWritingResultPartition
 
 
@@ -44,7 +44,8 @@ def input_channel_bytes(gates: Iterable[SingleInputGate]) -> int:
     """Data that has arrived over connections and that no task has taken."""
     return sum(
         buffer.size_bytes
-        for channel in _remote_channels(gates)
+        for gate in gates
+        for channel in gate.remote_channels
         for buffer, _ in channel.received
         if buffer.data_type in IS_BUFFER
     )
@@ -54,37 +55,31 @@ def input_channel_bytes_max(gates: Iterable[SingleInputGate]) -> int:
     """What exclusive buffers and the pools of these gates hold at most."""
     pools: dict[int, LocalBufferPool] = {}
     most = 0
-    for channel in _remote_channels(gates):
-        pool = channel.buffers.pool
-        pools[id(pool)] = pool
-        most += channel.initial_credit * pool.segment_size_bytes
+    for gate in gates:
+        for channel in gate.remote_channels:
+            pool = channel.buffers.pool
+            pools[id(pool)] = pool
+            most += channel.initial_credit * pool.segment_size_bytes
     return most + sum(each.max_buffers * each.segment_size_bytes for each in pools.values())
 
 
-def netty_inbound_bytes(connections: Iterable[ConsumerConnection]) -> int:
+def netty_inbound_bytes(connections: Iterable[ConsumerSnapshot]) -> int:
     """What was read and is staged for want of a buffer; never any with credit."""
-    return sum(each.staged_bytes for each in connections if isinstance(each, TcpConsumerConnection))
+    return sum(each.staged_bytes or 0 for each in connections)
 
 
 def netty_inbound_bytes_max(
-    connections: Iterable[ConsumerConnection], *, receive_bytes: int, segment_size_bytes: int
+    connections: Iterable[ConsumerSnapshot], *, receive_bytes: int, segment_size_bytes: int
 ) -> int:
     """What one read and one message that had come in part leave staged at most.
 
     Args:
         receive_bytes: that the driver hands over in one go.
     """
-    tcp = [each for each in connections if isinstance(each, TcpConsumerConnection)]
-    return len(tcp) * (receive_bytes + segment_size_bytes)
+    staging = sum(each.staged_bytes is not None for each in connections)
+    return staging * (receive_bytes + segment_size_bytes)
 
 
 def is_reading(connections: Iterable[ConsumerConnection]) -> bool:
     """Whether every one of these wants to be read."""
     return all(each.wants_data for each in connections)
-
-
-def _remote_channels(gates: Iterable[SingleInputGate]) -> Iterator[RemoteInputChannel]:
-    for gate in gates:
-        for channel in gate.channels:
-            if isinstance(channel, RemoteInputChannel):
-                yield channel

@@ -97,18 +97,21 @@ class TaskMetrics:
         self._meters = {name: Meter(count, now_ns=now_ns) for name, count in counters.items()}
 
     def _counters(self) -> dict[str, int]:
-        task, found = self._task, dict[str, int]()
-        network_input = task.network_input
+        task, network_input = self._task, self._task.network_input
+        for receiver in task.receivers:
+            receiver.settle()
+        records_in = sum(receiver.records for receiver in task.receivers)
+        found = {
+            "numRecordsIn": max(records_in, task.processed_records),  # those of sources, too
+            "numRecordsOut": task.emitted_records,
+        }
         if network_input is not None:
             read_bytes = network_input.checkpoints.read_bytes
             sizes, buffers = {True: 0, False: 0}, {True: 0, False: 0}
             for channel in network_input.gate.channels:
                 sizes[channel.is_local] += read_bytes[channel.index_in_input]
                 buffers[channel.is_local] += channel.buffers_handed_out
-            for receiver in task.receivers:
-                receiver.settle()
-            found = {
-                "numRecordsIn": sum(receiver.records for receiver in task.receivers),
+            found |= {
                 "numBytesIn": sum(read_bytes),
                 "numBytesInLocal": sizes[True],
                 "numBytesInRemote": sizes[False],
@@ -116,7 +119,6 @@ class TaskMetrics:
                 "numBuffersInRemote": buffers[False],
             }
         if task.outputs:
-            found["numRecordsOut"] = task.emitted_records
             found["numBytesOut"] = sum(writer.written_bytes for writer in task.writers)
             found["numBuffersOut"] = sum(
                 each.buffers_out

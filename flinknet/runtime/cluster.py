@@ -18,19 +18,19 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from flinknet.errors import RunFailedError
+from flinknet.job.checkpoint_coordinator import Answer, CheckpointCoordinator, Command
 from flinknet.job.load.deployment import Deployment
-from flinknet.options import effective_flink_keys
 from flinknet.plain_values import to_plain
 from flinknet.results import Taken
-from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
+from flinknet.trace.manifest import ChannelInfo, ProcessInfo
 from flinknet.trace.run_directory import RunDirectory
 
 from . import messages as say
 from .aftermath import Ending, error_of
-from .checkpoints import CheckpointLead
 from .clock import monotonic_ns, wall_clock_iso
 from .control_pipe import ControlPipe, connected_pair
-from .host import available_cores, environment, host_id, versions_of
+from .host import available_cores, environment
+from .manifest import manifest_of
 from .metrics_log import MetricsLog
 from .signals import interrupts_held, raise_dropped_termination
 from .spill_file import create_spill_directory
@@ -63,7 +63,7 @@ class Cluster:
         self.deployment = deployment
         self.sample_interval_ns = sample_interval_ns
         self.trace_dir = trace_dir
-        self.checkpoints: CheckpointLead | None = None
+        self.checkpoints: CheckpointCoordinator | None = None
         self._silence_max_ns = round(silence_max_s * 1e9)
         self._started_at = wall_clock_iso()
         self._host = environment()  # takes some milliseconds, which a run must not be disturbed by
@@ -161,13 +161,17 @@ class Cluster:
                 elif isinstance(message, Ending):
                     told = self.trace_dir if self._has_begun else None
                     raise error_of(self._last_words(message), told)
+                elif isinstance(message, Answer) and self.checkpoints is not None:
+                    self._tell_tasks(self.checkpoints.receive(message, now_ns=monotonic_ns()))
                 else:
-                    if self.checkpoints is not None:
-                        self.checkpoints.receive(message)
                     other(index, message)
             if self.checkpoints is not None:
-                self.checkpoints.advance()
+                self._tell_tasks(self.checkpoints.advance(now_ns=monotonic_ns()))
         return [answers[index] for index in range(len(self._pipes))]
+
+    def _tell_tasks(self, commands: Iterable[Command]) -> None:
+        for command in commands:
+            self.tell(command)
 
     def log_metrics(self, index: int, sample: say.Sample, at_ns: int) -> None:
         """Keep the metrics of a TaskManager in the run directory, if there is one."""
@@ -192,21 +196,19 @@ class Cluster:
             return
         self._has_begun = True
         scenario = self.deployment.scenario
-        RunManifest(
-            scenario=scenario.to_dict(),
-            flink_keys=dict(effective_flink_keys(scenario.network)),
-            host=self._host | (asdict(taken) if taken is not None else {}),
-            versions=versions_of(self._host),
-            seed=scenario.seed,
-            clock=ClockInfo(host_id=host_id()),
-            started_at=self._started_at,
-            measured_from_ns=start.measured_from_ns if start is not None else None,
-            measured_to_ns=measured_to_ns,
-            processes=tuple(
+        manifest_of(
+            scenario.to_dict(),
+            scenario.network,
+            (
                 ProcessInfo(f"tm-{index}", _trace_name(index), process.pid or 0)
                 for index, process in enumerate(self._processes)
             ),
-            channels=tuple(self._channel_infos()),
+            self._channel_infos(),
+            seed=scenario.seed,
+            host=self._host | (asdict(taken) if taken is not None else {}),
+            started_at=self._started_at,
+            measured_from_ns=start.measured_from_ns if start is not None else None,
+            measured_to_ns=measured_to_ns,
         ).save(self.trace_dir)
 
     def _channel_infos(self) -> Iterable[ChannelInfo]:

@@ -87,14 +87,15 @@ class FillMeter:
                 )
             elif isinstance(connection, ConsumerConnection):
                 is_reading = is_reading and connection.wants_data
+                snapshot = connection.snapshot(now_ns=now_ns)
                 levels += FillLevels(
                     socket_receive_bytes=_ask(transport.sock, _FIONREAD),
-                    netty_inbound_bytes=fill_levels.netty_inbound_bytes([connection]),
+                    netty_inbound_bytes=fill_levels.netty_inbound_bytes([snapshot]),
                 )
                 bounds += FillLevels(
                     socket_receive_bytes=_size(transport.sock, socket.SO_RCVBUF),
                     netty_inbound_bytes=fill_levels.netty_inbound_bytes_max(
-                        [connection],
+                        [snapshot],
                         receive_bytes=RECEIVE_BYTES,
                         segment_size_bytes=self._segment_size_bytes,
                     ),

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from flinknet.config import Scenario
 from flinknet.errors import TraceError
-from flinknet.job.load.deployment import deploy
+from flinknet.job.barriers import task_names
+from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
+from flinknet.job.load.deployment import Deployment, deploy
 from flinknet.job.load.memory import check_memory
 from flinknet.results import Progress, RunResult, Warning
 from flinknet.trace.manifest import MANIFEST_NAME
@@ -16,11 +18,10 @@ from flinknet.trace.run_directory import seal_run
 
 from . import messages as say
 from .bystanders import Bystanders
-from .checkpoints import create_lead, with_checkpoints
 from .clock import monotonic_ns, timestamp_epoch_ns
 from .cluster import Cluster
 from .fill_levels import FillTimeline
-from .measure import assemble, check_records
+from .measure import assemble, check_records, with_checkpoints
 from .progress import ProgressMeter
 from .signals import terminations_unwind
 from .stages import is_staged, lead_stages, with_stages
@@ -80,7 +81,8 @@ def run_scenario(
             Cluster(deployment, trace_dir, silence_max_s, sample_interval_ns) as cluster,
         ):
             result = _lead(cluster, on_progress or (lambda _: None), drain_max_ns)
-            result = with_checkpoints(result, cluster.checkpoints, scenario)
+            summary = None if cluster.checkpoints is None else cluster.checkpoints.summary()
+            result = with_checkpoints(result, summary, scenario)
     except (KeyboardInterrupt, SystemExit) as end:
         if trace_dir is not None and (trace_dir / MANIFEST_NAME).is_file():
             end.add_note(f"what was recorded until then is in {trace_dir}")
@@ -114,7 +116,7 @@ def _lead(
     cluster.save_manifest(None)
     cluster.tell(start)
     meter.start = start
-    cluster.checkpoints = create_lead(deployment, start, cluster.tell)
+    cluster.checkpoints = _checkpoints_of(deployment, start)
 
     is_measured = False
 
@@ -152,6 +154,25 @@ def _lead(
     if not deployment.scenario.workload.is_blocking:
         return result
     return with_stages(result, deployment, stages, reports, start)
+
+
+def _checkpoints_of(deployment: Deployment, start: say.Start) -> CheckpointCoordinator | None:
+    """Who leads the checkpoints of a run; None if they are off, or an exchange is blocking, as in a
+    batch job of Flink.
+    """
+    network = deployment.scenario.network
+    if network.checkpoint_interval_ns is None or deployment.scenario.workload.is_blocking:
+        return None
+    return CheckpointCoordinator(
+        task_names(deployment),
+        interval_ns=network.checkpoint_interval_ns,
+        timeout_ns=network.checkpoint_timeout_ns,
+        start_ns=start.start_ns,
+        end_ns=start.end_ns,
+        measured_from_ns=start.measured_from_ns,
+        measured_to_ns=start.measured_to_ns,
+        epoch_ns=start.timestamp_epoch_ns,
+    )
 
 
 def _instants(scenario: Scenario, drain_max_ns: int) -> say.Start:

@@ -24,6 +24,7 @@ from flinknet.results import (
     BacklogSummary,
     Buffering,
     ChannelMeasured,
+    CheckpointSummary,
     CreditSummary,
     DebloatedGate,
     FlushCounts,
@@ -189,6 +190,21 @@ def assemble(
         metrics=_metrics(reports),
         processors=processors,
     )
+
+
+def with_checkpoints(
+    result: RunResult, summary: CheckpointSummary | None, scenario: Scenario
+) -> RunResult:
+    """The result with what became of the checkpoints, or with why there were none."""
+    if summary is not None:
+        return replace(result, measured=replace(result.measured, checkpoints=summary))
+    if scenario.network.checkpoint_interval_ns is None:
+        return result
+    text = (
+        "a blocking exchange has no checkpoints: its consumers begin when its producers have ended;"
+        " leave --checkpoint-interval out, or use --partition-type pipelined-bounded"
+    )
+    return replace(result, warnings=(*result.warnings, Warning("no-checkpoints", text)))
 
 
 def _debloating(

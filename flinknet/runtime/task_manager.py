@@ -130,14 +130,9 @@ class TaskManager:
 
     def _receive_control(self) -> None:
         message = self._pipe.receive()  # EOFError ends the process: see main
-        if isinstance(message, TriggerCheckpoint):
+        if isinstance(message, TriggerCheckpoint | AbortCheckpoint):
             for task in self._tasks.all:
-                task.trigger_checkpoint(
-                    message.checkpoint_id, message.timestamp_ms, now_ns=monotonic_ns()
-                )
-        elif isinstance(message, AbortCheckpoint):
-            for task in self._tasks.all:
-                task.abort_checkpoint(message.checkpoint_id)
+                task.obey(message, now_ns=monotonic_ns())
         else:
             self._inbox.append(message)
 

@@ -278,7 +278,7 @@ class ConsumerConnection:
 
     def snapshot(self, *, now_ns: int) -> ConsumerSnapshot:
         """What a driver reports of it."""
-        return ConsumerSnapshot(unread_ns=0)
+        return ConsumerSnapshot()
 
     @property
     def is_usable(self) -> bool:

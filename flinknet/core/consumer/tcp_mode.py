@@ -55,7 +55,7 @@ class TcpConsumerConnection(ConsumerConnection):
     def snapshot(self, *, now_ns: int) -> ConsumerSnapshot:
         """What a driver reports of it."""
         unread_ns = 0 if self.wants_data else now_ns - self._unread_since_ns
-        return ConsumerSnapshot(self._unread_ns + unread_ns)
+        return ConsumerSnapshot(self._unread_ns + unread_ns, self.staged_bytes)
 
     @property
     def staged_bytes(self) -> int:

@@ -17,10 +17,11 @@ from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.options import effective_flink_keys
 from flinknet.plain_values import from_plain, to_plain
 from flinknet.results import CheckpointSummary, JobResult, TaskManagerMeasured, Warning
-from flinknet.trace.manifest import RESULT_NAME, ClockInfo, ProcessInfo, RunManifest
+from flinknet.trace.manifest import RESULT_NAME, ProcessInfo
 from flinknet.whole_files import whole_file
 
-from ..host import environment, host_id, versions_of
+from ..host import environment
+from ..manifest import manifest_of
 from . import control_messages as say
 from .cluster_process import TaskManagerProcess
 from .job_master import JobMaster
@@ -94,30 +95,25 @@ def save_manifest(
     Raises: TraceError.
     """
     config = master.graph.job.config
-    host = environment()
     ended_ns, measured_from_ns = instants.ended_ns, instants.measured_from_ns
     if ended_ns is not None and ended_ns <= measured_from_ns:  # within its warm-up: all of it
         measured_from_ns = min(instants.deployed_ns or ended_ns, ended_ns)
-    RunManifest(
-        scenario={
+    manifest_of(
+        {
             "network": Scenario(network=config.network).to_dict()["network"],  # without secrets
             "flow_control": config.flow_control,
             "seed": submission.seed,
             "workload": {},
             "job": _job_document(submission, master, measurements.plan),
         },
-        flink_keys=dict(effective_flink_keys(config.network)),
-        host=host,
-        versions=versions_of(host),
+        config.network,
+        (ProcessInfo(each.name, f"{each.name}.fnt", each.process.pid) for each in task_managers),
+        measurements.channels,
         seed=submission.seed,
-        clock=ClockInfo(host_id=host_id()),
+        host=environment(),
         started_at=instants.started_at,
         measured_from_ns=measured_from_ns,
         measured_to_ns=None if ended_ns is None else max(ended_ns, measured_from_ns + 1),
-        processes=tuple(
-            ProcessInfo(each.name, f"{each.name}.fnt", each.process.pid) for each in task_managers
-        ),
-        channels=tuple(measurements.channels),
     ).save(run_dir)
 
 

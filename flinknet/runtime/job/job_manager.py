@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import traceback
+from collections.abc import Iterable
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +23,8 @@ from typing import Any
 
 from flinknet.errors import FlinknetError
 from flinknet.graph import execution_graph_of, job_graph_of, load_program
-from flinknet.graph.execution import ExecutionState
 from flinknet.graph.job_config import job_config
-from flinknet.job.checkpoint_coordinator import Answer
+from flinknet.job.checkpoint_coordinator import Answer, CheckpointCoordinator, Command
 from flinknet.results import JobStatus, Strangers, Warning
 from flinknet.trace.run_directory import seal_run
 
@@ -36,7 +36,6 @@ from .child import JobManagerSpec
 from .cluster_process import TaskManagerProcess, TaskManagerState
 from .control_connection import ControlConnection
 from .control_server import LOOPBACK, ControlServer
-from .job_checkpoints import JobCheckpoints
 from .job_files import (
     CONTACT_NAME,
     Contact,
@@ -79,7 +78,7 @@ class _Job:
     submitted_ns: int
     epoch_ns: int
     warnings: tuple[Warning, ...]
-    checkpoints: JobCheckpoints | None = None
+    checkpoints: CheckpointCoordinator | None = None
     first_deployed_ns: int | None = None
     start_ns: int = 0
     ended_ns: int | None = None
@@ -129,7 +128,7 @@ class JobManager:
         wanted = [self._task_managers.next_deadline_ns()]
         if self._job is not None:
             wanted.append(self._job.master.next_deadline_ns())
-            if self._job.checkpoints is not None:
+            if self._job.checkpoints is not None and self._job.master.is_running:
                 wanted.append(self._job.checkpoints.next_deadline_ns())
         due += [each for each in wanted if each is not None]
         return min(due)
@@ -146,8 +145,7 @@ class JobManager:
         if job is not None:
             job.master.handle_deadline(now_ns=now_ns)
             if job.checkpoints is not None:
-                job.checkpoints.set_running(job.master.is_running, now_ns=now_ns)
-                job.checkpoints.handle_deadline(now_ns=now_ns)
+                self._lead_checkpoints(job.checkpoints, job.master, now_ns)
             self._carry_out(job, now_ns)
             if job.master.state.is_terminal:
                 self._close(job, now_ns)
@@ -241,14 +239,26 @@ class JobManager:
                 named = self._measurements.named(job.master.graph, message)
                 self._metrics_log.add(task_manager.index, named, now_ns=message.at_ns)
         elif isinstance(message, Answer) and job.checkpoints is not None:
-            job.checkpoints.receive(message, now_ns=now_ns)
+            self._tell_tasks(job.checkpoints.receive(message, now_ns=now_ns))
 
     def _task_state_changed(self, job: _Job, message: say.TaskStateChanged, now_ns: int) -> None:
         failure = Failure(message.error, message.is_consequence) if message.error else None
-        counted = job.master.update_state(message.attempt_id, message.state, failure, now_ns=now_ns)
-        if counted and message.state is ExecutionState.FINISHED and job.checkpoints is not None:
-            vertex_id = message.attempt_id.execution_vertex_id
-            job.checkpoints.finish(str(vertex_id), now_ns=now_ns)
+        job.master.update_state(message.attempt_id, message.state, failure, now_ns=now_ns)
+
+    def _lead_checkpoints(
+        self, checkpoints: CheckpointCoordinator, master: JobMaster, now_ns: int
+    ) -> None:
+        """Checkpoints begin while every task runs or has finished; one that is pending when tasks
+        begin again is given up.
+        """
+        if master.is_running:
+            self._tell_tasks(checkpoints.advance(now_ns=now_ns, finished=master.finished))
+        else:
+            self._tell_tasks(checkpoints.give_up())
+
+    def _tell_tasks(self, commands: Iterable[Command]) -> None:
+        for command in commands:
+            self._task_managers.tell_all(command)
 
     def _lose(self, task_manager: TaskManagerProcess, reason: str, now_ns: int) -> None:
         """A TaskManager is gone: the process too, whatever it still does."""
@@ -269,9 +279,6 @@ class JobManager:
             self._deploy(job, deployment, now_ns)
         for index, message in _taken(master.to_tell):
             self._outbox.tell(index, message)
-        if job.checkpoints is not None:
-            for message in _taken(job.checkpoints.to_tell):
-                self._task_managers.tell_all(message)
 
     def _deploy(self, job: _Job, deployment: Deployment, now_ns: int) -> None:
         tasks = deployment.tasks
@@ -314,12 +321,11 @@ class JobManager:
         self._measurements.measured_from_ns = measured_from_ns
         config = job.master.graph.job.config
         if config.checkpoint_interval_ns is not None and deployment.plan.stages == 1:
-            job.checkpoints = JobCheckpoints(
-                job.master.graph,
+            job.checkpoints = CheckpointCoordinator(
+                [str(each.id) for each in job.master.graph.subtasks()],
                 interval_ns=config.checkpoint_interval_ns,
                 timeout_ns=config.network.checkpoint_timeout_ns,
                 start_ns=job.start_ns,
-                measured_from_ns=0,
                 epoch_ns=job.epoch_ns,
             )
 

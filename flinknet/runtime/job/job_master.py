@@ -112,6 +112,11 @@ class JobMaster:
         return _S.RUNNING in states and states <= {_S.RUNNING, _S.FINISHED}
 
     @property
+    def finished(self) -> list[str]:
+        """Ids of the tasks that have finished."""
+        return [str(each.id) for each in self.graph.subtasks() if each.state is _S.FINISHED]
+
+    @property
     def plan(self) -> PhysicalPlan:
         """Where everything is now; there must be a place for everything."""
         count = max([self._expected, *(each + 1 for each in self._pool.task_managers)])

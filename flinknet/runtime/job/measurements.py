@@ -19,6 +19,7 @@ from flinknet.results import (
 )
 from flinknet.trace.manifest import ChannelInfo
 
+from ..manifest import channel_infos
 from . import control_messages as say
 
 TIMES = ("accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")
@@ -93,27 +94,9 @@ class Measurements:
     def deploy(self, plan: PhysicalPlan, tasks: Iterable[TaskDeploymentDescriptor]) -> None:
         """Note the channels of tasks that begin."""
         self.plan = plan
-        for task in tasks:
-            for gate in task.inputs:
-                for channel in gate.channels:
-                    producer, consumer = f"tm-{channel.task_manager}", f"tm-{task.task_manager}"
-                    number = f"#{channel.connection_index}" if channel.connection_index else ""
-                    self._edge_of[channel.index] = gate.edge
-                    self.channels.append(
-                        ChannelInfo(
-                            index=channel.index,
-                            receiver_id=channel.receiver_id.hex(),
-                            producer=channel.producer,
-                            consumer=task.subtask,
-                            producer_process=producer,
-                            consumer_process=consumer,
-                            connection=f"{producer}->{consumer}{number}",
-                            subpartition=channel.subpartition,
-                            partition=channel.partition_id.encode().hex(),
-                            is_local=channel.is_local,
-                            edge=gate.edge,
-                        )
-                    )
+        known = list(channel_infos(tasks))
+        self._edge_of.update((each.index, each.edge) for each in known)
+        self.channels += known
         self.channels.sort(key=lambda each: each.index)
 
     def add(self, task_manager: int, statistics: say.Statistics) -> None:

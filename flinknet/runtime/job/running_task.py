@@ -17,10 +17,9 @@ from flinknet.errors import (
 )
 from flinknet.job.debloating import BufferDebloating
 from flinknet.job.descriptor import TaskDeploymentDescriptor
-from flinknet.job.metrics import input_metrics, output_metrics
 from flinknet.job.stream_task import StreamTask
-from flinknet.job.times import Meter, TaskTimes
-from flinknet.units import NS_PER_MS
+from flinknet.job.task_metrics import Metrics, TaskMetrics
+from flinknet.job.times import TaskTimes
 
 from .task_io import TextReader
 
@@ -34,6 +33,7 @@ class RunningTask:
         partitions: that it writes.
         readers: that bring it text.
         debloating: of its gates; None where that is off, or there are none.
+        is_detailed: see TaskMetrics.
 
     Attributes:
         error: why it failed, None while it has not; `is_consequence` where another task did first.
@@ -48,6 +48,7 @@ class RunningTask:
         *,
         start_ns: int,
         debloating: BufferDebloating | None = None,
+        is_detailed: bool = False,
     ) -> None:
         self.task = task
         self.descriptor = descriptor
@@ -58,9 +59,12 @@ class RunningTask:
         self._readers = tuple(readers)
         self._debloating = debloating
         task.times.start_window(now_ns=start_ns)
-        self._meters = {
-            name: Meter(0, now_ns=start_ns) for name in ("numRecordsIn", "numRecordsOut")
-        }
+        self._metrics = TaskMetrics(
+            task,
+            now_ns=start_ns,
+            is_detailed=is_detailed,
+            debloating=() if debloating is None else debloating.gates,
+        )
 
     @property
     def has_ended(self) -> bool:
@@ -133,33 +137,9 @@ class RunningTask:
         """When it wants to be stepped even if nothing moves, for its gates to be debloated."""
         return None if self._debloating is None else self._debloating.next_deadline_ns()
 
-    def metrics(self, *, now_ns: int) -> dict[str, float]:
+    def metrics(self, *, now_ns: int) -> Metrics:
         """Its metrics under Flink's names."""
-        task = self.task
-        task.times.update(now_ns=now_ns)
-        counters = {
-            "numRecordsIn": task.processed_records,
-            "numRecordsOut": task.emitted_records,
-        }
-        found: dict[str, float] = {}
-        for name, count in counters.items():
-            meter = self._meters[name]
-            meter.update(count, now_ns=now_ns)
-            found[name] = count
-            found[f"{name}PerSecond"] = meter.per_second(count, now_ns=now_ns)
-        if task.network_input is not None:
-            read_bytes = task.network_input.checkpoints.read_bytes
-            found["numBytesIn"] = sum(read_bytes)
-            found |= input_metrics(task.gates)
-        if self._debloating is not None:
-            slowest = max(self._debloating.gates, key=lambda each: each.consume_ns)
-            found["debloatedBufferSize"] = slowest.announced_bytes
-            found["estimatedTimeToConsumeBuffersMs"] = slowest.consume_ns // NS_PER_MS
-        if task.outputs:
-            found["numBytesOut"] = sum(writer.written_bytes for writer in task.writers)
-            found |= output_metrics(self.partitions)
-            found["isBackPressured"] = float(task.is_blocked)
-        return found | task.times.metrics(now_ns=now_ns)
+        return self._metrics.sample(now_ns=now_ns)
 
 
 def told(error: BaseException) -> str:

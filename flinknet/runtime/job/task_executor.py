@@ -153,14 +153,9 @@ class TaskExecutor:
             self._cancel(message.attempt_id)
         elif isinstance(message, say.Heartbeat):
             self._control.send(say.HeartbeatAnswer(message.number))
-        elif isinstance(message, TriggerCheckpoint):
+        elif isinstance(message, TriggerCheckpoint | AbortCheckpoint):
             for each in list(self._tasks.values()):
-                each.task.trigger_checkpoint(
-                    message.checkpoint_id, message.timestamp_ms, now_ns=now_ns
-                )
-        elif isinstance(message, AbortCheckpoint):
-            for each in list(self._tasks.values()):
-                each.task.abort_checkpoint(message.checkpoint_id)
+                each.task.obey(message, now_ns=now_ns)
         elif isinstance(message, say.ReleasePartitions):
             for attempt_id in message.attempt_ids:
                 self._release(attempt_id)
@@ -256,6 +251,7 @@ class TaskExecutor:
             readers,
             start_ns=message.start_ns,
             debloating=self._debloating_of(task, now_ns),
+            is_detailed=self._network.detailed_metrics,
         )
 
     def _debloating_of(self, task: StreamTask, now_ns: int) -> BufferDebloating | None:
