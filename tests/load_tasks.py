@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-from flinknet.config import NetworkConfig
-from flinknet.core.consumer import SingleInputGate, UnionInputGate
+from functools import cache
+
+from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
+from flinknet.core.buffers import NetworkBufferPool
+from flinknet.core.consumer import ConsumerConnection, SingleInputGate, UnionInputGate
 from flinknet.core.probe import Probe
-from flinknet.core.producer import OutputFlusher, RecordWriter
+from flinknet.core.producer import (
+    BufferWritingResultPartition,
+    OutputFlusher,
+    RecordWriter,
+    ResultPartitionManager,
+)
+from flinknet.job.descriptor import InputChannelDescriptor, TaskDeploymentDescriptor
+from flinknet.job.gates import create_gates, create_partitions
 from flinknet.job.load.arrivals import Arrivals
 from flinknet.job.load.assembly import LoadTasks
 from flinknet.job.load.generator import LoadGenerator, RecordBatcher
+from flinknet.job.load.plan import load_plan_of
 from flinknet.job.load.sink import LatencySink
 from flinknet.job.stream_task import StreamTask
 
 TASKS = LoadTasks(NetworkConfig(), start_ns=0)
+
+
+@cache
+def source_and_sink(channels: int) -> tuple[TaskDeploymentDescriptor, TaskDeploymentDescriptor]:
+    """Source 0, which writes channels 0, 1, …, and sink 0, which reads channel 0."""
+    tasks = load_plan_of(Scenario(workload=WorkloadConfig(consumers=channels))).tasks
+    return tasks[0], tasks[1]
 
 
 def source_task(
@@ -39,14 +57,12 @@ def source_task(
         end_ns=end_ns,
     )
     return TASKS.source(
-        0,
+        source_and_sink(channels)[0],
         generator,
         batcher,
         writer,
         flusher,
         probe,
-        range(channels),
-        partitioner="forward",
         seed=seed,
     )
 
@@ -61,5 +77,29 @@ def sink_task(
 ) -> StreamTask:
     """Sink 0."""
     return TASKS.sink(
-        0, gate, sinks, probe, delay_ns_per_record=delay_ns_per_record, takes_runs=takes_runs
+        source_and_sink(1)[1],
+        gate,
+        sinks,
+        probe,
+        delay_ns_per_record=delay_ns_per_record,
+        takes_runs=takes_runs,
     )
+
+
+def partitions_of(
+    descriptor: TaskDeploymentDescriptor, memory: NetworkBufferPool, manager: ResultPartitionManager
+) -> tuple[BufferWritingResultPartition, ...]:
+    """The partitions of a task."""
+    return create_partitions(descriptor, NetworkConfig(), memory, manager)
+
+
+def gates_of(
+    descriptor: TaskDeploymentDescriptor, memory: NetworkBufferPool
+) -> tuple[SingleInputGate, ...]:
+    """The gates of a task, whose channels are never requested."""
+
+    def connect(channel: InputChannelDescriptor) -> ConsumerConnection:
+        raise AssertionError(channel)
+
+    manager = ResultPartitionManager()
+    return create_gates(descriptor, NetworkConfig(), memory, partitions=manager, connect=connect)

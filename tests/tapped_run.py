@@ -12,7 +12,7 @@ from flinknet.config import NetworkConfig
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.options import effective_flink_keys
 from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange
-from flinknet.predict.what_if import deployment_of, plans_of
+from flinknet.predict.what_if import plans_of, recorded_load
 from flinknet.simulator.cluster import TYPICAL_COSTS, Cluster
 from flinknet.trace import ChannelInfo, ClockInfo, ProcessInfo, RunManifest, TraceWriter
 from tests.recorded_run import RECORD_BYTES, START_NS, rows_of
@@ -85,13 +85,13 @@ def exchange_of(
 def write_tapped_exchange(directory: Path, exchange: RecordedExchange) -> Path:
     """What a tap at the producer records of a simulated exchange."""
     rows = Rows()
-    deployment = deployment_of(exchange, exchange.network)
-    cluster = Cluster.of_deployment(
-        deployment,
+    load = recorded_load(exchange, exchange.network)
+    cluster = Cluster.of_load(
+        load,
         plans_of(exchange, exchange.network),
         exchange.costs,
         start_ns=START_NS,
-        probes=(rows,) * deployment.task_managers,
+        probes=(rows,) * load.task_managers,
         flush_overhead_ns=exchange.flush_overhead_ns,
     )
     cluster.run_until_idle()

@@ -77,7 +77,7 @@ MAY_IMPORT = {
         *("core.producer.partition_type", "core.producer.key_groups"),
     },
     "job": {"core", "graph", "job.load"},
-    "job.load": {"job", "core"},
+    "job.load": {"job", "core", "graph"},
     "trace": {"core.probe", "core.buffers.data_type"},
     "capture": {"core.wire", "core.probe", "core.buffers.data_type", "trace"},
     "capture.tap": {

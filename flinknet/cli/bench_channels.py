@@ -46,30 +46,25 @@ def channels(**values: Any) -> None:
 
 
 def _placed(plan: Plan) -> PlacedChannels:
-    from flinknet.job.load.deployment import deploy
+    from flinknet.job.load.plan import load_plan_of, task_name
     from flinknet.report.channels_console import ChannelPlace, PlacedChannels
     from flinknet.results import Wiring
 
-    deployment = deploy(plan.scenario)
-    channels = []
-    for each in deployment.channels:
-        edge = deployment.edges[each.edge]
-        producer, consumer = (
-            deployment.producer_task_manager(each),
-            deployment.consumer_task_manager(each),
+    load = load_plan_of(plan.scenario)
+    names = {each.key: task_name(each) for each in load.tasks}
+    channels = [
+        ChannelPlace(
+            channel=each.index,
+            edge=each.edge,
+            producer=names[each.edge, each.producer],
+            producer_task_manager=each.producer_task_manager,
+            consumer=names[each.edge + 1, each.consumer],
+            consumer_task_manager=each.consumer_task_manager,
+            subpartition=each.subpartition,
+            connection=None if each.is_local else each.connection,
         )
-        channels.append(
-            ChannelPlace(
-                channel=each.index,
-                edge=each.edge,
-                producer=deployment.task_name(edge.source, each.producer),
-                producer_task_manager=producer,
-                consumer=deployment.task_name(edge.target, each.consumer),
-                consumer_task_manager=consumer,
-                subpartition=each.subpartition,
-                connection=None if producer == consumer else f"tm-{producer}->tm-{consumer}",
-            )
-        )
+        for each in load.channels
+    ]
     local = sum(each.connection is None for each in channels)
-    wiring = Wiring(local, len(channels) - local, deployment.connections(), 0, 0)
+    wiring = Wiring(local, len(channels) - local, load.connections(), 0, 0)
     return PlacedChannels("", channels, wiring)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +15,8 @@ from .options import collect, json_option, load_options
 from .sections import SectionedCommand
 
 if TYPE_CHECKING:
+    from flinknet.graph.network_memory import TaskManagerBuffers
+
     from .sweep import Plan
 
 
@@ -31,8 +32,7 @@ def config(**values: Any) -> None:
 
     Nothing runs. The options are those of `bench run`.
     """
-    from flinknet.job.load.deployment import deploy
-    from flinknet.job.load.memory import memory_needs
+    from flinknet.job.load.plan import load_plan_of
     from flinknet.report.config_console import EffectiveConfig, config_document, print_configs
     from flinknet.report.console import console_for
     from flinknet.report.export import dump, write_json
@@ -50,10 +50,7 @@ def config(**values: Any) -> None:
         EffectiveConfig(
             plan.name,
             flink.effective_keys({**network, **named}, origins),
-            [
-                {**asdict(need), "spare_buffers": need.spare_buffers}
-                for need in memory_needs(deploy(plan.scenario))
-            ],
+            [_memory_need(each) for each in load_plan_of(plan.scenario).buffers()],
             plan.warnings,
         )
         for plan, network in zip(plans, flink.expand(settings.network), strict=True)
@@ -69,15 +66,23 @@ def config(**values: Any) -> None:
         write_json(json_file, config_document(configs))
 
 
+def _memory_need(buffers: TaskManagerBuffers) -> dict[str, int]:
+    return {
+        "task_manager": buffers.task_manager,
+        "total_buffers": buffers.total_buffers,
+        "exclusive_buffers": buffers.exclusive_buffers,
+        "required_buffers": buffers.required_buffers,
+        "spare_buffers": buffers.spare_buffers,
+    }
+
+
 def _buffers_told(plan: Plan) -> str:
     """One sentence on how many buffers a TaskManager needs: the one that needs most."""
-    from flinknet.job.load.deployment import deploy
-    from flinknet.job.load.memory import memory_needs, most_buffers
+    from flinknet.job.load.plan import load_plan_of
 
-    deployment, size = deploy(plan.scenario), plan.scenario.network.segment_size_bytes
-    needs = memory_needs(deployment)
-    least = max(need.exclusive_buffers + need.required_buffers for need in needs)
-    most = max(most_buffers(deployment, need.task_manager) for need in needs)
+    needs, size = load_plan_of(plan.scenario).buffers(), plan.scenario.network.segment_size_bytes
+    least = max(need.needed_buffers for need in needs)
+    most = max(need.most_buffers for need in needs)
     return (
         f"a TaskManager needs at least {least} buffers ({human_bytes(least * size)}),"
         f" {most} at most with overdraft; {needs[0].total_buffers} are configured"

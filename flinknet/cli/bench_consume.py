@@ -65,7 +65,7 @@ def consume(**values: Any) -> None:
 
 
 def _consumer(values: Mapping[str, Any], interrupts: list[int]) -> ConsumerPeer:
-    from flinknet.job.load.peer import deploy_consumer
+    from flinknet.job.load.peer import consumer_plan
     from flinknet.runtime.consumer_peer import ConsumerPeer
 
     scenario = _scenario(values)
@@ -78,7 +78,7 @@ def _consumer(values: Mapping[str, Any], interrupts: list[int]) -> ConsumerPeer:
     address = address_of(values["address"], "the TaskManager")
     if not address[1]:
         raise ConfigError("the TaskManager: port 0 is no data port; see the TaskManager's log")
-    consumer = deploy_consumer(scenario, partitions, values["subpartition"] or (0,))
+    consumer = consumer_plan(scenario, partitions, values["subpartition"] or (0,))
     return ConsumerPeer(
         consumer,
         address,

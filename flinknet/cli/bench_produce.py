@@ -56,8 +56,8 @@ def produce(**values: Any) -> None:
 
 
 def _producer(values: Mapping[str, Any], interrupts: list[int]) -> ProducerPeer:
-    from flinknet.job.load.deployment import deploy
-    from flinknet.job.load.peer import deploy_producers
+    from flinknet.job.load.peer import producers_plan
+    from flinknet.job.load.plan import load_plan_of
     from flinknet.runtime.producer_peer import ProducerPeer
 
     settings = collect(values)
@@ -65,10 +65,10 @@ def _producer(values: Mapping[str, Any], interrupts: list[int]) -> ProducerPeer:
     scenario = peer_scenario(replace(settings, workload=workload), values["seed"])
     partitions = partitions_of(values["partition"])
     if not partitions:
-        partitions = [deploy(Scenario(seed=values["seed"])).partition_id(0)]
+        partitions = [load_plan_of(Scenario(seed=values["seed"])).channels[0].partition_id]
     host, port = address_of(values["listen"] or LISTEN_DEFAULT, "--listen")
     network = replace(scenario.network, bind_host=host, data_port=str(port), bind_port=None)
-    producers = deploy_producers(replace(scenario, network=network), partitions)
+    producers = producers_plan(replace(scenario, network=network), partitions)
 
     def tell_address(address: str) -> None:
         click.echo(f"listening on {address}", err=True)

@@ -118,8 +118,7 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[Warning,
 
     Raises: ConfigError for a value that cannot be used, alone or beside the others.
     """
-    from flinknet.job.load.deployment import deploy
-    from flinknet.job.load.memory import check_memory
+    from flinknet.job.load.plan import load_plan_of
 
     network, warnings = flink.network_config(settings.network)
     fields = {name: WORKLOAD_OPTIONS[name].parse(t) for name, t in settings.workload.items()}
@@ -143,7 +142,7 @@ def scenario_of(settings: Settings, seed: int) -> tuple[Scenario, tuple[Warning,
         flow_control=flow_control,
         placement=placement,
     )
-    check_memory(deploy(scenario))
+    load_plan_of(scenario).check_memory()
     return scenario, (*settings.warnings, *warnings, *doubts)
 
 

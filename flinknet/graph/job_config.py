@@ -52,6 +52,8 @@ class JobConfig:
         max_parallelism: key groups; None: from the parallelism of each operator.
         has_unaligned_checkpoints: whether checkpoints may overtake records.
         forces_unaligned_checkpoints: also where records in flight cannot be redistributed.
+        sort_shuffle_min_parallelism: blocking partitions of fewer subpartitions are written to one
+            file each, not sorted; fixed since Flink 2.0.
         restart_strategy: "none" or "fixed-delay"; None: without end if there are checkpoints, with
             a delay that grows from a second to a minute as Flink's exponential-delay does, else
             none.
@@ -74,6 +76,7 @@ class JobConfig:
     task_slots: int = 1
     load_balance_mode: str = "NONE"
     sort_shuffle_min_buffers: int = 512
+    sort_shuffle_min_parallelism: int = 1
     buffer_timeout_ns: int = 100_000_000
     checkpoint_interval_ns: int | None = None
     checkpoint_mode: str = "EXACTLY_ONCE"

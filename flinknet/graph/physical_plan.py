@@ -26,9 +26,15 @@ from flinknet.core.wire.ids import (
     IntermediateDataSetID,
     ResultPartitionID,
 )
-from flinknet.units import format_size_bytes, human_bytes
+from flinknet.units import human_bytes
 
 from .execution_graph import ConnectedEdge, ExecutionGraph, ExecutionJobVertex
+from .network_memory import (
+    TaskManagerBuffers,
+    buffers_by_task_manager,
+    shortage,
+    task_buffers,
+)
 from .slots import PlacedSlot
 from .traffic import Traffic, traffic_of
 from .wiring import Wiring
@@ -155,42 +161,6 @@ class PlannedTask:
     slot: int
     partitions: tuple[PlannedPartition, ...]
     gates: tuple[PlannedGate, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TaskManagerBuffers:
-    """Network buffers of a TaskManager while a stage runs.
-
-    Attributes:
-        total_buffers: what it has.
-        exclusive_buffers: taken by remote channels for themselves, when they are set up.
-        required_buffers: what pools of partitions and gates can always get.
-        optional_buffers: what these pools would take besides, if there is enough.
-        overdraft_buffers: what partitions may borrow beyond that, to end a record.
-    """
-
-    task_manager: int
-    stage: int
-    total_buffers: int
-    exclusive_buffers: int
-    required_buffers: int
-    optional_buffers: int
-    overdraft_buffers: int
-
-    @property
-    def needed_buffers(self) -> int:
-        """Without these its tasks do not start."""
-        return self.exclusive_buffers + self.required_buffers
-
-    @property
-    def spare_buffers(self) -> int:
-        """What is left for pools to grow; negative if there is too little."""
-        return self.total_buffers - self.needed_buffers
-
-    @property
-    def wanted_buffers(self) -> int:
-        """With these no task ever waits for want of them."""
-        return self.needed_buffers + self.optional_buffers
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,66 +291,60 @@ class PhysicalPlan:
 
     def buffers(self) -> list[TaskManagerBuffers]:
         """What each TaskManager needs, in the stage in which it needs most."""
-        exclusive: Counter[tuple[int, int]] = Counter()
-        required: Counter[tuple[int, int]] = Counter()
-        optional: Counter[tuple[int, int]] = Counter()
-        overdraft: Counter[tuple[int, int]] = Counter()
-        for task in self.tasks():
-            place = (task.task_manager, self.vertices[task.vertex].stage)
-            for gate in task.gates:
-                exclusive[place] += gate.remote_channels * gate.buffers.exclusive_per_channel
-                required[place] += gate.buffers.pool.required_buffers
-                optional[place] += _growth(gate.buffers.pool)
-            for partition in task.partitions:
-                required[place] += partition.pool.required_buffers
-                optional[place] += _growth(partition.pool)
-                overdraft[place] += partition.overdraft_buffers
-        total = self.network.network_memory_bytes // self.network.segment_size_bytes
-        return [
-            max(
-                (
-                    TaskManagerBuffers(
-                        task_manager,
-                        stage,
-                        total,
-                        exclusive[task_manager, stage],
-                        required[task_manager, stage],
-                        optional[task_manager, stage],
-                        overdraft[task_manager, stage],
-                    )
-                    for stage in range(self.stages)
-                ),
-                key=lambda each: each.needed_buffers,
-            )
-            for task_manager in range(self.task_managers)
-        ]
+        return buffers_by_task_manager(
+            (
+                task_buffers(
+                    task.task_manager,
+                    self.vertices[task.vertex].stage,
+                    ((each.pool, each.overdraft_buffers) for each in task.partitions),
+                    ((each.remote_channels, each.buffers) for each in task.gates),
+                )
+                for task in self.tasks()
+            ),
+            self.task_managers,
+            self.network,
+        )
 
     def shortage(self) -> str | None:
         """Why the job would not start with the memory it has, and what would do; None: it would."""
-        worst = min(self.buffers(), key=lambda each: each.spare_buffers)
-        if worst.spare_buffers >= 0:
-            return None
-        size = self.network.segment_size_bytes
-        return (
-            f"insufficient number of network buffers: TaskManager {worst.task_manager} requires"
-            f" {worst.needed_buffers} ({worst.exclusive_buffers} exclusive ones of channels and"
-            f" {worst.required_buffers} of pools), but has {worst.total_buffers} of"
-            f" {format_size_bytes(size)}; set taskmanager.memory.network.min to"
-            f" {format_size_bytes(worst.needed_buffers * size)} or more (and"
-            " taskmanager.memory.network.max to no less), use more TaskManagers, or take a smaller"
-            " taskmanager.memory.segment-size"
-        )
+        return shortage(self.buffers(), self.network)
 
     def buffers_told(self) -> str:
         """One sentence on how many buffers a TaskManager needs: the one that needs most."""
         each_manager = self.buffers()
         least = max(each.needed_buffers for each in each_manager)
-        most = max(each.wanted_buffers + each.overdraft_buffers for each in each_manager)
+        most = max(each.most_buffers for each in each_manager)
         return (
             f"a TaskManager needs at least {least} buffers"
             f" ({human_bytes(least * self.network.segment_size_bytes)}),"
             f" {max(each.wanted_buffers for each in each_manager)} for full speed, {most} with"
             f" overdraft; {each_manager[0].total_buffers} are configured"
+        )
+
+    def partition_pool(self, kind: ResultPartitionType, subpartitions: int) -> PoolSize:
+        """Size of the pool of a partition. Blocking partitions are sorted in memory, as Flink's
+        are, unless they have few subpartitions.
+        """
+        config = self.graph.job.config
+        is_blocking = kind.is_blocking_or_blocking_persistent
+        if is_blocking and subpartitions >= config.sort_shuffle_min_parallelism:
+            return sort_shuffle_pool_size(subpartitions, config.sort_shuffle_min_buffers)
+        return output_pool_size(
+            subpartitions,
+            self.network.exclusive_buffers,
+            self.network.floating_buffers,
+            is_bounded=kind.is_bounded,
+        )
+
+    def gate_buffers(self, channels: int, kind: ResultPartitionType) -> GateBuffers:
+        """Exclusive buffers of each channel of a gate, and the size of its pool."""
+        numbers = (channels, self.network.exclusive_buffers, self.network.floating_buffers)
+        if self.graph.job.config.flow_control == TCP:
+            return classic_gate_buffers(*numbers, has_credit=False, is_bounded=kind.is_bounded)
+        return gate_buffers(
+            *numbers,
+            required_max=self.network.required_buffers_per_gate_max,
+            must_be_pipelined=kind.must_be_pipelined_consumed,
         )
 
     def _partitions(self, vertex: PlannedVertex, subtask: int) -> tuple[PlannedPartition, ...]:
@@ -393,24 +357,11 @@ class PhysicalPlan:
                     partition.result_partition_id,
                     result.partition_type,
                     partition.subpartitions,
-                    self._partition_pool(result.partition_type, partition.subpartitions),
+                    self.partition_pool(result.partition_type, partition.subpartitions),
                     self.network.max_overdraft_buffers if has_overdraft else 0,
                 )
             )
         return tuple(made)
-
-    def _partition_pool(self, kind: ResultPartitionType, subpartitions: int) -> PoolSize:
-        """Blocking partitions are sorted in memory, as Flink's are."""
-        if kind.is_blocking_or_blocking_persistent:
-            return sort_shuffle_pool_size(
-                subpartitions, self.graph.job.config.sort_shuffle_min_buffers
-            )
-        return output_pool_size(
-            subpartitions,
-            self.network.exclusive_buffers,
-            self.network.floating_buffers,
-            is_bounded=kind.is_bounded,
-        )
 
     def _gate(
         self, edge: PlannedEdge, subtask: int, task_manager: int, producers_on: Counter[int]
@@ -426,19 +377,5 @@ class PhysicalPlan:
             edge.edge.result.id,
             partitions,
             len(partitions) - local,
-            self._gate_buffers(len(partitions), edge.partition_type),
+            self.gate_buffers(len(partitions), edge.partition_type),
         )
-
-    def _gate_buffers(self, channels: int, kind: ResultPartitionType) -> GateBuffers:
-        numbers = (channels, self.network.exclusive_buffers, self.network.floating_buffers)
-        if self.graph.job.config.flow_control == TCP:
-            return classic_gate_buffers(*numbers, has_credit=False, is_bounded=kind.is_bounded)
-        return gate_buffers(
-            *numbers,
-            required_max=self.network.required_buffers_per_gate_max,
-            must_be_pipelined=kind.must_be_pipelined_consumed,
-        )
-
-
-def _growth(pool: PoolSize) -> int:
-    return pool.max_buffers - pool.required_buffers

@@ -215,19 +215,23 @@ class StreamGraph:
             else:
                 up_id, found, mode = self.virtual_partitions[up_id]
                 partitioner = partitioner or found
-        self._add_actual_edge(
+        self.add_actual_edge(
             self.nodes[up_id], self.nodes[down_id], type_number, partitioner, tag, mode
         )
 
-    def _add_actual_edge(
+    def add_actual_edge(
         self,
         up: StreamNode,
         down: StreamNode,
-        type_number: int,
-        partitioner: StreamPartitioner | None,
-        tag: OutputTag | None,
-        mode: StreamExchangeMode | None,
+        type_number: int = 0,
+        partitioner: StreamPartitioner | None = None,
+        tag: OutputTag | None = None,
+        mode: StreamExchangeMode | None = None,
     ) -> None:
+        """Join two operators.
+
+        Raises: ConfigError when forward would join nodes of different parallelism.
+        """
         is_equal = up.parallelism == down.parallelism
         if partitioner is None:
             partitioner = FORWARD if is_equal else REBALANCE

@@ -3,9 +3,10 @@
     stream_task     the task: reads or makes records, runs a chain, writes
     task_chain      what it runs: operators of a program (chain_runner), or runs of records (load)
     network_input   from buffers of gates to the chain      task_output  from the chain to buffers
-    assembly        from a descriptor to partitions, gates and the task between them
     descriptor      what a TaskManager gets to run a subtask
-    gates           gates and partitions with their pools   partitioners, flow_control, scheduling
+    gates           from a descriptor to partitions and gates with their pools
+    assembly        and to the task of a program between them
+    partitioners, flow_control, scheduling
     barriers        what a task's inputs and outputs do for a checkpoint; checkpoints: one answer
                     for the task; checkpoint_coordinator: what begins and completes them
     serializers     values as bytes, as Flink writes them   elements     with their timestamps
@@ -17,7 +18,7 @@ Sans-IO: a driver (`runtime` or `simulator`) steps a task with an instant and le
 again. The tasks of a TaskManager take turns on its event loop.
 """
 
-from .assembly import create_gates, create_partitions, create_task, network_of
+from .assembly import create_task, network_of
 from .descriptor import (
     InputChannelDescriptor,
     InputGateDeploymentDescriptor,
@@ -25,6 +26,7 @@ from .descriptor import (
     TaskDeploymentDescriptor,
     descriptors_of,
 )
+from .gates import create_gates, create_partitions
 from .io import FileTextInput, MemoryIO, SocketTextInput, TaskIO, TextInput
 from .stream_task import StreamTask
 

@@ -1,5 +1,5 @@
-"""Assembly: what a descriptor says, as partitions, gates and the task between them. Both drivers
-build their TaskManagers with it.
+"""Assembly: the task that a descriptor of a program's job says, between its gates and partitions.
+Both drivers build their TaskManagers with it.
 """
 
 from __future__ import annotations
@@ -11,22 +11,17 @@ from functools import partial
 from typing import Any, cast
 
 from flinknet.config import NetworkConfig
-from flinknet.core.buffers import NetworkBufferPool
-from flinknet.core.buffers.pool_sizes import GateBuffers
-from flinknet.core.consumer import ConsumerConnection, SingleInputGate, SpillStore
+from flinknet.core.consumer import SingleInputGate, SpillStore
 from flinknet.core.probe import Probe
 from flinknet.core.producer import (
-    BoundedData,
     BufferWritingResultPartition,
     ChannelSelector,
     CustomSelector,
     KeyGroupSelector,
     OutputFlusher,
     RecordWriter,
-    ResultPartitionManager,
 )
-from flinknet.core.producer.result_partition_factory import in_memory
-from flinknet.core.wire.ids import JobVertexID, ResultPartitionID
+from flinknet.core.wire.ids import JobVertexID
 from flinknet.errors import ConfigError, TaskFailedError
 from flinknet.graph.job_graph import JobGraph
 from flinknet.graph.operator_chain import OperatorChain
@@ -39,13 +34,12 @@ from .channel_input import ChannelInput
 from .checkpoints import INPUT, BranchingCheckpoints, TaskAcknowledgements, output_name
 from .context import ProcessingContext
 from .descriptor import (
-    InputChannelDescriptor,
     InputGateDeploymentDescriptor,
     ResultPartitionDeploymentDescriptor,
     TaskDeploymentDescriptor,
 )
 from .elements import StreamElementSerializer
-from .gates import GateChannel, gate_of, input_of, partition_factory
+from .gates import input_of
 from .io import TaskIO
 from .network_input import ElementInput
 from .operators import TaskOperators, plain, source_of
@@ -55,9 +49,6 @@ from .serializers import serializer_of
 from .sinks import LatencyOperator
 from .sources import record_source
 from .stream_task import BarrierFactory, StreamTask
-
-Connect = Callable[[InputChannelDescriptor], ConsumerConnection]
-"""The connection that a channel comes over, opened when it is first asked for."""
 
 _KEYED = ("hash", "custom")
 
@@ -72,92 +63,6 @@ def network_of(job: JobGraph) -> NetworkConfig:
         unaligned_checkpoints=config.has_unaligned_checkpoints,
         forced_unaligned_checkpoints=config.forces_unaligned_checkpoints,
     )
-
-
-def create_partitions(
-    descriptor: TaskDeploymentDescriptor,
-    network: NetworkConfig,
-    memory: NetworkBufferPool,
-    manager: ResultPartitionManager,
-    *,
-    create_data: Callable[[ResultPartitionID, int], BoundedData] = in_memory,
-) -> tuple[BufferWritingResultPartition, ...]:
-    """The result partitions of a task, in the order of its outputs, set up: with their pools, and
-    registered.
-
-    Args:
-        create_data: where a subpartition of a blocking partition keeps its bytes.
-
-    Raises: InsufficientBuffersError; those that were made are released then.
-    """
-    factory = partition_factory(network, memory, manager, create_data)
-    made: list[BufferWritingResultPartition] = []
-    try:
-        for output in descriptor.outputs:
-            partition = factory.create(
-                output.partition_id,
-                output.partition_type,
-                output.subpartitions,
-                target_key_groups=output.target_key_groups,
-            )
-            partition.setup()
-            made.append(partition)
-    except Exception:
-        for partition in made:
-            manager.release(partition)
-        raise
-    return tuple(made)
-
-
-def create_gates(
-    descriptor: TaskDeploymentDescriptor,
-    network: NetworkConfig,
-    memory: NetworkBufferPool,
-    *,
-    partitions: ResultPartitionManager,
-    connect: Connect,
-    probe: Probe | None = None,
-) -> tuple[SingleInputGate, ...]:
-    """The input gates of a task, in the order of its inputs, with their pools and channels; none of
-    them is requested yet.
-
-    Args:
-        partitions: those of the TaskManager, for local channels.
-        connect: gives a remote channel its connection when it is requested.
-        probe: of local channels; those of connections have their own.
-
-    Raises: InsufficientBuffersError; those that were made are closed then.
-    """
-    made: list[SingleInputGate] = []
-    try:
-        for index, gate in enumerate(descriptor.inputs):
-            made.append(
-                gate_of(
-                    [
-                        GateChannel(
-                            each.index,
-                            each.receiver_id,
-                            each.partition_id,
-                            each.subpartition,
-                            each.is_local,
-                            partial(connect, each),
-                        )
-                        for each in gate.channels
-                    ],
-                    network,
-                    GateBuffers(gate.exclusive_buffers, gate.pool),
-                    memory,
-                    index=index,
-                    is_blocking=gate.partition_type.is_blocking_or_blocking_persistent,
-                    partitions=partitions,
-                    probe=probe,
-                )
-            )
-    except Exception:
-        for each in made:
-            each.close()
-        raise
-    return tuple(made)
 
 
 def create_task(

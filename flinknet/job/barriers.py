@@ -29,7 +29,6 @@ from flinknet.core.wire.events import (
 from flinknet.units import NS_PER_MS
 
 from .checkpoint_coordinator import AcknowledgeCheckpoint, Answer, DeclineCheckpoint
-from .load.deployment import Deployment
 
 AT_LEAST_ONCE, EXACTLY_ONCE = "AT_LEAST_ONCE", "EXACTLY_ONCE"
 
@@ -301,12 +300,3 @@ class InputCheckpoints:
             epoch_ns=self._epoch_ns,
             counts_ended_channels=network.checkpoints_after_tasks_finish,
         )
-
-
-def task_names(deployment: Deployment) -> list[str]:
-    """The names under which the tasks of a run acknowledge."""
-    return [
-        deployment.task_name(index, subtask)
-        for index, vertex in enumerate(deployment.vertices)
-        for subtask in range(vertex.parallelism)
-    ]

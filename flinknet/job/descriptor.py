@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from flinknet.core.buffers.pool_sizes import PoolSize
+from flinknet.core.buffers.pool_sizes import GateBuffers, PoolSize
 from flinknet.core.producer.partition_type import ResultPartitionType
 from flinknet.core.wire.ids import (
     ExecutionAttemptID,
@@ -19,6 +19,7 @@ from flinknet.core.wire.ids import (
     IntermediateResultPartitionID,
     ResultPartitionID,
 )
+from flinknet.graph.network_memory import TaskBuffers, task_buffers
 from flinknet.graph.physical_plan import PhysicalPlan, PlannedEdge, PlannedTask
 from flinknet.graph.stream_config import StreamConfig
 
@@ -101,6 +102,16 @@ class InputGateDeploymentDescriptor:
     pool: PoolSize
     channels: tuple[InputChannelDescriptor, ...]
 
+    @property
+    def buffers(self) -> GateBuffers:
+        """Exclusive buffers and pool."""
+        return GateBuffers(self.exclusive_buffers, self.pool)
+
+    @property
+    def remote_channels(self) -> int:
+        """How many of the channels come over a connection."""
+        return sum(not each.is_local for each in self.channels)
+
 
 @dataclass(frozen=True, slots=True)
 class TaskDeploymentDescriptor:
@@ -155,6 +166,16 @@ class TaskDeploymentDescriptor:
         return self.vertex, self.subtask
 
     @property
+    def buffers(self) -> TaskBuffers:
+        """What it needs of its TaskManager's network memory."""
+        return task_buffers(
+            self.task_manager,
+            self.stage,
+            ((each.pool, each.overdraft_buffers) for each in self.outputs),
+            ((each.remote_channels, each.buffers) for each in self.inputs),
+        )
+
+    @property
     def config(self) -> StreamConfig:
         """Configuration of the operators."""
         return StreamConfig.from_json(self.stream_config)
@@ -199,6 +220,18 @@ def channel_index(edge: PlannedEdge, offset: int, producer: int, consumer: int) 
     if wiring.is_all_to_all:
         return offset + producer * wiring.consumers + consumer
     return offset + (producer if wiring.producers >= wiring.consumers else consumer)
+
+
+def receiver_id_of(
+    index: int, reader: ExecutionAttemptID, partition_id: ResultPartitionID
+) -> InputChannelID:
+    """By which id an attempt calls the channel through which it reads a partition.
+
+    Args:
+        index: of the channel in the job.
+    """
+    seed = b"flinknet channel %d" % index + reader.encode() + partition_id.encode()
+    return InputChannelID(hashlib.sha256(seed).digest()[:16])
 
 
 class _Attempts:
@@ -293,7 +326,7 @@ def _outputs(
 def _inputs(
     plan: PhysicalPlan, task: PlannedTask, attempts: _Attempts, offsets: list[int]
 ) -> Iterable[InputGateDeploymentDescriptor]:
-    reader = attempts.id_of(task.vertex, task.subtask).encode()
+    reader = attempts.id_of(task.vertex, task.subtask)
     for planned in task.gates:
         edge = plan.edges[planned.edge]
         places = plan.vertices[edge.source].task_managers
@@ -301,7 +334,6 @@ def _inputs(
         for producer in planned.partitions:
             index = channel_index(edge, offsets[edge.index], producer, task.subtask)
             partition_id = attempts.partition_id(edge, producer)
-            seed = b"flinknet channel %d" % index + reader + partition_id.encode()
             channels.append(
                 InputChannelDescriptor(
                     index,
@@ -309,7 +341,7 @@ def _inputs(
                     partition_id,
                     edge.wiring.subpartition(producer, task.subtask),
                     places[producer],
-                    InputChannelID(hashlib.sha256(seed).digest()[:16]),
+                    receiver_id_of(index, reader, partition_id),
                     places[producer] == task.task_manager,
                     edge.connection_index,
                 )

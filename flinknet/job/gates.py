@@ -1,16 +1,14 @@
-"""Gates and partitions with their pools, as both drivers build their TaskManagers from them; the
-tasks between them come from `assembly` and `load.assembly`.
+"""Gates and partitions with their pools, as descriptors have them, for both drivers; the tasks
+between them come from `assembly` and `load.assembly`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers import NetworkBufferPool
-from flinknet.core.buffers.pool_sizes import GateBuffers
 from flinknet.core.consumer import (
     ConsumerConnection,
     InputChannel,
@@ -27,59 +25,59 @@ from flinknet.core.producer import (
     BufferWritingResultPartition,
     ResultPartitionFactory,
     ResultPartitionManager,
-    partition_type_of,
 )
-from flinknet.core.producer.key_groups import default_max_parallelism
 from flinknet.core.producer.result_partition_factory import in_memory
 from flinknet.core.producer.subpartition import UNLIMITED_BYTES
 from flinknet.core.wire.compression import CompressionCodec
-from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
+from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.units import NS_PER_MS
 
-from .load.deployment import DeployedChannel, Deployment
-from .load.memory import buffers_of_gate, segments_of
+from .descriptor import (
+    InputChannelDescriptor,
+    InputGateDeploymentDescriptor,
+    TaskDeploymentDescriptor,
+)
 
-__all__ = [
-    "GateChannel",
-    "create_gate",
-    "create_partition",
-    "gate_of",
-    "input_of",
-    "partition_factory",
-    "segments_of",
-]
-
-Connect = Callable[[DeployedChannel], ConsumerConnection]
+Connect = Callable[[InputChannelDescriptor], ConsumerConnection]
 """The connection that a channel comes over, opened when it is first asked for."""
 
 
-def create_partition(
-    deployment: Deployment,
-    producer: int,
+def create_partitions(
+    descriptor: TaskDeploymentDescriptor,
+    network: NetworkConfig,
     memory: NetworkBufferPool,
     manager: ResultPartitionManager,
     *,
-    edge: int = 0,
     create_data: Callable[[ResultPartitionID, int], BoundedData] = in_memory,
-) -> BufferWritingResultPartition:
-    """The result partition of a subtask for an edge, set up: with its pool, and registered.
+) -> tuple[BufferWritingResultPartition, ...]:
+    """The result partitions of a task, in the order of its outputs, set up: with their pools, and
+    registered.
 
     Args:
         create_data: where a subpartition of a blocking partition keeps its bytes.
+
+    Raises: InsufficientBuffersError; those that were made are released then.
     """
-    scenario = deployment.scenario
-    consumers = deployment.vertices[deployment.edges[edge].target].parallelism
-    partition = partition_factory(scenario.network, memory, manager, create_data).create(
-        deployment.partition_id(producer, edge),
-        partition_type_of(scenario.workload.partition_type),
-        len(deployment.channels_of_producer(producer, edge)),
-        target_key_groups=default_max_parallelism(consumers),
-    )
-    partition.setup()
-    return partition
+    factory = _partition_factory(network, memory, manager, create_data)
+    made: list[BufferWritingResultPartition] = []
+    try:
+        for output in descriptor.outputs:
+            partition = factory.create(
+                output.partition_id,
+                output.partition_type,
+                output.subpartitions,
+                target_key_groups=output.target_key_groups,
+            )
+            partition.setup()
+            made.append(partition)
+    except Exception:
+        for partition in made:
+            manager.release(partition)
+        raise
+    return tuple(made)
 
 
-def partition_factory(
+def _partition_factory(
     network: NetworkConfig,
     memory: NetworkBufferPool,
     manager: ResultPartitionManager,
@@ -99,102 +97,76 @@ def partition_factory(
     )
 
 
-def create_gate(
-    deployment: Deployment,
-    consumer: int,
+def create_gates(
+    descriptor: TaskDeploymentDescriptor,
+    network: NetworkConfig,
     memory: NetworkBufferPool,
     *,
-    edge: int = 0,
-    index: int = 0,
-    partitions: ResultPartitionManager | None = None,
-    connect: Connect | None = None,
+    partitions: ResultPartitionManager,
+    connect: Connect,
     probe: Probe | None = None,
-) -> SingleInputGate:
-    """The input gate of a consumer of an edge, with its pool and channels; none of them is
-    requested yet.
+) -> tuple[SingleInputGate, ...]:
+    """The input gates of a task, in the order of its inputs, with their pools and channels; none of
+    them is requested yet.
 
     Differs from Flink, which waits for exclusive buffers up to
-    taskmanager.network.memory.buffers-request-timeout: here all partitions and gates of a
-    TaskManager are made before any task runs, and nobody could return a buffer meanwhile.
+    taskmanager.network.memory.buffers-request-timeout: here gates are made on the loop that would
+    have to give buffers back meanwhile.
 
     Args:
-        index: of the gate among those of its task.
-        partitions: those of the consumer's TaskManager, for local channels.
+        partitions: those of the TaskManager, for local channels.
         connect: gives a remote channel its connection when it is requested.
         probe: of local channels; those of connections have their own.
+
+    Raises: InsufficientBuffersError; those that were made are closed then.
     """
-    deployed = deployment.channels_of_consumer(consumer, edge)
-    return gate_of(
-        [
-            GateChannel(
-                each.index,
-                each.receiver_id,
-                deployment.partition_id(each.producer, edge),
-                each.subpartition,
-                deployment.is_local(each),
-                None if connect is None else partial(connect, each),
+    made: list[SingleInputGate] = []
+    try:
+        for index, gate in enumerate(descriptor.inputs):
+            made.append(
+                _create_gate(
+                    *(gate, network, memory),
+                    index=index,
+                    partitions=partitions,
+                    connect=connect,
+                    probe=probe,
+                )
             )
-            for each in deployed
-        ],
-        deployment.scenario.network,
-        buffers_of_gate(deployment.scenario, len(deployed)),
-        memory,
-        index=index,
-        is_blocking=deployment.scenario.workload.is_blocking,
-        partitions=partitions,
-        probe=probe,
-    )
+    except Exception:
+        for each in made:
+            each.close()
+        raise
+    return tuple(made)
 
 
-@dataclass(frozen=True, slots=True)
-class GateChannel:
-    """A channel of a gate that is to be made.
-
-    Attributes:
-        index: in the run.
-        connect: gives a remote channel its connection when it is requested.
-    """
-
-    index: int
-    receiver_id: InputChannelID
-    partition_id: ResultPartitionID
-    subpartition: int
-    is_local: bool
-    connect: Callable[[], ConsumerConnection] | None
-
-
-def gate_of(
-    channels: Sequence[GateChannel],
+def _create_gate(
+    described: InputGateDeploymentDescriptor,
     network: NetworkConfig,
-    buffers: GateBuffers,
     memory: NetworkBufferPool,
     *,
     index: int,
-    is_blocking: bool,
-    partitions: ResultPartitionManager | None = None,
-    probe: Probe | None = None,
+    partitions: ResultPartitionManager,
+    connect: Connect,
+    probe: Probe | None,
 ) -> SingleInputGate:
-    """A gate with its pool and channels (see `create_gate`).
-
-    Args:
-        is_blocking: the partitions it reads are complete, and may be compressed.
-    """
-    pool = memory.create_buffer_pool(buffers.pool.required_buffers, buffers.pool.max_buffers)
+    size = described.pool
+    pool = memory.create_buffer_pool(size.required_buffers, size.max_buffers)
     backoff = request_backoff_of(network)
     codec = CompressionCodec(network.compression_codec)
-    gate = SingleInputGate(index, channels=len(channels), pool=pool)
+    gate = SingleInputGate(index, channels=len(described.channels), pool=pool)
+    # complete partitions may be compressed
+    is_blocking = described.partition_type.is_blocking_or_blocking_persistent
     if is_blocking and codec is not CompressionCodec.NONE:
         gate = DecompressingInputGate(
             index,
             codec=codec,
             segment_size_bytes=network.segment_size_bytes,
-            channels=len(channels),
+            channels=len(described.channels),
             pool=pool,
         )
 
-    def create(position: int, each: GateChannel) -> InputChannel:
+    def create(position: int, each: InputChannelDescriptor) -> InputChannel:
         if each.is_local:
-            assert partitions is not None
             return LocalInputChannel(
                 each.index,
                 each.receiver_id,
@@ -215,11 +187,11 @@ def gate_of(
             position,
             memory,
             pool,
-            buffers.exclusive_per_channel,
-            connect=each.connect,
+            described.exclusive_buffers,
+            connect=partial(connect, each),
         )
 
-    gate.set_channels([create(position, each) for position, each in enumerate(channels)])
+    gate.set_channels([create(*each) for each in enumerate(described.channels)])
     return gate
 
 

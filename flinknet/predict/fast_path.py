@@ -31,14 +31,8 @@ from flinknet.core.wire.events import (
     encode_pipelined,
 )
 from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_bounds_ns, bucket_index
-from flinknet.job.load.deployment import Deployment
-from flinknet.job.load.memory import (
-    buffers_of_gate,
-    most_buffers,
-    partition_pool_size,
-    segments_of,
-)
 from flinknet.job.load.payload import OVERHEAD_BYTES
+from flinknet.job.load.plan import LoadPlan
 from flinknet.job.stream_task import STEPS_PER_TURN
 from flinknet.simulator.cluster import OPENING_NS
 from flinknet.simulator.link import LinkSettings
@@ -71,11 +65,10 @@ class FastOutcome:
     turns: int
 
 
-def is_covered(exchange: RecordedExchange, network: NetworkConfig, deployment: Deployment) -> bool:
+def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> bool:
     """Whether the kernel knows this kind of exchange."""
-    scenario = deployment.scenario
-    upstream = set(deployment.producer_task_managers)
-    buffers = buffers_of_gate(scenario, 1)
+    scenario = load.scenario
+    upstream = {each.task_manager for each in load.sources}
     latency_ns = _latency_ns(exchange)
     return (
         not exchange.is_max_rate
@@ -83,29 +76,25 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, deployment: D
         and exchange.costs.back_ns is None
         and exchange.flow_control == CREDIT
         and network.exclusive_buffers > 0
-        and buffers.exclusive_per_channel == network.exclusive_buffers
         and network.required_buffers_per_gate_max is None
         and network.checkpoint_interval_ns is None
         and not network.debloating_enabled
-        and upstream.isdisjoint(deployment.consumer_task_managers)
+        and upstream.isdisjoint(each.task_manager for each in load.sinks)
         and scenario.workload.record_size.low_bytes + OVERHEAD_BYTES <= network.segment_size_bytes
         and 0 < latency_ns < OPENING_NS // 4
         and (network.exclusive_buffers + network.floating_buffers) * network.segment_size_bytes
-        < LinkSettings().capacity_bytes // max(len(deployment.channels), 1)
-        and all(
-            most_buffers(deployment, each) <= segments_of(network)
-            for each in range(deployment.task_managers)
-        )
+        < LinkSettings().capacity_bytes // max(len(load.channels), 1)
+        and all(each.most_buffers <= each.total_buffers for each in load.buffers())
     )
 
 
 def run_fast(
-    exchange: RecordedExchange, network: NetworkConfig, deployment: Deployment
+    exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan
 ) -> FastOutcome | None:
     """Run a covered exchange. Returns: None if a writer would have to wait for buffers."""
     from .fast_kernel.run import run
 
-    memory = _layout(exchange, network, deployment)
+    memory = _layout(exchange, network, load)
     costs = exchange.costs
     numbers = np.zeros(k.COUNTS + 2 * BUCKETS + 1)
     numbers[k.SEND_NS_PER_MESSAGE] = costs.send_ns_per_message
@@ -192,35 +181,30 @@ class _Memory:
         return memory
 
 
-def _layout(exchange: RecordedExchange, network: NetworkConfig, deployment: Deployment) -> IntArray:
+def _layout(exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> IntArray:
     """The kernel's memory at the start of a run."""
     memory = _Memory(k.HEAD_WORDS)
     counted_ns = exchange.counted_ns or (0, k.NEVER)
-    record_bytes = deployment.scenario.workload.record_size.low_bytes + OVERHEAD_BYTES
+    record_bytes = load.scenario.workload.record_size.low_bytes + OVERHEAD_BYTES
     segment_bytes = network.segment_size_bytes
-    count, start_ns = len(deployment.channels), exchange.measured_from_ns
+    count, start_ns = len(load.channels), exchange.measured_from_ns
     channels = memory.take(count * k.CHANNEL_WORDS)
     channel_at = {
-        each.index: channels + place * k.CHANNEL_WORDS
-        for place, each in enumerate(deployment.channels)
+        each.index: channels + place * k.CHANNEL_WORDS for place, each in enumerate(load.channels)
     }
-    sources = len(deployment.producer_task_managers)
-    source_at = [memory.take(k.SOURCE_WORDS) for _ in range(sources)]
-    sink_at = [memory.take(k.SINK_WORDS) for _ in deployment.consumer_task_managers]
-    task_managers = memory.take(deployment.task_managers * k.TASK_MANAGER_WORDS)
+    source_at = [memory.take(k.SOURCE_WORDS) for _ in load.sources]
+    sink_at = [memory.take(k.SINK_WORDS) for _ in load.sinks]
+    task_managers = memory.take(load.task_managers * k.TASK_MANAGER_WORDS)
     manager_at = [
-        task_managers + number * k.TASK_MANAGER_WORDS for number in range(deployment.task_managers)
+        task_managers + number * k.TASK_MANAGER_WORDS for number in range(load.task_managers)
     ]
-    pairs = [
-        (deployment.producer_task_manager(each), deployment.consumer_task_manager(each))
-        for each in deployment.channels
-    ]
+    pairs = [(each.producer_task_manager, each.consumer_task_manager) for each in load.channels]
     connection_at = {pair: memory.take(k.CONNECTION_WORDS) for pair in dict.fromkeys(pairs)}
     ring = _power_of_two(network.exclusive_buffers + network.floating_buffers + 4)
     memory.record(
         0,
         {
-            k.TASK_MANAGERS: deployment.task_managers,
+            k.TASK_MANAGERS: load.task_managers,
             k.TIMEOUT_NS: network.buffer_timeout_ns,
             k.PERIOD_NS: network.buffer_timeout_ns + exchange.flush_overhead_ns,
             k.RECORD_BYTES: record_bytes,
@@ -248,8 +232,9 @@ def _layout(exchange: RecordedExchange, network: NetworkConfig, deployment: Depl
             k.COUNTED_TO_NS: counted_ns[1],
         },
     )
-    for place, (each, pair) in enumerate(zip(deployment.channels, pairs, strict=True)):
-        channel = exchange.channels[place]
+    recorded = {channel.channel: channel for channel in exchange.channels}
+    for each, pair in zip(load.channels, pairs, strict=True):
+        channel = recorded[each.index]
         arrivals, before = channel.arrivals, channel.records_before
         counted = channel.counted or (0, len(arrivals))
         ramps = np.stack([arrivals.records, arrivals.first_ns, arrivals.last_ns], axis=1)
@@ -298,8 +283,8 @@ def _layout(exchange: RecordedExchange, network: NetworkConfig, deployment: Depl
         )
     timeout_ns = network.buffer_timeout_ns
     end_ns = exchange.data_ends_ns(network)
-    for source, address in enumerate(source_at):
-        own = deployment.channels_of_producer(source)
+    for source, (task, address) in enumerate(zip(load.sources, source_at, strict=True)):
+        output = task.outputs[0]
         last_ns = max(
             int(channel.arrivals.last_ns[-1])
             for channel in exchange.channels
@@ -307,37 +292,37 @@ def _layout(exchange: RecordedExchange, network: NetworkConfig, deployment: Depl
         )
         period_ns = timeout_ns + exchange.flush_overhead_ns
         beat_ns = start_ns - beat_phase_ns(exchange.seed, source, period_ns) + period_ns
-        pool = partition_pool_size(deployment.scenario, len(own))
         memory.record(
             address,
             {
-                k.OUTPUTS: memory.list_of([channel_at[each.index] for each in own]),
-                k.OUTPUTS_COUNT: len(own),
-                k.UNACKNOWLEDGED: len(own),
+                k.OUTPUTS: memory.list_of([channel_at[each] for each in output.channels]),
+                k.OUTPUTS_COUNT: output.subpartitions,
+                k.UNACKNOWLEDGED: output.subpartitions,
                 k.END_NS: max(end_ns, last_ns),
-                k.POOL_BUFFERS: pool.max_buffers,
+                k.POOL_BUFFERS: output.pool.max_buffers,
                 k.BEAT_NS: beat_ns if timeout_ns > 0 else k.NEVER,
             },
         )
-    for sink, address in enumerate(sink_at):
-        inputs = deployment.channels_of_consumer(sink)
-        width = _power_of_two(len(inputs) + 1)
+    for sink, (task, address) in enumerate(zip(load.sinks, sink_at, strict=True)):
+        gate = task.inputs[0]
+        width = _power_of_two(len(gate.channels) + 1)
         memory.record(
             address,
             {
-                k.INPUTS: memory.list_of([channel_at[each.index] for each in inputs]),
-                k.INPUTS_COUNT: len(inputs),
+                k.INPUTS: memory.list_of([channel_at[each.index] for each in gate.channels]),
+                k.INPUTS_COUNT: len(gate.channels),
                 k.CONSUME_NS: round(exchange.costs.consume_ns_per_record[sink]),
                 k.READY: memory.take(width),
                 k.BUSY_UNTIL_NS: -1,
-                k.POOL_FREE: buffers_of_gate(deployment.scenario, len(inputs)).pool.max_buffers,
+                k.POOL_FREE: gate.pool.max_buffers,
                 k.LISTENERS: memory.take(width),
                 k.GATE_MASK: width - 1,
             },
         )
     for number, address in enumerate(manager_at):
-        own_sources = [source_at[each] for each in deployment.producers_on(number)]
-        own_sinks = [sink_at[each] for each in deployment.consumers_on(number)]
+        own = load.tasks_on(number)
+        own_sources = [source_at[each.subtask] for each in own if each.outputs]
+        own_sinks = [sink_at[each.subtask] for each in own if each.inputs]
         outgoing = [at for pair, at in connection_at.items() if pair[0] == number]
         incoming = [at for pair, at in connection_at.items() if pair[1] == number]
         memory.record(

@@ -18,12 +18,10 @@ import numpy as np
 from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.core.wire.ids import InputChannelID
 from flinknet.errors import InvariantViolatedError
 from flinknet.histogram import LogLinearHistogram
-from flinknet.job.load.deployment import DeployedChannel, DeployedEdge, DeployedVertex, Deployment
-from flinknet.job.load.memory import check_memory, most_buffers
 from flinknet.job.load.payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
+from flinknet.job.load.plan import ListedChannel, LoadPlan, listed_load_plan
 from flinknet.results import BacklogSummary
 from flinknet.simulator.cluster import Cluster
 from flinknet.simulator.cost_model import Outages
@@ -141,12 +139,12 @@ def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOut
     exchange = without_idle_tasks(exchange)
     network = _as_it_began(exchange, network)
     if exchange.has_instants and _messages_of(exchange, network) >= FAST_FROM_MESSAGES:
-        deployment = deployment_of(exchange, network)
-        check_memory(deployment)
-        if is_covered(exchange, network, deployment):
-            fast = run_fast(exchange, network, deployment)
+        load = recorded_load(exchange, network)
+        load.check_memory()
+        if is_covered(exchange, network, load):
+            fast = run_fast(exchange, network, load)
             if fast is not None:
-                return _outcome_of(fast, exchange, network, deployment)
+                return _outcome_of(fast, exchange, network, load)
     return simulate_in_full(exchange, network)
 
 
@@ -161,11 +159,11 @@ def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOut
     exchange = without_idle_tasks(exchange)
     if not exchange.channels or not exchange.has_instants:
         return None
-    deployment = deployment_of(exchange, network)
-    check_memory(deployment)
-    if not is_covered(exchange, network, deployment):
+    load = recorded_load(exchange, network)
+    load.check_memory()
+    if not is_covered(exchange, network, load):
         return None
-    return run_fast(exchange, network, deployment)
+    return run_fast(exchange, network, load)
 
 
 def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOutcome:
@@ -182,20 +180,20 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
             LogLinearHistogram(), 0, 0, exchange.duration_ns, BacklogSummary(None, None)
         )
     network = _as_it_began(exchange, network)
-    deployment = deployment_of(exchange, network)
-    check_memory(deployment)
+    load = recorded_load(exchange, network)
+    load.check_memory()
     start_ns = exchange.measured_from_ns
     probe = BacklogProbe()
     if not exchange.has_instants:
         beat_ns = _beat_ns(exchange, network)
         probe = WaitBoundsProbe(start_ns, beat_ns)
-    cluster = Cluster.of_deployment(
-        deployment,
+    cluster = Cluster.of_load(
+        load,
         plans_of(exchange, network),
         exchange.costs,
         start_ns=start_ns,
-        probes=(probe,) * deployment.task_managers,
-        outages=outages_of(exchange, deployment),
+        probes=(probe,) * load.task_managers,
+        outages=outages_of(exchange, load),
         flush_overhead_ns=exchange.flush_overhead_ns,
     )
     cluster.run_until_idle()
@@ -221,7 +219,7 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
         messages=probe.messages,
         duration_ns=length_ns,
         backlog_buffers=probe.summary(),
-        memory_bytes=memory_bytes(deployment),
+        memory_bytes=memory_bytes(load),
         credits=probe.credits,
         credit_messages=probe.credit_messages,
         latency_bounds=(probe.low, probe.high) if isinstance(probe, WaitBoundsProbe) else None,
@@ -298,7 +296,7 @@ def counted_ns(length_ns: int, window_ns: int, beat_ns: int) -> int:
 
 
 def _outcome_of(
-    fast: FastOutcome, exchange: RecordedExchange, network: NetworkConfig, deployment: Deployment
+    fast: FastOutcome, exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan
 ) -> SimulatedOutcome:
     if fast.records != exchange.records:
         raise InvariantViolatedError(
@@ -310,7 +308,7 @@ def _outcome_of(
         messages=fast.messages,
         duration_ns=duration_ns(fast.last_ns, fast.records, fast.messages, exchange, network),
         backlog_buffers=BacklogSummary(fast.backlog_total / fast.messages, fast.backlog_max),
-        memory_bytes=memory_bytes(deployment),
+        memory_bytes=memory_bytes(load),
         credits=fast.credits,
         credit_messages=fast.credit_messages,
         method="kernel",
@@ -319,13 +317,14 @@ def _outcome_of(
 
 def memory_of(exchange: RecordedExchange, network: NetworkConfig) -> int:
     """Most that the pools of all TaskManagers of an exchange can take."""
-    return memory_bytes(deployment_of(without_idle_tasks(exchange), network))
+    return memory_bytes(recorded_load(without_idle_tasks(exchange), network))
 
 
-def memory_bytes(deployment: Deployment) -> int:
+def memory_bytes(load: LoadPlan) -> int:
     """Most that the pools of all TaskManagers can take."""
-    buffers = sum(most_buffers(deployment, each) for each in range(deployment.task_managers))
-    return buffers * deployment.scenario.network.segment_size_bytes
+    return (
+        sum(each.most_buffers for each in load.buffers()) * load.scenario.network.segment_size_bytes
+    )
 
 
 def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
@@ -377,17 +376,16 @@ def _of_those(
     )
 
 
-def outages_of(exchange: RecordedExchange, deployment: Deployment) -> dict[int, Outages]:
+def outages_of(exchange: RecordedExchange, load: LoadPlan) -> dict[int, Outages]:
     """The outages of each TaskManager: those of the process of its first task."""
     found: dict[int, Outages] = {}
-    places = (deployment.producer_task_managers, deployment.consumer_task_managers)
-    for of_tasks, task_managers in zip(exchange.outages, places, strict=True):
-        for each, task_manager in zip(of_tasks, task_managers, strict=False):
-            found.setdefault(task_manager, each)
+    for of_tasks, tasks in zip(exchange.outages, (load.sources, load.sinks), strict=True):
+        for each, task in zip(of_tasks, tasks, strict=False):
+            found.setdefault(task.task_manager, each)
     return found
 
 
-def deployment_of(exchange: RecordedExchange, network: NetworkConfig) -> Deployment:
+def recorded_load(exchange: RecordedExchange, network: NetworkConfig) -> LoadPlan:
     """Who runs where: as it was, or tasks whose channels share a connection share TaskManagers."""
     lengths = [channel.record_wire_bytes for channel in exchange.channels]
     weights = [channel.records for channel in exchange.channels]
@@ -396,16 +394,11 @@ def deployment_of(exchange: RecordedExchange, network: NetworkConfig) -> Deploym
     subpartitions = [0] * exchange.producers
     channels = []
     for channel in exchange.channels:
+        producer = channel.producer
         channels.append(
-            DeployedChannel(
-                channel.channel,
-                channel.producer,
-                channel.consumer,
-                subpartitions[channel.producer],
-                InputChannelID(channel.channel.to_bytes(16, "big")),
-            )
+            ListedChannel(channel.channel, producer, channel.consumer, subpartitions[producer])
         )
-        subpartitions[channel.producer] += 1
+        subpartitions[producer] += 1
     upstream, downstream = exchange.task_managers
     if not upstream:
         upstream, downstream = _apart(exchange)
@@ -420,15 +413,7 @@ def deployment_of(exchange: RecordedExchange, network: NetworkConfig) -> Deploym
         seed=exchange.seed,
         flow_control=exchange.flow_control,
     )
-    return Deployment(
-        scenario,
-        (
-            DeployedVertex("producers", upstream),
-            DeployedVertex("consumers", downstream),
-        ),
-        (DeployedEdge(0, 0, 1, scenario.workload.partitioner),),
-        tuple(channels),
-    )
+    return listed_load_plan(scenario, (upstream, downstream), channels)
 
 
 def plans_of(exchange: RecordedExchange, network: NetworkConfig) -> list[SourcePlan]:

@@ -19,10 +19,10 @@ from typing import TypeVar
 
 from flinknet.errors import RunFailedError
 from flinknet.job.checkpoint_coordinator import Answer, CheckpointCoordinator, Command
-from flinknet.job.load.deployment import Deployment
+from flinknet.job.load.plan import LoadPlan
 from flinknet.plain_values import to_plain
 from flinknet.results import Taken
-from flinknet.trace.manifest import ChannelInfo, ProcessInfo
+from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.run_directory import RunDirectory
 
 from . import messages as say
@@ -30,7 +30,7 @@ from .aftermath import Ending, error_of
 from .clock import monotonic_ns, wall_clock_iso
 from .control_pipe import ControlPipe, connected_pair
 from .host import available_cores, environment
-from .manifest import manifest_of
+from .manifest import channel_infos, manifest_of
 from .metrics_log import MetricsLog
 from .signals import interrupts_held, raise_dropped_termination
 from .spill_file import create_spill_directory
@@ -55,12 +55,12 @@ class Cluster:
 
     def __init__(
         self,
-        deployment: Deployment,
+        load: LoadPlan,
         trace_dir: Path | None,
         silence_max_s: float,
         sample_interval_ns: int,
     ) -> None:
-        self.deployment = deployment
+        self.load = load
         self.sample_interval_ns = sample_interval_ns
         self.trace_dir = trace_dir
         self.checkpoints: CheckpointCoordinator | None = None
@@ -102,17 +102,17 @@ class Cluster:
     def _spawn(self) -> None:
         if self.trace_dir is not None:
             self._run_directory = RunDirectory(self.trace_dir)
-        if self.deployment.scenario.workload.is_blocking:
+        if self.load.scenario.workload.is_blocking:
             self._spill_dir = create_spill_directory()
         context = multiprocessing.get_context("spawn")
-        has_own_core = available_cores() >= self.deployment.scenario.task_managers
-        for index in range(self.deployment.scenario.task_managers):
+        has_own_core = available_cores() >= self.load.scenario.task_managers
+        for index in range(self.load.scenario.task_managers):
             raise_dropped_termination()
             ours, theirs = connected_pair()
             path = self.trace_dir / _trace_name(index) if self.trace_dir is not None else None
             spec = say.TaskManagerSpec(
                 index,
-                self.deployment.scenario,
+                self.load.scenario,
                 str(path) if path is not None else None,
                 has_own_core,
                 self.sample_interval_ns,
@@ -195,7 +195,7 @@ class Cluster:
         if self.trace_dir is None:
             return
         self._has_begun = True
-        scenario = self.deployment.scenario
+        scenario = self.load.scenario
         manifest_of(
             scenario.to_dict(),
             scenario.network,
@@ -203,32 +203,13 @@ class Cluster:
                 ProcessInfo(f"tm-{index}", _trace_name(index), process.pid or 0)
                 for index, process in enumerate(self._processes)
             ),
-            self._channel_infos(),
+            sorted(channel_infos(self.load.tasks), key=lambda each: each.index),
             seed=scenario.seed,
             host=self._host | (asdict(taken) if taken is not None else {}),
             started_at=self._started_at,
             measured_from_ns=start.measured_from_ns if start is not None else None,
             measured_to_ns=measured_to_ns,
         ).save(self.trace_dir)
-
-    def _channel_infos(self) -> Iterable[ChannelInfo]:
-        deployment = self.deployment
-        for channel in deployment.channels:
-            producer = f"tm-{deployment.producer_task_manager(channel)}"
-            consumer = f"tm-{deployment.consumer_task_manager(channel)}"
-            yield ChannelInfo(
-                index=channel.index,
-                receiver_id=channel.receiver_id.hex(),
-                producer=channel.producer,
-                consumer=channel.consumer,
-                producer_process=producer,
-                consumer_process=consumer,
-                connection=f"{producer}->{consumer}",
-                subpartition=channel.subpartition,
-                partition=deployment.partition_id(channel.producer, channel.edge).encode().hex(),
-                is_local=deployment.is_local(channel),
-                edge=channel.edge,
-            )
 
     def _last_words(self, first: Ending) -> list[Ending]:
         """How the others ended after the first one did. If that may be why, they get a moment to

@@ -23,7 +23,7 @@ from flinknet.errors import (
     TransportError,
     failed_channels,
 )
-from flinknet.job.load.deployment import Deployment
+from flinknet.job.load.plan import LoadPlan
 from flinknet.results import Strangers
 
 from .client_factory import ConnectionID, PartitionRequestClientFactory
@@ -55,12 +55,12 @@ class AcceptedConnection:
     peer: str
     connection: ProducerConnection
 
-    def loss_error(self, deployment: Deployment) -> TransportError:
+    def loss_error(self, load: LoadPlan) -> TransportError:
         """What to tell of a consumer that went away with channels open."""
         loss, channels = self.connection.loss, self.connection.lost_channels
         assert loss is not None
-        lost = (deployment.channels[index] for index in channels if index >= 0)
-        names = {f"tm-{deployment.consumer_task_manager(channel)}" for channel in lost}
+        lost = (load.channels[index] for index in channels if index >= 0)
+        names = {f"tm-{channel.consumer_task_manager}" for channel in lost}
         peer = f"{' and '.join(sorted(names)) or 'a consumer'} at {self.peer}"
         text = f"the connection from {peer} {loss}"
         if isinstance(loss, RemoteTransportError):

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from flinknet.core.consumer import SingleInputGate
 from flinknet.job.debloating import BufferDebloating, debloated_gates
-from flinknet.job.gates import create_gate
+from flinknet.job.gates import create_gates
 from flinknet.job.load.assembly import LoadTasks, delay_of
 from flinknet.job.load.counting import CountingSink, StampedSink
-from flinknet.job.load.peer import PRODUCERS, PeerDeployment
+from flinknet.job.load.peer import PRODUCERS
+from flinknet.job.load.plan import LoadPlan
 from flinknet.job.stream_task import StreamTask
 from flinknet.results import PeerChannel
 
@@ -34,14 +35,14 @@ class ConsumerPeer(Peer):
 
     def __init__(
         self,
-        deployment: PeerDeployment,
+        load: LoadPlan,
         address: tuple[str, int],
         *,
         is_stamped: bool,
         directory: Path | None,
         interrupts: Sequence[int],
     ) -> None:
-        super().__init__(deployment, directory, interrupts)
+        super().__init__(load, directory, interrupts)
         self._address = address
         # This process ends, so that no other channel will want the connection.
         network = replace(self.network, reuse_connections=False)
@@ -50,7 +51,7 @@ class ConsumerPeer(Peer):
         )
         self._spills = RecordSpills()
         sink = StampedSink if is_stamped else CountingSink
-        self._sinks = tuple(sink() for _ in deployment.channels)
+        self._sinks = tuple(sink() for _ in load.channels)
 
     @property
     def peer(self) -> str:
@@ -63,12 +64,14 @@ class ConsumerPeer(Peer):
         Raises: the error of a channel: PartitionNotFoundError after Flink's repetitions,
             ProducerFailedError with the producer's reason, TransportError, RemoteProtocolError.
         """
-        workload = self.deployment.scenario.workload
+        workload = self.load.scenario.workload
         connection_id = ConnectionID(PRODUCERS, self._address)
-        gate = create_gate(
-            self.deployment,
-            0,
+        (descriptor,) = self.load.sinks
+        (gate,) = create_gates(
+            descriptor,
+            self.network,
             self.pool,
+            partitions=self.partitions,
             connect=lambda _: self._clients.create_client(connection_id),
             probe=self.recorder,
         )
@@ -82,7 +85,9 @@ class ConsumerPeer(Peer):
             timestamp_epoch_ns=timestamp_epoch_ns(),
             spills=self._spills,
         )
-        task = tasks.sink(0, gate, self._sinks, self.recorder, delay_ns_per_record=delay_ns)
+        task = tasks.sink(
+            descriptor, gate, self._sinks, self.recorder, delay_ns_per_record=delay_ns
+        )
         gate.request_partitions(now_ns=self.start_ns)
         self.loop.tasks = (task,)
         try:
@@ -115,7 +120,7 @@ class ConsumerPeer(Peer):
         self.end = END_OF_PARTITION
 
     def _has_enough(self) -> bool:
-        workload = self.deployment.scenario.workload
+        workload = self.load.scenario.workload
         if workload.records is not None:
             return sum(sink.records for sink in self._sinks) >= workload.records
         return (

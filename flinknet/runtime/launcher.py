@@ -8,10 +8,8 @@ from pathlib import Path
 
 from flinknet.config import Scenario
 from flinknet.errors import TraceError
-from flinknet.job.barriers import task_names
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
-from flinknet.job.load.deployment import Deployment, deploy
-from flinknet.job.load.memory import check_memory
+from flinknet.job.load.plan import LoadPlan, load_plan_of, task_name
 from flinknet.results import Progress, RunResult, Warning
 from flinknet.trace.manifest import MANIFEST_NAME
 from flinknet.trace.run_directory import seal_run
@@ -68,9 +66,9 @@ def run_scenario(
         KeyboardInterrupt, SystemExit (SIGTERM, SIGHUP): every process has ended; a note says where
             what was recorded is.
     """
-    deployment = deploy(scenario)
-    check_memory(deployment)
-    if scenario.network.is_tls and deployment.task_managers > 1:
+    load = load_plan_of(scenario)
+    load.check_memory()
+    if scenario.network.is_tls and load.task_managers > 1:
         from .tls import create_tls
 
         create_tls(scenario.network)  # every TaskManager makes its own; a fault is told once
@@ -78,7 +76,7 @@ def run_scenario(
     try:
         with (
             terminations_unwind(),
-            Cluster(deployment, trace_dir, silence_max_s, sample_interval_ns) as cluster,
+            Cluster(load, trace_dir, silence_max_s, sample_interval_ns) as cluster,
         ):
             result = _lead(cluster, on_progress or (lambda _: None), drain_max_ns)
             summary = None if cluster.checkpoints is None else cluster.checkpoints.summary()
@@ -103,20 +101,20 @@ def _sealed(result: RunResult, trace_dir: Path) -> RunResult:
 def _lead(
     cluster: Cluster, on_progress: Callable[[Progress], None], drain_max_ns: int
 ) -> RunResult:
-    deployment = cluster.deployment
-    meter = ProgressMeter(deployment)
+    load = cluster.load
+    meter = ProgressMeter(load)
     timeline = FillTimeline(cluster.sample_interval_ns)
     on_progress(meter.progress("starting", monotonic_ns()))
     ports = cluster.collect(say.Bound)
-    host = deployment.scenario.network.bind_host
+    host = load.scenario.network.bind_host
     cluster.tell(say.Connect({index: (host, bound.port) for index, bound in enumerate(ports)}))
     cluster.collect(say.Ready)
-    bystanders = Bystanders(deployment.scenario.task_managers)
-    start = _instants(deployment.scenario, drain_max_ns)
+    bystanders = Bystanders(load.scenario.task_managers)
+    start = _instants(load.scenario, drain_max_ns)
     cluster.save_manifest(None)
     cluster.tell(start)
     meter.start = start
-    cluster.checkpoints = _checkpoints_of(deployment, start)
+    cluster.checkpoints = _checkpoints_of(load, start)
 
     is_measured = False
 
@@ -133,8 +131,8 @@ def _lead(
             on_progress(meter.progress(None, monotonic_ns()))
 
     stages = []
-    if is_staged(deployment):
-        stages = lead_stages(cluster, deployment, sampled)
+    if is_staged(load.scenario):
+        stages = lead_stages(cluster, load, sampled)
     reports = cluster.collect(say.Report, sampled)
     taken = bystanders.taken()
     cluster.tell(say.Exit())
@@ -144,27 +142,27 @@ def _lead(
     )
     cluster.save_manifest(start, start.measured_to_ns or last_ns + 1, taken)
     on_progress(meter.progress("finished", monotonic_ns()))
-    check_records(deployment, reports)
+    check_records(load, reports)
     trace = str(cluster.trace_dir) if cluster.trace_dir is not None else None
     buffering = timeline.buffering(start.start_ns, [report.fill_bounds for report in reports])
-    result = assemble(deployment, reports, start, trace, buffering, taken)
+    result = assemble(load, reports, start, trace, buffering, taken)
     if cluster.metrics_error is not None:
         incomplete = Warning("trace-incomplete", cluster.metrics_error)
         result = replace(result, warnings=(*result.warnings, incomplete))
-    if not deployment.scenario.workload.is_blocking:
+    if not load.scenario.workload.is_blocking:
         return result
-    return with_stages(result, deployment, stages, reports, start)
+    return with_stages(result, load, stages, reports, start)
 
 
-def _checkpoints_of(deployment: Deployment, start: say.Start) -> CheckpointCoordinator | None:
+def _checkpoints_of(load: LoadPlan, start: say.Start) -> CheckpointCoordinator | None:
     """Who leads the checkpoints of a run; None if they are off, or an exchange is blocking, as in a
     batch job of Flink.
     """
-    network = deployment.scenario.network
-    if network.checkpoint_interval_ns is None or deployment.scenario.workload.is_blocking:
+    network = load.scenario.network
+    if network.checkpoint_interval_ns is None or load.scenario.workload.is_blocking:
         return None
     return CheckpointCoordinator(
-        task_names(deployment),
+        map(task_name, load.tasks),
         interval_ns=network.checkpoint_interval_ns,
         timeout_ns=network.checkpoint_timeout_ns,
         start_ns=start.start_ns,

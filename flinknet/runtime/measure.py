@@ -14,7 +14,7 @@ from flinknet.errors import RunFailedError
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job.load.arrivals import RECORDED
 from flinknet.job.load.assembly import scheduled_records
-from flinknet.job.load.deployment import Deployment
+from flinknet.job.load.plan import LoadPlan
 from flinknet.job.task_metrics import back_pressure_level
 from flinknet.options import effective_flink_keys
 from flinknet.results import (
@@ -69,7 +69,7 @@ FEW_SAMPLES = 500
 """Below this no p99 is given."""
 
 
-def check_records(deployment: Deployment, reports: Sequence[Report]) -> None:
+def check_records(load: LoadPlan, reports: Sequence[Report]) -> None:
     """Every record came once and in order on its channel.
 
     Raises: RunFailedError that counts what did not.
@@ -97,7 +97,7 @@ def check_records(deployment: Deployment, reports: Sequence[Report]) -> None:
 
 
 def assemble(
-    deployment: Deployment,
+    load: LoadPlan,
     reports: Sequence[Report],
     start: Start,
     trace: str | None,
@@ -109,11 +109,11 @@ def assemble(
     Args:
         taken: of the processors meanwhile; None if nobody looked.
     """
-    scenario = deployment.scenario
+    scenario = load.scenario
     consumers = [each for report in reports for each in report.consumer_channels]
     producers = {each.channel: each for report in reports for each in report.producer_channels}
     latency, uncorrected = LogLinearHistogram(), LogLinearHistogram()
-    last = [each for each in consumers if deployment.is_last(deployment.channels[each.channel])]
+    last = [each for each in consumers if load.is_last(load.channels[each.channel])]
     for each in last:
         latency.merge(LogLinearHistogram.from_bytes(each.latency))
         uncorrected.merge(LogLinearHistogram.from_bytes(each.uncorrected))
@@ -160,19 +160,19 @@ def assemble(
         lacked_share={f"tm-{index}": report.stolen_share for index, report in enumerate(reports)},
         **(asdict(taken) if taken is not None else {}),
     )
-    pace = _pace(scenario, measured, reports, deployment, asked, processors, within_ns=within_ns)
-    given_up = _given_up(deployment, measured, reports, start, pace)
+    pace = _pace(scenario, measured, reports, load, asked, processors, within_ns=within_ns)
+    given_up = _given_up(load, measured, reports, start, pace)
     return RunResult(
         config=dict(effective_flink_keys(scenario.network)),
         workload=describe_workload(scenario),
         measured=measured,
         channels=tuple(
-            _channel(deployment, each, producers[each.channel], duration_ns) for each in consumers
+            _channel(load, each, producers[each.channel], duration_ns) for each in consumers
         ),
         limited_by=_limited_by(
             scenario,
             measured,
-            deployment,
+            load,
             asked,
             processors,
             pace,
@@ -185,7 +185,7 @@ def assemble(
         ),
         trace=trace,
         buffering=buffering,
-        wiring=_wiring(deployment, consumers),
+        wiring=_wiring(load, consumers),
         debloating=_debloating(scenario, reports, start),
         metrics=_metrics(reports),
         processors=processors,
@@ -260,12 +260,12 @@ def _backlog(channels: Sequence[ProducerChannelReport]) -> BacklogSummary:
 
 
 def _channel(
-    deployment: Deployment,
+    load: LoadPlan,
     consumer: ConsumerChannelReport,
     producer: ProducerChannelReport,
     duration_ns: int,
 ) -> ChannelMeasured:
-    deployed = deployment.channels[consumer.channel]
+    deployed = load.channels[consumer.channel]
     records = consumer.measured_records
     return ChannelMeasured(
         channel=consumer.channel,
@@ -277,18 +277,18 @@ def _channel(
         backlog_buffers=_backlog([producer]),
         taken_records_per_s=consumer.taken_records_per_s,
         edge=deployed.edge,
-        is_local=deployment.is_local(deployed),
+        is_local=deployed.is_local,
     )
 
 
-def _wiring(deployment: Deployment, consumers: Sequence[ConsumerChannelReport]) -> Wiring:
+def _wiring(load: LoadPlan, consumers: Sequence[ConsumerChannelReport]) -> Wiring:
     bytes_in = {each.channel: each.bytes_in for each in consumers}
-    local = [each.index for each in deployment.channels if deployment.is_local(each)]
+    local = [each.index for each in load.channels if each.is_local]
     bytes_in_local = sum(bytes_in.get(index, 0) for index in local)
     return Wiring(
         local_channels=len(local),
-        remote_channels=len(deployment.channels) - len(local),
-        connections=deployment.connections(),
+        remote_channels=len(load.channels) - len(local),
+        connections=load.connections(),
         bytes_in_local=bytes_in_local,
         bytes_in_remote=sum(bytes_in.values()) - bytes_in_local,
     )
@@ -341,7 +341,7 @@ def _pace(
     scenario: Scenario,
     measured: Measured,
     reports: Sequence[Report],
-    deployment: Deployment,
+    load: LoadPlan,
     asked: AskedRate | None,
     processors: ProcessorUse,
     *,
@@ -353,10 +353,10 @@ def _pace(
         asked: the rate asked for, and what came of it.
         within_ns: how long credit-starved time was counted on each channel.
     """
-    upstream = max(reports[index].busy_share for index in set(deployment.producer_task_managers))
-    downstream = max(reports[index].busy_share for index in set(deployment.consumer_task_managers))
+    upstream = max(reports[each.task_manager].busy_share for each in load.sources)
+    downstream = max(reports[each.task_manager].busy_share for each in load.sinks)
     busiest = max(report.busy_share for report in reports)
-    remote = sum(not deployment.is_local(each) for each in deployment.channels)
+    remote = sum(not each.is_local for each in load.channels)
     starved = (measured.credits.starved_ns or 0) / (within_ns * max(1, remote))
     unread = max(report.unread_share for report in reports)
     is_kept = asked is not None and asked.is_kept
@@ -375,7 +375,7 @@ def _pace(
 def _limited_by(
     scenario: Scenario,
     measured: Measured,
-    deployment: Deployment,
+    load: LoadPlan,
     asked: AskedRate | None,
     processors: ProcessorUse,
     pace: _Pace,
@@ -405,7 +405,7 @@ def _limited_by(
             late = f" (its last records came {human_duration(behind_ns)} behind the measured part)"
         return f"the rate asked for, which was kept{late}; {busy}."
     if slow:
-        if all(deployment.is_local(each) for each in deployment.channels):
+        if all(each.is_local for each in load.channels):
             return f"the slow consumer ({slow}): producers waited for buffers; {busy}."
         if scenario.flow_control == TCP:
             return (
@@ -493,14 +493,14 @@ def _warnings(
 
 
 def _given_up(
-    deployment: Deployment,
+    load: LoadPlan,
     measured: Measured,
     reports: Sequence[Report],
     start: Start,
     pace: _Pace,
 ) -> Sequence[Warning]:
     """What to doubt if records of a rate were due and never sent."""
-    workload = deployment.scenario.workload
+    workload = load.scenario.workload
     if start.give_up_ns is None or start.measured_to_ns is None or workload.is_max_rate:
         return ()
     if workload.arrivals.startswith(RECORDED):  # all of them are sent
@@ -511,7 +511,7 @@ def _given_up(
         each.sent_records
         for report in reports
         for each in report.producer_channels
-        if deployment.channels[each.channel].edge == 0
+        if load.channels[each.channel].edge == 0
     )
     if sent >= due:
         return ()

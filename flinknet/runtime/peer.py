@@ -14,9 +14,9 @@ from pathlib import Path
 
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.producer import ResultPartitionManager
-from flinknet.job.gates import segments_of
+from flinknet.graph.network_memory import segments_of
 from flinknet.job.load.counting import CountingSink, StampedSink
-from flinknet.job.load.peer import PeerDeployment
+from flinknet.job.load.plan import LoadPlan
 from flinknet.results import PeerChannel, PeerResult
 from flinknet.trace.manifest import ChannelInfo, ProcessInfo
 from flinknet.trace.message_counts import MessageCounts
@@ -53,12 +53,10 @@ class Peer:
 
     role: str
 
-    def __init__(
-        self, deployment: PeerDeployment, directory: Path | None, interrupts: Sequence[int]
-    ) -> None:
+    def __init__(self, load: LoadPlan, directory: Path | None, interrupts: Sequence[int]) -> None:
         self.end = FAILED
-        self.deployment = deployment
-        self.network = deployment.scenario.network
+        self.load = load
+        self.network = load.scenario.network
         self._directory = directory
         self.interrupts = interrupts
         self._process = ProcessInfo(self.role, f"{self.role}.fnt", os.getpid())
@@ -67,12 +65,12 @@ class Peer:
             self._run_directory = RunDirectory(directory)
             writer = TraceWriter(directory / self._process.file, self._process)
         self._counts = MessageCounts(
-            len(deployment.channels), is_consumer=self.role == "consumer", writer=writer
+            len(load.channels), is_consumer=self.role == "consumer", writer=writer
         )
         self.recorder = TraceRecorder(self._counts)
         self.pool = NetworkBufferPool(segments_of(self.network), self.network.segment_size_bytes)
         self.partitions = ResultPartitionManager()
-        self.protocol = PeerProtocol(deployment, self.partitions, self.recorder)
+        self.protocol = PeerProtocol(load, self.partitions, self.recorder)
         self.loop = EventLoop(may_spin=available_cores() > 1, transport=self.network.transport)
         self._started_at = wall_clock_iso()
         self.start_ns = monotonic_ns()
@@ -94,7 +92,7 @@ class Peer:
             end=self.end,
             elapsed_ns=self.end_ns - self.start_ns,
             layout=decoder.layout if decoder is not None else None,
-            channels=tuple(map(self.channel_result, range(len(self.deployment.channels)))),
+            channels=tuple(map(self.channel_result, range(len(self.load.channels)))),
             trace=str(self._directory) if self._directory is not None else None,
         )
 
@@ -117,12 +115,12 @@ class Peer:
         self, index: int, records: int, sink: CountingSink | StampedSink | None = None
     ) -> PeerChannel:
         """The result of a channel, with what messages and, at a consumer, its sink tell."""
-        counts, channel = self._counts, self.deployment.channels[index]
+        counts, channel = self._counts, self.load.channels[index]
         is_checked = isinstance(sink, StampedSink)
         backlog = int(counts.backlog_max[index])
         return PeerChannel(
             index=index,
-            partition=str(self.deployment.partition_id(channel.producer)),
+            partition=str(channel.partition_id),
             subpartition=channel.subpartition,
             records=records,
             value_bytes=sink.value_bytes if sink is not None else None,
@@ -150,10 +148,10 @@ class Peer:
     def _save_manifest(self, *, is_over: bool = False) -> None:
         if self._directory is None:
             return
-        deployment = self.deployment
+        load = self.load
         receivers = {index: receiver for receiver, index in self.protocol.channel_of.items()}
         manifest_of(
-            deployment.scenario.to_dict(),
+            load.scenario.to_dict(),
             self.network,
             (self._process,),
             (
@@ -166,12 +164,12 @@ class Peer:
                     consumer_process="consumer",
                     connection="producer->consumer",
                     subpartition=channel.subpartition,
-                    partition=deployment.partition_id(channel.producer).encode().hex(),
+                    partition=channel.partition_id.encode().hex(),
                     is_local=False,
                 )
-                for channel in deployment.channels
+                for channel in load.channels
             ),
-            seed=deployment.scenario.seed,
+            seed=load.scenario.seed,
             host=environment(),
             started_at=self._started_at,
             measured_from_ns=self.start_ns if is_over else None,

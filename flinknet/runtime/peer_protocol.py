@@ -9,7 +9,7 @@ from flinknet.core.wire.ids import ResultPartitionID
 from flinknet.core.wire.layout_detection import LayoutDetectingDecoder
 from flinknet.core.wire.response_decoder import ResponseSink
 from flinknet.job.gates import request_backoff_of
-from flinknet.job.load.peer import PeerDeployment
+from flinknet.job.load.plan import LoadPlan
 from flinknet.trace.recorder import TraceRecorder
 
 from .protocol import DataProtocol
@@ -24,24 +24,27 @@ class PeerProtocol(DataProtocol):
 
     def __init__(
         self,
-        deployment: PeerDeployment,
+        load: LoadPlan,
         partitions: ResultPartitionManager,
         recorder: TraceRecorder,
     ) -> None:
-        network = deployment.scenario.network
-        self._deployment = deployment
+        network = load.scenario.network
+        self._request_backoff = request_backoff_of(network)
+        self._index_of = {
+            (each.partition_id, each.subpartition): each.index for each in load.channels
+        }
         self._partition_manager = partitions
         self._recorder = recorder
         self._timeout_ns = network.partition_request_timeout_ns
         self.channel_of: dict[bytes, int] = {}
         super().__init__(
-            deployment.scenario.flow_control,
+            load.scenario.flow_control,
             partitions,
             recorder,
             self.channel_of,
             partition_request_timeout_ns=self._timeout_ns,
             segment_size_bytes=network.segment_size_bytes,
-            request_backoff=request_backoff_of(network),
+            request_backoff=self._request_backoff,
         )
         if network.is_tls:
             from .tls import create_tls
@@ -62,7 +65,7 @@ class PeerProtocol(DataProtocol):
         """The consumer's end of a connection to a stranger."""
         address = peer.rpartition(" at ")[2]
         connection = ConsumerConnection(address, self._recorder, self._create_decoder)
-        connection.requests.policy = request_backoff_of(self._deployment.scenario.network)
+        connection.requests.policy = self._request_backoff
         return connection
 
     def _create_decoder(self, sink: ResponseSink) -> LayoutDetectingDecoder:
@@ -72,6 +75,6 @@ class PeerProtocol(DataProtocol):
     def _adopt(
         self, partition_id: ResultPartitionID, subpartition: int, receiver_id: bytes
     ) -> None:
-        index = self._deployment.find_channel(partition_id, subpartition)
+        index = self._index_of.get((partition_id, subpartition))
         if index is not None:
             self.channel_of[receiver_id] = index

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from flinknet.core.producer import BufferWritingResultPartition
 from flinknet.errors import FlinknetError
-from flinknet.job.gates import create_partition
+from flinknet.job.gates import create_partitions
 from flinknet.job.load.assembly import LoadTasks, create_source
-from flinknet.job.load.peer import PeerDeployment
+from flinknet.job.load.plan import LoadPlan
 from flinknet.job.stream_task import StreamTask
 from flinknet.results import PeerChannel, PeerResult
 from flinknet.units import NS_PER_MS
@@ -41,7 +41,7 @@ class ProducerPeer(Peer):
 
     def __init__(
         self,
-        deployment: PeerDeployment,
+        load: LoadPlan,
         *,
         directory: Path | None,
         interrupts: Sequence[int],
@@ -50,7 +50,7 @@ class ProducerPeer(Peer):
         on_waiting: Callable[[str], None],
         note_every_ns: int = WAITING_NOTE_NS,
     ) -> None:
-        super().__init__(deployment, directory, interrupts)
+        super().__init__(load, directory, interrupts)
         self._on_listening = on_listening
         self._on_writing = on_writing
         self._on_waiting = on_waiting
@@ -73,19 +73,20 @@ class ProducerPeer(Peer):
         Raises: TransportError when a consumer goes away with channels open, or the address cannot
             be listened on.
         """
-        is_blocking = self.deployment.scenario.workload.is_blocking
+        is_blocking = self.load.scenario.workload.is_blocking
         spill_dir = create_spill_directory() if is_blocking else None
         try:
             directory = Path(spill_dir.name) if spill_dir is not None else None
             self._written = tuple(
-                create_partition(
-                    self.deployment,
-                    producer,
+                partition
+                for source in self.load.sources
+                for partition in create_partitions(
+                    source,
+                    self.network,
                     self.pool,
                     self.partitions,
                     create_data=partial(create_spill_file, directory),
                 )
-                for producer in range(len(self.deployment.partition_ids))
             )
             self._produce(is_blocking=is_blocking)
         finally:
@@ -134,7 +135,7 @@ class ProducerPeer(Peer):
             self._trigger_checkpoint(monotonic_ns())
             for accepted in self._server.accepted:
                 if accepted.connection.loss is not None:
-                    raise accepted.loss_error(self.deployment)
+                    raise accepted.loss_error(self.load)
 
     def waiting_for(self) -> str:
         """What consumers have not done yet."""
@@ -158,22 +159,22 @@ class ProducerPeer(Peer):
     def _start_sources(self) -> None:
         if self.interrupts:
             return
-        scenario = self.deployment.scenario
+        scenario = self.load.scenario
         self.start_ns = start_ns = monotonic_ns()
         duration_ns = scenario.workload.duration_ns
         tasks = LoadTasks(self.network, start_ns=start_ns, timestamp_epoch_ns=timestamp_epoch_ns())
         self._sources = tuple(
             create_source(
                 tasks,
-                self.deployment,
-                producer,
+                scenario,
+                source,
                 partition,
                 self.recorder,
                 start_ns=start_ns,
                 measured_from_ns=start_ns,
                 end_ns=None if duration_ns is None else start_ns + duration_ns,
             )
-            for producer, partition in enumerate(self._written)
+            for source, partition in zip(self.load.sources, self._written, strict=True)
         )
         self.loop.tasks = self._sources
         self._on_writing()
@@ -204,7 +205,7 @@ class ProducerPeer(Peer):
 
     def channel_result(self, index: int) -> PeerChannel:
         """What was written to one channel."""
-        channel = self.deployment.channels[index]
+        channel = self.load.channels[index]
         records = 0
         if self._sources:
             records = self._sources[channel.producer].sent_records.get(index, 0)

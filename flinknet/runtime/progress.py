@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from flinknet.histogram import LogLinearHistogram
-from flinknet.job.load.deployment import Deployment
+from flinknet.job.load.plan import LoadPlan
 from flinknet.results import ChannelProgress, Progress, TaskProgress
 
 from .messages import Sample, Start
@@ -71,11 +71,11 @@ class _Taken:
 class ProgressMeter:
     """Keeps the last sample of each process; rates are over the last interval."""
 
-    def __init__(self, deployment: Deployment) -> None:
-        self._deployment = deployment
+    def __init__(self, load: LoadPlan) -> None:
+        self._load = load
         self._samples: dict[int, Sample] = {}
         self._tasks: dict[int, Mapping[str, Mapping[str, float]]] = {}
-        self._channels = [_Channel() for _ in deployment.channels]
+        self._channels = [_Channel() for _ in load.channels]
         self._taken: dict[int, _Taken] = {}
         self.start: Start | None = None
 
@@ -121,9 +121,9 @@ class ProgressMeter:
                     backlog_buffers=channel.backlog_buffers,
                     credits_available=channel.credits_available,
                     edge=deployed.edge,
-                    is_local=self._deployment.is_local(deployed),
+                    is_local=deployed.is_local,
                 )
-                for deployed, channel in zip(self._deployment.channels, self._channels, strict=True)
+                for deployed, channel in zip(self._load.channels, self._channels, strict=True)
             ),
             tasks=tuple(
                 _task_progress(name, metrics)
@@ -143,12 +143,12 @@ class ProgressMeter:
         to_ns = self.start.measured_to_ns
         if to_ns is None or now_ns < to_ns:
             return "measuring"
-        return "reading" if self._deployment.scenario.workload.is_blocking else "draining"
+        return "reading" if self._load.scenario.workload.is_blocking else "draining"
 
     def _fraction(self, now_ns: int) -> float | None:
         if self.start is None:
             return 0.0
-        workload = self._deployment.scenario.workload
+        workload = self._load.scenario.workload
         if self.start.measured_to_ns is not None:
             total_ns = self.start.measured_to_ns - self.start.start_ns
             return min(1.0, max(0.0, (now_ns - self.start.start_ns) / max(1, total_ns)))

@@ -11,7 +11,8 @@ from pathlib import Path
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.producer import ResultPartitionManager
-from flinknet.job.gates import request_backoff_of, segments_of
+from flinknet.graph.network_memory import segments_of
+from flinknet.job.gates import request_backoff_of
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.recorder import TraceRecorder
 from flinknet.trace.statistics import EventStatistics

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
+from flinknet.config import Scenario
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.producer import BoundedBlockingResultPartition, BufferWritingResultPartition
-from flinknet.job.load.deployment import Deployment
+from flinknet.job.load.plan import LoadPlan
 from flinknet.job.scheduling import SchedulingType, is_consumable, scheduling_of
 from flinknet.results import BlockingExchange, RunResult
 
@@ -35,13 +36,13 @@ class Stages:
 
     def __init__(
         self,
-        deployment: Deployment,
+        load: LoadPlan,
         partitions: Mapping[tuple[int, int], BufferWritingResultPartition],
         gates: Mapping[tuple[int, int], SingleInputGate],
         tell: Callable[[object], None],
     ) -> None:
-        self._deployment = deployment
-        self._scheduling = scheduling_of(deployment.scenario)
+        self._last_vertex = load.last_vertex
+        self._scheduling = scheduling_of(load.scenario)
         self._partitions = partitions
         self._gates = gates
         self._tell = tell
@@ -51,7 +52,7 @@ class Stages:
     @property
     def is_last(self) -> bool:
         """Whether the last stage has begun: the launcher waits for reports from then on."""
-        return self._vertex == len(self._deployment.vertices) - 1
+        return self._vertex == self._last_vertex
 
     def advance(self, inbox: list[object]) -> None:
         """Tell what can be consumed, and request what the launcher says can be."""
@@ -64,9 +65,8 @@ class Stages:
             return
         own = [
             partition
-            for edge in self._deployment.outputs_of(self._vertex)
-            for (index, _), partition in self._partitions.items()
-            if index == edge.index
+            for (edge, _), partition in self._partitions.items()
+            if edge == self._vertex  # of a chain of vertices, each writes the edge of its number
         ]
         if all(is_consumable(partition, self._scheduling) for partition in own):
             self._is_waiting = True
@@ -78,15 +78,14 @@ class Stages:
     def _request(self, vertex: int) -> None:
         self._vertex = vertex
         self._is_waiting = False
-        for edge in self._deployment.inputs_of(vertex):
-            for (index, _), gate in self._gates.items():
-                if index == edge.index:
-                    gate.request_partitions(now_ns=monotonic_ns())
+        for (edge, _), gate in self._gates.items():
+            if edge == vertex - 1:
+                gate.request_partitions(now_ns=monotonic_ns())
 
 
-def is_staged(deployment: Deployment) -> bool:
+def is_staged(scenario: Scenario) -> bool:
     """Whether anything waits for what it reads."""
-    return scheduling_of(deployment.scenario) is not SchedulingType.ALL_AT_ONCE
+    return scheduling_of(scenario) is not SchedulingType.ALL_AT_ONCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +111,11 @@ class Leader(Protocol):
 
 
 def lead_stages(
-    leader: Leader, deployment: Deployment, other: Callable[[int, object], None]
+    leader: Leader, load: LoadPlan, other: Callable[[int, object], None]
 ) -> list[Stage]:
     """Lead the TaskManagers through all stages but the last, which ends with their reports."""
     stages = []
-    for vertex in range(1, len(deployment.vertices)):
+    for vertex in range(1, 1 + load.last_vertex):
         told = leader.collect(say.Produced, other)
         leader.tell(say.Consume(vertex))
         stages.append(
@@ -132,7 +131,7 @@ def lead_stages(
 
 def with_stages(
     result: RunResult,
-    deployment: Deployment,
+    load: LoadPlan,
     stages: Sequence[Stage],
     reports: Sequence[say.Report],
     start: say.Start,
@@ -146,7 +145,7 @@ def with_stages(
     exchanges = []
     for index, stage in enumerate(stages):
         records = sum(
-            each.sent_records for each in sent if deployment.channels[each.channel].edge == index
+            each.sent_records for each in sent if load.channels[each.channel].edge == index
         )
         write_ns = max(1, ended_ns[index] - begun_ns[index])
         read_ns = max(1, ended_ns[index + 1] - begun_ns[index + 1])
@@ -159,7 +158,7 @@ def with_stages(
                 records / read_ns * 1e9,
                 stage.data_bytes,
                 stage.stored_bytes,
-                deployment.scenario.network.compression_codec,
+                load.scenario.network.compression_codec,
             )
         )
     writing_ns = sum(each.write_duration_ns for each in exchanges[:1])

@@ -23,9 +23,10 @@ from flinknet.core.producer import BufferWritingResultPartition
 from flinknet.errors import FlinknetError, TraceError
 from flinknet.job.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
 from flinknet.job.debloating import BufferDebloating, GateDebloating, debloated_gates
-from flinknet.job.gates import create_gate, create_partition
-from flinknet.job.load.assembly import run_input_of
-from flinknet.job.load.deployment import DeployedChannel, deploy
+from flinknet.job.descriptor import InputChannelDescriptor
+from flinknet.job.gates import create_gates, create_partitions
+from flinknet.job.load.assembly import create_load_task, run_input_of
+from flinknet.job.load.plan import load_plan_of
 from flinknet.job.task_metrics import TaskManagerMetrics
 from flinknet.plain_values import from_plain
 
@@ -37,7 +38,7 @@ from .fill_levels import FillMeter
 from .host import stay_on_core
 from .measured_part import MeasuredPart
 from .reporting import Sampler, report_of
-from .running_tasks import RunningTasks, TaskStarter
+from .running_tasks import RunningTasks
 from .shuffle_environment import ShuffleEnvironment
 from .spill_file import create_spill_file
 from .stages import Stages, is_staged
@@ -52,17 +53,18 @@ class TaskManager:
     def __init__(self, pipe: ControlPipe, spec: say.TaskManagerSpec) -> None:
         self._pipe = pipe
         self._spec = spec
-        self._deployment = deploy(spec.scenario)
+        self._load = load_plan_of(spec.scenario)
+        self._descriptors = self._load.tasks_on(spec.index)
         self._scenario = spec.scenario
         self._network = self._scenario.network
         self._environment = ShuffleEnvironment(
             self._network,
             self._scenario.flow_control,
             spec.name,
-            task_managers=self._deployment.task_managers,
+            task_managers=self._load.task_managers,
             trace_path=Path(spec.trace_path) if spec.trace_path is not None else None,
-            channels=len(self._deployment.channels),
-            channel_of={each.receiver_id: each.index for each in self._deployment.channels},
+            channels=len(self._load.channels),
+            channel_of={each.receiver_id: each.index for each in self._load.channels},
             may_spin=spec.has_own_core,
         )
         self._loop = self._environment.loop
@@ -81,8 +83,8 @@ class TaskManager:
         self._busy_share = 0.0
         self._stolen_share = 0.0
         self._stages: Stages | None = None
-        if is_staged(self._deployment):
-            self._stages = Stages(self._deployment, self._own_partitions, self._gates, pipe.send)
+        if is_staged(self._scenario):
+            self._stages = Stages(self._load, self._own_partitions, self._gates, pipe.send)
 
     def run(self) -> None:
         """Live from bind to exit."""
@@ -138,38 +140,37 @@ class TaskManager:
 
     def _open_channels(self, connect: object) -> None:
         assert isinstance(connect, say.Connect)
-        deployment, index = self._deployment, self._spec.index
-        for edge in deployment.edges:
-            for producer in deployment.vertices[edge.source].subtasks_on(index):
-                self._own_partitions[edge.index, producer] = create_partition(
-                    deployment,
-                    producer,
-                    self._pool,
-                    self._partitions,
-                    edge=edge.index,
-                    create_data=partial(create_spill_file, self._spill_dir),
-                )
-        for edge in deployment.edges:
-            for consumer in deployment.vertices[edge.target].subtasks_on(index):
-                gate = create_gate(
-                    deployment,
-                    consumer,
-                    self._pool,
-                    edge=edge.index,
-                    index=deployment.inputs_of(edge.target).index(edge),
-                    partitions=self._partitions,
-                    connect=lambda channel: self._client_of(channel, connect),
-                    probe=self._recorder,
-                )
-                self._gates[edge.index, consumer] = gate
+        for each in self._descriptors:
+            partitions = create_partitions(
+                each,
+                self._network,
+                self._pool,
+                self._partitions,
+                create_data=partial(create_spill_file, self._spill_dir),
+            )
+            for output, partition in zip(each.outputs, partitions, strict=True):
+                self._own_partitions[output.edge, each.subtask] = partition
+        for each in self._descriptors:
+            gates = create_gates(
+                each,
+                self._network,
+                self._pool,
+                partitions=self._partitions,
+                connect=partial(self._client_of, connect),
+                probe=self._recorder,
+            )
+            for described, gate in zip(each.inputs, gates, strict=True):
+                self._gates[described.edge, each.subtask] = gate
                 if self._stages is None:
                     gate.request_partitions(now_ns=monotonic_ns())
 
-    def _client_of(self, channel: DeployedChannel, connect: say.Connect) -> ConsumerConnection:
+    def _client_of(
+        self, connect: say.Connect, channel: InputChannelDescriptor
+    ) -> ConsumerConnection:
         """The shared client that a channel is requested with."""
-        task_manager = self._deployment.producer_task_manager(channel)
+        address = connect.addresses[channel.task_manager]
         return self._connections.create_client(
-            ConnectionID(task_manager, connect.addresses[task_manager], channel.edge)
+            ConnectionID(channel.task_manager, address, channel.connection_index)
         )
 
     def _is_ready(self) -> bool:
@@ -184,16 +185,29 @@ class TaskManager:
     def _start_tasks(self, start: object) -> None:
         assert isinstance(start, say.Start)
         self._statistics.measured_from_ns = start.measured_from_ns
-        starter = TaskStarter(
-            self._deployment,
-            self._own_partitions,
-            self._gates,
-            self._recorder,
-            self._pipe.send,
-            self._spills,
-            start,
+        created = [
+            create_load_task(
+                each,
+                self._scenario,
+                [self._own_partitions[output.edge, each.subtask] for output in each.outputs],
+                [self._gates[gate.edge, each.subtask] for gate in each.inputs],
+                self._recorder,
+                self._pipe.send,
+                start_ns=start.start_ns,
+                end_ns=start.end_ns,
+                measured_from_ns=start.measured_from_ns,
+                measured_to_ns=start.measured_to_ns,
+                give_up_ns=start.give_up_ns,
+                timestamp_epoch_ns=start.timestamp_epoch_ns,
+                spills=self._spills,
+            )
+            for each in self._descriptors
+        ]
+        self._tasks = RunningTasks(
+            tuple(task for task in created if task.is_source),
+            tuple(task for task in created if not task.is_source and task.outputs),
+            tuple(task for task in created if not task.outputs),
         )
-        self._tasks = starter.tasks_on(self._spec.index)
         self._loop.tasks = self._tasks.all
         self._loop.has_local_channels = any(
             channel.is_local for gate in self._gates.values() for channel in gate.channels
@@ -305,7 +319,7 @@ class TaskManager:
                     raise channel.error
         for accepted in self._connections.accepted:
             if accepted.connection.loss is not None:
-                raise accepted.loss_error(self._deployment)
+                raise accepted.loss_error(self._load)
 
     def _report(self) -> say.Report:
         trace_error = None

@@ -19,7 +19,6 @@ from flinknet.core.producer import (
 from flinknet.core.producer.partition_type import ReleaseBy
 from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.errors import FlinknetError, SimulationError, StalledError
-from flinknet.job.assembly import create_gates, create_partitions
 from flinknet.job.barriers import ignore
 from flinknet.job.debloating import BufferDebloating, GateDebloating, debloated_gates
 from flinknet.job.descriptor import (
@@ -28,9 +27,9 @@ from flinknet.job.descriptor import (
     TaskDeploymentDescriptor,
 )
 from flinknet.job.flow_control import create_consumer_connection, create_producer_connection
-from flinknet.job.gates import request_backoff_of
+from flinknet.job.gates import create_gates, create_partitions, request_backoff_of
 from flinknet.job.load.assembly import run_input_of
-from flinknet.job.load.deployment import Deployment, deploy
+from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.job.scheduling import StartCondition
 from flinknet.job.stream_task import StreamTask
 
@@ -149,8 +148,8 @@ class Cluster:
         self._deploy_stage()
 
     @staticmethod
-    def of_deployment(
-        deployment: Deployment,
+    def of_load(
+        load: LoadPlan,
         plans: Sequence[SourcePlan],
         costs: CostModel = TYPICAL_COSTS,
         *,
@@ -162,18 +161,18 @@ class Cluster:
         start_condition: StartCondition = StartCondition.ALL,
         outages: Mapping[int, Outages] = NO_OUTAGES,
     ) -> Cluster:
-        """The cluster of a deployment of the load generator (see SimulatedLoad)."""
-        load = SimulatedLoad(
-            deployment,
+        """The cluster of a planned load (see SimulatedLoad)."""
+        job = SimulatedLoad(
+            load,
             plans,
             costs,
             start_ns=start_ns,
             flush_overhead_ns=flush_overhead_ns,
             start_condition=start_condition,
         )
-        cluster = Cluster(load, probes=probes, link=link, faults=faults, outages=outages)
+        cluster = Cluster(job, probes=probes, link=link, faults=faults, outages=outages)
         at = cluster.scheduler.at
-        for slow in deployment.scenario.workload.slow_consumers:
+        for slow in load.scenario.workload.slow_consumers:
             if slow.slow_ns is not None:
                 set_delay = partial(cluster.set_delay, slow.index)
                 at(start_ns, partial(set_delay, slow.delay_ns_per_record))
@@ -194,10 +193,10 @@ class Cluster:
 
         Raises: ConfigError.
         """
-        deployment = deploy(scenario)
-        return Cluster.of_deployment(
-            deployment,
-            plan_sources(deployment, start_ns=START_NS),
+        load = load_plan_of(scenario)
+        return Cluster.of_load(
+            load,
+            plan_sources(load, start_ns=START_NS),
             costs,
             probes=probes,
             link=link,

@@ -12,12 +12,12 @@ from flinknet.core.consumer import SingleInputGate
 from flinknet.core.probe import Probe
 from flinknet.core.producer import BufferWritingResultPartition
 from flinknet.graph.job_graph import JobGraph
+from flinknet.graph.network_memory import segments_of
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.job.assembly import create_task, network_of
 from flinknet.job.barriers import CheckpointResponder
 from flinknet.job.descriptor import SubtaskKey, TaskDeploymentDescriptor, descriptors_of
 from flinknet.job.io import FileTextInput, MemoryIO, SocketTextInput, TextInput
-from flinknet.job.load.memory import segments_of
 from flinknet.job.stream_task import STEPS_PER_TURN, StreamTask
 
 from .cluster import Cluster

@@ -1,8 +1,8 @@
-"""SimulatedLoad: a deployment of the load generator, as a job of a cluster."""
+"""SimulatedLoad: the load generator as a job of a cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.probe import Probe
@@ -10,27 +10,14 @@ from flinknet.core.producer import (
     BufferWritingResultPartition,
     OutputFlusher,
     RecordWriter,
-    partition_type_of,
 )
-from flinknet.core.producer.key_groups import default_max_parallelism
 from flinknet.job.barriers import CheckpointResponder
-from flinknet.job.descriptor import (
-    InputChannelDescriptor,
-    InputGateDeploymentDescriptor,
-    ResultPartitionDeploymentDescriptor,
-    TaskDeploymentDescriptor,
-)
+from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.gates import input_of
 from flinknet.job.load.assembly import LoadTasks, create_relay, delay_of
-from flinknet.job.load.deployment import DeployedEdge, Deployment
 from flinknet.job.load.generator import LoadGenerator, RecordBatcher
-from flinknet.job.load.memory import (
-    buffers_of_gate,
-    most_buffers,
-    partition_pool_size,
-    segments_of,
-)
 from flinknet.job.load.payload import OVERHEAD_BYTES
+from flinknet.job.load.plan import LoadPlan, task_name
 from flinknet.job.load.run_input import PAUSED_NS
 from flinknet.job.load.sink import LatencySink
 from flinknet.job.scheduling import SchedulingType, StartCondition, scheduling_of
@@ -59,7 +46,7 @@ class SimulatedLoad(SimulatedJob):
 
     def __init__(
         self,
-        deployment: Deployment,
+        load: LoadPlan,
         plans: Sequence[SourcePlan],
         costs: CostModel,
         *,
@@ -67,12 +54,12 @@ class SimulatedLoad(SimulatedJob):
         flush_overhead_ns: int = 0,
         start_condition: StartCondition = StartCondition.ALL,
     ) -> None:
-        scenario = deployment.scenario
+        scenario = load.scenario
         scheduling = scheduling_of(scenario)
         is_asked_for = scenario.workload.scheduling is not None
         waits = is_asked_for or scheduling is not SchedulingType.ALL_AT_ONCE
         super().__init__(
-            list(_subtasks(deployment)),
+            load.tasks,
             scenario.network,
             scenario.flow_control,
             costs,
@@ -80,19 +67,19 @@ class SimulatedLoad(SimulatedJob):
             start_ns=start_ns,
             opening_ns=OPENING_NS,
             segments=[
-                min(segments_of(scenario.network), most_buffers(deployment, index))
-                for index in range(deployment.task_managers)
+                min(each.total_buffers, each.most_buffers)
+                for each in load.buffers()[: load.task_managers]
             ],
             scheduling=scheduling if waits else None,
             start_condition=start_condition,
         )
-        self.deployment = deployment
+        self._scenario = scenario
         self._plans = plans
         self._flush_overhead_ns = flush_overhead_ns
 
     def checkpoint_name(self, subtask: TaskDeploymentDescriptor) -> str:
         """The name under which a task acknowledges checkpoints."""
-        return self.deployment.task_name(*subtask.key)
+        return task_name(subtask)
 
     def create_task(
         self,
@@ -104,26 +91,23 @@ class SimulatedLoad(SimulatedJob):
         respond: CheckpointResponder,
     ) -> SteppedTask:
         """The task of a subtask."""
-        load = LoadTasks(self.network, respond, start_ns=self.start_ns)
-        index = subtask.subtask
+        tasks = LoadTasks(self.network, respond, start_ns=self.start_ns)
         if not gates:
-            return self._source(load, index, partitions[0], task_manager, probe)
+            return self._source(tasks, subtask, partitions[0], task_manager, probe)
         if partitions:
-            return self._relay(load, subtask.key, gates, partitions[0], probe)
-        return self._sink(load, index, gates, task_manager, probe)
+            return self._relay(tasks, subtask, gates, partitions[0], probe)
+        return self._sink(tasks, subtask, gates, task_manager, probe)
 
     def _source(
         self,
-        load: LoadTasks,
-        producer: int,
+        tasks: LoadTasks,
+        descriptor: TaskDeploymentDescriptor,
         partition: BufferWritingResultPartition,
         task_manager: SimulatedTaskManager,
         probe: Probe,
     ) -> SimulatedSource:
-        deployment, plan = self.deployment, self._plans[producer]
-        scenario, network = deployment.scenario, self.network
-        workload = scenario.workload
-        channels = deployment.channels_of_producer(producer)
+        producer, scenario, network = descriptor.subtask, self._scenario, self.network
+        plan, workload = self._plans[producer], scenario.workload
         timeout_ns, start_ns = network.buffer_timeout_ns, self.start_ns
         flusher = self._create_flusher(producer)
         writer = RecordWriter(partition, PlannedSelector(plan), buffer_timeout_ns=timeout_ns)
@@ -136,12 +120,12 @@ class SimulatedLoad(SimulatedJob):
             stops = plan.segment_instants(workload.record_size, network.segment_size_bytes)
         batcher = RecordBatcher(
             workload,
-            (plan.only,) if plan.only < 0 else tuple(range(len(channels))),
+            (plan.only,) if plan.only < 0 else tuple(range(descriptor.outputs[0].subpartitions)),
             epoch_ns=start_ns,
             seed=scenario.seed * 7_368_787 + producer,
         )
-        task = load.source(
-            producer,
+        task = tasks.source(
+            descriptor,
             LoadGenerator(
                 arrivals,
                 batcher.batch_records,
@@ -154,8 +138,6 @@ class SimulatedLoad(SimulatedJob):
             writer,
             flusher,
             probe,
-            [each.index for each in channels],
-            partitioner=deployment.edges[0].partitioner,
             seed=scenario.seed,
         )
         return SimulatedSource(
@@ -172,20 +154,19 @@ class SimulatedLoad(SimulatedJob):
 
     def _relay(
         self,
-        load: LoadTasks,
-        key: tuple[int, int],
+        tasks: LoadTasks,
+        descriptor: TaskDeploymentDescriptor,
         gates: Sequence[SingleInputGate],
         partition: BufferWritingResultPartition,
         probe: Probe,
     ) -> SimulatedRelay:
-        (vertex, subtask), gate = key, input_of(gates)
         # a number of its own, behind those of the sources, for the phase of its flusher
-        number = vertex * self.deployment.vertices[vertex].parallelism + subtask
+        number = descriptor.vertex * descriptor.parallelism + descriptor.subtask
+        gate = input_of(gates)
         task = create_relay(
-            load,
-            self.deployment,
-            vertex,
-            subtask,
+            tasks,
+            self._scenario,
+            descriptor,
             gate,
             partition,
             tuple(LatencySink(epoch_ns=self.start_ns, is_open_loop=False) for _ in gate.channels),
@@ -200,21 +181,21 @@ class SimulatedLoad(SimulatedJob):
 
     def _sink(
         self,
-        load: LoadTasks,
-        consumer: int,
+        tasks: LoadTasks,
+        descriptor: TaskDeploymentDescriptor,
         gates: Sequence[SingleInputGate],
         task_manager: SimulatedTaskManager,
         probe: Probe,
     ) -> SimulatedSink | SimulatedRunSink:
         """The sink of a consumer, as slow as the scenario and the costs have it."""
-        costs = self.costs
-        delay_ns = delay_of(consumer, self.deployment.scenario.workload.slow_consumers)
+        costs, consumer = self.costs, descriptor.subtask
+        delay_ns = delay_of(consumer, self._scenario.workload.slow_consumers)
         consume_ns = costs.consume_ns_per_record
         own_ns = consume_ns[consumer] if consumer < len(consume_ns) else 0.0
         takes_runs = self._reads_runs(delay_ns, own_ns)
         if not takes_runs and delay_ns != PAUSED_NS:
             delay_ns += round(own_ns)
-        task = self._sink_task(load, consumer, gates, delay_ns, probe, takes_runs=takes_runs)
+        task = self._sink_task(tasks, descriptor, gates, delay_ns, probe, takes_runs=takes_runs)
         if takes_runs:
             return SimulatedRunSink(
                 task,
@@ -228,7 +209,7 @@ class SimulatedLoad(SimulatedJob):
         """Whether a consumer reads what waits at one go, as those do whose records take no time of
         their own.
         """
-        scenario = self.deployment.scenario
+        scenario = self._scenario
         record_bytes = scenario.workload.record_size.mean_bytes + OVERHEAD_BYTES
         records = scenario.network.segment_size_bytes / record_bytes
         is_quick = delay_ns == 0 and consume_ns_per_record * records <= BUSY_NS_MAX
@@ -236,8 +217,8 @@ class SimulatedLoad(SimulatedJob):
 
     def _sink_task(
         self,
-        load: LoadTasks,
-        consumer: int,
+        tasks: LoadTasks,
+        descriptor: TaskDeploymentDescriptor,
         gates: Sequence[SingleInputGate],
         delay_ns: int,
         probe: Probe,
@@ -251,8 +232,8 @@ class SimulatedLoad(SimulatedJob):
             )
             for _ in gate.channels
         )
-        return load.sink(
-            consumer, gate, sinks, probe, delay_ns_per_record=delay_ns, takes_runs=takes_runs
+        return tasks.sink(
+            descriptor, gate, sinks, probe, delay_ns_per_record=delay_ns, takes_runs=takes_runs
         )
 
     def _create_flusher(self, number: int) -> OutputFlusher:
@@ -260,79 +241,3 @@ class SimulatedLoad(SimulatedJob):
         period_ns = timeout_ns + self._flush_overhead_ns if timeout_ns > 0 else timeout_ns
         phase_ns = beat_phase_ns(self.seed, number, period_ns)
         return OutputFlusher(period_ns, start_ns=self.start_ns - phase_ns)
-
-
-def _subtasks(deployment: Deployment) -> Iterator[TaskDeploymentDescriptor]:
-    """The subtasks of a deployment, by vertex; there is no program that they are of."""
-    for number, vertex in enumerate(deployment.vertices):
-        max_parallelism = default_max_parallelism(vertex.parallelism)
-        for subtask, task_manager in enumerate(vertex.task_managers):
-            yield TaskDeploymentDescriptor(
-                job_id="",
-                job_name="",
-                vertex=number,
-                vertex_id="",
-                vertex_name=vertex.name,
-                subtask=subtask,
-                parallelism=vertex.parallelism,
-                max_parallelism=max_parallelism,
-                attempt_id=deployment.partition_id(subtask, number).producer_id,
-                task_manager=task_manager,
-                slot=0,
-                stage=0,
-                stream_config="",
-                outputs=tuple(
-                    _output(deployment, edge, subtask) for edge in deployment.outputs_of(number)
-                ),
-                inputs=tuple(
-                    _input(deployment, edge, subtask) for edge in deployment.inputs_of(number)
-                ),
-            )
-
-
-def _output(
-    deployment: Deployment, edge: DeployedEdge, producer: int
-) -> ResultPartitionDeploymentDescriptor:
-    scenario = deployment.scenario
-    channels = deployment.channels_of_producer(producer, edge.index)
-    return ResultPartitionDeploymentDescriptor(
-        edge.index,
-        deployment.partition_id(producer, edge.index),
-        partition_type_of(scenario.workload.partition_type),
-        edge.partitioner,
-        default_max_parallelism(deployment.vertices[edge.target].parallelism),
-        tuple(each.index for each in channels),
-        scenario.network.buffer_timeout_ns,
-        partition_pool_size(scenario, len(channels)),
-        scenario.network.max_overdraft_buffers,
-    )
-
-
-def _input(
-    deployment: Deployment, edge: DeployedEdge, consumer: int
-) -> InputGateDeploymentDescriptor:
-    scenario = deployment.scenario
-    channels = deployment.channels_of_consumer(consumer, edge.index)
-    buffers = buffers_of_gate(scenario, len(channels))
-    return InputGateDeploymentDescriptor(
-        edge.index,
-        "",
-        deployment.partition_id(0, edge.index).partition_id.intermediate_data_set_id,
-        partition_type_of(scenario.workload.partition_type),
-        edge.partitioner,
-        buffers.exclusive_per_channel,
-        buffers.pool,
-        tuple(
-            InputChannelDescriptor(
-                each.index,
-                each.producer,
-                deployment.partition_id(each.producer, edge.index),
-                each.subpartition,
-                deployment.producer_task_manager(each),
-                each.receiver_id,
-                deployment.is_local(each),
-                0,
-            )
-            for each in channels
-        ),
-    )

@@ -21,8 +21,8 @@ from flinknet.core.producer.channel_selector import Indices
 from flinknet.core.producer.key_groups import murmur_hash
 from flinknet.errors import ConfigError
 from flinknet.job.load.arrivals import ScheduledArrivals
-from flinknet.job.load.deployment import Deployment
 from flinknet.job.load.payload import OVERHEAD_BYTES
+from flinknet.job.load.plan import LoadPlan
 from flinknet.job.partitioners import create_selector
 
 
@@ -128,7 +128,7 @@ class PlannedArrivals:
         return taken
 
 
-def plan_sources(deployment: Deployment, *, start_ns: int) -> list[SourcePlan]:
+def plan_sources(load: LoadPlan, *, start_ns: int) -> list[SourcePlan]:
     """What the sources of a scenario emit, by producer; without warm-up.
 
     Differs from the runtime in the keys of hash partitioning, which are counted and hashed here,
@@ -136,10 +136,11 @@ def plan_sources(deployment: Deployment, *, start_ns: int) -> list[SourcePlan]:
 
     Raises: ConfigError for a scenario without a number of records.
     """
-    scenario = deployment.scenario
+    scenario = load.scenario
     workload, seed = scenario.workload, scenario.seed
     plans = []
-    for producer in range(workload.producers):
+    for source in load.sources:
+        producer, output = source.subtask, source.outputs[0]
         instants_ns = None
         records = workload.records
         if records is None and workload.duration_ns is not None and not workload.is_max_rate:
@@ -155,8 +156,7 @@ def plan_sources(deployment: Deployment, *, start_ns: int) -> list[SourcePlan]:
                 seed=seed * 1_000_003 + producer,
             )
             instants_ns = _all_of(arrivals)
-        channels = len(deployment.channels_of_producer(producer))
-        selector = create_selector(deployment.edges[0].partitioner, channels, seed + producer)
+        selector = create_selector(output.partitioner, output.subpartitions, seed + producer)
         keys = murmur_hash(np.arange(records) + (seed * 7919 + producer) * records)
         routes = selector.split(records, keys)
         subpartitions = np.empty(records, np.int32)

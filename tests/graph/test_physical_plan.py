@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flinknet.config import Scenario
 from flinknet.graph import (
     ExecutionGraph,
     JobGraph,
@@ -40,8 +39,6 @@ from flinknet.graph.picture import (
 from flinknet.graph.svg import svg_of
 from flinknet.graph.traffic import Traffic
 from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
-from flinknet.job.load.deployment import DeployedEdge, DeployedVertex, wire
-from flinknet.job.load.memory import memory_needs
 from tests.graph.programs import (
     all_to_all,
     environment,
@@ -174,29 +171,6 @@ def test_numbers_by_arithmetic_are_those_of_the_channels(
     assert plan.local_channels == sum(c.connection is None for c in channels)
     shared = Counter(c.connection for c in channels if c.connection is not None)
     assert {c: sum(n.values()) for c, n in plan.connections()} == dict(shared)
-
-
-@given(parallelisms, parallelisms, st.integers(1, 3))
-def test_a_deployment_made_of_the_plan_needs_the_same_buffers(
-    producers: int, consumers: int, slots: int
-) -> None:
-    env = environment()
-    env.from_sequence(1, 9).set_parallelism(producers).rebalance().print().set_parallelism(
-        consumers
-    )
-    plan = plan_of(env.execute(), None, slots)
-    deployment = wire(
-        Scenario(task_managers=plan.task_managers),
-        [DeployedVertex(each.name, each.task_managers) for each in plan.vertices],
-        [DeployedEdge(e.index, e.source, e.target, e.partitioner) for e in plan.edges],
-    )
-    needs = memory_needs(deployment)
-    assert [(n.exclusive_buffers, n.required_buffers) for n in needs] == [
-        (each.exclusive_buffers, each.required_buffers) for each in plan.buffers()
-    ]
-    assert deployment.connections() == {
-        str(connection): sum(counts.values()) for connection, counts in plan.connections()
-    }
 
 
 def test_a_blocking_result_sorts_in_its_own_buffers_and_stages_do_not_add_up() -> None:

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.graph.wiring import DistributionPattern, Wiring
-from flinknet.job.load.deployment import all_to_all, pointwise
 
 POINTWISE, ALL_TO_ALL = DistributionPattern.POINTWISE, DistributionPattern.ALL_TO_ALL
 
@@ -67,9 +66,3 @@ def test_pointwise_is_balanced(producers: int, consumers: int) -> None:
     fed = [len(wiring.consumers_of(each)) for each in range(producers)]
     assert max(read) - min(read) <= 1
     assert max(fed) - min(fed) <= 1
-
-
-@given(wirings)
-def test_a_deployment_lays_the_same_channels(wiring: Wiring) -> None:
-    laid = (all_to_all if wiring.is_all_to_all else pointwise)(wiring.producers, wiring.consumers)
-    assert sorted(laid) == list(wiring)

@@ -9,7 +9,7 @@ import pytest
 from flinknet.config import PARTITION_TYPES, SCHEDULINGS, Scenario, WorkloadConfig
 from flinknet.core.producer import ResultPartitionType
 from flinknet.errors import ConfigError
-from flinknet.job.load.deployment import deploy
+from flinknet.job.load.plan import load_plan_of
 from flinknet.job.scheduling import (
     USES,
     SchedulingType,
@@ -49,11 +49,11 @@ def test_what_is_not_in_the_table_is_refused(partition_type: str, scheduling: st
     scenario = scenario_of(partition_type, scheduling)
     if (partition_type, scheduling) in CLASSIC | REGIONS:
         assert scheduling_of(scenario).value == scheduling
-        deploy(scenario)
+        load_plan_of(scenario)
         return
     words = f"{scheduling} does not go with {partition_type} exchanges; they have "
     with pytest.raises(ConfigError, match=words):
-        deploy(scenario)
+        load_plan_of(scenario)
 
 
 def test_a_scheduling_that_is_none_is_told() -> None:

@@ -18,7 +18,7 @@ from flinknet.config import TCP, NetworkConfig
 from flinknet.histogram import bucket_index
 from flinknet.predict.fast_path import FastOutcome, is_covered, run_fast
 from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange
-from flinknet.predict.what_if import FAST_FROM_MESSAGES, deployment_of, simulate, simulate_in_full
+from flinknet.predict.what_if import FAST_FROM_MESSAGES, recorded_load, simulate, simulate_in_full
 from flinknet.simulator.cost_model import CostModel
 from tests.simulation import MS, NEVER, US, S
 
@@ -88,10 +88,10 @@ networks = st.builds(
 
 def run_if_covered(exchange: RecordedExchange, network: NetworkConfig) -> FastOutcome | None:
     """What the kernel gives; None if it does not cover the exchange."""
-    deployment = deployment_of(exchange, network)
-    if not is_covered(exchange, network, deployment):
+    load = recorded_load(exchange, network)
+    if not is_covered(exchange, network, load):
         return None
-    return run_fast(exchange, network, deployment)
+    return run_fast(exchange, network, load)
 
 
 def assert_alike(
@@ -233,8 +233,8 @@ def test_ramps_of_many_records_have_the_latencies_of_each_of_them() -> None:
             replace(each, arrivals=Ramps.of(each.arrivals_ns)) for each in exchange.channels
         ),
     )
-    deployment = deployment_of(exchange, network)
-    ramps, single = (run_fast(each, network, deployment) for each in (exchange, apart))
+    load = recorded_load(exchange, network)
+    ramps, single = (run_fast(each, network, load) for each in (exchange, apart))
     assert ramps is not None
     assert single is not None
     assert (ramps.messages, ramps.last_ns) == (single.messages, single.last_ns)

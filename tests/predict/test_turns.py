@@ -14,7 +14,7 @@ from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange
 from flinknet.predict.saturated_rows import SaturatedRows
 from flinknet.predict.turns import Turns, fit_turns
-from flinknet.predict.what_if import deployment_of, outages_of, plans_of, simulate
+from flinknet.predict.what_if import outages_of, plans_of, recorded_load, simulate
 from flinknet.simulator.cluster import Cluster
 from flinknet.simulator.cost_model import CostModel, Outages
 from flinknet.simulator.turn_costs import Jitter, TurnCosts
@@ -78,14 +78,14 @@ class Rows:
 
 def rows_of(exchange: RecordedExchange) -> SaturatedRows:
     """What a run with those costs writes into its trace."""
-    deployment, probe = deployment_of(exchange, NETWORK), Rows()
-    cluster = Cluster.of_deployment(
-        deployment,
+    load, probe = recorded_load(exchange, NETWORK), Rows()
+    cluster = Cluster.of_load(
+        load,
         plans_of(exchange, NETWORK),
         exchange.costs,
         start_ns=START_NS,
         probes=(probe, probe),
-        outages=outages_of(exchange, deployment),
+        outages=outages_of(exchange, load),
     )
     cluster.run_until_idle()
     columns = dict(zip((each.name for each in COLUMNS), np.array(probe.rows).T, strict=True))

@@ -10,7 +10,7 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.histogram import bucket_index
 from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange
-from flinknet.predict.what_if import deployment_of, simulate
+from flinknet.predict.what_if import recorded_load, simulate
 from flinknet.simulator.cost_model import CostModel, Outages
 from tests.simulation import MS, NEVER, US, S
 
@@ -174,9 +174,9 @@ def test_tasks_whose_channels_share_a_connection_share_task_managers() -> None:
         {(0, 0): 10, (1, 0): 10, (2, 1): 10, (2, 2): 10},
         connection={(0, 0): 0, (1, 0): 0, (2, 1): 1, (2, 2): 2},
     )
-    deployment = deployment_of(exchange, NetworkConfig())
-    assert deployment.producer_task_managers == (0, 0, 1)
-    assert deployment.consumer_task_managers == (2, 3, 4)
+    load = recorded_load(exchange, NetworkConfig())
+    assert [each.task_manager for each in load.sources] == [0, 0, 1]
+    assert [each.task_manager for each in load.sinks] == [2, 3, 4]
 
 
 def test_tasks_without_records_are_left_out() -> None:

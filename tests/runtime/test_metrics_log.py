@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from flinknet.config import Scenario
-from flinknet.job.load.deployment import deploy
+from flinknet.job.load.plan import load_plan_of
 from flinknet.runtime.messages import Sample
 from flinknet.runtime.metrics_log import MetricsLog
 from flinknet.runtime.progress import ProgressMeter
@@ -54,7 +54,7 @@ def test_a_file_that_cannot_be_written_is_given_up_and_told(tmp_path: Path) -> N
 
 
 def test_progress_keeps_the_last_metrics_of_each_task() -> None:
-    meter = ProgressMeter(deploy(Scenario()))
+    meter = ProgressMeter(load_plan_of(Scenario()))
     meter.add(1, sample_of("sink 0"), 1)
     meter.add(0, sample_of("source 0"), 2)
     meter.add(1, sample_of(), 3)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flinknet.config import Scenario, WorkloadConfig
-from flinknet.job.load.deployment import deploy
-from flinknet.job.load.peer import deploy_producers
+from flinknet.job.load.peer import producers_plan
+from flinknet.job.load.plan import load_plan_of
 from flinknet.runtime.producer_peer import ProducerPeer
 
 pytestmark = pytest.mark.socket
@@ -23,7 +23,7 @@ def test_a_producer_says_what_it_waits_for_until_it_is_interrupted() -> None:
 
     scenario = Scenario(workload=WorkloadConfig(consumers=4, records=1, warmup_ns=0))
     peer = ProducerPeer(
-        deploy_producers(scenario, [deploy(scenario).partition_id(0)]),
+        producers_plan(scenario, [load_plan_of(scenario).channels[0].partition_id]),
         directory=None,
         interrupts=interrupts,
         on_listening=lambda _: None,

@@ -12,7 +12,7 @@ from flinknet.config import Scenario, SlowConsumer
 from flinknet.core.probe import TracePoint
 from flinknet.job.barriers import AT_LEAST_ONCE
 from flinknet.job.checkpoint_coordinator import DeclineCheckpoint
-from flinknet.job.load.deployment import DeployedEdge, DeployedVertex, deploy, wire
+from flinknet.job.load.plan import load_plan_of, placed_load_plan
 from flinknet.results import CheckpointSummary
 from flinknet.simulator.checkers import ProtocolChecker, check_records, run_checked
 from flinknet.simulator.cluster import START_NS, Cluster
@@ -149,16 +149,10 @@ def test_a_relay_that_cannot_write_reads_barriers_all_the_same(mode: str) -> Non
         slow_consumers=(SlowConsumer(0, 100 * US), SlowConsumer(1, 100 * US)),
     )
     loaded = with_checkpoints(loaded, mode, 100 * MS)
-    vertices = [
-        DeployedVertex("producers", (0, 0)),
-        DeployedVertex("relay", (1, 1)),
-        DeployedVertex("consumers", (2, 2)),
-    ]
-    edges = [DeployedEdge(0, 0, 1, "rebalance"), DeployedEdge(1, 1, 2, "rebalance")]
-    deployment = wire(loaded, vertices, edges)
+    load = placed_load_plan(loaded, ("rebalance", "rebalance"), ((0, 0), (1, 1), (2, 2)))
     checker = ProtocolChecker(loaded.seed)
-    plans = plan_sources(deployment, start_ns=START_NS)
-    cluster = Cluster.of_deployment(deployment, plans, probes=(checker,) * 3)
+    plans = plan_sources(load, start_ns=START_NS)
+    cluster = Cluster.of_load(load, plans, probes=(checker,) * 3)
     run_checked(cluster, checker)
     assert cluster.checkpoints is not None
     summary = cluster.checkpoints.summary()
@@ -179,7 +173,7 @@ def test_a_checkpoint_that_one_task_declines_is_begun_by_no_other(mode: str) -> 
     cluster.run_until(START_NS + 10 * MS)  # the first barriers are written
     cluster.checkpoints.receive(DeclineCheckpoint("sink 1", 1, "has no room for it"))
     run_checked(cluster, checker)
-    edges = [each.edge for each in deploy(chain).channels]
+    edges = [each.edge for each in load_plan_of(chain).channels]
     read = {
         (edges[row.channel], row.value)
         for row in rows.rows

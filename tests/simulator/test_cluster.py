@@ -9,7 +9,7 @@ import pytest
 
 from flinknet.config import NetworkConfig, RecordSize, Scenario, SlowConsumer
 from flinknet.errors import ConfigError, StalledError
-from flinknet.job.load.deployment import deploy
+from flinknet.job.load.plan import load_plan_of
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.faults import FaultPlan, Interval
 from flinknet.simulator.source_plan import SourcePlan, beat_phase_ns, plan_sources
@@ -102,8 +102,8 @@ def test_stopping_for_every_record_shows_the_same_events(
     )
 
     def events(*, is_one_by_one: bool) -> list[Row]:
-        deployment, rows = deploy(drawn), Rows()
-        plans = plan_sources(deployment, start_ns=START_NS)
+        load, rows = load_plan_of(drawn), Rows()
+        plans = plan_sources(load, start_ns=START_NS)
         if is_one_by_one:
             plans = [
                 LookedAtOneByOne(
@@ -111,7 +111,7 @@ def test_stopping_for_every_record_shows_the_same_events(
                 )
                 for plan in plans
             ]
-        finished(Cluster.of_deployment(deployment, plans, FREE, probes=(rows, rows)))
+        finished(Cluster.of_load(load, plans, FREE, probes=(rows, rows)))
         return rows.rows
 
     assert events(is_one_by_one=False) == events(is_one_by_one=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
-from flinknet.job.load.deployment import deploy
+from flinknet.job.load.plan import load_plan_of
 from flinknet.job.scheduling import StartCondition
 from flinknet.simulator.cluster import START_NS, Cluster
 from flinknet.simulator.source_plan import SourcePlan
@@ -102,12 +102,12 @@ def test_a_pipelined_exchange_is_deployed_at_once_without_being_asked(partition_
 def test_a_consumer_starts_with_its_last_input_or_with_its_first(
     condition: StartCondition, started_with: int
 ) -> None:
-    deployment = deploy(scenario_of("blocking", None, producers=2))
+    load = load_plan_of(scenario_of("blocking", None, producers=2))
     plans = [
         SourcePlan(None, START_NS + np.arange(10) * step_ns, 10, START_NS + 9 * step_ns)
         for step_ns in (MS, 5 * MS)
     ]
-    cluster = Cluster.of_deployment(deployment, plans, start_condition=condition)
+    cluster = Cluster.of_load(load, plans, start_condition=condition)
     ended_ns: dict[int, int] = {}
     while cluster.step():
         for producer in range(2):

@@ -1,11 +1,11 @@
 """Load: tasks that move runs of serialised records as fast as the network stack takes them.
 
-    deployment  which subtask of a workload runs where      memory    what that takes; peer: one end
+    plan        a scenario as a job: its graph, placed, and what its tasks are deployed with
     arrivals    when records are meant to leave             payload   what they are made of
     generator   records when they are due, or as fast as they are taken
     operators   the chains: generate, forward, measure      outputs   runs as serialised records
     run_input   runs of records from a gate                 sink, counting: check and time them
-    assembly    a workload as StreamTasks                   forward   runs that are passed on
+    assembly    descriptors of a load as StreamTasks        forward   runs that are passed on
 
 They are StreamTasks like those of programs; what differs is that no record becomes a value of
 Python. A run of records of equal length is one numpy view of the buffers it came in. Randomness is

@@ -1,11 +1,11 @@
-"""Assembly: the subtasks of a workload as StreamTasks between their gates and partitions."""
+"""Assembly: the tasks of a load between their gates and partitions, as descriptors have them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
 
-from flinknet.config import NetworkConfig, SlowConsumer
+from flinknet.config import NetworkConfig, Scenario, SlowConsumer
 from flinknet.core.consumer import SingleInputGate, SpillStore, UnionInputGate
 from flinknet.core.probe import Probe
 from flinknet.core.producer import (
@@ -29,6 +29,8 @@ from ..checkpoints import (
     output_name,
 )
 from ..context import ProcessingContext
+from ..descriptor import TaskDeploymentDescriptor
+from ..gates import input_of
 from ..partitioners import create_selector
 from ..stream_task import StreamTask
 from .arrivals import (
@@ -37,11 +39,11 @@ from .arrivals import (
     RecordedArrivals,
     ScheduledArrivals,
 )
-from .deployment import Deployment, sink_name, source_name
 from .forward import RecordForwarder
 from .generator import LoadGenerator, RecordBatcher
 from .operators import Forward, Generate, Measure
 from .outputs import ForwardedOutput, GeneratedOutput
+from .plan import task_name
 from .run_input import RunInput
 from .sink import LatencySink
 
@@ -76,31 +78,29 @@ class LoadTasks:
 
     def source(
         self,
-        index: int,
+        descriptor: TaskDeploymentDescriptor,
         generator: LoadGenerator,
         batcher: RecordBatcher,
         writer: RecordWriter,
         flusher: OutputFlusher,
         probe: Probe,
-        channels: Sequence[int],
         *,
-        partitioner: str,
         seed: int,
     ) -> StreamTask:
         """A subtask that makes records.
 
         Args:
-            channels: indices of the partition's channels in the run.
-            partitioner: of the edge, which decides how its barriers are aligned.
             seed: of the keys that are drawn for hash partitioning.
         """
-        context = ProcessingContext()
-        output = GeneratedOutput(0, writer, batcher, flusher, channels, context, seed=seed)
-        name = source_name(index)
-        answers = TaskAcknowledgements(name, [output_name(0)], self._respond)
+        context, name = ProcessingContext(), task_name(descriptor)
+        (described,) = descriptor.outputs
+        output = GeneratedOutput(
+            described.edge, writer, batcher, flusher, described.channels, context, seed=seed
+        )
+        answers = TaskAcknowledgements(name, [output_name(described.edge)], self._respond)
         return StreamTask(
             name,
-            index,
+            descriptor.subtask,
             Generate(output, context),
             {GENERATOR: generator},
             None,
@@ -108,7 +108,7 @@ class LoadTasks:
             [
                 (
                     self._output_checkpoints(output, answers),
-                    partial(barrier_of, self._network, partitioner),
+                    partial(barrier_of, self._network, described.partitioner),
                 )
             ],
             answers,
@@ -119,38 +119,34 @@ class LoadTasks:
 
     def relay(
         self,
-        name: str,
-        index: int,
-        edge: int,
+        descriptor: TaskDeploymentDescriptor,
         gate: SingleInputGate | UnionInputGate,
         sinks: tuple[LatencySink, ...],
         writer: RecordWriter,
         flusher: OutputFlusher,
         probe: Probe,
-        channels: Sequence[int],
         *,
-        partitioner: str,
         delay_ns_per_record: int = 0,
     ) -> StreamTask:
         """A subtask that passes records on (Flink: OneInputStreamTask around an identity map).
 
         Args:
-            edge: index of the edge it writes.
             sinks: one for each channel of the gate; they check and time what arrives here.
-            channels: indices of the partition's channels in the run.
-            partitioner: of the edge it writes, which decides how its barriers are aligned.
         """
-        context = ProcessingContext()
+        context, name = ProcessingContext(), task_name(descriptor)
+        (described,) = descriptor.outputs
         is_broadcast = isinstance(writer.selector, BroadcastSelector)
-        numbered = (BROADCAST,) if is_broadcast else range(len(channels))
+        numbered = (BROADCAST,) if is_broadcast else range(described.subpartitions)
         forwarder = RecordForwarder(numbered, epoch_ns=self._start_ns)
-        output = ForwardedOutput(edge, writer, forwarder, flusher, channels, context)
-        answers = TaskAcknowledgements(name, [output_name(edge), INPUT], self._respond)
+        output = ForwardedOutput(
+            described.edge, writer, forwarder, flusher, described.channels, context
+        )
+        answers = TaskAcknowledgements(name, [output_name(described.edge), INPUT], self._respond)
         checkpoints = self._output_checkpoints(output, answers)
         reading = BranchingCheckpoints(
             INPUT,
             gate,
-            [(checkpoints, partitioner)],
+            [(checkpoints, described.partitioner)],
             self._network,
             answers.receive,
             output.write,
@@ -158,12 +154,12 @@ class LoadTasks:
         )
         return StreamTask(
             name,
-            index,
+            descriptor.subtask,
             Forward(output, context, delay_ns_per_record=delay_ns_per_record),
             {},
             RunInput(gate, sinks, probe, reading, spills=self._spills),
             (output,),
-            [(checkpoints, partial(barrier_of, self._network, partitioner))],
+            [(checkpoints, partial(barrier_of, self._network, described.partitioner))],
             answers,
             context,
             probe,
@@ -172,7 +168,7 @@ class LoadTasks:
 
     def sink(
         self,
-        index: int,
+        descriptor: TaskDeploymentDescriptor,
         gate: SingleInputGate | UnionInputGate,
         sinks: tuple[LatencySink, ...],
         probe: Probe,
@@ -185,8 +181,7 @@ class LoadTasks:
         Args:
             sinks, delay_ns_per_record, takes_runs: see RunInput.
         """
-        context = ProcessingContext()
-        name = sink_name(index)
+        context, name = ProcessingContext(), task_name(descriptor)
         answers = TaskAcknowledgements(name, [INPUT], self._respond)
         reading = BranchingCheckpoints(
             INPUT, gate, (), self._network, answers.receive, _nothing, epoch_ns=self._epoch_ns
@@ -194,7 +189,7 @@ class LoadTasks:
         measure = Measure(context)
         return StreamTask(
             name,
-            index,
+            descriptor.subtask,
             measure,
             {},
             RunInput(
@@ -240,10 +235,74 @@ def run_input_of(task: StreamTask) -> RunInput:
     return task.network_input
 
 
+def create_load_task(
+    descriptor: TaskDeploymentDescriptor,
+    scenario: Scenario,
+    partitions: Sequence[BufferWritingResultPartition],
+    gates: Sequence[SingleInputGate],
+    probe: Probe,
+    respond: CheckpointResponder = ignore,
+    *,
+    start_ns: int,
+    end_ns: int | None,
+    measured_from_ns: int,
+    measured_to_ns: int | None = None,
+    give_up_ns: int | None = None,
+    timestamp_epoch_ns: int = 0,
+    spills: SpillStore | None = None,
+) -> StreamTask:
+    """The task of a descriptor, as the workload of the scenario has it.
+
+    Args:
+        partitions, gates: of the descriptor's outputs and inputs, in their order.
+        respond, timestamp_epoch_ns, spills: see LoadTasks.
+        start_ns, end_ns, give_up_ns: see create_source.
+        measured_from_ns, measured_to_ns: records due in between count for latency.
+    """
+    tasks = LoadTasks(
+        scenario.network,
+        respond,
+        start_ns=start_ns,
+        timestamp_epoch_ns=timestamp_epoch_ns,
+        spills=spills,
+    )
+    if not gates:
+        return create_source(
+            tasks,
+            scenario,
+            descriptor,
+            partitions[0],
+            probe,
+            start_ns=start_ns,
+            measured_from_ns=measured_from_ns,
+            end_ns=end_ns,
+            give_up_ns=give_up_ns,
+        )
+    gate = input_of(gates)
+    delay_ns = 0 if partitions else delay_of(descriptor.subtask, scenario.workload.slow_consumers)
+    sinks = []
+    for _ in gate.channels:
+        sink = LatencySink(
+            epoch_ns=start_ns,
+            delay_ns_per_record=max(delay_ns, 0),
+            is_open_loop=not scenario.workload.is_max_rate,
+        )
+        sink.measured_from_ns, sink.measured_to_ns = measured_from_ns, measured_to_ns
+        sinks.append(sink)
+    if partitions:
+        flusher = OutputFlusher(descriptor.outputs[0].buffer_timeout_ns, start_ns=start_ns)
+        return create_relay(
+            *(tasks, scenario, descriptor, gate, partitions[0], tuple(sinks), flusher, probe)
+        )
+    return tasks.sink(
+        *(descriptor, gate, tuple(sinks), probe), delay_ns_per_record=delay_ns, takes_runs=True
+    )
+
+
 def create_source(
     tasks: LoadTasks,
-    deployment: Deployment,
-    producer: int,
+    scenario: Scenario,
+    descriptor: TaskDeploymentDescriptor,
     partition: BufferWritingResultPartition,
     probe: Probe,
     *,
@@ -252,17 +311,15 @@ def create_source(
     end_ns: int | None,
     give_up_ns: int | None = None,
 ) -> StreamTask:
-    """The task of the first vertex that makes records as the workload has it.
+    """The task of a source that makes records as the workload has it.
 
     Args:
         end_ns: when it stops; None for a workload that has a number of records.
         give_up_ns: when records of a rate that are due and have not been sent are given up.
     """
-    scenario = deployment.scenario
-    workload, network, seed = scenario.workload, scenario.network, scenario.seed
-    channels = tuple(each.index for each in deployment.channels_of_producer(producer))
-    partitioner = deployment.edges[0].partitioner
-    selector = create_selector(partitioner, len(channels), seed + producer)
+    workload, seed = scenario.workload, scenario.seed
+    producer, (output,) = descriptor.subtask, descriptor.outputs
+    selector = create_selector(output.partitioner, output.subpartitions, seed + producer)
     is_broadcast = isinstance(selector, BroadcastSelector)
     arrivals: Arrivals | None = None
     if workload.arrivals.startswith(RECORDED):
@@ -281,12 +338,12 @@ def create_source(
         )
     batcher = RecordBatcher(
         workload,
-        (BROADCAST,) if is_broadcast else tuple(range(len(channels))),
+        (BROADCAST,) if is_broadcast else tuple(range(output.subpartitions)),
         epoch_ns=start_ns,
         seed=seed * 7_368_787 + producer,
     )
     return tasks.source(
-        producer,
+        descriptor,
         LoadGenerator(
             arrivals,
             batcher.batch_records,
@@ -296,42 +353,35 @@ def create_source(
             end_ns=end_ns,
         ),
         batcher,
-        RecordWriter(partition, selector, buffer_timeout_ns=network.buffer_timeout_ns),
-        OutputFlusher(network.buffer_timeout_ns, start_ns=start_ns),
+        RecordWriter(partition, selector, buffer_timeout_ns=output.buffer_timeout_ns),
+        OutputFlusher(output.buffer_timeout_ns, start_ns=start_ns),
         probe,
-        channels,
-        partitioner=partitioner,
         seed=seed * 15_485_863 + producer,
     )
 
 
 def create_relay(
     tasks: LoadTasks,
-    deployment: Deployment,
-    vertex: int,
-    subtask: int,
+    scenario: Scenario,
+    descriptor: TaskDeploymentDescriptor,
     gate: SingleInputGate | UnionInputGate,
     partition: BufferWritingResultPartition,
     sinks: tuple[LatencySink, ...],
     flusher: OutputFlusher,
     probe: Probe,
 ) -> StreamTask:
-    """The task of a vertex between the first and the last."""
-    scenario = deployment.scenario
-    (edge,) = deployment.outputs_of(vertex)
-    channels = deployment.channels_of_producer(subtask, edge.index)
-    selector = create_selector(edge.partitioner, len(channels), scenario.seed + subtask)
+    """The task of a relay."""
+    (output,) = descriptor.outputs
+    selector = create_selector(
+        output.partitioner, output.subpartitions, scenario.seed + descriptor.subtask
+    )
     return tasks.relay(
-        deployment.task_name(vertex, subtask),
-        subtask,
-        edge.index,
+        descriptor,
         gate,
         sinks,
-        RecordWriter(partition, selector, buffer_timeout_ns=scenario.network.buffer_timeout_ns),
+        RecordWriter(partition, selector, buffer_timeout_ns=output.buffer_timeout_ns),
         flusher,
         probe,
-        tuple(each.index for each in channels),
-        partitioner=edge.partitioner,
         delay_ns_per_record=scenario.workload.relay_delay_ns_per_record,
     )
 

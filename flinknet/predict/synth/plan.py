@@ -9,8 +9,8 @@ import numpy as np
 
 from flinknet.config import CREDIT, Scenario
 from flinknet.errors import ConfigError
-from flinknet.job.load.deployment import Deployment, deploy
 from flinknet.job.load.payload import OVERHEAD_BYTES
+from flinknet.job.load.plan import LoadPlan, load_plan_of
 
 from .channel import LATE_NS, PAUSE_EVERY, PAUSE_NS, TAKE_NS_PER_RECORD, WAY_NS, ChannelLaw
 
@@ -42,7 +42,7 @@ class SynthPlan:
     """
 
     scenario: Scenario
-    deployment: Deployment
+    load: LoadPlan
     laws: tuple[ChannelLaw, ...]
     skew: float
 
@@ -89,9 +89,9 @@ def plan(scenario: Scenario, *, skew: float = 0.0, events: int | None = None) ->
     Raises: ConfigError for a scenario that cannot be made.
     """
     _check(scenario)
-    deployment = deploy(scenario)
-    laws = _laws(scenario, deployment, skew)
-    found = SynthPlan(scenario, deployment, laws, skew)
+    load = load_plan_of(scenario)
+    laws = _laws(scenario, load, skew)
+    found = SynthPlan(scenario, load, laws, skew)
     _check_load(found)
     if events is None:
         return found
@@ -104,14 +104,14 @@ def plan(scenario: Scenario, *, skew: float = 0.0, events: int | None = None) ->
     return replace(found, scenario=scenario)
 
 
-def _laws(scenario: Scenario, deployment: Deployment, skew: float) -> tuple[ChannelLaw, ...]:
+def _laws(scenario: Scenario, load: LoadPlan, skew: float) -> tuple[ChannelLaw, ...]:
     network, workload = scenario.network, scenario.workload
     first_ns = START_NS + OPENING_NS
     period_ns = max(network.buffer_timeout_ns, 0) + FLUSH_OVERHEAD_NS
     laws = []
-    for channel in deployment.channels:
-        own = deployment.channels_of_producer(channel.producer)
-        weights = (np.array([each.consumer for each in own]) + 1.0) ** -skew
+    for channel in load.channels:
+        own = load.tasks[channel.producer].outputs[0].channels
+        weights = (np.array([load.channels[each].consumer for each in own]) + 1.0) ** -skew
         share = float((channel.consumer + 1.0) ** -skew / weights.sum())
         gap_ns = 1e9 / (workload.rate_per_s * share)
         record_gap_ns = 1e9 / workload.rate_per_s

@@ -15,7 +15,6 @@ from typing import Any
 
 from flinknet import __version__
 from flinknet.errors import RunFailedError, TraceError
-from flinknet.job.load.memory import buffers_of_gate, partition_pool_size
 from flinknet.options import effective_flink_keys
 from flinknet.plain_values import from_plain, to_plain
 from flinknet.runtime.signals import ignore_what_ends_a_run, interrupts_held, interrupts_noted
@@ -63,7 +62,7 @@ def synthesize(
         TraceError for one that cannot be written to, RunFailedError when a process died. The others
         have ended with it then.
     """
-    names = [f"tm-{number}" for number in range(found.deployment.task_managers)]
+    names = [f"tm-{number}" for number in range(found.load.task_managers)]
     with RunDirectory(directory, must_be_empty=True), interrupts_noted() as interrupts:
         _manifest(found, names, found.end_ns).save(directory)
         workers = _write_files(found, directory, len(names), interrupts, on_progress)
@@ -227,20 +226,23 @@ def _has_parent() -> bool:
 
 def channel_ends(found: SynthPlan, task_manager: int) -> list[ChannelEnd]:
     """The ends of channels that a TaskManager has."""
-    deployment, scenario = found.deployment, found.scenario
+    sources, sinks = found.load.sources, found.load.sinks
     ends = []
-    for law, channel in zip(found.laws, deployment.channels, strict=True):
-        is_producer = deployment.producer_task_manager(channel) == task_manager
-        if not is_producer and deployment.consumer_task_manager(channel) != task_manager:
+    for law, channel in zip(found.laws, found.load.channels, strict=True):
+        is_producer = channel.producer_task_manager == task_manager
+        if not is_producer and channel.consumer_task_manager != task_manager:
             continue
         if is_producer:
-            outputs = len(deployment.channels_of_producer(channel.producer))
-            pool_buffers = partition_pool_size(scenario, outputs).max_buffers
+            pool = sources[channel.producer].outputs[0].pool
         else:
-            inputs = len(deployment.channels_of_consumer(channel.consumer))
-            pool_buffers = buffers_of_gate(scenario, inputs).pool.max_buffers
+            pool = sinks[channel.consumer].inputs[0].pool
         ends.append(
-            ChannelEnd(law, is_producer=is_producer, opened_ns=START_NS, pool_buffers=pool_buffers)
+            ChannelEnd(
+                law,
+                is_producer=is_producer,
+                opened_ns=START_NS,
+                pool_buffers=pool.max_buffers,
+            )
         )
     return ends
 
@@ -253,7 +255,7 @@ def _slice_ns(found: SynthPlan) -> int:
 
 def _manifest(found: SynthPlan, names: Sequence[str], end_ns: int) -> RunManifest:
     """Of the whole run; nothing in it depends on when and where it was made."""
-    deployment, scenario = found.deployment, found.scenario
+    scenario = found.scenario
     return RunManifest(
         scenario=scenario.to_dict(),
         flink_keys=dict(effective_flink_keys(scenario.network)),
@@ -271,14 +273,13 @@ def _manifest(found: SynthPlan, names: Sequence[str], end_ns: int) -> RunManifes
                 receiver_id=channel.receiver_id.hex(),
                 producer=channel.producer,
                 consumer=channel.consumer,
-                producer_process=f"tm-{deployment.producer_task_manager(channel)}",
-                consumer_process=f"tm-{deployment.consumer_task_manager(channel)}",
-                connection=f"tm-{deployment.producer_task_manager(channel)}"
-                f"->tm-{deployment.consumer_task_manager(channel)}",
+                producer_process=f"tm-{channel.producer_task_manager}",
+                consumer_process=f"tm-{channel.consumer_task_manager}",
+                connection=channel.connection,
                 subpartition=channel.subpartition,
-                partition=deployment.partition_id(channel.producer).encode().hex(),
+                partition=channel.partition_id.encode().hex(),
                 is_local=False,
             )
-            for channel in deployment.channels
+            for channel in found.load.channels
         ),
     )

@@ -26,10 +26,11 @@ from flinknet.graph import JobGraph, job_graph_of, load_program
 from flinknet.graph.execution import ExecutionState
 from flinknet.graph.job_config import job_config
 from flinknet.job import TaskDeploymentDescriptor
-from flinknet.job.assembly import create_gates, create_partitions, create_task, network_of
+from flinknet.job.assembly import create_task, network_of
 from flinknet.job.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
 from flinknet.job.debloating import BufferDebloating, debloated_gates
 from flinknet.job.descriptor import InputChannelDescriptor
+from flinknet.job.gates import create_gates, create_partitions
 from flinknet.job.stream_task import StreamTask
 
 from ..client_factory import ConnectionID

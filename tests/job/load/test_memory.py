@@ -1,4 +1,4 @@
-"""What a deployment needs of network memory, what it is given, and what comes back."""
+"""What a load needs of network memory, what it is given, and what comes back."""
 
 from __future__ import annotations
 
@@ -12,16 +12,10 @@ from flinknet.core.buffers.pool_sizes import PoolSize
 from flinknet.core.consumer import RemoteInputChannel, SingleInputGate
 from flinknet.core.producer import ResultPartitionManager
 from flinknet.errors import ConfigError, InsufficientBuffersError
-from flinknet.job.gates import create_gate, create_partition
-from flinknet.job.load.deployment import Deployment, deploy
-from flinknet.job.load.memory import (
-    MemoryNeed,
-    buffers_of_gate,
-    check_memory,
-    memory_needs,
-    partition_pool_size,
-)
+from flinknet.graph.network_memory import TaskManagerBuffers
+from flinknet.job.load.plan import LoadPlan, load_plan_of
 from flinknet.simulator.cluster import Cluster
+from tests.load_tasks import gates_of, partitions_of
 
 SEGMENT_BYTES = 4096
 
@@ -46,7 +40,7 @@ def scenario_of(
 
 
 def gate_of(scenario: Scenario, memory: NetworkBufferPool) -> SingleInputGate:
-    return create_gate(deploy(scenario), 0, memory)
+    return gates_of(load_plan_of(scenario).sinks[0], memory)[0]
 
 
 def pool_of(gate: SingleInputGate) -> LocalBufferPool:
@@ -85,10 +79,10 @@ def test_a_task_manager_has_one_pool_for_all_its_tasks_and_gets_everything_back(
 
 @pytest.mark.row("S002")
 def test_five_tasks_have_five_pools_of_one_global_pool() -> None:
-    deployment = deploy(scenario_of(producers=5, consumers=2))
+    load = load_plan_of(scenario_of(producers=5, consumers=2))
     memory = NetworkBufferPool(200, 1)
     manager = ResultPartitionManager()
-    pools = [create_partition(deployment, each, memory, manager).pool for each in range(5)]
+    pools = [partitions_of(each, memory, manager)[0].pool for each in load.sources]
     assert tuple(memory.pools) == tuple(pools)
     taken = []
     for pool in pools:
@@ -108,7 +102,7 @@ def test_five_tasks_have_five_pools_of_one_global_pool() -> None:
 def test_remote_channels_have_exclusive_buffers_and_local_ones_have_none() -> None:
     spread = replace(scenario_of(producers=2, consumers=2), placement="spread")
     memory = NetworkBufferPool(100, 1)
-    gate = create_gate(deploy(spread), 0, memory, partitions=ResultPartitionManager())
+    gate = gate_of(spread, memory)
     local, remote = gate.channels
     assert (local.is_local, remote.is_local) == (True, False)
     assert isinstance(remote, RemoteInputChannel)
@@ -147,12 +141,13 @@ def test_a_gate_of_four_channels_is_set_up_by_its_flow_control(
 
 @pytest.mark.row("S012")
 def test_unbounded_partitions_have_unlimited_pools() -> None:
-    unbounded = scenario_of(partition_type="pipelined")
-    assert partition_pool_size(unbounded, 4) == PoolSize(5, UNLIMITED_BUFFERS)
-    tcp = replace(unbounded, flow_control="tcp")
-    assert buffers_of_gate(tcp, 4).pool == PoolSize(4, UNLIMITED_BUFFERS)
-    blocking = scenario_of(partition_type="blocking")
-    assert buffers_of_gate(blocking, 600).pool.required_buffers == 1000 - 600
+    unbounded = scenario_of(partition_type="pipelined", producers=4, consumers=4)
+    assert load_plan_of(unbounded).sources[0].outputs[0].pool == PoolSize(5, UNLIMITED_BUFFERS)
+    tcp = load_plan_of(replace(unbounded, flow_control="tcp"))
+    assert tcp.sinks[0].inputs[0].pool == PoolSize(4, UNLIMITED_BUFFERS)
+    blocking = load_plan_of(scenario_of(partition_type="blocking", producers=600, consumers=4))
+    assert blocking.sinks[0].inputs[0].pool.required_buffers == 1000 - 600
+    assert blocking.sources[0].outputs[0].pool == PoolSize(5, UNLIMITED_BUFFERS)
 
 
 @pytest.mark.parametrize(
@@ -174,31 +169,32 @@ def test_a_limit_takes_exclusive_buffers_from_the_channels_and_the_run_goes_on(
     assert sum(sink.records for task in cluster.sinks for sink in task.receivers) == 2000
 
 
-def needs(deployment: Deployment) -> list[tuple[int, int]]:
-    return [(each.exclusive_buffers, each.required_buffers) for each in memory_needs(deployment)]
+def needs(load: LoadPlan) -> list[tuple[int, int]]:
+    return [(each.exclusive_buffers, each.required_buffers) for each in load.buffers()]
 
 
 def test_needs_are_counted_for_each_task_manager() -> None:
-    assert needs(deploy(scenario_of(producers=4, consumers=2))) == [(0, 12), (16, 2)]
+    assert needs(load_plan_of(scenario_of(producers=4, consumers=2))) == [(0, 12), (16, 2)]
     tcp = scenario_of(producers=4, consumers=2, flow_control="tcp")
-    assert needs(deploy(tcp)) == [(0, 12), (0, 8)]
+    assert needs(load_plan_of(tcp)) == [(0, 12), (0, 8)]
     limited = scenario_of(producers=4, consumers=2, required_max=1)
-    assert needs(deploy(limited)) == [(0, 12), (0, 2)]
-    assert MemoryNeed(0, 20, 16, 2).spare_buffers == 2
+    assert needs(load_plan_of(limited)) == [(0, 12), (0, 2)]
+    assert TaskManagerBuffers(0, 0, 20, 16, 2, 0, 0).spare_buffers == 2
 
 
 def test_local_channels_take_no_exclusive_buffers() -> None:
     spread = replace(scenario_of(producers=2, consumers=2), placement="spread")
     # each TaskManager: a partition of 2 subpartitions, and a gate of a local and a remote channel
-    assert needs(deploy(spread)) == [(2, 3 + 1), (2, 3 + 1)]
+    assert needs(load_plan_of(spread)) == [(2, 3 + 1), (2, 3 + 1)]
 
 
 def test_what_is_needed_just_fits_and_one_buffer_less_is_refused() -> None:
     workload = {"producers": 4, "consumers": 2}
-    check_memory(deploy(scenario_of(segments=18, **workload)))
+    load_plan_of(scenario_of(segments=18, **workload)).check_memory()
     Cluster.of_scenario(scenario_of(segments=18, **workload, records=1)).run_until_idle()
+    short = load_plan_of(scenario_of(segments=17, **workload))
     with pytest.raises(ConfigError) as raised:
-        check_memory(deploy(scenario_of(segments=17, **workload)))
+        short.check_memory()
     for words in (
         "TaskManager 1 requires 18 (16 exclusive ones of channels and 2 of pools)",
         "has 17 of 4kb",
@@ -208,3 +204,9 @@ def test_what_is_needed_just_fits_and_one_buffer_less_is_refused() -> None:
         "taskmanager.memory.segment-size",
     ):
         assert words in str(raised.value)
+
+
+def test_every_kind_of_buffer_counts_towards_the_most_that_can_be_taken() -> None:
+    upstream, downstream = load_plan_of(scenario_of(producers=4, consumers=2)).buffers()
+    assert upstream.most_buffers == 4 * (2 * 2 + 8 + 20)
+    assert downstream.most_buffers == 2 * (4 * 2 + 8)

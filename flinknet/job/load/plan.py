@@ -1,0 +1,442 @@
+"""LoadPlan: the load of a scenario as a job, source → relays → sink, planned as a program's job is.
+
+Pure; ids follow from the seed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from flinknet.config import PARTITIONERS, TCP, Scenario, is_partitioner
+from flinknet.core.producer import partition_type_of
+from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
+from flinknet.errors import ConfigError
+from flinknet.graph.execution_graph import execution_graph_of
+from flinknet.graph.job_config import JobConfig
+from flinknet.graph.job_graph_generator import job_graph_of
+from flinknet.graph.network_memory import TaskManagerBuffers, buffers_by_task_manager, shortage
+from flinknet.graph.operators import ChainingStrategy
+from flinknet.graph.partitioners import (
+    BROADCAST,
+    FORWARD,
+    GLOBAL,
+    REBALANCE,
+    RESCALE,
+    SHUFFLE,
+    StreamPartitioner,
+)
+from flinknet.graph.physical_plan import PhysicalPlan
+from flinknet.graph.planning import placed_plan_of
+from flinknet.graph.slots import PlacedSlot, SharedSlot
+from flinknet.graph.stream_graph import DEFAULT_SLOT_SHARING_GROUP, StreamGraph, StreamNode
+
+from ..descriptor import (
+    InputChannelDescriptor,
+    TaskDeploymentDescriptor,
+    descriptors_of,
+    receiver_id_of,
+)
+from ..flow_control import check_flow_control
+from ..scheduling import scheduling_of
+
+LONGEST_RUN_NS = 4 * 3600 * 10**9
+"""Below the 2**44 ns that the stamp of a record holds (`payload`)."""
+
+PLACEMENTS = ("split", "spread")
+
+_CUSTOM = StreamPartitioner("CUSTOM", supports_unaligned_checkpoint=False)
+_PARTITIONERS = {
+    each.name.lower(): each
+    for each in (
+        *(FORWARD, REBALANCE, RESCALE, SHUFFLE, GLOBAL, BROADCAST),
+        StreamPartitioner("HASH"),
+    )
+}
+
+_NEVER_SORTED = 1 << 31
+"""More subpartitions than there are: a blocking partition is a file for each of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadChannel:
+    """One channel of a load, from the subtask `producer` to the subtask `consumer` of an edge.
+    `index` counts over all edges.
+    """
+
+    index: int
+    edge: int
+    producer: int
+    consumer: int
+    subpartition: int
+    producer_task_manager: int
+    consumer_task_manager: int
+    receiver_id: InputChannelID
+    partition_id: ResultPartitionID
+
+    @property
+    def is_local(self) -> bool:
+        """Whether both ends sit on one TaskManager, so that no connection is needed."""
+        return self.producer_task_manager == self.consumer_task_manager
+
+    @property
+    def connection(self) -> str:
+        """Name of the TCP connection it shares, "tm-0->tm-1": from the producers' TaskManager to
+        the consumers', whose client opens it.
+        """
+        return f"tm-{self.producer_task_manager}->tm-{self.consumer_task_manager}"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """A scenario, and what its tasks are deployed with.
+
+    Attributes:
+        plan: where its tasks are.
+        tasks: by vertex and subtask: sources, relays, sinks.
+        channels: by index.
+    """
+
+    scenario: Scenario
+    plan: PhysicalPlan
+    tasks: tuple[TaskDeploymentDescriptor, ...]
+    channels: tuple[LoadChannel, ...]
+
+    @property
+    def sources(self) -> list[TaskDeploymentDescriptor]:
+        """The tasks that make records."""
+        return [each for each in self.tasks if not each.inputs]
+
+    @property
+    def sinks(self) -> list[TaskDeploymentDescriptor]:
+        """The tasks that take records out."""
+        return [each for each in self.tasks if not each.outputs]
+
+    @property
+    def last_vertex(self) -> int:
+        """Index of the vertex of the sinks; that of the sources is 0."""
+        return self.tasks[-1].vertex
+
+    @property
+    def task_managers(self) -> int:
+        """TaskManagers that the tasks need, counted up to the last one that is used."""
+        return 1 + max(each.task_manager for each in self.tasks)
+
+    def tasks_on(self, task_manager: int) -> list[TaskDeploymentDescriptor]:
+        """The tasks of a TaskManager, upstream first."""
+        return [each for each in self.tasks if each.task_manager == task_manager]
+
+    def is_last(self, channel: LoadChannel) -> bool:
+        """Whether what is read here leaves the job: latency ends there, and records count once."""
+        return channel.edge == self.last_vertex - 1
+
+    def connections(self) -> dict[str, int]:
+        """How many channels share each TCP connection, by its name."""
+        counts: dict[str, int] = {}
+        for each in self.channels:
+            if not each.is_local:
+                counts[each.connection] = counts.get(each.connection, 0) + 1
+        return counts
+
+    def buffers(self) -> list[TaskManagerBuffers]:
+        """What each TaskManager needs of its network memory."""
+        count = max(self.scenario.task_managers, self.task_managers)
+        needs = (each.buffers for each in self.tasks)
+        return buffers_by_task_manager(needs, count, self.scenario.network)
+
+    def check_memory(self) -> None:
+        """Refuse tasks whose buffers do not fit, before anything is started.
+
+        Raises: ConfigError with the numbers, and with what would do.
+        """
+        why = shortage(self.buffers(), self.scenario.network)
+        if why is not None:
+            raise ConfigError(why)
+
+
+def task_name(task: TaskDeploymentDescriptor) -> str:
+    """What a task of a load is called, wherever users read of it: source 0, relay 1.0 or sink 0."""
+    if not task.inputs:
+        return f"source {task.subtask}"
+    if not task.outputs:
+        return f"sink {task.subtask}"
+    return f"relay {task.vertex}.{task.subtask}"
+
+
+def load_plan_of(scenario: Scenario) -> LoadPlan:
+    """The plan of a scenario.
+
+    Relays have as many subtasks as there are producers and are joined to them one by one, as Flink
+    joins operators of equal parallelism; the partitioner is that of the last edge.
+
+    Raises: ConfigError when the scenario cannot be deployed.
+    """
+    _check(scenario)
+    workload = scenario.workload
+    partitioners = ["forward"] * workload.relays + [workload.partitioner]
+    parallelisms = [workload.producers] * (1 + workload.relays) + [workload.consumers]
+    return placed_load_plan(scenario, partitioners, _places(parallelisms, scenario))
+
+
+def placed_load_plan(
+    scenario: Scenario, partitioners: Sequence[str], places: Sequence[Sequence[int]]
+) -> LoadPlan:
+    """The plan of a source, relays and a sink that are where they are.
+
+    Args:
+        partitioners: of each edge.
+        places: TaskManager of each subtask of each vertex.
+    """
+    plan = _physical_plan(scenario, partitioners, places)
+    tasks = [_with_partitioners(each, partitioners) for each in _tasks_of(plan)]
+    return LoadPlan(scenario, plan, tuple(tasks), _channels_of(tasks))
+
+
+@dataclass(frozen=True, slots=True)
+class ListedChannel:
+    """A channel of an exchange that has been laid already; `index` is its own."""
+
+    index: int
+    producer: int
+    consumer: int
+    subpartition: int
+
+
+def listed_load_plan(
+    scenario: Scenario,
+    places: tuple[Sequence[int], Sequence[int]],
+    channels: Sequence[ListedChannel],
+    partition_ids: Sequence[ResultPartitionID] = (),
+) -> LoadPlan:
+    """The plan of one exchange whose channels were laid elsewhere: in a run that was recorded, or
+    where one end of them is not flinknet's.
+
+    Args:
+        places: TaskManager of each producer, and of each consumer.
+        channels: in the order in which their gates have them.
+        partition_ids: of each producer; none: ids of our own.
+    """
+    plan = _physical_plan(scenario, ("rescale",), places)  # has fewest channels to be replaced
+    kind = plan.edges[0].partition_type
+    written: dict[int, list[ListedChannel]] = {}
+    read: dict[int, list[ListedChannel]] = {}
+    for each in channels:
+        written.setdefault(each.producer, []).append(each)
+        read.setdefault(each.consumer, []).append(each)
+    tasks = _tasks_of(plan)
+    ids = partition_ids or [each.outputs[0].partition_id for each in tasks if each.outputs]
+    found = []
+    for task in tasks:
+        own = (written if task.outputs else read).get(task.subtask, [])
+        if task.outputs:
+            own = sorted(own, key=lambda each: each.subpartition)
+            output = replace(
+                task.outputs[0],
+                partition_id=ids[task.subtask],
+                channels=tuple(each.index for each in own),
+                pool=plan.partition_pool(kind, len(own)),
+            )
+            task = replace(task, outputs=(output,))
+        else:
+            buffers = plan.gate_buffers(len(own), kind)
+            gate = replace(
+                task.inputs[0],
+                exclusive_buffers=buffers.exclusive_per_channel,
+                pool=buffers.pool,
+                channels=tuple(
+                    InputChannelDescriptor(
+                        each.index,
+                        each.producer,
+                        ids[each.producer],
+                        each.subpartition,
+                        places[0][each.producer],
+                        receiver_id_of(each.index, task.attempt_id, ids[each.producer]),
+                        places[0][each.producer] == task.task_manager,
+                        0,
+                    )
+                    for each in own
+                ),
+            )
+            task = replace(task, inputs=(gate,))
+        found.append(_with_partitioners(task, (scenario.workload.partitioner,)))
+    return LoadPlan(scenario, plan, tuple(found), _channels_of(found))
+
+
+def _channels_of(tasks: Sequence[TaskDeploymentDescriptor]) -> tuple[LoadChannel, ...]:
+    channels = [
+        LoadChannel(
+            each.index,
+            gate.edge,
+            each.producer,
+            task.subtask,
+            each.subpartition,
+            each.task_manager,
+            task.task_manager,
+            each.receiver_id,
+            each.partition_id,
+        )
+        for task in tasks
+        for gate in task.inputs
+        for each in gate.channels
+    ]
+    return tuple(sorted(channels, key=lambda each: each.index))
+
+
+def _tasks_of(plan: PhysicalPlan) -> list[TaskDeploymentDescriptor]:
+    own = (each for on_one in descriptors_of(plan) for each in on_one)
+    return sorted(own, key=lambda each: each.key)
+
+
+def _with_partitioners(
+    task: TaskDeploymentDescriptor, partitioners: Sequence[str]
+) -> TaskDeploymentDescriptor:
+    """The task, with the names that scenarios have for the partitioners of the edges: that of a
+    custom one says which function it is.
+    """
+    outputs = (replace(each, partitioner=partitioners[each.edge]) for each in task.outputs)
+    inputs = (replace(each, partitioner=partitioners[each.edge]) for each in task.inputs)
+    return replace(task, outputs=tuple(outputs), inputs=tuple(inputs))
+
+
+def _physical_plan(
+    scenario: Scenario, partitioners: Sequence[str], places: Sequence[Sequence[int]]
+) -> PhysicalPlan:
+    """Nothing waits for another stage to be deployed: what reads a blocking partition is there from
+    the beginning, and requests it later.
+    """
+    job = job_graph_of(_stream_graph(scenario, partitioners, list(map(len, places))))
+    kind = partition_type_of(scenario.workload.partition_type)
+    for job_vertex in job.vertices.values():
+        for data_set in job_vertex.results:
+            data_set.partition_type = kind  # streams of a program have no words for some of them
+    graph = execution_graph_of(job, str(scenario.seed))
+    slots: dict[tuple[int, int], SharedSlot] = {}
+    for vertex, own in zip(graph.vertices.values(), places, strict=True):
+        used: Counter[int] = Counter()
+        for subtask, task_manager in zip(vertex.task_vertices, own, strict=True):
+            key = task_manager, used[task_manager]
+            slots.setdefault(key, SharedSlot(DEFAULT_SLOT_SHARING_GROUP, 0)).subtasks[vertex.id] = (
+                subtask.id
+            )
+            used[task_manager] += 1
+    placed = [PlacedSlot(*key, shared) for key, shared in sorted(slots.items())]
+    count = max(scenario.task_managers, 1 + max(slot.task_manager for slot in placed))
+    plan = placed_plan_of(graph, placed, count, 1 + max(slot.slot for slot in placed))
+    return replace(plan, vertices=tuple(replace(each, stage=0) for each in plan.vertices))
+
+
+def _stream_graph(
+    scenario: Scenario, partitioners: Sequence[str], parallelisms: Sequence[int]
+) -> StreamGraph:
+    """Each operator in tasks of its own, also where Flink would chain it."""
+    network = scenario.network
+    config = JobConfig(
+        is_chaining_enabled=False,
+        sort_shuffle_min_parallelism=_NEVER_SORTED,
+        restart_strategy="none",
+        buffer_timeout_ns=network.buffer_timeout_ns,
+        checkpoint_interval_ns=network.checkpoint_interval_ns,
+        checkpoint_mode=network.checkpoint_mode,
+        has_unaligned_checkpoints=network.unaligned_checkpoints,
+        forces_unaligned_checkpoints=network.forced_unaligned_checkpoints,
+        flow_control=scenario.flow_control,
+        network=network,
+    )
+    graph = StreamGraph("bench", config, is_batch=False)
+    last = len(parallelisms) - 1
+    names = ["source", *(f"relay {index}" for index in range(1, last)), "sink"]
+    for index, (name, parallelism) in enumerate(zip(names, parallelisms, strict=True)):
+        node = StreamNode(
+            id=index,
+            operator_name=name,
+            operator_factory=None,
+            parallelism=parallelism,
+            max_parallelism=None,
+            slot_sharing_group=DEFAULT_SLOT_SHARING_GROUP,
+            invokable="OneInputStreamTask" if index else "SourceStreamTask",
+            buffer_timeout_ns=network.buffer_timeout_ns,
+            input_types=(bytes,) if index else (),
+            output_type=bytes if index < last else None,
+            chaining_strategy=ChainingStrategy.NEVER,
+        )
+        graph.add_node(node)
+        if index:
+            partitioner = _PARTITIONERS.get(partitioners[index - 1], _CUSTOM)
+            graph.add_actual_edge(graph.nodes[index - 1], node, partitioner=partitioner)
+    graph.source_ids.append(0)
+    graph.sink_ids.append(last)
+    return graph
+
+
+def _places(parallelisms: Sequence[int], scenario: Scenario) -> list[tuple[int, ...]]:
+    """The TaskManager of each subtask of each stage.
+
+    split: each stage has TaskManagers of its own, so that every channel crosses a connection.
+    spread: subtask i of every stage sits on the i-th TaskManager, in turns, as Flink's slot
+    sharing places equal parallelisms.
+    """
+    count, stages = scenario.task_managers, len(parallelisms)
+    if scenario.placement == "spread":
+        return [tuple(i % count for i in range(parallelism)) for parallelism in parallelisms]
+    places = []
+    first = 0
+    for stage, parallelism in enumerate(parallelisms):
+        own = count // stages + (stage < count % stages)
+        places.append(tuple(first + i % own for i in range(parallelism)))
+        first += own
+    return places
+
+
+def _check(scenario: Scenario) -> None:
+    workload = scenario.workload
+    if not is_partitioner(workload.partitioner):
+        raise ConfigError(
+            f"partitioner {workload.partitioner!r} is not known; choose from"
+            f" {', '.join(PARTITIONERS)} and custom:MODULE:FUNCTION"
+        )
+    check_flow_control(scenario.flow_control)
+    if scenario.network.debloating_enabled and scenario.flow_control == TCP:
+        raise ConfigError(
+            "taskmanager.network.memory.buffer-debloat.enabled: buffer debloating needs the backlog"
+            " that comes with credit, and flow control is tcp; use --flow-control credit"
+        )
+    if scenario.placement not in PLACEMENTS:
+        raise ConfigError(
+            f"placement {scenario.placement!r} is not known; choose from {', '.join(PLACEMENTS)}"
+        )
+    scheduling_of(scenario)
+    stages = workload.relays + 2
+    if scenario.placement == "split" and scenario.task_managers < stages:
+        raise ConfigError(
+            f"{scenario.task_managers} task manager(s) for {stages} stages that are split: each"
+            f" needs one of its own; use --task-managers {stages} or more, or --placement spread"
+        )
+    is_forward = workload.partitioner == "forward"
+    if is_forward and workload.producers != workload.consumers:
+        raise ConfigError(
+            f"forward needs as many consumers as producers, not {workload.producers} and"
+            f" {workload.consumers}; make them equal, or use --partitioner rebalance"
+        )
+    for slow in workload.slow_consumers:
+        if not 0 <= slow.index < workload.consumers:
+            raise ConfigError(
+                f"there is no consumer {slow.index} to slow down; they are 0 to"
+                f" {workload.consumers - 1}"
+            )
+        is_paused = slow.delay_ns_per_record < 0
+        has_end = workload.duration_ns is not None or (
+            not workload.is_max_rate and workload.arrivals == "constant"
+        )
+        if is_paused and not has_end:
+            raise ConfigError(
+                "a paused consumer at the highest rate or with irregular arrivals needs --duration:"
+                " a number of records may never be reached"
+            )
+    if workload.warmup_ns + (workload.duration_ns or 0) > LONGEST_RUN_NS:
+        raise ConfigError("a run may last four hours: the stamps of its records reach no further")
+    if workload.record_size.low_bytes < 8:
+        raise ConfigError(
+            f"records of {workload.record_size.low_bytes} bytes cannot carry what the consumer"
+            " checks; the smallest is 8b"
+        )
