@@ -201,7 +201,7 @@ ONLY_IN = {
     "socket": {"runtime", "capture.tap", "replay.spark.session"},
     "selectors": {"runtime", "capture.tap"},
     "signal": {"starting", "runtime", "capture.tap", "replay.spark.jvm"},
-    "multiprocessing": {"runtime", "predict.synth.run"},
+    "multiprocessing": {"predict.synth.run"},
     "threading": set(),
     "asyncio": set(),
     "pickle": set(),

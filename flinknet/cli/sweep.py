@@ -63,7 +63,7 @@ class Finished:
 def default_executor() -> Executor:
     """Real sockets, real processes."""
     from flinknet.runtime.host import environment
-    from flinknet.runtime.launcher import run_scenario
+    from flinknet.runtime.job.launcher import run_scenario
 
     return Executor(run_scenario, environment)
 

@@ -18,16 +18,18 @@ from flinknet.results import (
     Strangers,
     Taken,
 )
-from flinknet.runtime.measure import assemble, check_records
-from flinknet.runtime.messages import (
-    ChannelSample,
+from flinknet.runtime.job.control_messages import (
     ConsumerChannelReport,
     ProducerChannelReport,
+    ReadChannel,
     Report,
-    Sample,
     Start,
+    Statistics,
+    TaskCounts,
+    WrittenChannel,
 )
-from flinknet.runtime.progress import ProgressMeter
+from flinknet.runtime.job.measure import assemble, check_records
+from flinknet.runtime.job.progress import ProgressMeter
 
 S = 1_000_000_000
 START = Start(start_ns=S, measured_from_ns=2 * S, measured_to_ns=3 * S, end_ns=3 * S)
@@ -401,21 +403,24 @@ def test_a_record_too_few_or_too_many_fails_the_run(
         check_records(load_of(), reports)
 
 
+def statistics_of(
+    records: int, size: int, *, latency: bytes = b"", read: tuple[ReadChannel, ...] = ()
+) -> Statistics:
+    """Of a sink that has measured so many records."""
+    attempt = load_of().tasks[1].attempt_id
+    return Statistics(0, (TaskCounts(attempt, "sink 0", {}, latency, records, size),), read)
+
+
 def test_progress_tells_rates_of_the_last_interval_and_the_state_of_channels() -> None:
     meter = ProgressMeter(load_of(producers=1, consumers=2, duration_ns=S))
     assert meter.progress("starting", 0).fraction == 0.0
     meter.start = START
 
-    def sample(records: int, size: int) -> Sample:
-        return Sample(
-            records,
-            size,
-            histogram(*[50] * 600),
-            (ChannelSample(0, records=records), ChannelSample(1, records=0)),
-        )
+    def sample(records: int, size: int) -> Statistics:
+        read = ReadChannel(0, records, size), ReadChannel(1, 0, 0)
+        return statistics_of(records, size, latency=histogram(*[50] * 600), read=read)
 
-    upstream = Sample(0, 0, None, (ChannelSample(0, backlog_buffers=4, credits_available=2),))
-    meter.add(0, upstream, 2 * S)
+    meter.add(0, Statistics(0, written=(WrittenChannel(0, 4, 2, 0),)), 2 * S)
     meter.add(1, sample(1000, 10_000), 2 * S)
     meter.add(1, sample(1500, 15_000), 2 * S + S // 2)
     progress = meter.progress(None, 2 * S + S // 2)
@@ -439,8 +444,8 @@ def test_the_total_rate_does_not_depend_on_when_other_task_managers_speak() -> N
     meter = ProgressMeter(load_of(producers=1, consumers=1, duration_ns=S))
     meter.start = START
     for tenth in range(0, 10, 2):
-        meter.add(1, Sample(1000 * tenth, 100, None, ()), 2 * S + tenth * S // 10)
-        meter.add(0, Sample(0, 0, None, ()), 2 * S + tenth * S // 10 + S // 8)
+        meter.add(1, statistics_of(1000 * tenth, 100), 2 * S + tenth * S // 10)
+        meter.add(0, Statistics(0), 2 * S + tenth * S // 10 + S // 8)
         if tenth:
             assert meter.progress(None, 3 * S).throughput_records_per_s == 10_000
 
@@ -452,20 +457,20 @@ def test_a_consumer_that_takes_a_buffer_now_and_then_is_not_told_to_stand_still(
     rates = []
     for fifth in range(100):
         now_ns = 2 * S + fifth * S // 5
-        meter.add(1, Sample(320 * (fifth // 8), 100, None, ()), now_ns)
+        meter.add(1, statistics_of(320 * (fifth // 8), 100), now_ns)
         rates.append(meter.progress(None, now_ns).throughput_records_per_s)
     assert min(rates[20:]) > 100
     assert max(rates[20:]) < 300
     for second in range(1, 12):
         now_ns = 22 * S + second * S
-        meter.add(1, Sample(320 * 12, 100, None, ()), now_ns)
+        meter.add(1, statistics_of(320 * 12, 100), now_ns)
     assert meter.progress(None, now_ns).throughput_records_per_s == 0
 
 
 def test_progress_by_records_counts_the_copies_of_a_broadcast() -> None:
     meter = ProgressMeter(load_of(producers=2, consumers=3, partitioner="broadcast", records=100))
     meter.start = Start(S, 2 * S, None, None)
-    meter.add(1, Sample(300, 1, None, ()), 2 * S)
+    meter.add(1, statistics_of(300, 1), 2 * S)
     assert meter.progress(None, 2 * S).fraction == 0.5
     endless = ProgressMeter(load_of())
     endless.start = Start(S, 2 * S, None, None)

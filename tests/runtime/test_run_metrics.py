@@ -10,7 +10,7 @@ import pytest
 
 from flinknet.config import NetworkConfig, RecordSize, Scenario, SlowConsumer, WorkloadConfig
 from flinknet.results import Progress, RunResult
-from flinknet.runtime.launcher import run_scenario
+from flinknet.runtime.job.launcher import run_scenario
 from flinknet.trace import open_run
 from flinknet.trace.describe import describe_run
 from flinknet.trace.metrics import METRICS_NAME
@@ -54,7 +54,7 @@ def test_counters_of_both_ends_agree(partitioner: str) -> None:
     assert list(result.metrics.task_managers) == ["tm-0", "tm-1"]
     copies = 2 if partitioner == "broadcast" else 1
     made, read = total(result, "numRecordsIn", "source"), total(result, "numRecordsIn", "sink")
-    assert read == copies * made == copies * total(result, "numRecordsOut") > 40_000
+    assert read == copies * made == copies * total(result, "numRecordsOut") >= 40_000
     assert total(result, "numBytesOut") == total(result, "numBytesIn")
     assert total(result, "numBytesIn") == total(result, "numBytesInRemote")
     assert total(result, "numBuffersOut") == total(result, "numBuffersInRemote") > 0

@@ -97,7 +97,9 @@ class LoadTasks:
         output = GeneratedOutput(
             described.edge, writer, batcher, flusher, described.channels, context, seed=seed
         )
-        answers = TaskAcknowledgements(name, [output_name(described.edge)], self._respond)
+        answers = TaskAcknowledgements(
+            descriptor.execution_vertex_id, [output_name(described.edge)], self._respond
+        )
         return StreamTask(
             name,
             descriptor.subtask,
@@ -141,7 +143,9 @@ class LoadTasks:
         output = ForwardedOutput(
             described.edge, writer, forwarder, flusher, described.channels, context
         )
-        answers = TaskAcknowledgements(name, [output_name(described.edge), INPUT], self._respond)
+        answers = TaskAcknowledgements(
+            descriptor.execution_vertex_id, [output_name(described.edge), INPUT], self._respond
+        )
         checkpoints = self._output_checkpoints(output, answers)
         reading = BranchingCheckpoints(
             INPUT,
@@ -182,7 +186,7 @@ class LoadTasks:
             sinks, delay_ns_per_record, takes_runs: see RunInput.
         """
         context, name = ProcessingContext(), task_name(descriptor)
-        answers = TaskAcknowledgements(name, [INPUT], self._respond)
+        answers = TaskAcknowledgements(descriptor.execution_vertex_id, [INPUT], self._respond)
         reading = BranchingCheckpoints(
             INPUT, gate, (), self._network, answers.receive, _nothing, epoch_ns=self._epoch_ns
         )

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from ctypes import c_longlong
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext
 from pathlib import Path
@@ -135,6 +136,7 @@ class _Worker:
             ),
         )
         self._name = f"tm-{task_manager}"
+        resource_tracker.ensure_running()  # the first start would lift the mask
         with interrupts_held(and_terminations=True):
             self._process.start()
         sender.close()

@@ -13,7 +13,7 @@ def main(role: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us decides when we end
     spec = read_spec(role, sys.stdin.buffer)
     if role == JOB_MANAGER:
-        from .job_manager import run_job_manager
+        from .job_process import run_job_manager
 
         run_job_manager(spec)
     else:

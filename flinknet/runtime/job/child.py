@@ -14,12 +14,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
+from flinknet.config import NetworkConfig
 from flinknet.plain_values import from_plain, to_plain
 
 GRACE_S = 5
@@ -50,7 +51,12 @@ class TaskManagerProcessSpec:
 
     Attributes:
         control_port: of the JobManager, on loopback.
+        silence_max_ns: a JobManager that says nothing for so long is lost.
+        spill_dir: where blocking results are written; None: there are none.
         trace_path: None: no trace.
+        has_own_core: there is a processor core for each TaskManager.
+        sample_interval_ns: how often it tells where it stands.
+        module_path: where modules are looked for.
     """
 
     token: str
@@ -58,10 +64,14 @@ class TaskManagerProcessSpec:
     control_port: int
     task_managers: int
     slots: int
-    settings: dict[str, str]
-    run_dir: str
+    network: NetworkConfig
+    flow_control: str
+    silence_max_ns: int
+    spill_dir: str | None
     trace_path: str | None
     has_own_core: bool
+    sample_interval_ns: int
+    module_path: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -73,21 +83,25 @@ _SPECS: Mapping[str, type] = {JOB_MANAGER: JobManagerSpec, TASK_MANAGER: TaskMan
 
 
 def start_child(
-    role: str, spec: Any, run_dir: Path, name: str, *, has_answer: bool = False
+    role: str, spec: Any, log_dir: Path | None, name: str, *, has_answer: bool = False
 ) -> subprocess.Popen[bytes]:
     """Start a process; its standard output goes to NAME.out and its talk to NAME.log.
 
     Args:
+        log_dir: where these files are; None: both go where those of this process go.
         has_answer: standard output is a pipe instead, for its first line.
     """
-    with (
-        open(run_dir / f"{name}.log", "ab") as log,
-        open(os.devnull if has_answer else run_dir / f"{name}.out", "ab") as out,
-    ):
+    with ExitStack() as files:
+        out: IO[bytes] | int | None = subprocess.PIPE if has_answer else None
+        log = None
+        if log_dir is not None:
+            log = files.enter_context(open(log_dir / f"{name}.log", "ab"))
+            if not has_answer:
+                out = files.enter_context(open(log_dir / f"{name}.out", "ab"))
         process = subprocess.Popen(
             [sys.executable, "-P", "-u", "-m", __package__, role, name],
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE if has_answer else out,
+            stdout=out,
             stderr=log,
             start_new_session=role == JOB_MANAGER,
         )

@@ -67,6 +67,11 @@ class ControlConnection:
         """Whether the peer is known and there."""
         return self.loss is None and (self.peer_role is not None or not self._is_server)
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing was received that nobody has taken, and the connection goes on."""
+        return not self.received and self.loss is None
+
     def send(self, message: Any) -> None:
         """Let a message leave with the next bytes; without effect when the connection is over."""
         if self.loss is not None or self.is_closing:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from flinknet.config import Scenario
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.graph.execution import ExecutionState
 from flinknet.job.checkpoint_coordinator import (
@@ -17,9 +18,18 @@ from flinknet.job.checkpoint_coordinator import (
     TriggerCheckpoint,
 )
 from flinknet.job.descriptor import TaskDeploymentDescriptor
-from flinknet.results import JobStatus, Strangers
+from flinknet.results import (
+    DebloatingSample,
+    FillLevels,
+    FillSample,
+    JobStatus,
+    Strangers,
+)
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
+
+Metrics = dict[str, bool | int | float]
+"""Values by Flink's names, which keep their types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +76,13 @@ class SubmitJob:
 
 
 @dataclass(frozen=True, slots=True)
+class SubmitLoad:
+    """Launcher: generate the load of a scenario. Every process makes the same plan of it."""
+
+    scenario: Scenario
+
+
+@dataclass(frozen=True, slots=True)
 class JobAccepted:
     """JobManager: the job is known and will be scheduled."""
 
@@ -109,17 +126,22 @@ class RegisterTaskManager:
 
 
 @dataclass(frozen=True, slots=True)
-class InitializeJob:
-    """JobManager: load the program and be ready for its tasks.
-
-    Attributes:
-        run: what the ids of this run follow from.
-        timestamp_epoch_ns: the instant at which timestamps of barriers are 0.
+class TaskManagerFailed:
+    """TaskManager: it cannot go on. `error` is a FlinknetError by name and text, or a traceback
+    (without a `kind`).
     """
 
-    job: SubmitJob
-    run: str
-    timestamp_epoch_ns: int
+    index: int
+    pid: int
+    error: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class InitializeJob:
+    """JobManager: load the program, or the load, and be ready for its tasks."""
+
+    job: SubmitJob | SubmitLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,28 +150,55 @@ class JobInitialized:
 
 
 @dataclass(frozen=True, slots=True)
+class Start:
+    """JobManager: the instants of a run, for tasks that wait for them.
+
+    Attributes:
+        start_ns: when generated records begin.
+        end_ns: when their sources stop; None: never, or by their number.
+        timestamp_epoch_ns: the instant at which timestamps of barriers are 0.
+        give_up_ns: when sources drop what is due and has not been sent; None: never.
+    """
+
+    start_ns: int
+    measured_from_ns: int
+    measured_to_ns: int | None
+    end_ns: int | None
+    timestamp_epoch_ns: int = 0
+    give_up_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SubmitTask:
     """JobManager: run an attempt (Flink: TaskExecutorGateway.submitTask).
 
     Attributes:
         addresses: data ports of the TaskManagers that it reads from.
-        start_ns: when generated sources begin; `end_ns` when they stop.
+        start: None: open its channels, and wait for the start.
     """
 
     task: TaskDeploymentDescriptor
     addresses: dict[int, tuple[str, int]]
-    start_ns: int
-    measured_from_ns: int
-    end_ns: int | None
+    start: Start | None
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitChannels:
+    """JobManager: tell when every channel of the tasks that wait for the start is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelsOpen:
+    """TaskManager: they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectReaders:
     """JobManager: these channels will read partitions of this TaskManager from others; number of
-    each by its receiver id (hexadecimal), for the trace.
+    each, for the trace, and its TaskManager, by its receiver id (hexadecimal).
     """
 
-    readers: dict[str, int]
+    readers: dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +222,26 @@ class ReleasePartitions:
 
 @dataclass(frozen=True, slots=True)
 class TaskStateChanged:
-    """TaskManager: an attempt has another state (Flink: updateTaskExecutionState)."""
+    """TaskManager: an attempt has another state (Flink: updateTaskExecutionState).
+
+    Attributes:
+        kind: of the error, the name of a FlinknetError.
+    """
 
     attempt_id: ExecutionAttemptID
     state: ExecutionState
     error: str = ""
     is_consequence: bool = False
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputConsumable:
+    """TaskManager: there is something to read in every partition of an attempt that runs (Flink:
+    scheduleOrUpdateConsumers).
+    """
+
+    attempt_id: ExecutionAttemptID
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +265,7 @@ class WrittenChannel:
     """A channel now, as the producer of a remote one sees it.
 
     Attributes:
+        credits_available: -1: there is no credit.
         starved_ns: how long it had data and no credit so far.
     """
 
@@ -213,11 +277,16 @@ class WrittenChannel:
 
 @dataclass(frozen=True, slots=True)
 class TaskCounts:
-    """One attempt so far: its metrics under Flink's names, and the latency its sinks measured."""
+    """One attempt so far: its metrics under Flink's names (empty if they were not taken), and the
+    latency, number and bytes of the records that its sinks have measured.
+    """
 
     attempt_id: ExecutionAttemptID
-    metrics: dict[str, float]
+    name: str
+    metrics: Metrics
     latency: bytes = b""
+    measured_records: int = 0
+    measured_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +297,8 @@ class Statistics:
     tasks: tuple[TaskCounts, ...] = ()
     read: tuple[ReadChannel, ...] = ()
     written: tuple[WrittenChannel, ...] = ()
-    memory: dict[str, float] = field(default_factory=dict)
+    memory: Metrics = field(default_factory=dict)
+    fill: FillSample | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,35 +312,87 @@ class HeartbeatAnswer:
 
 @dataclass(frozen=True, slots=True)
 class CloseTrace:
-    """JobManager: the job is over; end the trace and tell what was recorded."""
+    """JobManager: the job is over; end the trace and report."""
 
 
 @dataclass(frozen=True, slots=True)
-class SentChannel:
-    """Data buffers that the producer of a remote channel sent, and their backlog."""
+class ConsumerChannelReport:
+    """What the consumer of a channel saw in the whole run, and measured in its measured part."""
 
     channel: int
+    records: int
+    measured_records: int
+    measured_bytes: int
+    last_measured_ns: int
+    latency: bytes
+    uncorrected: bytes
+    lost: int
+    repeated: int
+    reordered: int
+    taken_records_per_s: float | None = None
+    bytes_in: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerChannelReport:
+    """What the producer of a channel did in the whole run, and saw in its measured part."""
+
+    channel: int
+    sent_records: int
+    starved_ns: int
     buffers: int
     backlog_sum: int
     backlog_max: int
 
 
-_NOBODY = Strangers()
+@dataclass(frozen=True, slots=True)
+class StoredOutput:
+    """What the partitions of a blocking exchange hold: the payload of all their buffers, and what
+    compression left of it.
+    """
+
+    edge: int
+    data_bytes: int
+    stored_bytes: int
+
+
+_EMPTY, _NOBODY = FillLevels(), Strangers()
 
 
 @dataclass(frozen=True, slots=True)
-class TraceClosed:
-    """TaskManager: the trace is whole, or `error` says why not. `strangers` came to the data port
-    and did not belong to the job.
+class Report:
+    """TaskManager: the end. Totals are of the measured part, shares of the whole run.
+
+    Of the tasks of a program there are totals, producers' channels and strangers only.
+
+    Attributes:
+        trace_error: why the trace is not whole; None: it is.
+        busy_share: time not spent waiting.
+        stolen_share: time in which the process wanted a processor and had none.
+        unread_share: part of the measured time in which a socket was not read, without credit and
+            for want of a buffer.
+        tasks, memory: metrics at the end of the measured part.
+        debloating: the evaluations of each gate, at instants of the clock.
+        strangers: who came to the data port and did not belong to the job.
     """
 
-    error: str | None
-    sent: tuple[SentChannel, ...] = ()
+    consumer_channels: tuple[ConsumerChannelReport, ...] = ()
+    producer_channels: tuple[ProducerChannelReport, ...] = ()
     buffers: int = 0
     events: int = 0
     reasons: tuple[int, ...] = ()
     credit_announced: int = 0
     credit_messages: int = 0
+    late_ns_max: int = 0
+    busy_share: float = 0.0
+    stolen_share: float = 0.0
+    trace_error: str | None = None
+    fill_bounds: FillLevels = _EMPTY
+    unread_share: float = 0.0
+    tasks: dict[str, Metrics] = field(default_factory=dict)
+    memory: Metrics = field(default_factory=dict)
+    debloating: tuple[tuple[str, tuple[DebloatingSample, ...]], ...] = ()
+    stored: tuple[StoredOutput, ...] = ()
     strangers: Strangers = _NOBODY
 
 
@@ -283,18 +405,11 @@ MESSAGES = {
     each.__name__: each
     for each in (
         *(Hello, Refused, SubmitJob, JobAccepted, RequestStatus, CancelJob, JobStatus, JobEnded),
-        *(
-            RegisterTaskManager,
-            InitializeJob,
-            JobInitialized,
-            ExpectReaders,
-            ReadersExpected,
-            SubmitTask,
-            CancelTask,
-        ),
-        *(ReleasePartitions, TaskStateChanged),
+        *(RegisterTaskManager, TaskManagerFailed, InitializeJob, JobInitialized),
+        *(ExpectReaders, ReadersExpected, SubmitTask, CancelTask, ReleasePartitions),
+        *(AwaitChannels, ChannelsOpen, Start, TaskStateChanged, OutputConsumable),
         *(TriggerCheckpoint, AbortCheckpoint, AcknowledgeCheckpoint, DeclineCheckpoint),
-        *(Heartbeat, HeartbeatAnswer, Statistics, CloseTrace, TraceClosed, Disconnect),
+        *(Heartbeat, HeartbeatAnswer, Statistics, CloseTrace, Report, Disconnect),
     )
 }
 """Every message by the name it has on the wire."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flinknet.core.wire.ids import ExecutionAttemptID
+from flinknet.core.wire.ids import ExecutionAttemptID, JobVertexID
 from flinknet.errors import LocalProtocolError
 from flinknet.graph.execution import ExecutionState
 from flinknet.graph.execution_graph import ExecutionGraph, ExecutionVertex
@@ -39,6 +39,19 @@ START_WAIT_NS = 60_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
+class FixedPlan:
+    """A plan that was made before, whatever slots there are, with the descriptors of its tasks.
+
+    Attributes:
+        stage_of: tasks of a stage begin when those of lower stages have ended, or can be read.
+    """
+
+    plan: PhysicalPlan
+    tasks: Sequence[TaskDeploymentDescriptor]
+    stage_of: Mapping[JobVertexID, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """Tasks that begin together."""
 
@@ -53,6 +66,7 @@ class JobMaster:
         task_managers: how many will register; nothing begins before all have, or slots were waited
             for long enough.
         slots_each: of every TaskManager.
+        fixed: where everything is; None: wherever there are slots.
 
     Attributes:
         reason: why it failed, restarts or was cancelled; empty if it does not.
@@ -63,7 +77,13 @@ class JobMaster:
     """
 
     def __init__(
-        self, graph: ExecutionGraph, task_managers: int, slots_each: int, *, now_ns: int
+        self,
+        graph: ExecutionGraph,
+        task_managers: int,
+        slots_each: int,
+        *,
+        now_ns: int,
+        fixed: FixedPlan | None = None,
     ) -> None:
         config = graph.job.config
         self.graph = graph
@@ -75,9 +95,15 @@ class JobMaster:
         self.deployments: list[Deployment] = []
         self._config = config
         self._topology = SchedulingTopology(graph)
-        self._stage_of = stages_of(graph.job)
-        shared = share_slots(graph, self._stage_of)
-        self._pool = SlotPool(shared, slots_each, config.load_balance_mode)
+        self._fixed = fixed
+        if fixed is None:
+            self._stage_of = stages_of(graph.job)
+            shared = share_slots(graph, self._stage_of)
+            self._pool = SlotPool(shared, slots_each, config.load_balance_mode)
+        else:
+            self._stage_of = fixed.stage_of
+            self._pool = SlotPool((), slots_each, config.load_balance_mode, fixed.plan.slots)
+        self._consumable: set[ExecutionVertex] = set()
         self._expected = task_managers
         self._slots_each = slots_each
         self._place_of: dict[ExecutionAttemptID, int] = {}
@@ -119,6 +145,8 @@ class JobMaster:
     @property
     def plan(self) -> PhysicalPlan:
         """Where everything is now; there must be a place for everything."""
+        if self._fixed is not None:
+            return self._fixed.plan
         count = max([self._expected, *(each + 1 for each in self._pool.task_managers)])
         return placed_plan_of(self.graph, self._pool.placed(), count, self._slots_each)
 
@@ -187,6 +215,15 @@ class JobMaster:
         if subtask.state.is_terminal:
             self._ended(subtask, now_ns)
         return True
+
+    def schedule_consumers(self, attempt_id: ExecutionAttemptID, *, now_ns: int) -> None:
+        """There is something to read in every partition of an attempt, for tasks that wait for
+        that.
+        """
+        subtask = self.graph.subtask(attempt_id.execution_vertex_id)
+        if subtask.current.attempt_id == attempt_id:
+            self._consumable.add(subtask)
+            self._schedule(now_ns)
 
     def cancel(self, reason: str, *, now_ns: int) -> None:
         """End the job."""
@@ -270,7 +307,11 @@ class JobMaster:
         self._waits_for_slots_since_ns = None
         self.state = JobState.RUNNING
         stage = min(
-            (self._stage(each) for each in self.graph.subtasks() if each.state is not _S.FINISHED),
+            (
+                self._stage(each)
+                for each in self.graph.subtasks()
+                if each.state is not _S.FINISHED and each not in self._consumable
+            ),
             default=None,
         )
         chosen = [
@@ -289,8 +330,10 @@ class JobMaster:
         plan = self.plan
         index_of = {vertex.vertex.id: vertex.index for vertex in plan.vertices}
         keys = {(index_of[each.job_vertex.id], each.subtask_index) for each in subtasks}
-        by_task_manager = descriptors_of(plan, only=keys)
-        found = [task for tasks in by_task_manager for task in tasks]
+        if self._fixed is None:
+            found = [task for tasks in descriptors_of(plan, only=keys) for task in tasks]
+        else:
+            found = [task for task in self._fixed.tasks if task.key in keys]
         found.sort(key=lambda task: task.key)  # who writes comes before who reads
         tasks = tuple(self._channel_numbers.numbered(found))
         self.deployments.append(Deployment(plan, tasks))

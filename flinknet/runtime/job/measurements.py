@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flinknet.core.wire.ids import ExecutionAttemptID
-from flinknet.graph.execution_graph import ExecutionGraph
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job import TaskDeploymentDescriptor
@@ -64,6 +63,12 @@ class NamedMetrics:
     tasks: Mapping[str, Mapping[str, float]]
     memory: Mapping[str, float]
 
+    @classmethod
+    def of(cls, statistics: say.Statistics) -> NamedMetrics:
+        """Those that a TaskManager told."""
+        tasks = {each.name: each.metrics for each in statistics.tasks if each.metrics}
+        return cls(tasks, statistics.memory)
+
 
 @dataclass(slots=True)
 class Measurements:
@@ -86,7 +91,7 @@ class Measurements:
     _times_before: dict[ExecutionAttemptID, tuple[float, ...]] = field(default_factory=dict)
     _read: dict[int, say.ReadChannel] = field(default_factory=dict)
     _written: dict[int, say.WrittenChannel] = field(default_factory=dict)
-    _sent: dict[int, say.SentChannel] = field(default_factory=dict)
+    _sent: dict[int, say.ProducerChannelReport] = field(default_factory=dict)
     _flows: dict[int, _Flow] = field(default_factory=dict)
     _whole: dict[int, _Flow] = field(default_factory=dict)
     _edge_of: dict[int, int] = field(default_factory=dict)
@@ -101,7 +106,11 @@ class Measurements:
 
     def add(self, task_manager: int, statistics: say.Statistics) -> None:
         """Take what a TaskManager tells."""
-        self._tasks.update((each.attempt_id, each) for each in statistics.tasks)
+        for each in statistics.tasks:
+            known = self._tasks.get(each.attempt_id)
+            if known is not None and not each.metrics:
+                each = replace(each, metrics=known.metrics)
+            self._tasks[each.attempt_id] = each
         self._read.update((each.channel, each) for each in statistics.read)
         self._written.update((each.channel, each) for each in statistics.written)
         if statistics.memory:
@@ -115,24 +124,15 @@ class Measurements:
             whole.add(statistics.at_ns, *self._totals(edge))
         if statistics.at_ns >= self.measured_from_ns:
             for each in statistics.tasks:
-                self._times_before.setdefault(each.attempt_id, _times(each.metrics))
+                if each.metrics:
+                    self._times_before.setdefault(each.attempt_id, _times(each.metrics))
             for edge in edges:
                 flow = self._flows.setdefault(edge, _Flow())
                 flow.add(statistics.at_ns, *self._totals(edge))
 
-    def named(self, graph: ExecutionGraph, statistics: say.Statistics) -> NamedMetrics:
-        """Metrics of the tasks that a TaskManager told of, by their names."""
-        return NamedMetrics(
-            {
-                graph.subtask(each.attempt_id.execution_vertex_id).name: each.metrics
-                for each in statistics.tasks
-            },
-            statistics.memory,
-        )
-
-    def close(self, closed: say.TraceClosed) -> None:
+    def close(self, report: say.Report) -> None:
         """Take what a TaskManager had recorded when all was over."""
-        self._sent.update((each.channel, each) for each in closed.sent)
+        self._sent.update((each.channel, each) for each in report.producer_channels)
 
     def records_in(self, plan: PhysicalPlan, vertex: int) -> int:
         """Records that a vertex has read."""
@@ -156,7 +156,7 @@ class Measurements:
     def metrics_of(self, attempt_id: ExecutionAttemptID) -> Mapping[str, float] | None:
         """The last metrics of an attempt."""
         counts = self._tasks.get(attempt_id)
-        return None if counts is None else counts.metrics
+        return counts.metrics if counts is not None and counts.metrics else None
 
     def latency(self, plan: PhysicalPlan, vertex: int | None = None) -> LogLinearHistogram:
         """Ages of the records that sinks have measured, of one vertex or of all."""

@@ -28,8 +28,8 @@ class Outbox:
         self._held: deque[tuple[int, Any]] = deque()
         self._lost: set[int] = set()
 
-    def announce(self, index: int, readers: dict[str, int]) -> None:
-        """Tell a TaskManager the numbers of channels that will be asked for; goes at once."""
+    def announce(self, index: int, readers: dict[str, tuple[int, int]]) -> None:
+        """Tell a TaskManager which channels will be asked for; goes at once."""
         if index not in self._lost:
             self._unanswered[index] += 1
         self._send(index, ExpectReaders(readers))

@@ -4,37 +4,63 @@ ended (Flink: ResourceManager).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flinknet.graph.job_config import JobConfig
+from flinknet.config import NetworkConfig
 from flinknet.results import TaskManagerStatus
 
 from ..host import available_cores
+from ..signals import interrupts_held, raise_dropped_termination
 from . import control_messages as say
-from .child import TASK_MANAGER, JobManagerSpec, TaskManagerProcessSpec, start_child
+from .child import TASK_MANAGER, TaskManagerProcessSpec, start_child
 from .cluster_process import TaskManagerProcess, TaskManagerState
 from .control_connection import ControlConnection
 from .heartbeats import HeartbeatMonitor
 
 EXIT_WAIT_S = 5.0
 
+SAMPLE_INTERVAL_NS = 200_000_000
 
-class ResourceManager:
-    """All TaskManagers, by index.
 
-    Args:
-        config: tells of heart-beats.
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    """What the TaskManagers of a cluster are.
+
+    Attributes:
+        token: the secret of the cluster.
+        spill_dir: where blocking results are written; None: there are none.
+        trace_dir: gets the traces; None: there are none.
+        log_dir: gets what the processes say; None: it goes where that of this process goes.
     """
 
-    def __init__(self, spec: JobManagerSpec, config: JobConfig) -> None:
+    token: str
+    task_managers: int
+    slots: int
+    network: NetworkConfig
+    flow_control: str
+    heartbeat_interval_ns: int
+    heartbeat_timeout_ns: int
+    spill_dir: Path | None
+    trace_dir: Path | None
+    log_dir: Path | None
+    sample_interval_ns: int = SAMPLE_INTERVAL_NS
+
+
+class ResourceManager:
+    """All TaskManagers, by index."""
+
+    def __init__(self, spec: ClusterSpec) -> None:
         self._spec = spec
-        self._timeout_s = config.heartbeat_timeout_ns / 1e9
-        self._heartbeats = HeartbeatMonitor(
-            config.heartbeat_interval_ns, config.heartbeat_timeout_ns
-        )
+        self._timeout_s = spec.heartbeat_timeout_ns / 1e9
+        self._heartbeats = HeartbeatMonitor(spec.heartbeat_interval_ns, spec.heartbeat_timeout_ns)
         self._known: list[TaskManagerProcess] = []
+
+    def __len__(self) -> int:
+        return len(self._known)
 
     def __iter__(self) -> Iterator[TaskManagerProcess]:
         return iter(self._known)
@@ -44,20 +70,26 @@ class ResourceManager:
 
     def start(self, control_port: int) -> None:
         """Start all of them."""
-        spec, run_dir = self._spec, Path(self._spec.run_dir)
+        spec = self._spec
         for index in range(spec.task_managers):
+            raise_dropped_termination()
             child = TaskManagerProcessSpec(
                 spec.token,
                 index,
                 control_port,
                 spec.task_managers,
                 spec.slots,
-                spec.settings,
-                spec.run_dir,
-                str(run_dir / f"tm-{index}.fnt") if spec.records_trace else None,
+                spec.network,
+                spec.flow_control,
+                spec.heartbeat_timeout_ns,
+                None if spec.spill_dir is None else str(spec.spill_dir),
+                None if spec.trace_dir is None else str(spec.trace_dir / trace_name(index)),
                 available_cores() >= spec.task_managers,
+                spec.sample_interval_ns,
+                tuple(sys.path),
             )
-            process = start_child(TASK_MANAGER, child, run_dir, child.name)
+            with interrupts_held():
+                process = start_child(TASK_MANAGER, child, spec.log_dir, child.name)
             self._known.append(TaskManagerProcess(index, process))
 
     def register(
@@ -73,6 +105,13 @@ class ResourceManager:
                 return each
         connection.send(say.Refused("it is no TaskManager of this cluster"))
         connection.close()
+        return None
+
+    def failed(self, message: say.TaskManagerFailed) -> TaskManagerProcess | None:
+        """Who cannot go on; None if it is not of this cluster, or does not count any more."""
+        for each in self._known:
+            if (each.index, each.process.pid) == (message.index, message.pid) and each.is_alive:
+                return each
         return None
 
     def speaker(
@@ -136,3 +175,8 @@ class ResourceManager:
             if each.connection is None:  # it did not hear
                 each.kill()
             each.wait(EXIT_WAIT_S)
+
+
+def trace_name(index: int) -> str:
+    """The trace of a TaskManager, in the run directory."""
+    return f"tm-{index}.fnt"

@@ -1,3 +1,4 @@
+# mypyc
 """RunningTask: an attempt on this TaskManager, as the event loop steps it: what a task raises ends
 the attempt, not the process (Flink: Task).
 """
@@ -34,9 +35,12 @@ class RunningTask:
         readers: that bring it text.
         debloating: of its gates; None where that is off, or there are none.
         is_detailed: see TaskMetrics.
+        waits_for_readers: it has not ended before what it wrote for others to read meanwhile was
+            read.
 
     Attributes:
-        error: why it failed, None while it has not; `is_consequence` where another task did first.
+        error: why it failed, None while it has not; `kind`, the name of that error, empty for one
+            that is not flinknet's; `is_consequence` where another task failed first.
     """
 
     def __init__(
@@ -49,15 +53,18 @@ class RunningTask:
         start_ns: int,
         debloating: BufferDebloating | None = None,
         is_detailed: bool = False,
+        waits_for_readers: bool = False,
     ) -> None:
         self.task = task
         self.descriptor = descriptor
         self.attempt_id = descriptor.attempt_id
         self.partitions = tuple(partitions)
         self.error: str | None = None
+        self.kind = ""
         self.is_consequence = False
+        self.debloating = debloating
         self._readers = tuple(readers)
-        self._debloating = debloating
+        self._waits_for_readers = waits_for_readers
         task.times.start_window(now_ns=start_ns)
         self._metrics = TaskMetrics(
             task,
@@ -69,7 +76,15 @@ class RunningTask:
     @property
     def has_ended(self) -> bool:
         """Whether it has finished or failed."""
-        return self.error is not None or self.task.is_finished
+        if self.error is not None:
+            return True
+        if not self.task.is_finished:
+            return False
+        return not self._waits_for_readers or all(
+            each.is_consumed
+            for each in self.partitions
+            if each.partition_type.can_be_pipelined_consumed
+        )
 
     @property
     def is_blocked(self) -> bool:
@@ -89,7 +104,10 @@ class RunningTask:
     @property
     def wants_text(self) -> bool:
         """Whether there is text of a file to be brought at once."""
-        return any(reader.is_waiting for reader in self._readers)
+        for reader in self._readers:  # noqa: SIM110 - in each step; a generator takes longer
+            if reader.is_waiting:
+                return True
+        return False
 
     def rest(self, *, now_ns: int) -> None:
         """There is nothing to step it for at once."""
@@ -101,8 +119,8 @@ class RunningTask:
         if self.error is not None:
             return None
         try:
-            if self._debloating is not None:
-                self._debloating.handle_deadline(now_ns=now_ns)
+            if self.debloating is not None:
+                self.debloating.handle_deadline(now_ns=now_ns)
             for reader in self._readers:
                 reader.pump()
             next_ns = self.task.step(now_ns=now_ns)
@@ -114,7 +132,15 @@ class RunningTask:
     def fail(self, error: BaseException) -> None:
         """The attempt is over, for an error of its own or of what it reads."""
         self.is_consequence = isinstance(error, _CONSEQUENCES)
+        self.kind = type(error).__name__ if isinstance(error, FlinknetError) else ""
         self.error = told(error).removeprefix(f"{self.task.name}: ")  # who tells it, says of whom
+
+    def check_channels(self) -> None:
+        """Fail for a channel that has failed, also while nothing is read."""
+        for gate in self.task.gates:
+            for channel in gate.channels:
+                if channel.error is not None and self.error is None:
+                    self.fail(channel.error)
 
     def release(self, cause: str | None) -> None:
         """Let go of everything.
@@ -135,11 +161,19 @@ class RunningTask:
 
     def next_deadline_ns(self) -> int | None:
         """When it wants to be stepped even if nothing moves, for its gates to be debloated."""
-        return None if self._debloating is None else self._debloating.next_deadline_ns()
+        return None if self.debloating is None else self.debloating.next_deadline_ns()
+
+    def start_window(self, *, now_ns: int) -> None:
+        """The measured part begins."""
+        self._metrics.start_window(now_ns=now_ns)
 
     def metrics(self, *, now_ns: int) -> Metrics:
         """Its metrics under Flink's names."""
         return self._metrics.sample(now_ns=now_ns)
+
+    def final_metrics(self, *, now_ns: int, is_drained: bool) -> Metrics:
+        """The same at the end of the measured part; see TaskMetrics."""
+        return self._metrics.sample_end(now_ns=now_ns, is_drained=is_drained)
 
 
 def told(error: BaseException) -> str:

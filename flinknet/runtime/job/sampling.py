@@ -1,4 +1,4 @@
-"""What a TaskManager tells of its tasks and channels: several times a second, and at the end."""
+"""What a TaskManager tells of its tasks and channels several times a second."""
 
 from __future__ import annotations
 
@@ -6,81 +6,85 @@ from collections.abc import Iterable
 
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.histogram import LogLinearHistogram
+from flinknet.job.load.sink import LatencySink
 from flinknet.job.metrics import memory_metrics
 from flinknet.job.sinks import LatencyOperator
-from flinknet.results import Strangers
-from flinknet.trace.statistics import EventStatistics
+from flinknet.results import FillSample
 
+from ..clock import monotonic_ns
 from ..connection_manager import ConnectionManager, LocalConnectionManager
 from . import control_messages as say
 from .running_task import RunningTask
 
+METRICS_PAUSE = 100
+"""After taking metrics so many times as long passes without: they cost 1 % of the time at most."""
 
-def statistics_of(
-    tasks: Iterable[RunningTask],
-    connections: ConnectionManager | LocalConnectionManager,
-    memory: NetworkBufferPool,
-    *,
-    now_ns: int,
-) -> say.Statistics:
-    """Tasks and their channels as they are now, and the memory of all."""
-    known = list(tasks)
-    own = {channel for each in known for output in each.task.outputs for channel in output.channels}
-    written = (
-        say.WrittenChannel(
-            channel.channel,
-            channel.backlog_buffers,
-            max(0, channel.credits_available),
-            channel.starved_ns,
+
+class Sampler:
+    """Makes the statistics of one TaskManager."""
+
+    def __init__(
+        self, connections: ConnectionManager | LocalConnectionManager, memory: NetworkBufferPool
+    ) -> None:
+        self._connections = connections
+        self._memory = memory
+        self._next_metrics_ns = 0
+
+    def statistics_of(
+        self, tasks: Iterable[RunningTask], *, is_last: bool = False, fill: FillSample | None = None
+    ) -> say.Statistics:
+        """Tasks and their channels as they are now, and the memory of all; without metrics if they
+        were taken a short time ago and are so many that it would cost too much.
+
+        Args:
+            is_last: the tasks have ended: their metrics are taken in any case.
+        """
+        now_ns = monotonic_ns()
+        known = list(tasks)
+        has_metrics = is_last or now_ns >= self._next_metrics_ns
+        counts = tuple(_counts(each, has_metrics, now_ns) for each in known)
+        memory = memory_metrics(self._memory) if has_metrics else {}
+        if has_metrics and not is_last:
+            self._next_metrics_ns = now_ns + METRICS_PAUSE * (monotonic_ns() - now_ns)
+        own = {
+            channel for each in known for output in each.task.outputs for channel in output.channels
+        }
+        written = (
+            say.WrittenChannel(
+                channel.channel,
+                channel.backlog_buffers,
+                channel.credits_available,
+                channel.starved_ns,
+            )
+            for accepted in self._connections.accepted
+            for channel in accepted.connection.snapshot(now_ns=now_ns)
+            if channel.channel in own
         )
-        for accepted in connections.accepted
-        for channel in accepted.connection.snapshot(now_ns=now_ns)
-        if channel.channel in own
-    )
-    return say.Statistics(
-        now_ns,
-        tuple(_counts(each, now_ns) for each in known),
-        tuple(channel for each in known for channel in _read(each)),
-        tuple(written),
-        {name: float(value) for name, value in memory_metrics(memory).items()},
-    )
+        read = tuple(channel for each in known for channel in _read(each))
+        return say.Statistics(now_ns, counts, read, tuple(written), memory, fill)
 
 
-def trace_closed(
-    statistics: EventStatistics, strangers: Strangers, error: str | None
-) -> say.TraceClosed:
-    """What was recorded in all, when everything is."""
-    sent = (
-        say.SentChannel(
-            index,
-            int(statistics.channel_buffers[index]),
-            int(statistics.channel_backlog_sum[index]),
-            int(statistics.channel_backlog_max[index]),
-        )
-        for index in statistics.channel_buffers.nonzero()[0].tolist()
-    )
-    return say.TraceClosed(
-        error,
-        tuple(sent),
-        statistics.buffers,
-        statistics.events,
-        tuple(statistics.reasons.tolist()),
-        statistics.credit_announced,
-        statistics.credit_messages,
-        strangers,
-    )
-
-
-def _counts(running: RunningTask, now_ns: int) -> say.TaskCounts:
+def _counts(running: RunningTask, has_metrics: bool, now_ns: int) -> say.TaskCounts:
+    """A task so far; the records of a load count where they are taken out."""
     latency = LogLinearHistogram()
+    records = size_bytes = 0
     for operator in running.task.chain.operators:
         if isinstance(operator, LatencyOperator):
             operator.settle()
             latency.merge(operator.latency)
+    for receiver in () if running.task.outputs else running.task.receivers:
+        if isinstance(receiver, LatencySink):
+            receiver.settle()
+            latency.merge(receiver.latency)
+            records += receiver.measured_records
+            size_bytes += receiver.measured_bytes
     return say.TaskCounts(
         running.attempt_id,
-        {name: float(value) for name, value in running.metrics(now_ns=now_ns).items()},
+        running.task.name,
+        running.metrics(now_ns=now_ns) if has_metrics else {},
         latency.to_bytes() if latency.count else b"",
+        records,
+        size_bytes,
     )
 
 
@@ -89,6 +93,6 @@ def _read(running: RunningTask) -> Iterable[say.ReadChannel]:
     if gate is None or network_input is None:
         return
     sizes = network_input.checkpoints.read_bytes
-    for channel, channel_input in zip(gate.channels, running.task.receivers, strict=True):
+    for channel, receiver in zip(gate.channels, running.task.receivers, strict=True):
         size_bytes = sizes[channel.index_in_input]
-        yield say.ReadChannel(channel.index, channel_input.records, size_bytes)
+        yield say.ReadChannel(channel.index, receiver.records, size_bytes)

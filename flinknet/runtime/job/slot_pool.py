@@ -19,14 +19,24 @@ class SlotPool:
         shared: those of the job.
         slots_each: of every TaskManager.
         mode: taskmanager.load-balance.mode.
+        placed: where everything is, whatever there is; None: where there are slots.
     """
 
-    def __init__(self, shared: Sequence[SharedSlot], slots_each: int, mode: str) -> None:
+    def __init__(
+        self,
+        shared: Sequence[SharedSlot],
+        slots_each: int,
+        mode: str,
+        placed: Sequence[PlacedSlot] | None = None,
+    ) -> None:
         self._shared = shared
         self._slots_each = slots_each
         self._mode = mode
         self._task_managers: set[int] = set()
         self._places: dict[int, tuple[int, int]] = {}
+        if placed is not None:
+            self._shared = [each.shared for each in placed]
+            self._places = {at: (each.task_manager, each.slot) for at, each in enumerate(placed)}
         self.needed = slots_needed(shared)
 
     @property

@@ -1,4 +1,5 @@
-"""TaskExecutor: the process of a TaskManager that runs tasks of a job (Flink: TaskExecutor).
+# mypyc
+"""TaskExecutor: the process of a TaskManager (Flink: TaskExecutor).
 
 Registers at the JobManager, runs attempts that it is told to, connects to the TaskManagers that
 they read from, answers heart-beats. Tasks, network and control connection take turns on one event
@@ -10,26 +11,24 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import socket
 import sys
 import traceback
-from collections.abc import Iterable
-from contextlib import redirect_stdout, suppress
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
+from flinknet.core.producer import BufferWritingResultPartition
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import FlinknetError, TraceError
-from flinknet.graph import JobGraph, job_graph_of, load_program
 from flinknet.graph.execution import ExecutionState
-from flinknet.graph.job_config import job_config
-from flinknet.job import TaskDeploymentDescriptor
-from flinknet.job.assembly import create_task, network_of
 from flinknet.job.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
 from flinknet.job.debloating import BufferDebloating, debloated_gates
-from flinknet.job.descriptor import InputChannelDescriptor
+from flinknet.job.descriptor import InputChannelDescriptor, TaskDeploymentDescriptor
 from flinknet.job.gates import create_gates, create_partitions
 from flinknet.job.stream_task import StreamTask
 
@@ -41,16 +40,31 @@ from ..spill_file import create_spill_file
 from . import control_messages as say
 from .child import TaskManagerProcessSpec
 from .control_connection import ControlConnection
-from .job_files import spill_directory
+from .load_run import LoadRun
 from .running_task import RunningTask, told
-from .sampling import statistics_of, trace_closed
+from .sampling import Sampler
+from .task_factory import LoadFactory, TaskFactory, factory_of
 from .task_io import ProcessIO, reader_of
 
-STATISTICS_INTERVAL_NS = 200_000_000
 STATISTICS_PAUSE = 20
 """Of so many times what they take: telling them costs a twentieth of the time at most, however many
 channels there are.
 """
+
+OPENING_LOOK_NS = 1_000_000
+"""How late an open channel, or the first output of a task, is noticed: no socket tells of it."""
+
+FAREWELL_S = 2.0
+"""How long the JobManager may take to hear why this process ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """An attempt whose task begins with the run."""
+
+    descriptor: TaskDeploymentDescriptor
+    partitions: tuple[BufferWritingResultPartition, ...]
+    gates: tuple[SingleInputGate, ...]
 
 
 class TaskExecutor:
@@ -58,12 +72,12 @@ class TaskExecutor:
 
     def __init__(self, spec: TaskManagerProcessSpec) -> None:
         self._spec = spec
-        config, _ = job_config(spec.settings)
-        self._config, self._network = config, config.network
+        self._network = spec.network
         self._readers: dict[bytes, int] = {}
+        self._reader_names: dict[int, str] = {}
         self._environment = ShuffleEnvironment(
-            self._network,
-            config.flow_control,
+            spec.network,
+            spec.flow_control,
             spec.name,
             task_managers=spec.task_managers,
             trace_path=None if spec.trace_path is None else Path(spec.trace_path),
@@ -74,19 +88,21 @@ class TaskExecutor:
         self._loop = self._environment.loop
         self._pool = self._environment.pool
         self._partitions = self._environment.partitions
-        self._spills = self._environment.spills
         self._statistics = self._environment.statistics
-        self._recorder = self._environment.recorder
         self._connections = self._environment.connections
         self._io = ProcessIO()
         self._control = ControlConnection(spec.token, role="task manager")
+        self._sampler = Sampler(self._connections, self._pool)
+        self._waiting: list[_Waiting] = []
         self._tasks: dict[ExecutionAttemptID, RunningTask] = {}
+        self._running: list[RunningTask] = []
         self._written: dict[ExecutionAttemptID, RunningTask] = {}
-        self._job: JobGraph | None = None
-        self._seed = 0
-        self._spill_dir = spill_directory(Path(spec.run_dir))
-        self._epoch_ns = 0
+        self._told_consumable: set[ExecutionAttemptID] = set()
+        self._factory: TaskFactory | None = None
+        self._load: LoadRun | None = None
+        self._spill_dir = None if spec.spill_dir is None else Path(spec.spill_dir)
         self._has_ended = False
+        self._is_asked_for_channels = False
         self._heard_ns = monotonic_ns()
         self._next_statistics_ns = 0
         self._next_flush_ns = 0
@@ -95,26 +111,50 @@ class TaskExecutor:
     def run(self) -> None:
         """Live from registration to the word that ends it."""
         port = self._connections.start()
-        sock = socket.create_connection(("127.0.0.1", self._spec.control_port))
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock = _connected(self._spec)
         self._loop.add_transport(sock, self._control)
-        host = self._network.bind_host
-        spec = self._spec
+        spec, host = self._spec, self._network.bind_host
         self._control.send(say.RegisterTaskManager(spec.index, os.getpid(), spec.slots, host, port))
+        loop, control, io = self._loop, self._control, self._io
+        due_ns = 0
         while not self._has_ended:
-            self._loop.run_once(until_ns=self._next_deadline_ns())
-            self._turn(monotonic_ns())
+            loop.run_once(until_ns=due_ns)
+            now_ns = monotonic_ns()
+            is_quiet = now_ns < due_ns and control.is_quiet and not io.has_lines
+            if is_quiet and not self._is_any_over():
+                continue
+            self._turn(now_ns)
+            due_ns = self._next_deadline_ns()
         self._end()
 
     def save_trace(self) -> None:
         """Keep what was recorded; for the way out after an error."""
         with suppress(FlinknetError):
-            self._recorder.close()
+            self._environment.recorder.close()
+
+    def fail(self, error: FlinknetError) -> None:
+        """This process cannot go on: whoever reads its partitions is told why, as far as the
+        sockets take it now.
+        """
+        for running in self._running:
+            for partition in running.partitions:
+                partition.fail(str(error))
+        self._flush()
+
+    def _is_any_over(self) -> bool:
+        for running in self._running:  # noqa: SIM110 - in each turn; a generator takes longer
+            if running.has_ended:
+                return True
+        return False
 
     def _next_deadline_ns(self) -> int:
         due = [self._next_statistics_ns, self._next_flush_ns]
         wanted = [self._connections.next_deadline_ns(), self._gate_deadline_ns]
-        wanted += [each.next_deadline_ns() for each in self._tasks.values()]
+        wanted += [each.next_deadline_ns() for each in self._running]
+        if self._load is not None:
+            wanted.append(self._load.next_deadline_ns())
+        if self._waiting or self._is_asked_for_channels or self._tells_first_output:
+            wanted.append(monotonic_ns() + OPENING_LOOK_NS)
         due += [each for each in wanted if each is not None]
         return min(due)
 
@@ -125,23 +165,28 @@ class TaskExecutor:
             self._receive(received.popleft(), now_ns)
         if self._control.loss is not None:
             self._has_ended = True
-        elif now_ns - self._heard_ns > self._config.heartbeat_timeout_ns:
+            if self._spill_dir is not None:  # nobody else may be there to do it
+                shutil.rmtree(self._spill_dir, ignore_errors=True)
+        elif now_ns - self._heard_ns > self._spec.silence_max_ns:
             print("the JobManager has sent no heart-beat in time", file=sys.stderr)
             self._has_ended = True
         self._connections.handle_deadline(now_ns=now_ns)
         if self._gate_deadline_ns is not None and now_ns >= self._gate_deadline_ns:
             self._repeat_requests(now_ns)
-        ended = [each for each in self._tasks.values() if each.has_ended]
-        for task in ended:
-            self._task_ended(task, now_ns)
+        if self._load is not None:
+            self._load.handle_deadline(now_ns=now_ns)
+        if self._waiting:
+            self._check_waiting(now_ns)
+        if self._is_asked_for_channels and self._are_channels_open:
+            self._is_asked_for_channels = False
+            self._control.send(say.ChannelsOpen())
+        if self._tells_first_output:
+            self._tell_first_output()
+        for task in [each for each in self._running if each.has_ended]:
+            self._task_ended(task)
         self._io.flush()
         if now_ns >= self._next_statistics_ns:
-            began_ns = monotonic_ns()
-            if self._tasks:
-                self._control.send(self._sample(self._tasks.values(), now_ns))
-            took_ns = monotonic_ns() - began_ns
-            pause_ns = max(STATISTICS_INTERVAL_NS, STATISTICS_PAUSE * took_ns)
-            self._next_statistics_ns = began_ns + pause_ns
+            self._tell_statistics()
         self._next_flush_ns = self._environment.flush_trace(now_ns=now_ns)
 
     def _receive(self, message: Any, now_ns: int) -> None:
@@ -155,51 +200,49 @@ class TaskExecutor:
         elif isinstance(message, say.Heartbeat):
             self._control.send(say.HeartbeatAnswer(message.number))
         elif isinstance(message, TriggerCheckpoint | AbortCheckpoint):
-            for each in list(self._tasks.values()):
+            for each in self._running:
                 each.task.obey(message, now_ns=now_ns)
         elif isinstance(message, say.ReleasePartitions):
             for attempt_id in message.attempt_ids:
                 self._release(attempt_id)
         elif isinstance(message, say.InitializeJob):
-            self._initialize(message)
+            self._factory = factory_of(message.job)
+            self._network = self._factory.network
+            gc.freeze()  # what is alive now stays; cycle collection need not look at it again
+            self._control.send(say.JobInitialized())
+        elif isinstance(message, say.AwaitChannels):
+            self._is_asked_for_channels = True
+        elif isinstance(message, say.Start):
+            begun, self._waiting = self._waiting, []
+            for attempt in begun:
+                self._start(attempt, message, now_ns)
         elif isinstance(message, say.CloseTrace):
-            self._control.send(self._close_trace())
+            self._control.send(self._report())
         elif isinstance(message, say.Disconnect):
             self._has_ended = True
 
-    def _initialize(self, message: say.InitializeJob) -> None:
-        """Run the program: functions do not travel, the program does."""
-        job = message.job
-        with redirect_stdout(sys.stderr):
-            program = load_program(Path(job.path), job.settings, job.arguments, source=job.source)
-        self._job = job_graph_of(program.stream_graph)
-        self._network = network_of(self._job)
-        self._epoch_ns = message.timestamp_epoch_ns
-        self._seed = job.seed
-        gc.freeze()  # what is alive now stays; cycle collection need not look at it again
-        self._control.send(say.JobInitialized())
+    # Attempts
 
     def _submit(self, message: say.SubmitTask, now_ns: int) -> None:
         descriptor = message.task
-        attempt_id = descriptor.attempt_id
         try:
-            task = self._create(descriptor, message, now_ns)
+            waiting = self._open(descriptor, message, now_ns)
         except (Exception, SystemExit) as error:
-            self._tell_state(attempt_id, ExecutionState.FAILED, told(error))
+            self._tell_failure(descriptor.attempt_id, error)
             return
-        self._tell_state(attempt_id, ExecutionState.RUNNING)
-        self._tasks[attempt_id] = task
-        self._follow_tasks()
+        self._tell_state(descriptor.attempt_id, ExecutionState.INITIALIZING)
+        if message.start is None:
+            self._waiting.append(waiting)
+        else:
+            self._start(waiting, message.start, now_ns)
 
-    def _create(
+    def _open(
         self, descriptor: TaskDeploymentDescriptor, message: say.SubmitTask, now_ns: int
-    ) -> RunningTask:
-        """Partitions, gates and the task between them; then the gates ask for their partitions."""
-        assert self._job is not None
+    ) -> _Waiting:
+        """Partitions and gates; these ask for what they read."""
         own = [channel.index for gate in descriptor.inputs for channel in gate.channels]
         written = [channel for output in descriptor.outputs for channel in output.channels]
         self._statistics.grow(1 + max([*own, *written], default=-1))
-        self._statistics.measured_from_ns = message.measured_from_ns
         partitions = create_partitions(
             descriptor,
             self._network,
@@ -207,7 +250,6 @@ class TaskExecutor:
             self._partitions,
             create_data=partial(create_spill_file, self._spill_dir),
         )
-        gates: tuple[SingleInputGate, ...] = ()
         try:
             gates = create_gates(
                 descriptor,
@@ -215,114 +257,108 @@ class TaskExecutor:
                 self._pool,
                 partitions=self._partitions,
                 connect=partial(self._connect, message),
-                probe=self._recorder,
-            )
-            self._tell_state(descriptor.attempt_id, ExecutionState.INITIALIZING)
-            task = create_task(
-                descriptor,
-                self._job,
-                partitions,
-                gates,
-                self._recorder,
-                self._control.send,
-                io=self._io,
-                start_ns=message.start_ns,
-                end_ns=message.end_ns,
-                measured_from_ns=message.measured_from_ns,
-                timestamp_epoch_ns=self._epoch_ns,
-                seed=self._seed,
-                spills=self._spills,
+                probe=self._environment.recorder,
             )
         except BaseException as error:
             for partition in partitions:
                 partition.fail(told(error))
-            for gate in gates:
-                gate.close()
             raise
-        readers = [reader_of(self._loop, text) for text in task.text_inputs]
         for gate in gates:
             gate.request_partitions(now_ns=now_ns)
             deadline_ns = gate.next_deadline_ns()
             if deadline_ns is not None:
                 self._gate_deadline_ns = min(deadline_ns, self._gate_deadline_ns or deadline_ns)
-        return RunningTask(
+        return _Waiting(descriptor, partitions, gates)
+
+    def _start(self, waiting: _Waiting, start: say.Start, now_ns: int) -> None:
+        """Create the task of an attempt, which runs from now on."""
+        factory, descriptor = self._factory, waiting.descriptor
+        assert factory is not None
+        self._statistics.measured_from_ns = start.measured_from_ns
+        is_load = isinstance(factory, LoadFactory)
+        try:
+            task = factory.create(
+                descriptor,
+                waiting.partitions,
+                waiting.gates,
+                start,
+                self._environment,
+                self._control.send,
+                self._io,
+                now_ns=now_ns,
+            )
+        except (Exception, SystemExit) as error:
+            for partition in waiting.partitions:
+                partition.fail(told(error))
+            for gate in waiting.gates:
+                gate.close()
+            self._tell_failure(descriptor.attempt_id, error)
+            return
+        begin_ns = start.start_ns if is_load else max(start.start_ns, now_ns)
+        running = RunningTask(
             task,
             descriptor,
-            partitions,
-            readers,
-            start_ns=message.start_ns,
-            debloating=self._debloating_of(task, now_ns),
+            waiting.partitions,
+            [reader_of(self._loop, text) for text in task.text_inputs],
+            start_ns=begin_ns,
+            debloating=self._debloating_of(task, begin_ns),
             is_detailed=self._network.detailed_metrics,
+            waits_for_readers=is_load,
         )
+        self._tell_state(descriptor.attempt_id, ExecutionState.RUNNING)
+        self._tasks[descriptor.attempt_id] = running
+        if isinstance(factory, LoadFactory):
+            if self._load is None:
+                self._load = LoadRun(self._environment, factory.scenario, start)
+            self._load.add(running)
+        self._follow_tasks()
 
-    def _debloating_of(self, task: StreamTask, now_ns: int) -> BufferDebloating | None:
-        gates = debloated_gates([task], self._network, now_ns=now_ns)
+    def _debloating_of(self, task: StreamTask, start_ns: int) -> BufferDebloating | None:
+        gates = debloated_gates([task], self._network, now_ns=start_ns)
         if not gates:
             return None
-        return BufferDebloating(gates, self._network.debloating_period_ns, start_ns=now_ns)
+        return BufferDebloating(gates, self._network.debloating_period_ns, start_ns=start_ns)
 
-    def _tell_state(
-        self,
-        attempt_id: ExecutionAttemptID,
-        state: ExecutionState,
-        error: str = "",
-        *,
-        is_consequence: bool = False,
-    ) -> None:
-        self._control.send(say.TaskStateChanged(attempt_id, state, error, is_consequence))
+    def _tell_state(self, attempt_id: ExecutionAttemptID, state: ExecutionState) -> None:
+        self._control.send(say.TaskStateChanged(attempt_id, state))
+
+    def _tell_failure(self, attempt_id: ExecutionAttemptID, error: BaseException) -> None:
+        kind = type(error).__name__ if isinstance(error, FlinknetError) else ""
+        failed = say.TaskStateChanged(attempt_id, ExecutionState.FAILED, told(error), False, kind)
+        self._control.send(failed)
 
     def _follow_tasks(self) -> None:
         """The loop steps those that are there."""
-        ordered = sorted(self._tasks.values(), key=lambda each: each.descriptor.key)
-        self._loop.tasks = ordered
+        self._running = sorted(self._tasks.values(), key=_key)
+        self._loop.tasks = self._running
         self._loop.has_local_channels = any(
             channel.is_local
-            for each in ordered
+            for each in self._running
             for gate in each.task.gates
             for channel in gate.channels
         )
 
-    def _connect(self, message: say.SubmitTask, channel: InputChannelDescriptor) -> Any:
-        """The shared client that a channel is requested with: its TaskManager is connected to
-        when the first channel asks.
-        """
-        address = message.addresses[channel.task_manager]
-        connection_id = ConnectionID(channel.task_manager, address, channel.connection_index)
-        client: ConsumerConnection = self._connections.create_client(connection_id)
-        return client
-
-    def _expect(self, readers: dict[str, int]) -> None:
-        """Know the channels that will be asked for, so that the trace names them."""
-        self._readers.update((bytes.fromhex(each), index) for each, index in readers.items())
-        self._statistics.grow(1 + max(readers.values(), default=-1))
-
-    def _repeat_requests(self, now_ns: int) -> None:
-        """Local channels whose partition was not there."""
-        due: list[int] = []
-        for each in self._tasks.values():
-            for gate in each.task.gates:
-                gate.handle_deadline(now_ns=now_ns)
-                deadline_ns = gate.next_deadline_ns()
-                if deadline_ns is not None:
-                    due.append(deadline_ns)
-        self._gate_deadline_ns = min(due, default=None)
-
-    def _task_ended(self, running: RunningTask, now_ns: int) -> None:
+    def _task_ended(self, running: RunningTask) -> None:
         """An attempt has finished or failed: its last figures, then how it ended."""
         attempt_id = running.attempt_id
-        self._control.send(self._sample([running], now_ns))
+        self._control.send(self._sampler.statistics_of([running], is_last=True))
         del self._tasks[attempt_id]
+        if running.error is None and self._load is not None:
+            self._load.ended(running)
         running.release(running.error)
         self._follow_tasks()
         if running.error is None:
             self._keep_blocking(running)
             self._tell_state(attempt_id, ExecutionState.FINISHED)
         else:
-            self._tell_state(
-                attempt_id,
-                ExecutionState.FAILED,
-                running.error,
-                is_consequence=running.is_consequence,
+            self._control.send(
+                say.TaskStateChanged(
+                    attempt_id,
+                    ExecutionState.FAILED,
+                    running.error,
+                    running.is_consequence,
+                    running.kind,
+                )
             )
 
     def _keep_blocking(self, running: RunningTask) -> None:
@@ -337,7 +373,7 @@ class TaskExecutor:
         running = self._tasks.pop(attempt_id, None)
         if running is None:  # it has ended, and was told so
             return
-        self._control.send(self._sample([running], monotonic_ns()))
+        self._control.send(self._sampler.statistics_of([running], is_last=True))
         running.release("it was canceled")
         self._follow_tasks()
         self._tell_state(attempt_id, ExecutionState.CANCELED)
@@ -348,31 +384,161 @@ class TaskExecutor:
             for partition in running.partitions:
                 self._partitions.release(partition)
 
-    def _sample(self, tasks: Iterable[RunningTask], now_ns: int) -> say.Statistics:
-        environment = self._environment
-        return statistics_of(tasks, environment.connections, environment.pool, now_ns=now_ns)
+    @property
+    def _tells_first_output(self) -> bool:
+        """Whether there are tasks whose readers wait for their first output."""
+        return self._factory is not None and self._factory.tells_first_output
 
-    def _close_trace(self) -> say.TraceClosed:
+    def _tell_first_output(self) -> None:
+        for attempt_id, running in self._tasks.items():
+            if attempt_id in self._told_consumable or not running.partitions:
+                continue
+            if all(_has_output(each) for each in running.partitions):
+                self._told_consumable.add(attempt_id)
+                self._control.send(say.OutputConsumable(attempt_id))
+
+    # Channels
+
+    def _connect(self, message: say.SubmitTask, channel: InputChannelDescriptor) -> Any:
+        """The shared client that a channel is requested with: its TaskManager is connected to
+        when the first channel asks.
+        """
+        address = message.addresses[channel.task_manager]
+        connection_id = ConnectionID(channel.task_manager, address, channel.connection_index)
+        client: ConsumerConnection = self._connections.create_client(connection_id)
+        return client
+
+    def _expect(self, readers: dict[str, tuple[int, int]]) -> None:
+        """Know the channels that will be asked for, so that the trace names them."""
+        for receiver_id, (channel, task_manager) in readers.items():
+            self._readers[bytes.fromhex(receiver_id)] = channel
+            self._reader_names[channel] = f"tm-{task_manager}"
+            self._statistics.grow(1 + channel)
+
+    @property
+    def _are_channels_open(self) -> bool:
+        return all(
+            subpartition.has_view
+            for each in self._waiting
+            for partition in each.partitions
+            for subpartition in partition.subpartitions
+        )
+
+    def _repeat_requests(self, now_ns: int) -> None:
+        """Local channels whose partition was not there."""
+        due: list[int] = []
+        gates = [gate for each in self._running for gate in each.task.gates]
+        gates += [gate for each in self._waiting for gate in each.gates]
+        for gate in gates:
+            gate.handle_deadline(now_ns=now_ns)
+            deadline_ns = gate.next_deadline_ns()
+            if deadline_ns is not None:
+                due.append(deadline_ns)
+        self._gate_deadline_ns = min(due, default=None)
+
+    def _check_waiting(self, now_ns: int) -> None:
+        """Raises: what keeps tasks from beginning."""
+        self._connections.check_accepting()
+        for client in self._connections.clients:
+            if client.error is not None:
+                raise client.error
+        for each in self._waiting:
+            for gate in each.gates:
+                for channel in gate.channels:
+                    if channel.error is not None:
+                        raise channel.error
+        self._check_readers()
+
+    def _check_channels(self) -> None:
+        """Fail tasks of a load whose channels have failed, also while they read nothing."""
+        for running in self._running:
+            running.check_channels()
+        self._check_readers()
+
+    def _check_readers(self) -> None:
+        """Raises: TransportError for a reader that has gone away with channels open."""
+        for accepted in self._connections.accepted:
+            if accepted.connection.loss is not None:
+                raise accepted.loss_error(self._reader_names)
+
+    # What is told
+
+    def _tell_statistics(self) -> None:
+        began_ns = monotonic_ns()
+        load = self._load
+        if load is not None:
+            self._check_channels()
+        if self._running:
+            fill = None if load is None else load.fill_sample()
+            statistics = self._sampler.statistics_of(self._running, fill=fill)
+            if load is not None:
+                load.note_memory(statistics.memory)
+            self._control.send(statistics)
+        took_ns = monotonic_ns() - began_ns
+        pause_ns = max(self._spec.sample_interval_ns, STATISTICS_PAUSE * took_ns)
+        self._next_statistics_ns = began_ns + pause_ns
+
+    def _report(self) -> say.Report:
         error = None
         try:
-            self._recorder.close()
+            self._environment.recorder.close()
         except TraceError as fault:
             error = str(fault)
-        return trace_closed(self._statistics, self._connections.strangers(), error)
+        strangers, statistics = self._connections.strangers(), self._statistics
+        if self._load is not None:
+            return self._load.report(strangers, error)
+        return say.Report(
+            producer_channels=tuple(
+                say.ProducerChannelReport(
+                    index,
+                    0,
+                    0,
+                    int(statistics.channel_buffers[index]),
+                    int(statistics.channel_backlog_sum[index]),
+                    int(statistics.channel_backlog_max[index]),
+                )
+                for index in statistics.channel_buffers.nonzero()[0].tolist()
+            ),
+            buffers=statistics.buffers,
+            events=statistics.events,
+            reasons=tuple(statistics.reasons.tolist()),
+            credit_announced=statistics.credit_announced,
+            credit_messages=statistics.credit_messages,
+            trace_error=error,
+            strangers=strangers,
+        )
+
+    def _flush(self) -> None:
+        for transport in list(self._loop.transports):
+            transport.pump()
 
     def _end(self) -> None:
         """Everything ends with this process."""
-        for running in list(self._tasks.values()):
+        for running in self._running:
             running.release("its TaskManager ends")
         self._io.flush()
-        for transport in list(self._loop.transports):
-            transport.pump()
+        self._flush()
         self.save_trace()
         self._environment.close()
 
 
+def _key(running: RunningTask) -> tuple[int, int]:
+    return running.descriptor.key
+
+
+def _has_output(partition: BufferWritingResultPartition) -> bool:
+    return partition.is_finished or any(each.buffers_in_backlog for each in partition.subpartitions)
+
+
+def _connected(spec: TaskManagerProcessSpec) -> socket.socket:
+    sock = socket.create_connection(("127.0.0.1", spec.control_port))
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock
+
+
 def run_task_executor(spec: TaskManagerProcessSpec) -> None:
     """Entry of the process."""
+    sys.path[:] = spec.module_path
     if spec.has_own_core:
         stay_on_core(spec.index)
     executor: TaskExecutor | None = None
@@ -380,13 +546,27 @@ def run_task_executor(spec: TaskManagerProcessSpec) -> None:
         executor = TaskExecutor(spec)
         executor.run()
     except FlinknetError as error:
-        print(f"{spec.name}: {error}", file=sys.stderr, flush=True)
+        if executor is not None:
+            executor.fail(error)
+        _say_why(spec, str(error), type(error).__name__)
         _save_trace(executor)
         sys.exit(error.exit_code)
-    except Exception:  # a bug; the log shows it
-        traceback.print_exc()
+    except Exception:  # a bug; whoever leads shows the traceback
+        _say_why(spec, traceback.format_exc(), "")
         _save_trace(executor)
         sys.exit(1)
+
+
+def _say_why(spec: TaskManagerProcessSpec, error: str, kind: str) -> None:
+    """Tell the JobManager why this process ends, over a connection of its own: there may be none
+    yet. Waits until that was read.
+    """
+    connection = ControlConnection(spec.token, role="task manager")
+    connection.send(say.TaskManagerFailed(spec.index, os.getpid(), error, kind))
+    with suppress(OSError), _connected(spec) as sock:
+        sock.settimeout(FAREWELL_S)
+        sock.sendall(b"".join(connection.data_to_send(now_ns=0)))
+        sock.recv(1)
 
 
 def _save_trace(executor: TaskExecutor | None) -> None:

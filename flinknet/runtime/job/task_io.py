@@ -32,6 +32,11 @@ class ProcessIO:
         self._lines: list[str] = []
         self._files: dict[str, IO[bytes]] = {}
 
+    @property
+    def has_lines(self) -> bool:
+        """Whether printed lines wait to leave."""
+        return bool(self._lines)
+
     def print_line(self, line: str) -> None:
         """A line for standard output."""
         self._lines.append(line)

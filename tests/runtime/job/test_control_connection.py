@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flinknet.config import Scenario
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.errors import RemoteProtocolError
 from flinknet.graph import execution_graph_of, job_graph_of, physical_plan_of
@@ -17,7 +18,7 @@ from flinknet.graph.execution import ExecutionState
 from flinknet.job import descriptors_of
 from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint
 from flinknet.plain_values import decode_message, encode_message
-from flinknet.results import JobStatus, TaskManagerStatus, VertexStatus
+from flinknet.results import FillLevels, FillSample, JobStatus, TaskManagerStatus, VertexStatus
 from flinknet.runtime.job import control_messages as say
 from flinknet.runtime.job.control_connection import (
     ControlConnection,
@@ -32,12 +33,14 @@ ATTEMPT = ExecutionAttemptID.decode(bytes(range(40)))
 MESSAGES = [
     say.SubmitJob("/a/job.py", "text", ("1", "2"), {"a.b": "c"}, True, None, 5, 1),
     say.TaskStateChanged(ATTEMPT, ExecutionState.FAILED, "why"),
-    say.SubmitTask(DESCRIPTOR, {1: ("h", 2)}, 1, 2, None),
+    say.InitializeJob(say.SubmitLoad(Scenario())),
+    say.SubmitTask(DESCRIPTOR, {1: ("h", 2)}, say.Start(1, 2, None, None, 3, 4)),
     say.HeartbeatAnswer(3),
     say.Statistics(
         4,
-        (say.TaskCounts(ATTEMPT, {"numRecordsIn": 5, "share": 0.5}, b"\x00\xff"),),
+        (say.TaskCounts(ATTEMPT, "t", {"numIn": 5, "share": 0.5, "is": True}, b"\x00\xff"),),
         (say.ReadChannel(7, 8, 9),),
+        fill=FillSample(1, FillLevels(6), True, False, True),
     ),
     AcknowledgeCheckpoint("t", 1, {0: 10}, {}, None, 5, 0, 0, False),
     say.CancelTask(ATTEMPT),

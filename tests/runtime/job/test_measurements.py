@@ -74,8 +74,8 @@ def test_text_that_is_read_before_generated_records_begin_has_a_rate() -> None:
 
 def test_backlog_and_credit_of_remote_channels_are_those_of_their_edge() -> None:
     measurements, _ = deployed()
-    measurements.close(say.TraceClosed(None, (say.SentChannel(1, 4, 8, 5),)))
-    measurements.close(say.TraceClosed(None, (say.SentChannel(2, 4, 4, 2),)))
+    measurements.close(say.Report(producer_channels=(say.ProducerChannelReport(1, 0, 0, 4, 8, 5),)))
+    measurements.close(say.Report(producer_channels=(say.ProducerChannelReport(2, 0, 0, 4, 4, 2),)))
     starved = (say.WrittenChannel(1, 0, 2, 30), say.WrittenChannel(2, 0, 2, 40))
     measurements.add(0, say.Statistics(S, written=starved))
     assert measurements.plan is not None
@@ -90,7 +90,7 @@ def test_shares_are_those_of_the_measured_part() -> None:
     measurements, attempts = deployed()
     name = "Source: A (1/2)"
     for at_ns, found in ((S, times(900, 100, 0)), (2 * S, times(1000, 100, 300))):
-        counts = (say.TaskCounts(attempts[name], found),)
+        counts = (say.TaskCounts(attempts[name], name, found),)
         measurements.add(0, say.Statistics(at_ns, counts))
     assert measurements.plan is not None
     source, sink = measurements.vertices(measurements.plan)
@@ -106,7 +106,7 @@ def test_latencies_of_all_subtasks_of_a_vertex_are_one_distribution() -> None:
     for name, value in (("Sink: B (1/2)", 10), ("Sink: B (2/2)", 30)):
         ages = LogLinearHistogram()
         ages.add([value])
-        counts = say.TaskCounts(attempts[name], times(1, 0, 0), ages.to_bytes())
+        counts = say.TaskCounts(attempts[name], name, times(1, 0, 0), ages.to_bytes())
         measurements.add(0, say.Statistics(S, (counts,)))
     assert measurements.plan is not None
     source, sink = measurements.vertices(measurements.plan)

@@ -9,7 +9,7 @@ import pytest
 from flinknet.runtime.job.control_messages import ExpectReaders
 from flinknet.runtime.job.outbox import Outbox
 
-READERS = {"ab": 0}
+READERS = {"ab": (0, 1)}
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.results import Warning
 from flinknet.units import human_count
 
-from .messages import ConsumerChannelReport
+from .control_messages import ConsumerChannelReport
 
 KEPT = 0.98
 """A queue that takes less than the rest of the records is none."""

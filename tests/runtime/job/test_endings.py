@@ -8,14 +8,11 @@ from pathlib import Path
 import pytest
 
 from flinknet.errors import ConfigError, LocalTransportError, RunFailedError
-from flinknet.runtime.aftermath import Ending, error_of
-from flinknet.runtime.messages import Failed
+from flinknet.runtime.job.endings import Ending, error_of
 
 DEATH = Ending(0, 4711, exit_code=-9)
-LOSS = Ending(
-    1, 4712, failed=Failed("the connection to tm-0 was closed by it", "RemoteTransportError")
-)
-OWN_FAULT = Ending(2, 4713, failed=Failed("records were lost", "RunFailedError"))
+LOSS = Ending(1, 4712, error="the connection to tm-0 was closed by it", kind="RemoteTransportError")
+OWN_FAULT = Ending(2, 4713, error="records were lost", kind="RunFailedError")
 
 
 def test_a_death_is_the_cause_and_losses_are_told_with_it() -> None:
@@ -52,13 +49,13 @@ def test_without_traces_no_place_is_named() -> None:
 def test_an_error_keeps_its_kind_where_that_tells_the_user_more(
     kind: str, expected: type[Exception]
 ) -> None:
-    error = error_of([Ending(0, 1, failed=Failed("why", kind))], None)
+    error = error_of([Ending(0, 1, error="why", kind=kind)], None)
     assert type(error) is expected
     assert str(error).endswith("why")
 
 
 def test_a_bug_keeps_its_traceback() -> None:
-    error = error_of([Ending(0, 1, failed=Failed("Traceback …", ""))], None)
+    error = error_of([Ending(0, 1, error="Traceback …")], None)
     assert type(error) is RuntimeError
     assert "Traceback …" in str(error)
 

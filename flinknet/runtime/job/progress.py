@@ -1,4 +1,4 @@
-"""ProgressMeter: from the samples of all TaskManagers to one Progress."""
+"""ProgressMeter: from the statistics of all TaskManagers to one Progress."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.job.load.plan import LoadPlan
 from flinknet.results import ChannelProgress, Progress, TaskProgress
 
-from .messages import Sample, Start
+from .control_messages import Start, Statistics, TaskCounts
 
 RATE_INTERVAL_MIN_NS = 100_000_000
 """Samples that come closer together say nothing of a rate."""
@@ -48,14 +48,14 @@ class _Taken:
     bytes_per_s: float = 0.0
     _steps: deque[tuple[int, int, int]] = field(default_factory=deque)  # instant, records, bytes
 
-    def count(self, sample: Sample, now_ns: int) -> None:
-        """Take a sample."""
+    def count(self, records_taken: int, bytes_taken: int, now_ns: int) -> None:
+        """Take what it is by now."""
         if self.at_ns and now_ns - self.at_ns < RATE_INTERVAL_MIN_NS:
             return
         steps = self._steps
-        if not steps or sample.records != self.records:
-            steps.append((now_ns, sample.records, sample.size_bytes))
-        self.records, self.size_bytes, self.at_ns = sample.records, sample.size_bytes, now_ns
+        if not steps or records_taken != self.records:
+            steps.append((now_ns, records_taken, bytes_taken))
+        self.records, self.size_bytes, self.at_ns = records_taken, bytes_taken, now_ns
         while len(steps) > _STEPS_MIN and steps[1][0] <= now_ns - RATE_WINDOW_NS:
             steps.popleft()
         since_ns, records, size_bytes = steps[0]
@@ -69,40 +69,47 @@ class _Taken:
 
 
 class ProgressMeter:
-    """Keeps the last sample of each process; rates are over the last interval."""
+    """Keeps the last counts of each task; rates are over the last interval."""
 
     def __init__(self, load: LoadPlan) -> None:
         self._load = load
-        self._samples: dict[int, Sample] = {}
-        self._tasks: dict[int, Mapping[str, Mapping[str, float]]] = {}
+        self._counts: dict[int, dict[str, TaskCounts]] = {}
+        self._tasks: dict[int, dict[str, Mapping[str, float]]] = {}
         self._channels = [_Channel() for _ in load.channels]
         self._taken: dict[int, _Taken] = {}
         self.start: Start | None = None
 
-    def add(self, index: int, sample: Sample, now_ns: int) -> None:
-        """Take the sample of one TaskManager."""
-        self._samples[index] = sample
-        if sample.tasks:
-            self._tasks[index] = sample.tasks
-        for each in sample.channels:
-            channel = self._channels[each.channel]
-            if each.records >= 0:
-                elapsed_ns = now_ns - channel.at_ns
-                if channel.at_ns and elapsed_ns:
-                    channel.rate_per_s = (each.records - channel.records) / elapsed_ns * 1e9
-                channel.records, channel.at_ns = each.records, now_ns
-            else:
-                channel.backlog_buffers = each.backlog_buffers
-                credits = each.credits_available
-                channel.credits_available = credits if credits >= 0 else None
-        self._taken.setdefault(index, _Taken()).count(sample, now_ns)
+    def add(self, index: int, statistics: Statistics, now_ns: int) -> None:
+        """Take what one TaskManager tells."""
+        known = self._counts.setdefault(index, {})
+        for counts in statistics.tasks:
+            known[counts.name] = counts
+            if counts.metrics:
+                self._tasks.setdefault(index, {})[counts.name] = counts.metrics
+        for read in statistics.read:
+            channel = self._channels[read.channel]
+            elapsed_ns = now_ns - channel.at_ns
+            if channel.at_ns and elapsed_ns:
+                channel.rate_per_s = (read.records - channel.records) / elapsed_ns * 1e9
+            channel.records, channel.at_ns = read.records, now_ns
+        for written in statistics.written:
+            channel = self._channels[written.channel]
+            channel.backlog_buffers = written.backlog_buffers
+            credits = written.credits_available
+            channel.credits_available = credits if credits >= 0 else None
+        self._taken.setdefault(index, _Taken()).count(
+            sum(each.measured_records for each in known.values()),
+            sum(each.measured_bytes for each in known.values()),
+            now_ns,
+        )
 
     def progress(self, phase: str | None, now_ns: int) -> Progress:
         """Where the run stands; `phase` None derives it from the instants of the run."""
         latency = LogLinearHistogram()
-        for sample in self._samples.values():
-            if sample.latency is not None:
-                latency.merge(LogLinearHistogram.from_bytes(sample.latency))
+        for known in self._counts.values():
+            for counts in known.values():
+                if counts.latency:
+                    latency.merge(LogLinearHistogram.from_bytes(counts.latency))
         return Progress(
             phase=phase or self._phase(now_ns),
             elapsed_ns=max(0, now_ns - self.start.start_ns) if self.start else 0,

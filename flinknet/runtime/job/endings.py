@@ -17,8 +17,6 @@ from flinknet.errors import (
     RunFailedError,
 )
 
-from .messages import Failed
-
 _AS_IT_IS = (errors.ConfigError, errors.LocalTransportError, errors.TraceError)
 """Errors that tell all there is to tell, whichever TaskManager met them."""
 
@@ -28,25 +26,26 @@ class Ending:
     """How one TaskManager ended before its time.
 
     Attributes:
-        exit_code: of a process that died without a word; None: `failed` says why it ended.
+        exit_code: of a process that died without a word; None: `error` says why it ended, and
+            `kind` is the name of that FlinknetError, empty for a bug.
     """
 
     index: int
     pid: int | None
     exit_code: int | None = None
-    failed: Failed | None = None
+    error: str = ""
+    kind: str = ""
 
     @property
     def is_death(self) -> bool:
         """Whether it ended without a word."""
-        return self.failed is None
+        return self.exit_code is not None
 
     @property
     def is_consequence(self) -> bool:
         """Whether it ended because another one was gone."""
-        return self.failed is not None and issubclass(
-            _kind_of(self.failed), (RemoteTransportError, ProducerFailedError)
-        )
+        lost = (RemoteTransportError, ProducerFailedError)
+        return not self.is_death and issubclass(_kind_of(self), lost)
 
 
 def error_of(endings: Sequence[Ending], trace_dir: object | None) -> Exception:
@@ -57,14 +56,14 @@ def error_of(endings: Sequence[Ending], trace_dir: object | None) -> Exception:
         trace_dir: where what was recorded lies; None: nowhere.
     """
     first, *others = sorted(endings, key=lambda each: (not each.is_death, each.is_consequence))
-    if first.failed is not None:
-        kind = _kind_of(first.failed)
+    if not first.is_death:
+        kind = _kind_of(first)
         if kind is FlinknetError:
-            return RuntimeError(f"tm-{first.index} failed:\n{first.failed.error}")
+            return RuntimeError(f"tm-{first.index} failed:\n{first.error}")
         if kind in _AS_IT_IS:
-            return kind(first.failed.error)
+            return kind(first.error)
         if issubclass(kind, errors.BufferPoolError):
-            return errors.ConfigError(first.failed.error)
+            return errors.ConfigError(first.error)
     sentences = [_told(first), *(_told(each) for each in others)]
     if trace_dir is not None:
         sentences.append(f"What was recorded is in {trace_dir}")
@@ -72,19 +71,14 @@ def error_of(endings: Sequence[Ending], trace_dir: object | None) -> Exception:
 
 
 def _told(ending: Ending) -> str:
-    if ending.failed is not None:
-        return f"tm-{ending.index}: {ending.failed.error}"
-    return f"tm-{ending.index} (pid {ending.pid}) died in mid-run, {how(ending.exit_code)}"
+    if not ending.is_death:
+        return f"tm-{ending.index}: {ending.error}"
+    code = ending.exit_code or 0
+    how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+    return f"tm-{ending.index} (pid {ending.pid}) died in mid-run, {how}"
 
 
-def how(exit_code: int | None) -> str:
-    """An exit code in words."""
-    if exit_code is not None and exit_code < 0:
-        return f"killed by signal {-exit_code}"
-    return f"exit code {exit_code}"
-
-
-def _kind_of(failed: Failed) -> type[FlinknetError]:
+def _kind_of(ending: Ending) -> type[FlinknetError]:
     """The class of an error by its name; FlinknetError itself for what is none (a bug)."""
-    kind: type[FlinknetError] = getattr(errors, failed.kind, FlinknetError)
-    return kind if failed.kind else FlinknetError
+    kind: type[FlinknetError] = getattr(errors, ending.kind or "-", FlinknetError)
+    return kind
