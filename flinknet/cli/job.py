@@ -28,8 +28,8 @@ job.add_command(run)
 @click.argument("directory", type=click.Path(path_type=Path), default=RUNS)
 def list_jobs(directory: Path) -> None:
     """List the jobs that run in or below DIRECTORY (flinknet-runs)."""
-    from flinknet.runtime.job.client import client_of
-    from flinknet.runtime.job.job_files import CONTACT_NAME, Contact
+    from flinknet.runtime.cluster.client import client_of
+    from flinknet.runtime.cluster.job_files import CONTACT_NAME, Contact
 
     places = (directory, *sorted(directory.glob("*/")))
     found = [each for each in places if (each / CONTACT_NAME).exists()]
@@ -58,8 +58,8 @@ def status(directory: Path) -> None:
     """
     from flinknet.report.console import console_for
     from flinknet.report.job_console import print_job, print_status
-    from flinknet.runtime.job.client import client_of
-    from flinknet.runtime.job.job_files import Contact
+    from flinknet.runtime.cluster.client import client_of
+    from flinknet.runtime.cluster.job_files import Contact
     from flinknet.trace.manifest import MANIFEST_NAME, RESULT_NAME, RunManifest
     from flinknet.trace.run import check_file
 
@@ -86,8 +86,8 @@ def status(directory: Path) -> None:
 @click.argument("directory", type=click.Path(path_type=Path))
 def cancel(directory: Path) -> None:
     """End the job in DIRECTORY; what it has measured so far is kept."""
-    from flinknet.runtime.job.client import client_of
-    from flinknet.runtime.job.job_files import Contact
+    from flinknet.runtime.cluster.client import client_of
+    from flinknet.runtime.cluster.job_files import Contact
 
     contact = Contact.load(directory)
     if contact is None:

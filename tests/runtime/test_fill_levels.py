@@ -13,9 +13,9 @@ from flinknet.core.consumer import ConsumerConnection
 from flinknet.core.probe import NullProbe
 from flinknet.core.producer import ProducerConnection, ResultPartitionManager
 from flinknet.results import FillLevels, FillSample
+from flinknet.runtime.cluster.launcher import run_scenario
 from flinknet.runtime.event_loop import EventLoop
 from flinknet.runtime.fill_levels import SAMPLES_MAX, FillMeter, FillTimeline
-from flinknet.runtime.job.launcher import run_scenario
 
 MS = 1_000_000
 INTERVAL_NS = 50 * MS

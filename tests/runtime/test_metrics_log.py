@@ -7,9 +7,9 @@ from pathlib import Path
 
 from flinknet.config import Scenario
 from flinknet.job.load.plan import load_plan_of
-from flinknet.runtime.job.control_messages import Statistics, TaskCounts
-from flinknet.runtime.job.measurements import NamedMetrics
-from flinknet.runtime.job.progress import ProgressMeter
+from flinknet.runtime.cluster.control_messages import Statistics, TaskCounts
+from flinknet.runtime.cluster.measurements import NamedMetrics
+from flinknet.runtime.cluster.progress import ProgressMeter
 from flinknet.runtime.metrics_log import MetricsLog
 from flinknet.trace.metrics import METRICS_NAME, describe_metrics
 

@@ -17,11 +17,11 @@ from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.errors import ConfigError, RunFailedError
 from flinknet.options import network_config
 from flinknet.results import STRANGERS, Progress, RunResult
-from flinknet.runtime.job.launcher import run_scenario
+from flinknet.runtime.cluster.launcher import run_scenario
 from flinknet.trace import open_run
 from flinknet.trace.reader import TraceReader
 from flinknet.trace.verify import verify_run
-from tests.runtime.job.cluster import listening_port
+from tests.runtime.cluster.live_job import listening_port
 from tests.runtime.processes import task_managers
 from tests.strangers import intrude
 

@@ -10,7 +10,7 @@ import pytest
 
 from flinknet.config import Scenario, SlowConsumer, WorkloadConfig
 from flinknet.results import Progress, RunResult
-from flinknet.runtime.job.launcher import run_scenario
+from flinknet.runtime.cluster.launcher import run_scenario
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
 from tests.runtime.processes import task_managers

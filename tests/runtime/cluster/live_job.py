@@ -14,16 +14,16 @@ import psutil
 
 from flinknet.results import JobStatus
 from flinknet.runtime.clock import monotonic_ns
-from flinknet.runtime.job.child import JobManagerSpec
-from flinknet.runtime.job.client import (
+from flinknet.runtime.cluster.child import JobManagerSpec
+from flinknet.runtime.cluster.client import (
     DetachedJob,
     JobClient,
     client_of,
     new_token,
     submit_detached,
 )
-from flinknet.runtime.job.control_messages import JobEnded, SubmitJob
-from flinknet.runtime.job.job_files import Contact
+from flinknet.runtime.cluster.control_messages import JobEnded, SubmitJob
+from flinknet.runtime.cluster.job_files import Contact
 
 POLL_NS = 20_000_000
 PATIENCE_NS = 120_000_000_000

@@ -19,8 +19,8 @@ from flinknet.job import descriptors_of
 from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint
 from flinknet.plain_values import decode_message, encode_message
 from flinknet.results import FillLevels, FillSample, JobStatus, TaskManagerStatus, VertexStatus
-from flinknet.runtime.job import control_messages as say
-from flinknet.runtime.job.control_connection import (
+from flinknet.runtime.cluster import control_messages as say
+from flinknet.runtime.cluster.control_connection import (
     ControlConnection,
 )
 from tests.graph.programs import all_to_all
@@ -134,7 +134,7 @@ def test_what_is_no_message_is_refused(document: object) -> None:
 
 
 def test_a_peer_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flinknet.runtime.job.control_connection.UNSENT_MAX_BYTES", 500)
+    monkeypatch.setattr("flinknet.runtime.cluster.control_connection.UNSENT_MAX_BYTES", 500)
     server, _ = pair()
     for number in range(100):
         server.send(say.Heartbeat(number))

@@ -8,9 +8,9 @@ from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.graph import execution_graph_of, job_graph_of
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import BacklogSummary, EdgeMeasured, VertexMeasured
-from flinknet.runtime.job import control_messages as say
-from flinknet.runtime.job.job_master import JobMaster
-from flinknet.runtime.job.measurements import Measurements, limited_by
+from flinknet.runtime.cluster import control_messages as say
+from flinknet.runtime.cluster.job_master import JobMaster
+from flinknet.runtime.cluster.measurements import Measurements, limited_by
 from tests.graph.programs import all_to_all
 
 S = 1_000_000_000

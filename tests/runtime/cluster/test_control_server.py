@@ -10,14 +10,14 @@ from contextlib import contextmanager
 import pytest
 
 from flinknet.runtime.clock import monotonic_ns
-from flinknet.runtime.event_loop import EventLoop
-from flinknet.runtime.job.control_connection import ControlConnection
-from flinknet.runtime.job.control_server import (
+from flinknet.runtime.cluster.control_connection import ControlConnection
+from flinknet.runtime.cluster.control_server import (
     HELLO_WAIT_NS,
     REST_NS,
     UNKNOWN_MAX,
     ControlServer,
 )
+from flinknet.runtime.event_loop import EventLoop
 
 pytestmark = pytest.mark.socket
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from flinknet.runtime.job.control_messages import ExpectReaders
-from flinknet.runtime.job.outbox import Outbox
+from flinknet.runtime.cluster.control_messages import ExpectReaders
+from flinknet.runtime.cluster.outbox import Outbox
 
 READERS = {"ab": (0, 1)}
 

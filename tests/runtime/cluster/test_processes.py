@@ -21,14 +21,14 @@ import pytest
 from flinknet.cli.job import RUNS
 from flinknet.errors import TransportError
 from flinknet.results import STRANGERS
-from flinknet.runtime.job.client import JobClient, client_of
-from flinknet.runtime.job.control_messages import SubmitJob
-from flinknet.runtime.job.control_server import UNKNOWN_MAX
-from flinknet.runtime.job.job_files import Contact
+from flinknet.runtime.cluster.client import JobClient, client_of
+from flinknet.runtime.cluster.control_messages import SubmitJob
+from flinknet.runtime.cluster.control_server import UNKNOWN_MAX
+from flinknet.runtime.cluster.job_files import Contact
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
-from tests.runtime.job.cluster import PATIENCE_NS, RESTARTS, LiveJob, gone, listening_port
-from tests.runtime.job.programs import (
+from tests.runtime.cluster.live_job import PATIENCE_NS, RESTARTS, LiveJob, gone, listening_port
+from tests.runtime.cluster.programs import (
     ACROSS,
     FAILS_ONCE,
     HANGS,
@@ -330,8 +330,8 @@ def test_task_managers_end_with_their_job_manager_also_stopped_ones(start: Start
 def test_a_job_manager_that_does_not_answer_is_not_said_to_have_died(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flinknet.runtime.job.client.ANSWER_WAIT_NS", 10_000_000)
-    monkeypatch.setattr("flinknet.runtime.job.client.END_WAIT_S", 0.01)
+    monkeypatch.setattr("flinknet.runtime.cluster.client.ANSWER_WAIT_NS", 10_000_000)
+    monkeypatch.setattr("flinknet.runtime.cluster.client.END_WAIT_S", 0.01)
     job = start(PIPELINE, 2)
     job.job_manager.suspend()
     with pytest.raises(TransportError, match=r"has not answered within 0\.01 s; its process runs"):

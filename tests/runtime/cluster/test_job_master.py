@@ -10,10 +10,10 @@ import pytest
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of
 from flinknet.graph.execution import ExecutionState
-from flinknet.runtime.job import control_messages as say
-from flinknet.runtime.job.heartbeats import HeartbeatMonitor
-from flinknet.runtime.job.job_master import JobMaster
-from flinknet.runtime.job.job_state import Failure, JobState
+from flinknet.runtime.cluster import control_messages as say
+from flinknet.runtime.cluster.heartbeats import HeartbeatMonitor
+from flinknet.runtime.cluster.job_master import JobMaster
+from flinknet.runtime.cluster.job_state import Failure, JobState
 from tests.graph.programs import environment, same
 
 S = 1_000_000_000

@@ -18,7 +18,7 @@ from flinknet.results import (
     Strangers,
     Taken,
 )
-from flinknet.runtime.job.control_messages import (
+from flinknet.runtime.cluster.control_messages import (
     ConsumerChannelReport,
     ProducerChannelReport,
     ReadChannel,
@@ -28,8 +28,8 @@ from flinknet.runtime.job.control_messages import (
     TaskCounts,
     WrittenChannel,
 )
-from flinknet.runtime.job.measure import assemble, check_records
-from flinknet.runtime.job.progress import ProgressMeter
+from flinknet.runtime.cluster.measure import assemble, check_records
+from flinknet.runtime.cluster.progress import ProgressMeter
 
 S = 1_000_000_000
 START = Start(start_ns=S, measured_from_ns=2 * S, measured_to_ns=3 * S, end_ns=3 * S)

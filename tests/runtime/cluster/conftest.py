@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.job.cluster import LiveJob, start_job
+from tests.runtime.cluster.live_job import LiveJob, start_job
 
 
 @pytest.fixture

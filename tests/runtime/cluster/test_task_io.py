@@ -11,8 +11,8 @@ import pytest
 from flinknet.errors import TaskFailedError
 from flinknet.job.io import WAITING_LINES_MAX, FileTextInput, SocketTextInput
 from flinknet.runtime.clock import monotonic_ns
+from flinknet.runtime.cluster.task_io import ProcessIO, reader_of
 from flinknet.runtime.event_loop import EventLoop
-from flinknet.runtime.job.task_io import ProcessIO, reader_of
 
 pytestmark = pytest.mark.socket
 
