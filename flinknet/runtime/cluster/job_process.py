@@ -43,7 +43,7 @@ from .job_files import (
     save_result,
     spill_directory,
 )
-from .job_manager import JobManager, taken
+from .job_manager import JobManager, log, taken
 from .job_master import Deployment, JobMaster
 from .job_state import JobState
 from .job_status import status_of
@@ -131,9 +131,12 @@ class JobManagerProcess:
             if isinstance(message, say.TaskStateChanged):
                 self._manager.fail(message, now_ns)
             else:
-                self._lose(task_manager, f"{task_manager.name}: {message.error}", now_ns)
+                if not message.kind:  # the traceback of a bug
+                    log(message.error)
+                *_, text = message.error.splitlines()
+                self._lose(task_manager, f"{task_manager.name}: {text}", "jobmanager.log", now_ns)
         for task_manager, reason in taken(self._manager.lost):
-            self._lose(task_manager, reason, now_ns)
+            self._lose(task_manager, reason, f"{task_manager.name}.log", now_ns)
         if self._is_terminated:
             self._cancel("the JobManager was told to end", now_ns)
         job = self._job
@@ -200,10 +203,12 @@ class JobManagerProcess:
                 named = NamedMetrics.of(message)
                 self._metrics_log.add(task_manager.index, named, now_ns=message.at_ns)
 
-    def _lose(self, task_manager: TaskManagerProcess, reason: str, now_ns: int) -> None:
+    def _lose(
+        self, task_manager: TaskManagerProcess, reason: str, log_name: str, now_ns: int
+    ) -> None:
         self._manager.lose(task_manager, reason, now_ns)
         if self._job is None:
-            self._end = say.JobEnded("FAILED", f"{reason}; see {task_manager.name}.log", 1)
+            self._end = say.JobEnded("FAILED", f"{reason}; see {log_name}", 1)
 
     def _deploy(self, job: _Job, deployment: Deployment, now_ns: int) -> None:
         if job.first_deployed_ns is None:

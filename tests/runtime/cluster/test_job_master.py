@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from flinknet.config import Scenario, WorkloadConfig
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of
 from flinknet.graph.execution import ExecutionState
+from flinknet.job.load.plan import load_plan_of, task_name
 from flinknet.runtime.cluster import control_messages as say
 from flinknet.runtime.cluster.heartbeats import HeartbeatMonitor
-from flinknet.runtime.cluster.job_master import JobMaster
+from flinknet.runtime.cluster.job_master import FixedPlan, JobMaster
 from flinknet.runtime.cluster.job_state import Failure, JobState
 from tests.graph.programs import environment, same
 
@@ -331,6 +333,48 @@ def test_a_blocking_result_that_is_lost_is_written_again() -> None:
     cluster.pass_time(S)
     assert cluster.deployed["Source: A (1/1)"][0] == 1
     assert cluster.attempts()["Source: A (1/1)"] == 1
+
+
+def fixed(*, is_staged: bool) -> JobMaster:
+    """A load of two stages on two TaskManagers that is planned already."""
+    load = load_plan_of(Scenario(workload=WorkloadConfig(producers=2, consumers=2)))
+    stage_of = {each.vertex.id: each.index * is_staged for each in load.plan.vertices}
+    return JobMaster(
+        load.plan.graph,
+        load.task_managers,
+        load.plan.slots_per_task_manager,
+        now_ns=0,
+        fixed=FixedPlan(load.plan, load.tasks, stage_of),
+    )
+
+
+def deployed_by(master: JobMaster) -> list[tuple[str, int]]:
+    found = [task for each in master.deployments for task in each.tasks]
+    master.deployments.clear()
+    for task in found:
+        for state in (_E.INITIALIZING, _E.RUNNING):
+            master.update_state(task.attempt_id, state, now_ns=0)
+    return [(task_name(task), task.task_manager) for task in found]
+
+
+def test_a_plan_that_is_fixed_is_deployed_where_it_says_when_all_are_there() -> None:
+    master = fixed(is_staged=False)
+    master.register(0, now_ns=0)
+    assert deployed_by(master) == []
+    master.register(1, now_ns=0)
+    assert deployed_by(master) == [("source 0", 0), ("source 1", 0), ("sink 0", 1), ("sink 1", 1)]
+
+
+def test_who_waits_for_the_first_output_begins_when_every_producer_has_some() -> None:
+    master = fixed(is_staged=True)
+    for index in range(2):
+        master.register(index, now_ns=0)
+    sources = [task.attempt_id for task in master.deployments[0].tasks]
+    assert deployed_by(master) == [("source 0", 0), ("source 1", 0)]
+    master.schedule_consumers(sources[0], now_ns=0)
+    assert deployed_by(master) == []
+    master.schedule_consumers(sources[1], now_ns=0)
+    assert deployed_by(master) == [("sink 0", 1), ("sink 1", 1)]
 
 
 def test_channels_of_a_later_attempt_have_numbers_of_their_own() -> None:
