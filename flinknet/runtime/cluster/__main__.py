@@ -18,9 +18,9 @@ def main(role: str) -> None:
         run_job_manager(spec)
     else:
         end_with_parent()
-        from .task_executor import run_task_executor
+        from .task_manager import run_task_manager
 
-        run_task_executor(spec)
+        run_task_manager(spec)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a TaskManager tells of its tasks and channels several times a second."""
+"""What a TaskManager tells of its tasks and channels: several times a second, and at the end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.job.load.sink import LatencySink
 from flinknet.job.metrics import memory_metrics
 from flinknet.job.sinks import LatencyOperator
-from flinknet.results import FillSample
+from flinknet.results import FillSample, Strangers
+from flinknet.trace.statistics import EventStatistics
 
 from ..clock import monotonic_ns
 from ..connection_manager import ConnectionManager, LocalConnectionManager
@@ -96,3 +97,29 @@ def _read(running: RunningTask) -> Iterable[say.ReadChannel]:
     for channel, receiver in zip(gate.channels, running.task.receivers, strict=True):
         size_bytes = sizes[channel.index_in_input]
         yield say.ReadChannel(channel.index, receiver.records, size_bytes)
+
+
+def report_of(
+    statistics: EventStatistics, strangers: Strangers, trace_error: str | None
+) -> say.Report:
+    """What the tasks of a program leave at the end; that of a load is LoadRun's."""
+    return say.Report(
+        producer_channels=tuple(
+            say.ProducerChannelReport(
+                index,
+                0,
+                0,
+                int(statistics.channel_buffers[index]),
+                int(statistics.channel_backlog_sum[index]),
+                int(statistics.channel_backlog_max[index]),
+            )
+            for index in statistics.channel_buffers.nonzero()[0].tolist()
+        ),
+        buffers=statistics.buffers,
+        events=statistics.events,
+        reasons=tuple(statistics.reasons.tolist()),
+        credit_announced=statistics.credit_announced,
+        credit_messages=statistics.credit_messages,
+        trace_error=trace_error,
+        strangers=strangers,
+    )

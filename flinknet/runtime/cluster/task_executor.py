@@ -14,7 +14,6 @@ import os
 import shutil
 import socket
 import sys
-import traceback
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -34,7 +33,6 @@ from flinknet.job.stream_task import StreamTask
 
 from ..client_factory import ConnectionID
 from ..clock import monotonic_ns
-from ..host import stay_on_core
 from ..shuffle_environment import ShuffleEnvironment
 from ..spill_file import create_spill_file
 from . import control_messages as say
@@ -42,7 +40,7 @@ from .child import TaskManagerProcessSpec
 from .control_connection import ControlConnection
 from .load_run import LoadRun
 from .running_task import RunningTask, told
-from .sampling import Sampler
+from .sampling import Sampler, report_of
 from .task_factory import LoadFactory, TaskFactory, factory_of
 from .task_io import ProcessIO, reader_of
 
@@ -53,9 +51,6 @@ channels there are.
 
 OPENING_LOOK_NS = 1_000_000
 """How late an open channel, or the first output of a task, is noticed: no socket tells of it."""
-
-FAREWELL_S = 2.0
-"""How long the JobManager may take to hear why this process ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +106,7 @@ class TaskExecutor:
     def run(self) -> None:
         """Live from registration to the word that ends it."""
         port = self._connections.start()
-        sock = _connected(self._spec)
+        sock = connected(self._spec)
         self._loop.add_transport(sock, self._control)
         spec, host = self._spec, self._network.bind_host
         self._control.send(say.RegisterTaskManager(spec.index, os.getpid(), spec.slots, host, port))
@@ -484,29 +479,10 @@ class TaskExecutor:
             self._environment.recorder.close()
         except TraceError as fault:
             error = str(fault)
-        strangers, statistics = self._connections.strangers(), self._statistics
-        if self._load is not None:
-            return self._load.report(strangers, error)
-        return say.Report(
-            producer_channels=tuple(
-                say.ProducerChannelReport(
-                    index,
-                    0,
-                    0,
-                    int(statistics.channel_buffers[index]),
-                    int(statistics.channel_backlog_sum[index]),
-                    int(statistics.channel_backlog_max[index]),
-                )
-                for index in statistics.channel_buffers.nonzero()[0].tolist()
-            ),
-            buffers=statistics.buffers,
-            events=statistics.events,
-            reasons=tuple(statistics.reasons.tolist()),
-            credit_announced=statistics.credit_announced,
-            credit_messages=statistics.credit_messages,
-            trace_error=error,
-            strangers=strangers,
-        )
+        strangers = self._connections.strangers()
+        if self._load is None:
+            return report_of(self._statistics, strangers, error)
+        return self._load.report(strangers, error)
 
     def _flush(self) -> None:
         for transport in list(self._loop.transports):
@@ -530,45 +506,8 @@ def _has_output(partition: BufferWritingResultPartition) -> bool:
     return partition.is_finished or any(each.buffers_in_backlog for each in partition.subpartitions)
 
 
-def _connected(spec: TaskManagerProcessSpec) -> socket.socket:
+def connected(spec: TaskManagerProcessSpec) -> socket.socket:
+    """A connection to the control port."""
     sock = socket.create_connection(("127.0.0.1", spec.control_port))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
-
-
-def run_task_executor(spec: TaskManagerProcessSpec) -> None:
-    """Entry of the process."""
-    sys.path[:] = spec.module_path
-    if spec.has_own_core:
-        stay_on_core(spec.index)
-    executor: TaskExecutor | None = None
-    try:
-        executor = TaskExecutor(spec)
-        executor.run()
-    except FlinknetError as error:
-        if executor is not None:
-            executor.fail(error)
-        _say_why(spec, str(error), type(error).__name__)
-        _save_trace(executor)
-        sys.exit(error.exit_code)
-    except Exception:  # a bug; whoever leads shows the traceback
-        _say_why(spec, traceback.format_exc(), "")
-        _save_trace(executor)
-        sys.exit(1)
-
-
-def _say_why(spec: TaskManagerProcessSpec, error: str, kind: str) -> None:
-    """Tell the JobManager why this process ends, over a connection of its own: there may be none
-    yet. Waits until that was read.
-    """
-    connection = ControlConnection(spec.token, role="task manager")
-    connection.send(say.TaskManagerFailed(spec.index, os.getpid(), error, kind))
-    with suppress(OSError), _connected(spec) as sock:
-        sock.settimeout(FAREWELL_S)
-        sock.sendall(b"".join(connection.data_to_send(now_ns=0)))
-        sock.recv(1)
-
-
-def _save_trace(executor: TaskExecutor | None) -> None:
-    if executor is not None:
-        executor.save_trace()
