@@ -222,6 +222,11 @@ def test_a_task_manager_that_hangs_is_declared_lost() -> None:
     assert len(stopped) == 1
 
 
+def test_a_task_manager_that_never_registers_is_declared_lost() -> None:
+    with pytest.raises(RunFailedError, match=r"tm-0 .* has said nothing for 0.001 s"):
+        run_scenario(scenario_of(1, 1, records=10), out_dir=None, trace=False, silence_max_s=0.001)
+
+
 def test_an_interrupt_ends_every_process() -> None:
     def interrupt(progress: Progress) -> None:
         if progress.phase == "measuring":

@@ -127,6 +127,7 @@ class _Run:
         self._trace_dir = trace_dir
         self._silence_max_ns = silence_max_ns
         self._sample_interval_ns = sample_interval_ns
+        self._began_ns = monotonic_ns()
         self._started_at = wall_clock_iso()
         self._host = environment()  # takes some milliseconds, which a run must not be disturbed by
         self._metrics = MetricsLog(trace_dir) if trace_dir is not None else None
@@ -308,13 +309,20 @@ class _Run:
         for each, _ in taken(self._manager.lost):
             exit_code = each.process.poll()
             if exit_code is None:
-                raise RunFailedError(
-                    f"{each.name} (pid {each.process.pid}) has said nothing for"
-                    f" {self._silence_max_ns / 1e9:g} s and counts as lost; what it had recorded is"
-                    " in the run directory"
-                )
+                raise self._silent(each)
             found.append(Ending(each.index, each.process.pid, exit_code=exit_code))
+        if not found and monotonic_ns() - self._began_ns > self._silence_max_ns:
+            for each in self._manager.task_managers:
+                if each.connection is None:
+                    raise self._silent(each)
         return found
+
+    def _silent(self, task_manager: TaskManagerProcess) -> RunFailedError:
+        return RunFailedError(
+            f"{task_manager.name} (pid {task_manager.process.pid}) has said nothing for"
+            f" {self._silence_max_ns / 1e9:g} s and counts as lost; what it had recorded is in the"
+            " run directory"
+        )
 
     def _result(
         self, reports: Sequence[say.Report], start: say.Start, processors: Taken
