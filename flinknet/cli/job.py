@@ -29,8 +29,8 @@ job.add_command(run)
 @click.argument("directory", type=click.Path(path_type=Path), default=RUNS)
 def list_jobs(directory: Path) -> None:
     """List the jobs that run in or below DIRECTORY (flinknet-runs)."""
-    from flinknet.runtime.job.client import client_of
-    from flinknet.runtime.job.job_files import CONTACT_NAME, Contact
+    from flinknet.runtime.cluster.client import client_of
+    from flinknet.runtime.cluster.job_files import CONTACT_NAME, Contact
 
     places = (directory, *sorted(directory.glob("*/")))
     is_any_running = False
@@ -64,8 +64,8 @@ def status(directory: Path, graph: str | None) -> None:
     from flinknet.report.console import console_for
     from flinknet.report.export import dump
     from flinknet.report.job_console import dump_lines, print_job, print_status
-    from flinknet.runtime.job.client import client_of
-    from flinknet.runtime.job.job_files import Contact
+    from flinknet.runtime.cluster.client import client_of
+    from flinknet.runtime.cluster.job_files import Contact
     from flinknet.trace.manifest import MANIFEST_NAME, RESULT_NAME, RunManifest
     from flinknet.trace.run import check_file
 
@@ -99,8 +99,8 @@ def status(directory: Path, graph: str | None) -> None:
 @click.argument("directory", type=click.Path(path_type=Path))
 def cancel(directory: Path) -> None:
     """End the job in DIRECTORY; what it has measured so far is kept."""
-    from flinknet.runtime.job.client import client_of
-    from flinknet.runtime.job.job_files import Contact
+    from flinknet.runtime.cluster.client import client_of
+    from flinknet.runtime.cluster.job_files import Contact
 
     contact = Contact.load(directory)
     if contact is None:

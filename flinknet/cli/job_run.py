@@ -22,8 +22,8 @@ from .plan import warn_of_idle_parallelism
 from .sections import SectionedCommand
 
 if TYPE_CHECKING:
-    from flinknet.runtime.job.child import JobManagerSpec
-    from flinknet.runtime.job.control_messages import SubmitJob
+    from flinknet.runtime.cluster.child import JobManagerSpec
+    from flinknet.runtime.cluster.control_messages import SubmitJob
 
 JOB_OPTIONS = ("duration", "warmup", "task-managers")
 """Options of a workload that mean something for a job."""
@@ -132,9 +132,9 @@ def _call(values: Mapping[str, Any]) -> JobCall:
 
 
 def _cluster(call: JobCall, out: Path, *, is_attached: bool) -> tuple[JobManagerSpec, SubmitJob]:
-    from flinknet.runtime.job.child import JobManagerSpec
-    from flinknet.runtime.job.client import new_token
-    from flinknet.runtime.job.control_messages import SubmitJob
+    from flinknet.runtime.cluster.child import JobManagerSpec
+    from flinknet.runtime.cluster.client import new_token
+    from flinknet.runtime.cluster.control_messages import SubmitJob
 
     settings = dict(call.settings)
     spec = JobManagerSpec(
@@ -163,8 +163,8 @@ def _attend(call: JobCall, out: Path, json_file: Path | None, *, is_json_on_stdo
     from flinknet.report.console import console_for
     from flinknet.report.export import dump, write_json
     from flinknet.report.job_console import JobView, print_job
-    from flinknet.runtime.job.client import run_attached
-    from flinknet.runtime.job.printed_lines import PrintedLines
+    from flinknet.runtime.cluster.client import run_attached
+    from flinknet.runtime.cluster.printed_lines import PrintedLines
 
     spec, submission = _cluster(call, out, is_attached=True)
     printed = PrintedLines(out, call.task_managers)
@@ -203,7 +203,7 @@ def _attend(call: JobCall, out: Path, json_file: Path | None, *, is_json_on_stdo
 
 def _detach(call: JobCall, out: Path) -> None:
     """Submit a job and leave it to itself."""
-    from flinknet.runtime.job.client import submit_detached
+    from flinknet.runtime.cluster.client import submit_detached
 
     spec, submission = _cluster(call, out, is_attached=False)
     job = submit_detached(spec, submission)

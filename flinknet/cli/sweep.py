@@ -62,8 +62,8 @@ class Finished:
 
 def default_executor() -> Executor:
     """Real sockets, real processes."""
+    from flinknet.runtime.cluster.launcher import run_scenario
     from flinknet.runtime.host import environment
-    from flinknet.runtime.launcher import run_scenario
 
     return Executor(run_scenario, environment)
 

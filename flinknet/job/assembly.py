@@ -129,8 +129,7 @@ class _Assembly:
         self._probe = probe
         self._seed = f"flinknet {seed} {descriptor.vertex} {descriptor.subtask}"
         self._frame = TaskFrame(
-            *(descriptor, descriptor.name, descriptor.execution_vertex_id),
-            *(self._network, probe, respond),
+            *(descriptor, descriptor.name, self._network, probe, respond),
             timestamp_epoch_ns=timestamp_epoch_ns,
         )
 

@@ -1,13 +1,13 @@
 """CheckpointCoordinator: when checkpoints begin, and what became of them (Flink:
 CheckpointCoordinator).
 
-Sans-IO: the launcher and the simulator each drive one. Nothing is stored by a checkpoint here; what
-is looked at is how its barriers travel.
+Sans-IO: the JobManager, the launcher and the simulator each drive one. Nothing is stored by a
+checkpoint here; what is looked at is how its barriers travel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from flinknet.histogram import LogLinearHistogram
@@ -99,7 +99,11 @@ class CheckpointCoordinator:
     Args:
         tasks: names of all tasks; a checkpoint is complete when all have acknowledged it.
         timeout_ns: after which a pending checkpoint is aborted.
+        end_ns: no checkpoint begins from then on; None for no end.
         epoch_ns: the instant of the run's clock at which timestamps are 0.
+
+    Attributes:
+        completed: how many of those that count are complete.
     """
 
     def __init__(
@@ -109,6 +113,7 @@ class CheckpointCoordinator:
         interval_ns: int,
         timeout_ns: int,
         start_ns: int,
+        end_ns: int | None = None,
         measured_from_ns: int = 0,
         measured_to_ns: int | None = None,
         epoch_ns: int = 0,
@@ -118,11 +123,14 @@ class CheckpointCoordinator:
         self._timeout_ns = timeout_ns
         self._epoch_ns = epoch_ns
         self._next_ns: int | None = start_ns + interval_ns
+        self._end_ns = end_ns
         self._measured_from_ns = measured_from_ns
         self._measured_to_ns = measured_to_ns
         self._next_id = 1
         self._pending: _Pending | None = None
-        self._triggered = self._completed = self._aborted = self._unaligned = 0
+        self._finished: Collection[str] = ()
+        self.completed = 0
+        self._triggered = self._aborted = self._unaligned = 0
         self._overtaken_bytes = self._overtaken_bytes_max = self._processed_bytes = 0
         self._duration = LogLinearHistogram()
         self._start_delay = LogLinearHistogram()
@@ -140,9 +148,18 @@ class CheckpointCoordinator:
             return self._pending.began_ns + self._timeout_ns
         return self._next_ns
 
-    def advance(self, *, now_ns: int) -> list[Command]:
-        """What to tell every task now."""
+    def advance(self, *, now_ns: int, finished: Collection[str] = ()) -> list[Command]:
+        """What to tell every task now.
+
+        Args:
+            finished: tasks that have ended and do not answer any more.
+        """
         commands: list[Command] = []
+        self._finished = finished
+        if self._end_ns is not None and now_ns >= self._end_ns:
+            self.stop()
+        if self._pending is not None:
+            self._complete(self._pending, now_ns)
         pending = self._pending
         if pending is not None and now_ns >= pending.began_ns + self._timeout_ns:
             commands.append(self._abort(pending))
@@ -160,6 +177,13 @@ class CheckpointCoordinator:
         """Begin no more checkpoints; the pending one may still complete."""
         self._next_ns = None
 
+    def give_up(self) -> list[Command]:
+        """Tasks begin again: the pending checkpoint will never complete.
+
+        Returns: what to tell every task now.
+        """
+        return [] if self._pending is None else [self._abort(self._pending)]
+
     def receive(self, answer: Answer, *, now_ns: int) -> list[Command]:
         """Take a task's answer; one about a checkpoint that is over changes nothing.
 
@@ -171,15 +195,12 @@ class CheckpointCoordinator:
         if isinstance(answer, DeclineCheckpoint):
             return [self._abort(pending)]
         pending.acknowledged[answer.task] = answer
-        if self._tasks <= pending.acknowledged.keys():
-            self._pending = None
-            if self._is_measured(pending.began_ns):
-                self._count(pending, now_ns)
+        self._complete(pending, now_ns)
         return []
 
     def summary(self) -> CheckpointSummary:
         """What became of the checkpoints so far."""
-        completed = self._completed
+        completed = self.completed
         return CheckpointSummary(
             triggered=self._triggered,
             completed=completed,
@@ -198,6 +219,14 @@ class CheckpointCoordinator:
         to_ns = self._measured_to_ns
         return self._measured_from_ns <= at_ns and (to_ns is None or at_ns < to_ns)
 
+    def _complete(self, pending: _Pending, now_ns: int) -> None:
+        """The checkpoint is over if every task has answered that will."""
+        missing = self._tasks - pending.acknowledged.keys()
+        if missing.issubset(self._finished):
+            self._pending = None
+            if self._is_measured(pending.began_ns):
+                self._count(pending, now_ns)
+
     def _abort(self, pending: _Pending) -> AbortCheckpoint:
         self._pending = None
         self._aborted += self._is_measured(pending.began_ns)
@@ -205,7 +234,7 @@ class CheckpointCoordinator:
 
     def _count(self, pending: _Pending, now_ns: int) -> None:
         answers = list(pending.acknowledged.values())
-        self._completed += 1
+        self.completed += 1
         self._unaligned += any(each.is_unaligned for each in answers)
         self._duration.add([now_ns - pending.began_ns])
         written_ns = {k: v for each in answers for k, v in each.written_ns.items()}

@@ -32,6 +32,7 @@ from flinknet.core.wire.events import (
 from flinknet.errors import FlinknetError
 
 from .barriers import OutputCheckpoints
+from .checkpoint_coordinator import AbortCheckpoint, Command
 from .checkpoints import TaskAcknowledgements
 from .context import ProcessingContext
 from .io import TextInput
@@ -200,6 +201,13 @@ class StreamTask:
         return min((each for each in due if each is not None), default=None)
 
     # What drivers ask for
+
+    def obey(self, command: Command, *, now_ns: int) -> None:
+        """Do what the checkpoint coordinator says; every task is to be called."""
+        if isinstance(command, AbortCheckpoint):
+            self.abort_checkpoint(command.checkpoint_id)
+        else:
+            self.trigger_checkpoint(command.checkpoint_id, command.timestamp_ms, now_ns=now_ns)
 
     def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int, *, now_ns: int) -> None:
         """A checkpoint has begun; every task is to be called. Those without gates write its barrier

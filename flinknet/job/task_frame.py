@@ -27,7 +27,6 @@ class TaskFrame:
 
     Args:
         name: of the task.
-        acknowledges_as: under which it acknowledges checkpoints.
         timestamp_epoch_ns: the instant that timestamps of barriers count from.
     """
 
@@ -35,7 +34,6 @@ class TaskFrame:
         self,
         descriptor: TaskDeploymentDescriptor,
         name: str,
-        acknowledges_as: str,
         network: NetworkConfig,
         probe: Probe,
         respond: CheckpointResponder,
@@ -52,7 +50,9 @@ class TaskFrame:
         self._checkpoints: Sequence[tuple[OutputCheckpoints, str]] = ()
         parts = [output_name(each.edge) for each in descriptor.outputs]
         parts += [INPUT] if descriptor.inputs else []
-        self._acknowledgements = TaskAcknowledgements(acknowledges_as, parts, respond)
+        self._acknowledgements = TaskAcknowledgements(
+            descriptor.execution_vertex_id, parts, respond
+        )
 
     def set_outputs(self, outputs: Sequence[TaskOutput], partitioners: Sequence[str]) -> None:
         """What the task writes to.

@@ -1,14 +1,13 @@
-"""All metrics of a task, and of a TaskManager, under Flink's names."""
+"""All metrics of a task under Flink's names."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from flinknet.core.buffers import NetworkBufferPool
 from flinknet.units import NS_PER_MS
 
 from .debloating import GateDebloating
-from .metrics import input_metrics, memory_metrics, output_metrics, queue_metrics
+from .metrics import input_metrics, output_metrics, queue_metrics
 from .stream_task import StreamTask, TaskState
 from .times import Meter
 
@@ -58,6 +57,7 @@ class TaskMetrics:
         self._is_detailed = is_detailed
         self._debloating = debloating
         self._meters: dict[str, Meter] = {}
+        self._last: Metrics = {}
         self._start_meters(now_ns)
 
     def start_window(self, *, now_ns: int) -> None:
@@ -90,25 +90,41 @@ class TaskMetrics:
             found |= self._debloating_metrics()
         if self._is_detailed:
             found |= self._queue_metrics()
-        return found | task.times.metrics(now_ns=now_ns)
+        self._last = found | task.times.metrics(now_ns=now_ns)
+        return self._last
+
+    def sample_end(self, *, now_ns: int, is_drained: bool) -> Metrics:
+        """The same at the end of the measured part.
+
+        Args:
+            is_drained: no data is left, so that levels of pools and queues are those of the sample
+                before, when records still flowed.
+        """
+        before, found = self._last, self.sample(now_ns=now_ns)
+        if is_drained:
+            found |= {each: value for each, value in before.items() if _is_level(each)}
+        return found
 
     def _start_meters(self, now_ns: int) -> None:
         counters = self._counters()
         self._meters = {name: Meter(count, now_ns=now_ns) for name, count in counters.items()}
 
     def _counters(self) -> dict[str, int]:
-        task, found = self._task, dict[str, int]()
-        network_input = task.network_input
+        task, network_input = self._task, self._task.network_input
+        for receiver in task.receivers:
+            receiver.settle()
+        records_in = sum(receiver.records for receiver in task.receivers)
+        found = {
+            "numRecordsIn": max(records_in, task.processed_records),  # those of sources, too
+            "numRecordsOut": task.emitted_records,
+        }
         if network_input is not None:
             read_bytes = network_input.checkpoints.read_bytes
             sizes, buffers = {True: 0, False: 0}, {True: 0, False: 0}
             for channel in network_input.gate.channels:
                 sizes[channel.is_local] += read_bytes[channel.index_in_input]
                 buffers[channel.is_local] += channel.buffers_handed_out
-            for receiver in task.receivers:
-                receiver.settle()
-            found = {
-                "numRecordsIn": sum(receiver.records for receiver in task.receivers),
+            found |= {
                 "numBytesIn": sum(read_bytes),
                 "numBytesInLocal": sizes[True],
                 "numBytesInRemote": sizes[False],
@@ -116,7 +132,6 @@ class TaskMetrics:
                 "numBuffersInRemote": buffers[False],
             }
         if task.outputs:
-            found["numRecordsOut"] = task.emitted_records
             found["numBytesOut"] = sum(writer.written_bytes for writer in task.writers)
             found["numBuffersOut"] = sum(
                 each.buffers_out
@@ -142,61 +157,6 @@ class TaskMetrics:
             lengths = (each.queued_elements for each in output.partition.subpartitions)
             found |= _prefixed(f"Output.{number}.", queue_metrics(lengths))
         return found
-
-
-class TaskManagerMetrics:
-    """The metrics of all tasks of one TaskManager and of its network memory.
-
-    Args:
-        debloating: of all gates of its tasks.
-    """
-
-    def __init__(
-        self,
-        tasks: Sequence[StreamTask],
-        memory: NetworkBufferPool,
-        debloating: Sequence[GateDebloating] = (),
-        *,
-        now_ns: int,
-        is_detailed: bool = False,
-    ) -> None:
-        self._memory = memory
-        self._last: tuple[dict[str, Metrics], Metrics] = ({}, {})
-        self._tasks = [
-            TaskMetrics(
-                task,
-                now_ns=now_ns,
-                is_detailed=is_detailed,
-                debloating=[each for each in debloating if each.task_name == task.name],
-            )
-            for task in tasks
-        ]
-
-    def start_window(self, *, now_ns: int) -> None:
-        """The measured part begins."""
-        for task in self._tasks:
-            task.start_window(now_ns=now_ns)
-
-    def sample(self, *, now_ns: int) -> tuple[dict[str, Metrics], Metrics]:
-        """Metrics of each task by its name, and of the memory, as they are now."""
-        tasks = {task.name: task.sample(now_ns=now_ns) for task in self._tasks}
-        self._last = tasks, memory_metrics(self._memory)
-        return self._last
-
-    def sample_end(self, *, now_ns: int, is_drained: bool) -> tuple[dict[str, Metrics], Metrics]:
-        """The same at the end of the measured part.
-
-        Args:
-            is_drained: no data is left anywhere, so that levels of pools and queues are those of
-                the sample before, when records still flowed.
-        """
-        before, memory = self._last
-        tasks, memory_now = self.sample(now_ns=now_ns)
-        if not is_drained or not before:
-            return tasks, memory_now
-        for name, found in tasks.items():
-            found |= {each: value for each, value in before[name].items() if _is_level(each)}
-        return tasks, memory
 
 
 def _is_level(name: str) -> bool:

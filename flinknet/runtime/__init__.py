@@ -1,5 +1,6 @@
-"""The real driver: processes, sockets, clocks. One TaskManager is one process with one event loop.
+"""The real driver: sockets, clocks, and in `cluster` the processes. One TaskManager is one process
+with one event loop.
 
-Runs the same core and tasks as the simulator. The launcher spawns TaskManagers, tells them what to
-deploy, and collects what they measured; every process ends with it.
+Runs the same core and tasks as the simulator. A peer (consumer_peer, producer_peer) is one end of
+an exchange whose other end is not flinknet's.
 """

@@ -9,7 +9,7 @@ do ("Flink Netty Server (PORT) …").
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,6 @@ from flinknet.errors import (
     TransportError,
     failed_channels,
 )
-from flinknet.job.load.plan import LoadPlan
 from flinknet.results import Strangers
 
 from .client_factory import ConnectionID, PartitionRequestClientFactory
@@ -55,12 +54,15 @@ class AcceptedConnection:
     peer: str
     connection: ProducerConnection
 
-    def loss_error(self, load: LoadPlan) -> TransportError:
-        """What to tell of a consumer that went away with channels open."""
+    def loss_error(self, reader_names: Mapping[int, str]) -> TransportError:
+        """What to tell of a consumer that went away with channels open.
+
+        Args:
+            reader_names: of who reads each channel, as far as that is known.
+        """
         loss, channels = self.connection.loss, self.connection.lost_channels
         assert loss is not None
-        lost = (load.channels[index] for index in channels if index >= 0)
-        names = {f"tm-{channel.consumer_task_manager}" for channel in lost}
+        names = {reader_names[index] for index in channels if index in reader_names}
         peer = f"{' and '.join(sorted(names)) or 'a consumer'} at {self.peer}"
         text = f"the connection from {peer} {loss}"
         if isinstance(loss, RemoteTransportError):

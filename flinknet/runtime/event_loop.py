@@ -28,7 +28,7 @@ IDLE_WAIT_NS = 200_000_000
 
 
 class Task(Protocol):
-    """What the loop steps (job.StreamTask; runtime.job.RunningTask)."""
+    """What the loop steps (job.StreamTask; runtime.cluster.RunningTask)."""
 
     @property
     def is_blocked(self) -> bool:

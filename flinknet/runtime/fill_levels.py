@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from dataclasses import replace
 
 from flinknet.core.connection import RECEIVE_BYTES, Connection
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
@@ -35,22 +34,30 @@ class FillMeter:
         is_broadcast: whether the subpartitions of a partition share their buffers.
     """
 
-    def __init__(
-        self,
-        partitions: Sequence[ResultPartition],
-        gates: Sequence[SingleInputGate],
-        *,
-        total_buffers: int,
-        segment_size_bytes: int,
-        is_broadcast: bool,
-    ) -> None:
-        self._partitions = partitions
-        self._gates = gates
+    def __init__(self, *, total_buffers: int, segment_size_bytes: int, is_broadcast: bool) -> None:
+        self._partitions: list[ResultPartition] = []
+        self._gates: list[SingleInputGate] = []
+        self._bounds = FillLevels()
         self._total_buffers = total_buffers
         self._segment_size_bytes = segment_size_bytes
         self._is_broadcast = is_broadcast
         self._sockets_max = FillLevels()
         self._outbound_max = self._inbound_max = 0
+
+    def add(
+        self,
+        partitions: Sequence[ResultPartition],
+        gates: Sequence[SingleInputGate],
+    ) -> None:
+        """Look at these from now on, too."""
+        self._partitions += partitions
+        self._gates += gates
+        self._bounds += FillLevels(
+            subpartition_bytes=fill_levels.subpartition_bytes_max(
+                partitions, self._total_buffers, is_shared=self._is_broadcast
+            ),
+            input_channel_bytes=fill_levels.input_channel_bytes_max(gates),
+        )
 
     def sample(
         self, transports: Sequence[TcpTransport], *, now_ns: int, is_writing: bool
@@ -102,13 +109,7 @@ class FillMeter:
         """The most that each place here can hold; for sockets, which grow as they are used, the
         largest that was seen.
         """
-        return replace(
-            self._sockets_max,
-            subpartition_bytes=fill_levels.subpartition_bytes_max(
-                self._partitions, self._total_buffers, is_shared=self._is_broadcast
-            ),
-            input_channel_bytes=fill_levels.input_channel_bytes_max(self._gates),
-        )
+        return self._bounds + self._sockets_max
 
     def _note_bounds(self, bounds: FillLevels) -> None:
         seen = self._sockets_max

@@ -17,9 +17,8 @@ from flinknet.core.producer import ResultPartitionManager
 from flinknet.graph.network_memory import segments_of
 from flinknet.job.load.counting import CountingSink, StampedSink
 from flinknet.job.load.plan import LoadPlan
-from flinknet.options import effective_flink_keys
 from flinknet.results import PeerChannel, PeerResult
-from flinknet.trace.manifest import ChannelInfo, ClockInfo, ProcessInfo, RunManifest
+from flinknet.trace.manifest import ChannelInfo, ProcessInfo
 from flinknet.trace.message_counts import MessageCounts
 from flinknet.trace.recorder import TraceRecorder
 from flinknet.trace.run_directory import RunDirectory, seal_run
@@ -27,7 +26,8 @@ from flinknet.trace.writer import TraceWriter
 
 from .clock import monotonic_ns, wall_clock_iso
 from .event_loop import EventLoop
-from .host import available_cores, environment, host_id, versions_of
+from .host import available_cores, environment
+from .manifest import manifest_of
 from .peer_protocol import PeerProtocol
 
 LOOK_EVERY_NS = 100_000_000
@@ -148,20 +148,13 @@ class Peer:
     def _save_manifest(self, *, is_over: bool = False) -> None:
         if self._directory is None:
             return
-        load, host = self.load, environment()
+        load = self.load
         receivers = {index: receiver for receiver, index in self.protocol.channel_of.items()}
-        RunManifest(
-            scenario=load.scenario.to_dict(),
-            flink_keys=dict(effective_flink_keys(self.network)),
-            host=host,
-            versions=versions_of(host),
-            seed=load.scenario.seed,
-            clock=ClockInfo(host_id=host_id()),
-            started_at=self._started_at,
-            measured_from_ns=self.start_ns if is_over else None,
-            measured_to_ns=self.end_ns + 1 if is_over else None,
-            processes=(self._process,),
-            channels=tuple(
+        manifest_of(
+            load.scenario.to_dict(),
+            self.network,
+            (self._process,),
+            (
                 ChannelInfo(
                     index=channel.index,
                     receiver_id=receivers.get(channel.index, channel.receiver_id).hex(),
@@ -176,4 +169,9 @@ class Peer:
                 )
                 for channel in load.channels
             ),
+            seed=load.scenario.seed,
+            host=environment(),
+            started_at=self._started_at,
+            measured_from_ns=self.start_ns if is_over else None,
+            measured_to_ns=self.end_ns + 1 if is_over else None,
         ).save(self._directory)

@@ -136,7 +136,8 @@ class ProducerPeer(Peer):
             self._trigger_checkpoint(monotonic_ns())
             for accepted in self._server.accepted:
                 if accepted.connection.loss is not None:
-                    raise accepted.loss_error(self.load)
+                    names = {x.index: f"tm-{x.consumer_task_manager}" for x in self.load.channels}
+                    raise accepted.loss_error(names)
 
     def waiting_for(self) -> str:
         """What consumers have not done yet."""

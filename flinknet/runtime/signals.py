@@ -20,18 +20,14 @@ def interrupts_held(*, and_terminations: bool = False) -> Iterator[None]:
 
     Processes end when who started them says so, and must not tell of an interrupt while they are
     still being imported: they inherit the mask. It holds for this thread alone, so that the
-    handler must wait, too. The resource tracker, which the first start brings up, would lift the
-    mask.
+    handler must wait, too.
 
     Args:
         and_terminations: SIGTERM and SIGHUP, too: for processes that have something to finish.
             Others can be ended by them, one by one.
     """
     numbers = _ENDS_A_RUN if and_terminations else (signal.SIGINT,)
-    from multiprocessing import resource_tracker  # every command imports this module
-
     held: list[int] = []
-    resource_tracker.ensure_running()
     before = {each: signal.signal(each, lambda number, _: held.append(number)) for each in numbers}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:

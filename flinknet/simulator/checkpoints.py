@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from flinknet.job.checkpoint_coordinator import (
-    AbortCheckpoint,
-    Answer,
-    CheckpointCoordinator,
-    Command,
-)
+from flinknet.job.checkpoint_coordinator import Answer, CheckpointCoordinator, Command
 from flinknet.job.descriptor import SubtaskKey
 from flinknet.job.stream_task import StreamTask
 from flinknet.results import CheckpointSummary
@@ -60,15 +55,13 @@ class SimulatedCheckpoints:
             return
         if all(task.is_finished for task in self._tasks.values() if task.is_source):
             self.coordinator.stop()
-        for command in self.coordinator.advance(now_ns=self._scheduler.now_ns):
-            self._tell(command)
+        self._tell(self.coordinator.advance(now_ns=self._scheduler.now_ns))
         self._plan()
 
     def receive(self, answer: Answer) -> None:
         """A task's answer reaches the coordinator; it may begin what it had put off."""
         was_pending = self.coordinator.pending_id is not None
-        for command in self.coordinator.receive(answer, now_ns=self._scheduler.now_ns):
-            self._tell(command)
+        self._tell(self.coordinator.receive(answer, now_ns=self._scheduler.now_ns))
         if was_pending and self.coordinator.pending_id is None:
             self._plan()
 
@@ -76,15 +69,13 @@ class SimulatedCheckpoints:
         """What became of the checkpoints so far."""
         return self.coordinator.summary()
 
-    def _tell(self, command: Command) -> None:
+    def _tell(self, commands: Iterable[Command]) -> None:
         now_ns = self._scheduler.now_ns
-        for task in self._tasks.values():
-            if isinstance(command, AbortCheckpoint):
-                task.abort_checkpoint(command.checkpoint_id)
-            else:
-                task.trigger_checkpoint(command.checkpoint_id, command.timestamp_ms, now_ns=now_ns)
-        for task_manager in self._task_managers:
-            task_manager.wake(now_ns)
+        for command in commands:
+            for task in self._tasks.values():
+                task.obey(command, now_ns=now_ns)
+            for task_manager in self._task_managers:
+                task_manager.wake(now_ns)
 
     def _plan(self) -> None:
         """Come back when the coordinator next has something to say, and not when it once had."""

@@ -139,7 +139,7 @@ class Cluster:
         self.checkpoints: SimulatedCheckpoints | None = None
         if self.network.checkpoint_interval_ns is not None:
             self.checkpoints = SimulatedCheckpoints(
-                [job.checkpoint_name(each) for each in job.subtasks],
+                [each.execution_vertex_id for each in job.subtasks],
                 self.scheduler,
                 self.task_managers,
                 self.tasks,

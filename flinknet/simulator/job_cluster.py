@@ -122,10 +122,6 @@ class SimulatedProgram(SimulatedJob):
         self._texts = texts
         self._end_ns = None if end_ns is None else START_NS + end_ns
 
-    def checkpoint_name(self, subtask: TaskDeploymentDescriptor) -> str:
-        """The name under which a task acknowledges checkpoints."""
-        return subtask.execution_vertex_id
-
     def create_task(
         self,
         subtask: TaskDeploymentDescriptor,

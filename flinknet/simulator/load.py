@@ -13,7 +13,7 @@ from flinknet.job.gates import input_of
 from flinknet.job.load.assembly import LoadTasks, create_relay, delay_of
 from flinknet.job.load.generator import LoadGenerator, RecordBatcher
 from flinknet.job.load.payload import OVERHEAD_BYTES
-from flinknet.job.load.plan import LoadPlan, task_name
+from flinknet.job.load.plan import LoadPlan
 from flinknet.job.load.run_input import PAUSED_NS
 from flinknet.job.load.sink import LatencySink
 from flinknet.job.scheduling import SchedulingType, StartCondition, scheduling_of
@@ -72,10 +72,6 @@ class SimulatedLoad(SimulatedJob):
         self._scenario = scenario
         self._plans = plans
         self._flush_overhead_ns = flush_overhead_ns
-
-    def checkpoint_name(self, subtask: TaskDeploymentDescriptor) -> str:
-        """The name under which a task acknowledges checkpoints."""
-        return task_name(subtask)
 
     def create_task(
         self,

@@ -57,10 +57,6 @@ class SimulatedJob:
         self.scheduling = scheduling
         self.start_condition = start_condition
 
-    def checkpoint_name(self, subtask: TaskDeploymentDescriptor) -> str:
-        """The name under which a task acknowledges checkpoints."""
-        raise NotImplementedError
-
     def create_task(
         self,
         subtask: TaskDeploymentDescriptor,

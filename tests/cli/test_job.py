@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from flinknet.runtime.job.job_files import Contact
+from flinknet.runtime.cluster.job_files import Contact
 
 Flinknet = Callable[..., Result]
 

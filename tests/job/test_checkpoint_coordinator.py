@@ -14,13 +14,18 @@ MS = 1_000_000
 
 
 def coordinator(
-    *, measured_from_ns: int = 0, measured_to_ns: int | None = None, epoch_ns: int = 0
+    *,
+    end_ns: int | None = None,
+    measured_from_ns: int = 0,
+    measured_to_ns: int | None = None,
+    epoch_ns: int = 0,
 ) -> CheckpointCoordinator:
     return CheckpointCoordinator(
         ("source 0", "sink 0"),
         interval_ns=100 * MS,
         timeout_ns=250 * MS,
         start_ns=1000 * MS,
+        end_ns=end_ns,
         measured_from_ns=measured_from_ns,
         measured_to_ns=measured_to_ns,
         epoch_ns=epoch_ns,
@@ -89,6 +94,37 @@ def test_after_the_stop_only_the_pending_one_goes_on() -> None:
     assert each.next_deadline_ns() is None
     assert each.advance(now_ns=5000 * MS) == []
     assert each.summary().completed == 1
+
+
+def test_no_checkpoint_begins_after_the_end() -> None:
+    each = coordinator(end_ns=1150 * MS)
+    assert each.advance(now_ns=1100 * MS) == [TriggerCheckpoint(1, 1100)]
+    acknowledge(each, 1, 1160)
+    assert each.advance(now_ns=1200 * MS) == []
+    assert each.next_deadline_ns() is None
+    assert each.completed == 1
+
+
+def test_who_has_finished_is_not_waited_for() -> None:
+    each = coordinator()
+    each.advance(now_ns=1100 * MS)
+    each.receive(AcknowledgeCheckpoint("sink 0", 1), now_ns=1101 * MS)
+    assert each.advance(now_ns=1102 * MS, finished=["source 0"]) == []
+    assert each.completed == 1
+    each.advance(now_ns=1200 * MS, finished=["source 0"])  # it has finished before this one
+    each.receive(AcknowledgeCheckpoint("sink 0", 2), now_ns=1201 * MS)
+    assert each.completed == 2
+
+
+def test_a_checkpoint_is_given_up_when_tasks_begin_again() -> None:
+    each = coordinator()
+    assert each.give_up() == []
+    each.advance(now_ns=1100 * MS)
+    assert each.give_up() == [AbortCheckpoint(1)]
+    acknowledge(each, 1, 1110)
+    assert each.completed == 0
+    assert each.advance(now_ns=1400 * MS) == [TriggerCheckpoint(2, 1400)]
+    assert each.summary().aborted == 1
 
 
 def test_checkpoints_count_that_begin_in_the_measured_part() -> None:

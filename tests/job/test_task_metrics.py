@@ -16,7 +16,7 @@ from flinknet.job.load.generator import RecordBatcher
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.sink import LatencySink
 from flinknet.job.stream_task import StreamTask
-from flinknet.job.task_metrics import TaskManagerMetrics, TaskMetrics, back_pressure_level
+from flinknet.job.task_metrics import TaskMetrics, back_pressure_level
 from flinknet.job.times import Meter
 from tests.load_tasks import sink_task, source_task
 from tests.pair import Pair
@@ -73,12 +73,9 @@ class Tasks:
         sinks = (LatencySink(epoch_ns=0, is_open_loop=False),)
         self.sink = sink_task(self.pair.gate, sinks, self.rows)
         self.debloating = debloated_gates([self.sink], NETWORK, now_ns=0)
-        self.metrics = TaskManagerMetrics(
-            [self.source, self.sink],
-            self.pair.producer_memory,
-            self.debloating,
-            now_ns=0,
-            is_detailed=True,
+        self.metrics = (
+            TaskMetrics(self.source, now_ns=0, is_detailed=True),
+            TaskMetrics(self.sink, now_ns=0, is_detailed=True, debloating=self.debloating),
         )
         self.pair.drive()
         self.consume()
@@ -102,8 +99,8 @@ class Tasks:
         self._rest(self.sink)
 
     def sample(self) -> tuple[dict[str, float], dict[str, float]]:
-        tasks, _ = self.metrics.sample(now_ns=self.now_ns)
-        return tasks["source 0"], tasks["sink 0"]
+        source, sink = (each.sample(now_ns=self.now_ns) for each in self.metrics)
+        return source, sink
 
     def _rest(self, task: StreamTask) -> None:
         if task.times.is_busy:
@@ -141,7 +138,8 @@ def test_the_measured_part_has_rates_and_times_of_its_own(tasks: Tasks) -> None:
     tasks.emit(6)
     tasks.pair.drive()
     tasks.consume()
-    tasks.metrics.start_window(now_ns=2 * S)
+    for each in tasks.metrics:
+        each.start_window(now_ns=2 * S)
     tasks.at(4 * S)
     tasks.emit(2)
     source, sink = tasks.sample()
@@ -155,7 +153,8 @@ def test_the_measured_part_has_rates_and_times_of_its_own(tasks: Tasks) -> None:
 @pytest.mark.row("S039")
 def test_a_writer_that_waits_is_back_pressured_softly_or_hard(tasks: Tasks) -> None:
     partition = tasks.pair.partition
-    tasks.metrics.start_window(now_ns=0)
+    for each in tasks.metrics:
+        each.start_window(now_ns=0)
     tasks.at(1 * S)
     tasks.emit(0)
     tasks.emit(40)  # the pool gives five buffers; with the last of them no record more is begun
@@ -273,13 +272,13 @@ def test_at_the_end_of_a_run_that_is_drained_levels_are_those_of_before(tasks: T
     _, before = tasks.sample()
     tasks.at(2 * S)
     tasks.consume()
-    drained, _ = tasks.metrics.sample_end(now_ns=2 * S, is_drained=True)
-    assert {name: drained["sink 0"][name] for name in levels_of(before)} == {
+    _, metrics = tasks.metrics
+    drained = metrics.sample_end(now_ns=2 * S, is_drained=True)
+    assert {name: drained[name] for name in levels_of(before)} == {
         name: before[name] for name in levels_of(before)
     }
-    assert drained["sink 0"]["numRecordsIn"] > before["numRecordsIn"]
-    now, _ = tasks.metrics.sample_end(now_ns=2 * S, is_drained=False)
-    assert now["sink 0"]["inputQueueLength"] == 0
+    assert drained["numRecordsIn"] > before["numRecordsIn"]
+    assert metrics.sample_end(now_ns=2 * S, is_drained=False)["inputQueueLength"] == 0
 
 
 @pytest.mark.parametrize(
@@ -307,4 +306,3 @@ def test_the_names_are_those_of_flink(tasks: Tasks) -> None:
     assert times | {"inPoolUsage", "numBytesInLocalPerSecond"} <= set(sink)
     assert "inPoolUsage" not in source
     assert "outPoolUsage" not in sink
-    assert isinstance(TaskMetrics(tasks.sink, now_ns=0).sample(now_ns=1), dict)

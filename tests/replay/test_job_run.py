@@ -12,10 +12,10 @@ from flinknet.graph import execution_graph_of, job_graph_of, load_program
 from flinknet.predict.grid import Grid
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_runs
-from flinknet.runtime.job.control_messages import SubmitJob
-from flinknet.runtime.job.job_files import Instants, save_manifest
-from flinknet.runtime.job.job_master import JobMaster
-from flinknet.runtime.job.measurements import Measurements
+from flinknet.runtime.cluster.control_messages import SubmitJob
+from flinknet.runtime.cluster.job_files import Instants, save_manifest
+from flinknet.runtime.cluster.job_master import JobMaster
+from flinknet.runtime.cluster.measurements import Measurements
 from flinknet.simulator.job_cluster import START_NS, JobCluster
 from flinknet.trace import ProcessInfo, RunManifest, TraceRecorder, TraceWriter
 from flinknet.trace.run import open_run

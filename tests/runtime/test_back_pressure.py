@@ -19,7 +19,7 @@ from flinknet.config import (
     WorkloadConfig,
 )
 from flinknet.results import Progress
-from flinknet.runtime.launcher import run_scenario
+from flinknet.runtime.cluster.launcher import run_scenario
 from tests.node import Node
 
 pytestmark = pytest.mark.socket

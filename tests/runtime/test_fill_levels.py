@@ -13,9 +13,9 @@ from flinknet.core.consumer import ConsumerConnection
 from flinknet.core.probe import NullProbe
 from flinknet.core.producer import ProducerConnection, ResultPartitionManager
 from flinknet.results import FillLevels, FillSample
+from flinknet.runtime.cluster.launcher import run_scenario
 from flinknet.runtime.event_loop import EventLoop
 from flinknet.runtime.fill_levels import SAMPLES_MAX, FillMeter, FillTimeline
-from flinknet.runtime.launcher import run_scenario
 
 MS = 1_000_000
 INTERVAL_NS = 50 * MS
@@ -69,8 +69,6 @@ def test_bytes_in_sockets_are_counted_on_the_side_where_they_lie() -> None:
         ends = [loop.add_transport(accepted, producer), loop.add_transport(client, consumer)]
         memory = NetworkBufferPool(1, 4096)
         meter = FillMeter(
-            [],
-            [],
             total_buffers=memory.total_buffers,
             segment_size_bytes=memory.segment_size_bytes,
             is_broadcast=False,

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from flinknet.config import Scenario
 from flinknet.job.load.plan import load_plan_of
-from flinknet.runtime.messages import Sample
+from flinknet.runtime.cluster.control_messages import Statistics, TaskCounts
+from flinknet.runtime.cluster.measurements import NamedMetrics
+from flinknet.runtime.cluster.progress import ProgressMeter
 from flinknet.runtime.metrics_log import MetricsLog
-from flinknet.runtime.progress import ProgressMeter
 from flinknet.trace.metrics import METRICS_NAME, describe_metrics
 
 TIMES = {
@@ -19,8 +20,13 @@ TIMES = {
 }
 
 
-def sample_of(*tasks: str) -> Sample:
-    return Sample(0, 0, None, (), None, dict.fromkeys(tasks, TIMES), {"UsedMemory": 7.0})
+def sample_of(*tasks: str) -> NamedMetrics:
+    return NamedMetrics(dict.fromkeys(tasks, TIMES), {"UsedMemory": 7.0})
+
+
+def statistics_of(*tasks: str) -> Statistics:
+    attempt = load_plan_of(Scenario()).tasks[0].attempt_id
+    return Statistics(0, tuple(TaskCounts(attempt, each, dict(TIMES)) for each in tasks))
 
 
 def test_each_task_has_a_line_and_the_memory_another(tmp_path: Path) -> None:
@@ -55,9 +61,9 @@ def test_a_file_that_cannot_be_written_is_given_up_and_told(tmp_path: Path) -> N
 
 def test_progress_keeps_the_last_metrics_of_each_task() -> None:
     meter = ProgressMeter(load_plan_of(Scenario()))
-    meter.add(1, sample_of("sink 0"), 1)
-    meter.add(0, sample_of("source 0"), 2)
-    meter.add(1, sample_of(), 3)
+    meter.add(1, statistics_of("sink 0"), 1)
+    meter.add(0, statistics_of("source 0"), 2)
+    meter.add(1, statistics_of(), 3)
     tasks = meter.progress("starting", 4).tasks
     assert [(task.name, task.busy, task.idle, task.back_pressured) for task in tasks] == [
         ("source 0", 0.7, 0.1, 0.2),

@@ -10,7 +10,7 @@ import pytest
 from flinknet.config import NetworkConfig, RecordSize, Scenario, WorkloadConfig
 from flinknet.errors import ConfigError
 from flinknet.results import RunResult
-from flinknet.runtime.launcher import run_scenario
+from flinknet.runtime.cluster.launcher import run_scenario
 
 pytestmark = pytest.mark.socket
 

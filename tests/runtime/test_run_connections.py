@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 import signal
@@ -18,11 +17,12 @@ from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
 from flinknet.errors import ConfigError, RunFailedError
 from flinknet.options import network_config
 from flinknet.results import STRANGERS, Progress, RunResult
-from flinknet.runtime.launcher import run_scenario
+from flinknet.runtime.cluster.launcher import run_scenario
 from flinknet.trace import open_run
 from flinknet.trace.reader import TraceReader
 from flinknet.trace.verify import verify_run
-from tests.runtime.job.cluster import listening_port
+from tests.runtime.cluster.live_job import listening_port
+from tests.runtime.processes import task_managers
 from tests.strangers import intrude
 
 pytestmark = pytest.mark.socket
@@ -52,8 +52,7 @@ def while_measuring(look: Callable[[dict[str, psutil.Process]], None]) -> None:
 
     def watch(progress: Progress) -> None:
         if progress.phase == "measuring":
-            children = multiprocessing.active_children()
-            look({child.name: psutil.Process(child.pid) for child in children})
+            look(task_managers())
             raise Looked
 
     with pytest.raises(Looked):
@@ -76,7 +75,7 @@ def test_each_task_manager_listens_once_and_channels_share_one_connection() -> N
             if each.status == psutil.CONN_ESTABLISHED and each.raddr.port in listening["tm-0"]
         ]
         assert outgoing == listening["tm-0"]  # four channels, one connection
-        assert len(sockets["tm-0"]) == 2
+        assert len(sockets["tm-0"]) == 3  # the port, that connection, and the control connection
 
     while_measuring(look)
 
@@ -84,8 +83,8 @@ def test_each_task_manager_listens_once_and_channels_share_one_connection() -> N
 def test_strangers_are_named_in_the_result_of_a_run_that_they_visited() -> None:
     def watch(progress: Progress) -> None:
         if progress.phase == "measuring" and not visited:
-            for child in multiprocessing.active_children():
-                visited.append(listening_port(psutil.Process(child.pid)))
+            for process in task_managers().values():
+                visited.append(listening_port(process))
                 intrude(visited[-1])
 
     visited: list[int] = []
@@ -162,16 +161,13 @@ def test_when_one_is_killed_the_other_tells_peer_and_channels_and_traces_are_rea
         if progress.phase != "measuring" or progress.records <= 2000 or killed:
             return
         if has_events(tmp_path / f"{victim}.fnt"):
-            for process in multiprocessing.active_children():
-                if process.name == victim:
-                    assert process.pid is not None
-                    killed.append(process.pid)
-                    os.kill(process.pid, signal.SIGKILL)
+            killed.append(task_managers()[victim].pid)
+            os.kill(killed[0], signal.SIGKILL)
 
     scenario = scenario_of(rate_per_s=5000.0, duration_ns=LONG_NS)
     with pytest.raises(RunFailedError) as caught:
         run_scenario(scenario, out_dir=tmp_path, trace=True, on_progress=kill)
-    assert multiprocessing.active_children() == []
+    assert task_managers() == {}
     text = str(caught.value)
     assert "\n" not in text
     assert f"{victim} (pid {killed[0]}) died in mid-run, killed by signal 9. " in text
@@ -195,7 +191,7 @@ def test_a_cluster_of_one_task_manager_has_no_port_at_all() -> None:
     scenario = replace(scenario_of(records=1000), task_managers=1, placement="spread")
 
     def look(progress: Progress) -> None:
-        for child in multiprocessing.active_children():
-            assert psutil.Process(child.pid).net_connections("tcp") == []
+        for process in task_managers().values():
+            assert len(process.net_connections("tcp")) <= 1, "the control connection alone"
 
     assert run(scenario, look).measured.records == 2000

@@ -10,7 +10,7 @@ import pytest
 
 from flinknet.config import NetworkConfig, RecordSize, Scenario, SlowConsumer, WorkloadConfig
 from flinknet.results import Progress, RunResult
-from flinknet.runtime.launcher import run_scenario
+from flinknet.runtime.cluster.launcher import run_scenario
 from flinknet.trace import open_run
 from flinknet.trace.describe import describe_run
 from flinknet.trace.metrics import METRICS_NAME
@@ -33,9 +33,14 @@ def scenario_of(**workload: object) -> Scenario:
     )
 
 
-def total(result: RunResult, name: str) -> float:
+def total(result: RunResult, name: str, task: str = "") -> float:
     assert result.metrics is not None
-    found = [each[name] for each in result.metrics.tasks.values() if name in each]
+    found = [
+        each[name]
+        for at, each in result.metrics.tasks.items()
+        if at.startswith(task)
+        if name in each
+    ]
     return sum(each for each in found if not isinstance(each, str))
 
 
@@ -48,7 +53,8 @@ def test_counters_of_both_ends_agree(partitioner: str) -> None:
     assert list(result.metrics.tasks) == ["source 0", "source 1", "sink 0", "sink 1"]
     assert list(result.metrics.task_managers) == ["tm-0", "tm-1"]
     copies = 2 if partitioner == "broadcast" else 1
-    assert total(result, "numRecordsIn") == copies * total(result, "numRecordsOut") > 40_000
+    made, read = total(result, "numRecordsIn", "source"), total(result, "numRecordsIn", "sink")
+    assert read == copies * made == copies * total(result, "numRecordsOut") >= 40_000
     assert total(result, "numBytesOut") == total(result, "numBytesIn")
     assert total(result, "numBytesIn") == total(result, "numBytesInRemote")
     assert total(result, "numBuffersOut") == total(result, "numBuffersInRemote") > 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 from pathlib import Path
 
 import psutil
@@ -11,9 +10,10 @@ import pytest
 
 from flinknet.config import Scenario, SlowConsumer, WorkloadConfig
 from flinknet.results import Progress, RunResult
-from flinknet.runtime.launcher import run_scenario
+from flinknet.runtime.cluster.launcher import run_scenario
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
+from tests.runtime.processes import task_managers
 
 pytestmark = pytest.mark.socket
 
@@ -21,13 +21,14 @@ MS = 1_000_000
 
 
 def established() -> dict[str, int]:
-    """TCP connections that each TaskManager has, both ends counted."""
+    """TCP sockets of the data port that each TaskManager has."""
     return {
-        child.name: sum(
+        name: sum(
             each.status == psutil.CONN_ESTABLISHED or each.status == psutil.CONN_LISTEN
-            for each in psutil.Process(child.pid).net_connections("tcp")
+            for each in process.net_connections("tcp")
         )
-        for child in multiprocessing.active_children()
+        - 1  # the control connection
+        for name, process in task_managers().items()
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import socket
@@ -20,9 +19,10 @@ from flinknet.errors import (
     TraceError,
 )
 from flinknet.results import Progress, RunResult
-from flinknet.runtime.launcher import run_scenario
+from flinknet.runtime.cluster.launcher import run_scenario
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
+from tests.runtime.processes import task_managers
 
 pytestmark = pytest.mark.socket
 
@@ -33,7 +33,7 @@ WARMUP_NS = 20 * MS
 @pytest.fixture(autouse=True)
 def no_process_is_left() -> Iterator[None]:
     yield
-    assert multiprocessing.active_children() == []
+    assert task_managers() == {}
 
 
 def scenario_of(
@@ -201,11 +201,8 @@ def test_a_killed_task_manager_ends_the_run_with_its_name(victim: str) -> None:
 
     def kill(progress: Progress) -> None:
         if progress.phase == "measuring" and not killed:
-            for process in multiprocessing.active_children():
-                if process.name == victim:
-                    assert process.pid is not None
-                    killed.append(process.pid)
-                    os.kill(process.pid, signal.SIGKILL)
+            killed.append(task_managers()[victim].pid)
+            os.kill(killed[0], signal.SIGKILL)
 
     with pytest.raises(RunFailedError, match=victim):
         run(scenario_of(1, 1, duration_ns=30_000 * MS, rate_per_s=1000.0), kill)
@@ -217,16 +214,18 @@ def test_a_task_manager_that_hangs_is_declared_lost() -> None:
 
     def stop(progress: Progress) -> None:
         if progress.phase == "measuring" and not stopped:
-            for process in multiprocessing.active_children():
-                if process.name == "tm-1":
-                    assert process.pid is not None
-                    stopped.append(process.pid)
-                    os.kill(process.pid, signal.SIGSTOP)
+            stopped.append(task_managers()["tm-1"].pid)
+            os.kill(stopped[0], signal.SIGSTOP)
 
     scenario = scenario_of(1, 1, duration_ns=60_000 * MS, rate_per_s=1000.0)
     with pytest.raises(RunFailedError, match=r"tm-1 .* has said nothing"):
         run_scenario(scenario, out_dir=None, trace=False, on_progress=stop, silence_max_s=5)
     assert len(stopped) == 1
+
+
+def test_a_task_manager_that_never_registers_is_declared_lost() -> None:
+    with pytest.raises(RunFailedError, match=r"tm-0 .* has said nothing for 0.001 s"):
+        run_scenario(scenario_of(1, 1, records=10), out_dir=None, trace=False, silence_max_s=0.001)
 
 
 def test_an_interrupt_ends_every_process() -> None:

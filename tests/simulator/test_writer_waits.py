@@ -11,7 +11,8 @@ import pytest
 
 from flinknet.config import SlowConsumer
 from flinknet.job.load.run_input import PAUSED_NS
-from flinknet.job.task_metrics import TaskManagerMetrics, back_pressure_level
+from flinknet.job.metrics import memory_metrics
+from flinknet.job.task_metrics import TaskMetrics, back_pressure_level
 from flinknet.simulator.checkers import check_records
 from flinknet.simulator.cluster import START_NS, Cluster
 from tests.simulation import MS, US, S, finished, scenario
@@ -68,12 +69,12 @@ def test_each_task_of_a_chain_says_what_holds_it_up() -> None:
     cluster = Cluster.of_scenario(replace(asked, task_managers=3))
     cluster.run_until(START_NS)
     tasks = (*cluster.sources, *cluster.relays, *cluster.sinks)
-    memory = cluster.task_managers[0].memory
-    metrics = TaskManagerMetrics(tasks, memory, now_ns=cluster.now_ns)
+    metrics = [TaskMetrics(each, now_ns=cluster.now_ns) for each in tasks]
     cluster.run_until(START_NS + 5 * S)
-    metrics.start_window(now_ns=cluster.now_ns)
+    for each in metrics:
+        each.start_window(now_ns=cluster.now_ns)
     cluster.run_until(START_NS + 10 * S)
-    found, _ = metrics.sample(now_ns=START_NS + 10 * S)
+    found = {each.name: each.sample(now_ns=START_NS + 10 * S) for each in metrics}
     source, relay, sink = found["source 0"], found["relay 1.0"], found["sink 0"]
     assert sink["busyTimeMsPerSecond"] > 950
     assert relay["backPressuredTimeMsPerSecond"] > 900
@@ -98,15 +99,15 @@ def test_a_source_that_waits_reads_less_and_its_backlog_outside_grows() -> None:
     )
     cluster.run_until(START_NS)
     (source,), memory = cluster.sources, cluster.task_managers[0].memory
-    metrics = TaskManagerMetrics([source], memory, now_ns=cluster.now_ns)
+    metrics = TaskMetrics(source, now_ns=cluster.now_ns)
     unread, used = [], []
     for second in range(2, 10):
         cluster.run_until(START_NS + second * S)
-        found, memory_now = metrics.sample(now_ns=START_NS + second * S)
-        unread.append(20_000 * second - found["source 0"]["numRecordsOut"])
-        used.append(memory_now["UsedMemorySegments"])
+        found = metrics.sample(now_ns=START_NS + second * S)
+        unread.append(20_000 * second - found["numRecordsOut"])
+        used.append(memory_metrics(memory)["UsedMemorySegments"])
         metrics.start_window(now_ns=START_NS + second * S)
     growth = [later - sooner for sooner, later in pairwise(unread)]
     assert growth == pytest.approx([15_000] * 7, rel=0.1)
-    assert found["source 0"]["numRecordsOutPerSecond"] == pytest.approx(5000, rel=0.1)
+    assert found["numRecordsOutPerSecond"] == pytest.approx(5000, rel=0.1)
     assert max(used) - min(used) <= 1

@@ -147,9 +147,8 @@ class LoadTasks:
         return frame.task(measure, {}, run_input, start_ns=self._start_ns)
 
     def _frame(self, descriptor: TaskDeploymentDescriptor, probe: Probe) -> TaskFrame:
-        name = task_name(descriptor)
         return TaskFrame(
-            *(descriptor, name, name, self._network, probe, self._respond),
+            *(descriptor, task_name(descriptor), self._network, probe, self._respond),
             timestamp_epoch_ns=self._epoch_ns,
         )
 

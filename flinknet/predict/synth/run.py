@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from ctypes import c_char, c_longlong
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnContext
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,7 @@ class _Worker:
             ),
         )
         self._name = f"tm-{task_manager}"
+        resource_tracker.ensure_running()  # the first start would lift the mask
         with interrupts_held(and_terminations=True):
             self._process.start()
 

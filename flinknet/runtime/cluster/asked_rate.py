@@ -1,0 +1,97 @@
+"""Whether the rate that was asked for was kept, by the queue: what was taken in the measured part
+against what fell due in it.
+
+Throughput does not tell: it counts until the last record is there, and the last flush may lie one
+buffer timeout behind the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flinknet.config import Scenario
+from flinknet.job.load.payload import OVERHEAD_BYTES
+from flinknet.results import RunWarning
+from flinknet.units import human_count
+
+from .control_messages import ConsumerChannelReport
+
+KEPT = 0.98
+"""A queue that takes less than the rest of the records is none."""
+
+_SIGMAS = 3.0
+"""How far from their mean the numbers of random arrivals may lie."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedRate:
+    """The rate that was asked for, over all channels to the last tasks, and what came of it.
+
+    Attributes:
+        queued_records: how many more waited at the end of the measured part than at its start,
+            beyond those that may wait for their buffer to leave.
+    """
+
+    offered_per_s: float
+    taken_per_s: float
+    queued_records: float
+    due_records: float
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether no queue was seen to grow."""
+        return self.queued_records <= (1 - KEPT) * self.due_records
+
+    def warning(self, advice: str) -> RunWarning | None:
+        """What to doubt if the rate was not kept, and what to do about it."""
+        if self.is_kept:
+            return None
+        return RunWarning(
+            "rate-not-reached",
+            f"{human_count(self.offered_per_s)} records/s were asked for,"
+            f" {human_count(self.taken_per_s)} went through; the queue grew by"
+            f" {human_count(round(self.queued_records))} records in the measured part, and latency"
+            f" tells only how long that was. {advice}",
+        )
+
+
+def asked_rate(
+    scenario: Scenario, last: Sequence[ConsumerChannelReport], *, within_ns: int, throughput: float
+) -> AskedRate | None:
+    """What came of the rate asked for; None where there was none.
+
+    Args:
+        last: the channels to the last tasks.
+        within_ns: how long the measured part was, by the clock.
+        throughput: records/s, for channels of which nobody counted what was taken by the clock.
+    """
+    workload = scenario.workload
+    if workload.is_max_rate or not last:
+        return None
+    offered_per_s = workload.rate_per_s * workload.producers * workload.copies
+    counted = [each.taken_records_per_s for each in last]
+    taken_per_s = sum(each for each in counted if each is not None)
+    within_s = within_ns / 1e9
+    waiting = _waiting_records(scenario, offered_per_s / len(last)) * len(last)
+    if None in counted:
+        taken_per_s, waiting = throughput, 0.0
+    due = offered_per_s * within_s
+    if workload.arrivals != "constant":
+        waiting += _SIGMAS * math.sqrt(due)
+    return AskedRate(
+        offered_per_s, taken_per_s, (offered_per_s - taken_per_s) * within_s - waiting, due
+    )
+
+
+def _waiting_records(scenario: Scenario, rate_per_s: float) -> float:
+    """At most so many records of a channel wait for a flush, or for their buffer to be full, in
+    every stage.
+    """
+    network, workload = scenario.network, scenario.workload
+    record_bytes = workload.record_size.mean_bytes + OVERHEAD_BYTES
+    in_buffer = network.segment_size_bytes / record_bytes
+    if network.buffer_timeout_ns >= 0:
+        in_buffer = min(in_buffer, rate_per_s * network.buffer_timeout_ns / 1e9)
+    return in_buffer * (1 + workload.relays)

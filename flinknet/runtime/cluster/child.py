@@ -1,0 +1,129 @@
+"""JobManager and TaskManagers as child processes: how they are started, and what they are given.
+
+The secret of the cluster comes over standard input, never on the command line, where every user of
+the machine could read it. A TaskManager whose JobManager has died ends, even if it was stopped: the
+kernel then sends SIGCONT, and what does not end by itself within GRACE_S is ended by SIGALRM.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any
+
+from flinknet.config import NetworkConfig
+from flinknet.plain_values import from_plain, to_plain
+
+GRACE_S = 5
+JOB_MANAGER, TASK_MANAGER = "jobmanager", "taskmanager"
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class JobManagerSpec:
+    """What a JobManager is given.
+
+    Attributes:
+        token: the secret of the cluster.
+        run_dir: gets the results, traces and logs.
+    """
+
+    token: str
+    run_dir: str
+    task_managers: int
+    slots: int
+    settings: dict[str, str]
+    records_trace: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManagerProcessSpec:
+    """What a TaskManager is given.
+
+    Attributes:
+        control_port: of the JobManager, on loopback.
+        silence_max_ns: a JobManager that says nothing for so long is lost.
+        spill_dir: where blocking results are written; None: there are none.
+        trace_path: None: no trace.
+        has_own_core: there is a processor core for each TaskManager.
+        sample_interval_ns: how often it tells where it stands.
+        module_path: where modules are looked for.
+    """
+
+    token: str
+    index: int
+    control_port: int
+    task_managers: int
+    slots: int
+    network: NetworkConfig
+    flow_control: str
+    silence_max_ns: int
+    spill_dir: str | None
+    trace_path: str | None
+    has_own_core: bool
+    sample_interval_ns: int
+    module_path: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Its name in logs and traces."""
+        return f"tm-{self.index}"
+
+
+_SPECS: Mapping[str, type] = {JOB_MANAGER: JobManagerSpec, TASK_MANAGER: TaskManagerProcessSpec}
+
+
+def start_child(
+    role: str, spec: Any, log_dir: Path | None, name: str, *, has_answer: bool = False
+) -> subprocess.Popen[bytes]:
+    """Start a process; its standard output goes to NAME.out and its talk to NAME.log.
+
+    Args:
+        log_dir: where these files are; None: both go where those of this process go.
+        has_answer: standard output is a pipe instead, for its first line.
+    """
+    with ExitStack() as files:
+        out: IO[bytes] | int | None = subprocess.PIPE if has_answer else None
+        log = None
+        if log_dir is not None:
+            log = files.enter_context(open(log_dir / f"{name}.log", "ab"))
+            if not has_answer:
+                out = files.enter_context(open(log_dir / f"{name}.out", "ab"))
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-u", "-m", __package__, role, name],
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=log,
+            start_new_session=role == JOB_MANAGER,
+        )
+    assert process.stdin is not None
+    with suppress(BrokenPipeError), process.stdin as pipe:
+        pipe.write(json.dumps(to_plain(spec)).encode())
+    return process
+
+
+def end_with_parent() -> None:
+    """See to it that this process does not live on without its parent."""
+    parent = os.getppid()
+
+    def check(number: int, frame: FrameType | None) -> None:
+        if os.getppid() != parent:
+            signal.alarm(GRACE_S)
+
+    signal.signal(signal.SIGCONT, check)
+    with suppress(OSError, AttributeError):  # Linux has it
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
+
+
+def read_spec(role: str, stdin: IO[bytes]) -> Any:
+    """What the parent has written for this process."""
+    return from_plain(_SPECS[role], json.loads(stdin.read()))

@@ -1,0 +1,160 @@
+"""ControlConnection: one end of a control connection: length-prefixed JSON messages, in order.
+
+Implements `core.connection.Connection`, so that the same event loop carries it as carries data.
+A message is 4 bytes of length (big-endian) and an object {"message": name, "body": fields}.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from flinknet.core.connection import SEND_BATCH_BYTES
+from flinknet.errors import RemoteProtocolError, RemoteTransportError, TransportError
+from flinknet.plain_values import decode_message, encode_message
+
+from .control_messages import MESSAGES, PROTOCOL_VERSION, Hello, Refused
+
+LENGTH_BYTES = 4
+HELLO_MAX_BYTES = 4096
+"""Of whom we do not know yet no more is read."""
+
+MESSAGE_MAX_BYTES = 16 << 20
+UNSENT_MAX_BYTES = 64 << 20
+"""A peer that leaves more unread is given up."""
+
+
+def _framed(message: Any) -> bytes:
+    data = encode_message(message)
+    return len(data).to_bytes(LENGTH_BYTES, "big") + data
+
+
+class ControlConnection:
+    """Either end.
+
+    Args:
+        token: the secret of the cluster.
+        role: of this side, told in its hello; None for the side that is connected to, which takes
+            no message before a hello with the secret.
+        peer: where the other end is, for logs.
+
+    Attributes:
+        peer_role: what the peer said it is; None until then.
+        received: messages that nobody has taken yet, oldest first.
+        loss: why the connection is over, None while it is not.
+        fault: what the peer sent that broke the protocol; None if nothing did.
+    """
+
+    def __init__(self, token: str, *, role: str | None = None, peer: str = "") -> None:
+        self._token = token
+        self.peer = peer
+        self._is_server = role is None
+        self.peer_role: str | None = None
+        self.received: deque[Any] = deque()
+        self.loss: TransportError | None = None
+        self.fault: str | None = None
+        self.is_closing = False
+        self.wants_data = True
+        self._unread = bytearray()
+        self._unsent: list[bytes] = []
+        self._unsent_bytes = 0
+        if role is not None:
+            self.send(Hello(PROTOCOL_VERSION, role, token))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the peer is known and there."""
+        return self.loss is None and (self.peer_role is not None or not self._is_server)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing was received that nobody has taken, and the connection goes on."""
+        return not self.received and self.loss is None
+
+    def send(self, message: Any) -> None:
+        """Let a message leave with the next bytes; without effect when the connection is over."""
+        if self.loss is not None or self.is_closing:
+            return
+        data = _framed(message)
+        self._unsent.append(data)
+        self._unsent_bytes += len(data)
+        if self._unsent_bytes > UNSENT_MAX_BYTES:
+            self.loss = RemoteTransportError("was given up: its end does not read")
+            self.is_closing = True
+
+    def close(self) -> None:
+        """Close once everything was sent."""
+        self.is_closing = True
+
+    def receive_data(self, data: memoryview, *, now_ns: int) -> None:
+        """Take bytes of the peer.
+
+        Raises: RemoteProtocolError for bytes that are no message; they end the connection.
+        """
+        self._unread += data
+        try:
+            while (message := self._next_message()) is not None:
+                self._take(message)
+        except RemoteProtocolError as error:
+            self.fault = str(error)
+            self.loss = TransportError(f"was closed for what came over it: {error}")
+            self._refuse(self.fault)
+            raise
+
+    def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
+        """The peer is gone."""
+        if self.loss is None:
+            self.loss = error or RemoteTransportError("was closed by it")
+
+    def data_to_send(
+        self, *, now_ns: int, unsent_bytes: int = 0, room_bytes: int = SEND_BATCH_BYTES
+    ) -> Sequence[bytes | memoryview]:
+        """Everything that waits to be sent; nothing while the socket has not taken the last."""
+        if unsent_bytes:
+            return ()
+        out, self._unsent, self._unsent_bytes = self._unsent, [], 0
+        return out
+
+    def next_deadline_ns(self) -> int | None:
+        """Never: time-outs are for who uses the connection."""
+        return None
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """Nothing is ever due."""
+
+    def _next_message(self) -> Any:
+        unread = self._unread
+        if len(unread) < LENGTH_BYTES:
+            return None
+        length = int.from_bytes(unread[:LENGTH_BYTES], "big")
+        is_known = self.peer_role is not None or not self._is_server
+        if length > (MESSAGE_MAX_BYTES if is_known else HELLO_MAX_BYTES):
+            raise RemoteProtocolError(f"a control message of {length} bytes is too long")
+        if len(unread) < LENGTH_BYTES + length:
+            return None
+        data = bytes(unread[LENGTH_BYTES : LENGTH_BYTES + length])
+        del unread[: LENGTH_BYTES + length]
+        return decode_message(MESSAGES, data)
+
+    def _take(self, message: Any) -> None:
+        if not self._is_server or self.peer_role is not None:
+            self.received.append(message)
+            return
+        if not isinstance(message, Hello):
+            raise RemoteProtocolError("the first message is no hello")
+        token = message.token.encode(errors="surrogatepass")  # JSON can hold half a character
+        if not hmac.compare_digest(token, self._token.encode()):
+            raise RemoteProtocolError("the hello has not the secret of this cluster")
+        if message.version != PROTOCOL_VERSION:
+            raise RemoteProtocolError(
+                f"the hello is of version {message.version}, here it is {PROTOCOL_VERSION}; use the"
+                " same flinknet on both sides"
+            )
+        self.peer_role = message.role
+
+    def _refuse(self, reason: str) -> None:
+        data = _framed(Refused(reason))
+        self._unsent.append(data)
+        self.is_closing = True

@@ -1,0 +1,314 @@
+"""What limited a run, and what to doubt of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flinknet.config import TCP, Scenario
+from flinknet.job.load.arrivals import RECORDED
+from flinknet.job.load.assembly import scheduled_records
+from flinknet.job.load.plan import LoadPlan
+from flinknet.results import (
+    CORES_SHARED,
+    DISTURBED,
+    P99_DISTURBED,
+    Measured,
+    ProcessorUse,
+    RunWarning,
+    Strangers,
+)
+from flinknet.units import human_count, human_duration
+
+from .asked_rate import KEPT, AskedRate
+from .control_messages import Report, Start
+
+SCHEDULE_MISSED_NS = 10_000_000
+"""A source that emits a record this late did not keep its schedule."""
+
+DISTURBED_SHARE = 0.05
+"""A task manager that lacked a processor for more of the run than this was disturbed."""
+
+P99_DISTURBED_SHARE = 0.01
+"""More than this is as much as p99 speaks of."""
+
+P99_SAFE_NS = 50_000_000
+"""What others take for less than DISTURBED_SHARE of the time comes in pieces of some ms at most,
+and does not make such a p99."""
+
+SATURATED_SHARE = 0.9
+"""An event loop that is busy for more of its time has no room for more load."""
+
+IDLE_SHARE = 0.5
+"""An event loop that is busy for less of its time does not hold up a run."""
+
+STARVED_SHARE = 0.05
+"""Producers that lacked credit for more of the time were held up by their consumers."""
+
+FEW_SAMPLES = 500
+"""Below this no p99 is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What can set the pace of a run, as shares of the time.
+
+    Attributes:
+        upstream, downstream: in which the busiest event loop of each side was busy.
+        starved: in which a channel had data but no credit, on average.
+        unread: without credit, the most in which a socket was not read.
+        is_overloaded: the run itself held its sources up, so that a lower rate helps; if not, what
+            was late was so because of the machine. One answer for all that is said of the run.
+    """
+
+    upstream: float
+    downstream: float
+    starved: float
+    unread: float
+    is_overloaded: bool
+
+    @property
+    def busy(self) -> str:
+        """How busy both sides were, in words."""
+        return (
+            f"producers' event loops were busy {self.upstream:.0%} of the time,"
+            f" consumers' {self.downstream:.0%}"
+        )
+
+    @property
+    def advice(self) -> str:
+        """What to do about records that were late."""
+        if self.is_overloaded:
+            return "Lower --rate if the load should not saturate the stack."
+        return "The run was not at its limit, so it was the machine: run again on a quiet one."
+
+
+def pace_of(
+    scenario: Scenario,
+    measured: Measured,
+    reports: Sequence[Report],
+    load: LoadPlan,
+    asked: AskedRate | None,
+    processors: ProcessorUse,
+    *,
+    within_ns: int,
+) -> Pace:
+    """What set the pace.
+
+    Args:
+        asked: the rate asked for, and what came of it.
+        within_ns: how long credit-starved time was counted on each channel.
+    """
+    upstream = max(reports[each.task_manager].busy_share for each in load.sources)
+    downstream = max(reports[each.task_manager].busy_share for each in load.sinks)
+    busiest = max(report.busy_share for report in reports)
+    remote = sum(not each.is_local for each in load.channels)
+    starved = (measured.credits.starved_ns or 0) / (within_ns * max(1, remote))
+    unread = max(report.unread_share for report in reports)
+    is_kept = asked is not None and asked.is_kept
+    return Pace(
+        upstream,
+        downstream,
+        starved,
+        unread,
+        is_overloaded=busiest >= SATURATED_SHARE
+        # a consumer without a processor gives no credit either
+        or max(starved, unread) > max(STARVED_SHARE, processors.taken_share)
+        or (not is_kept and (busiest >= IDLE_SHARE or bool(scenario.workload.slow_consumers))),
+    )
+
+
+def limited_by(
+    scenario: Scenario,
+    measured: Measured,
+    load: LoadPlan,
+    asked: AskedRate | None,
+    processors: ProcessorUse,
+    pace: Pace,
+    *,
+    within_ns: int,
+    has_given_up: bool,
+) -> str:
+    """One sentence on what held the run back.
+
+    Args:
+        asked: the rate asked for, and what came of it.
+        within_ns: the measured part by the clock.
+        has_given_up: records were due that nobody could send in time.
+    """
+    workload, busy = scenario.workload, pace.busy
+    slow = ", ".join(str(each.index) for each in workload.slow_consumers)
+    if measured.throughput_records_per_s is None:
+        if slow:
+            return f"the slow consumer ({slow}): no record was measured; nothing came through."
+        if has_given_up:
+            return "the load: no record was measured; the stack never got past the warm-up."
+        return "its length: no record was measured; the run was shorter than its latency."
+    if asked is not None and asked.is_kept:
+        late = ""
+        behind_ns = measured.duration_ns - within_ns
+        if behind_ns > 0 and measured.throughput_records_per_s < KEPT * asked.offered_per_s:
+            late = f" (its last records came {human_duration(behind_ns)} behind the measured part)"
+        return f"the rate asked for, which was kept{late}; {busy}."
+    if slow:
+        if all(each.is_local for each in load.channels):
+            return f"the slow consumer ({slow}): producers waited for buffers; {busy}."
+        if scenario.flow_control == TCP:
+            return (
+                f"the slow consumer ({slow}): for want of a buffer a connection was not read for"
+                f" {pace.unread:.0%} of the time, and none of its channels went on."
+            )
+        return (
+            f"the slow consumer ({slow}): channels had data but no credit for {pace.starved:.0%} of"
+            " the time."
+        )
+    if not pace.is_overloaded:
+        return _held_up_from_outside(processors, busy)
+    held_up = STARVED_SHARE if max(pace.upstream, pace.downstream) < IDLE_SHARE else 0.2
+    if pace.starved > held_up:
+        return (
+            f"credit: channels had data but no credit for {pace.starved:.0%} of the time, so the"
+            f" consumers' side set the pace; {busy}."
+        )
+    if pace.unread > held_up:
+        return (
+            f"buffers: a connection was not read for {pace.unread:.0%} of the time, so the"
+            f" consumers' side set the pace; {busy}."
+        )
+    if pace.upstream > pace.downstream + 0.05:
+        return f"the producers' processor: {busy}."
+    if pace.downstream > pace.upstream + 0.05:
+        return f"the consumers' processor: {busy}."
+    return f"the processor on both sides: {busy}."
+
+
+def _held_up_from_outside(processors: ProcessorUse, busy: str) -> str:
+    """The sentence on a run that had time, credit and buffers to spare, and still fell behind."""
+    taken = processors.taken_share
+    if taken <= DISTURBED_SHARE:
+        return f"nothing in the run: it had time and credit to spare; {busy}."
+    if _shares_cores(processors):
+        return (
+            f"too few cores: a task manager wanted one that others of the run had for {taken:.0%}"
+            f" of the time; {busy}."
+        )
+    return (
+        "other processes (or the host): they had a processor that a task manager wanted for"
+        f" {taken:.0%} of the time; {busy}."
+    )
+
+
+def warnings_of(
+    scenario: Scenario,
+    measured: Measured,
+    reports: Sequence[Report],
+    asked: AskedRate | None,
+    processors: ProcessorUse,
+    pace: Pace,
+) -> list[RunWarning]:
+    found = []
+    if asked is not None and (growing := asked.warning(pace.advice)) is not None:
+        found.append(growing)
+    late_ns = max(report.late_ns_max for report in reports)
+    if not scenario.workload.is_max_rate and late_ns > SCHEDULE_MISSED_NS:
+        found.append(
+            RunWarning(
+                "schedule-missed",
+                f"a source emitted a record {human_duration(late_ns)} after its intended instant;"
+                " latency counts that wait, the uncorrected figure does not."
+                f" {pace.advice}",
+            )
+        )
+    if (disturbed := _disturbed(processors, measured.latency_ns.p99)) is not None:
+        found.append(disturbed)
+    strangers = sum((report.strangers for report in reports), Strangers())
+    if (visited := strangers.warning()) is not None:
+        found.append(visited)
+    if measured.records < FEW_SAMPLES:
+        found.append(
+            RunWarning(
+                "few-samples",
+                f"too few records for p99: {measured.records} of at least {FEW_SAMPLES}; use a"
+                " longer --duration or more --records.",
+            )
+        )
+    for index, report in enumerate(reports):
+        if report.trace_error:
+            found.append(RunWarning("trace-incomplete", f"tm-{index}: {report.trace_error}"))
+    return found
+
+
+def given_up_of(
+    load: LoadPlan,
+    measured: Measured,
+    reports: Sequence[Report],
+    start: Start,
+    pace: Pace,
+) -> Sequence[RunWarning]:
+    """What to doubt if records of a rate were due and never sent."""
+    workload = load.scenario.workload
+    if start.give_up_ns is None or start.measured_to_ns is None or workload.is_max_rate:
+        return ()
+    if workload.arrivals.startswith(RECORDED):  # all of them are sent
+        return ()
+    due = scheduled_records(workload.rate_per_s, None, start.start_ns, start.end_ns)
+    due *= workload.producers * workload.copies
+    sent = sum(
+        each.sent_records
+        for report in reports
+        for each in report.producer_channels
+        if load.channels[each.channel].edge == 0
+    )
+    if sent >= due:
+        return ()
+    drain_ns = start.give_up_ns - start.measured_to_ns
+    others = ": latency and throughput are those of the others" if measured.records else ""
+    return (
+        RunWarning(
+            "given-up",
+            f"{human_count(due - sent)} of {human_count(due)} records that were due had not been"
+            f" sent {human_duration(drain_ns)} after the end and were given up{others}."
+            f" {pace.advice}",
+        ),
+    )
+
+
+def _disturbed(processors: ProcessorUse, p99_ns: float | None) -> RunWarning | None:
+    """How much of the time a TaskManager wanted a processor in vain, if it matters."""
+    taken = processors.taken_share
+    if taken <= P99_DISTURBED_SHARE:
+        return None
+    task_managers, cores = len(processors.lacked_share), processors.cores or 0
+    if _shares_cores(processors):
+        return RunWarning(
+            CORES_SHARED,
+            f"{task_managers} task managers share {cores} core{'s' if cores > 1 else ''}, and one"
+            f" wanted a core that others had for {taken:.0%} of the time, so throughput may be too"
+            " low and latency too high for machines of their own; use fewer --task-managers, or"
+            " more cores.",
+        )
+    if taken > DISTURBED_SHARE:
+        return RunWarning(
+            DISTURBED,
+            f"other processes (or the host) took the processor from a task manager for {taken:.0%}"
+            " of the time, so throughput may be too low and latency too"
+            " high; run again on a quiet machine.",
+        )
+    if p99_ns is not None and p99_ns >= P99_SAFE_NS:
+        return None
+    return RunWarning(
+        P99_DISTURBED,
+        f"other processes (or the host) took the processor from a task manager for {taken:.1%} of"
+        " the time, and p99 speaks of 1 %: it may be the machine's; run again, or on a quiet"
+        " machine.",
+    )
+
+
+def _shares_cores(processors: ProcessorUse) -> bool:
+    """Whether TaskManagers took the cores from each other, and the host took less."""
+    cores = processors.cores
+    return (
+        cores is not None
+        and len(processors.lacked_share) > cores
+        and processors.taken_share > (processors.host_share or 0.0)
+    )

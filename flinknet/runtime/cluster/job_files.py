@@ -1,0 +1,230 @@
+"""Files of the run directory of a job: how to reach its JobManager while it runs, its manifest, and
+its result.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flinknet.config import Scenario
+from flinknet.errors import ConfigError, FlinknetError
+from flinknet.graph.physical_plan import PhysicalPlan
+from flinknet.options import effective_flink_keys
+from flinknet.plain_values import from_plain, to_plain
+from flinknet.results import CheckpointSummary, JobResult, RunWarning, TaskManagerMeasured
+from flinknet.trace.manifest import RESULT_NAME, ProcessInfo
+from flinknet.whole_files import whole_file
+
+from ..host import environment
+from ..manifest import manifest_of
+from . import control_messages as say
+from .cluster_process import TaskManagerProcess
+from .job_master import JobMaster
+from .job_state import JobState
+from .measurements import Measurements, limited_by
+
+CONTACT_NAME = "jobmanager.json"
+
+
+def spill_directory(run_dir: Path) -> Path:
+    """Where blocking results are written; goes with the job."""
+    return run_dir / "spill"
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """How to reach the JobManager of a job; only its owner may read the file."""
+
+    host: str
+    port: int
+    pid: int
+    token: str
+    job_id: str
+    name: str
+
+    def save(self, run_dir: Path) -> None:
+        """Write it into the run directory, readable by its owner alone."""
+        path = run_dir / CONTACT_NAME
+        path.unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(to_plain(self), file)
+
+    @classmethod
+    def load(cls, run_dir: Path) -> Contact | None:
+        """That of a run directory; None if no JobManager runs there.
+
+        Raises: ConfigError for a file that cannot be read.
+        """
+        path = run_dir / CONTACT_NAME
+        try:
+            found = from_plain(cls, json.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, FlinknetError) as error:
+            raise ConfigError(f"{path}: it cannot be read ({error})") from None
+        assert isinstance(found, Contact)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Instants:
+    """When a job was what; instants of the clock in ns. None: not yet."""
+
+    started_at: str
+    deployed_ns: int | None
+    measured_from_ns: int
+    ended_ns: int | None
+
+
+def save_manifest(
+    run_dir: Path,
+    submission: say.SubmitJob,
+    master: JobMaster,
+    measurements: Measurements,
+    task_managers: Iterable[TaskManagerProcess],
+    instants: Instants,
+) -> None:
+    """Write the manifest of a job that has been deployed; again whenever more of it is known.
+
+    Raises: TraceError.
+    """
+    config = master.graph.job.config
+    ended_ns, measured_from_ns = instants.ended_ns, instants.measured_from_ns
+    if ended_ns is not None and ended_ns <= measured_from_ns:  # within its warm-up: all of it
+        measured_from_ns = min(instants.deployed_ns or ended_ns, ended_ns)
+    manifest_of(
+        {
+            "network": Scenario(network=config.network).to_dict()["network"],  # without secrets
+            "flow_control": config.flow_control,
+            "seed": submission.seed,
+            "workload": {},
+            "job": _job_document(submission, master, measurements.plan),
+        },
+        config.network,
+        (ProcessInfo(each.name, f"{each.name}.fnt", each.process.pid) for each in task_managers),
+        measurements.channels,
+        seed=submission.seed,
+        host=environment(),
+        started_at=instants.started_at,
+        measured_from_ns=measured_from_ns,
+        measured_to_ns=None if ended_ns is None else max(ended_ns, measured_from_ns + 1),
+    ).save(run_dir)
+
+
+def result_of(
+    submission: say.SubmitJob,
+    run: str,
+    master: JobMaster,
+    measurements: Measurements,
+    task_managers: Iterable[TaskManagerProcess],
+    slots: int,
+    checkpoints: CheckpointSummary | None,
+    instants: Instants,
+    warnings: Sequence[RunWarning],
+    trace: str | None,
+) -> JobResult:
+    """The result of a job that is over."""
+    plan = measurements.plan
+    vertices = () if plan is None else measurements.vertices(plan)
+    edges = () if plan is None else measurements.edges(plan)
+    deployed_ns, ended_ns = instants.deployed_ns, instants.ended_ns
+    has_run = deployed_ns is not None and ended_ns is not None
+    measured_ns = (ended_ns or 0) - instants.measured_from_ns
+    return JobResult(
+        job_id=run,
+        name=master.graph.job.name,
+        path=submission.path,
+        arguments=submission.arguments,
+        state=master.state.value,
+        reason="" if master.state is JobState.FINISHED else master.reason,
+        restarts=master.restarts,
+        duration_ns=(ended_ns or 0) - (deployed_ns or 0) if has_run else 0,
+        measured_ns=measured_ns if has_run and measured_ns > 0 else None,
+        config=dict(effective_flink_keys(master.graph.job.config.network)),
+        vertices=vertices,
+        edges=edges,
+        connections=measurements.connections(),
+        task_managers=tuple(
+            TaskManagerMeasured(
+                each.name,
+                each.process.pid,
+                each.state.value,
+                slots,
+                dict(measurements.memory.get(each.index, {})),
+            )
+            for each in task_managers
+        ),
+        checkpoints=checkpoints,
+        limited_by=limited_by(vertices, edges) if measured_ns > 0 else "",
+        warnings=(*warnings, *_doubts(master.state, plan, measured_ns, has_run)),
+        trace=trace,
+    )
+
+
+def _doubts(
+    state: JobState, plan: PhysicalPlan | None, measured_ns: int, has_run: bool
+) -> Iterator[RunWarning]:
+    """What makes the result less than it seems."""
+    if has_run and measured_ns <= 0 and state is not JobState.FAILED:
+        text = "the job ended within its warm-up: rates are of all of it; give a shorter --warmup"
+        yield RunWarning("no-measured-part", text)
+    if plan is None:
+        return
+    used = {each for vertex in plan.vertices for each in vertex.task_managers}
+    idle = [f"tm-{each}" for each in range(plan.task_managers) if each not in used]
+    if idle:
+        slots = plan.slots_per_task_manager
+        yield RunWarning(
+            "idle-task-manager",
+            f"{', '.join(idle)} had no task, for the slots of the others hold all of them; to"
+            f" spread them give fewer --slots than {slots}, or -D"
+            " taskmanager.load-balance.mode=SLOTS",
+        )
+
+
+def save_result(run_dir: Path, result: JobResult) -> None:
+    """Write `result.json`, whole or not at all."""
+    with whole_file(run_dir / RESULT_NAME) as file:
+        file.write(json.dumps(result.to_dict(), indent=1).encode() + b"\n")
+
+
+def _job_document(
+    submission: say.SubmitJob, master: JobMaster, plan: PhysicalPlan | None
+) -> dict[str, Any]:
+    """Names by which a trace of the job is read."""
+    document: dict[str, Any] = {
+        "name": master.graph.job.name,
+        "path": submission.path,
+        "arguments": list(submission.arguments),
+        "vertices": [],
+        "edges": [],
+    }
+    if plan is None:
+        return document
+    document["vertices"] = [
+        {
+            "index": vertex.index,
+            "name": vertex.name,
+            "parallelism": vertex.parallelism,
+            "tasks": [each.name for each in vertex.vertex.task_vertices],
+            "task_managers": [f"tm-{each}" for each in vertex.task_managers],
+        }
+        for vertex in plan.vertices
+    ]
+    document["edges"] = [
+        {
+            "index": edge.index,
+            "source": edge.source,
+            "target": edge.target,
+            "partitioner": edge.partitioner,
+            "partition_type": edge.partition_type.label,
+        }
+        for edge in plan.edges
+    ]
+    return document

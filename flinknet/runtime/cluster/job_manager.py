@@ -1,0 +1,252 @@
+"""JobManager: leads the TaskManagers of one job. What JobMaster decides goes out to them, what they
+say comes back to it (Flink: JobMaster and ResourceManager as endpoints).
+
+Who owns it drives it, and makes something of what TaskManagers measured: the process of a job
+(`job_process`), or the launcher of a bench.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from flinknet.graph.execution import ExecutionState
+from flinknet.job.checkpoint_coordinator import Answer, CheckpointCoordinator, Command
+
+from ..clock import monotonic_ns, wall_clock_iso
+from ..event_loop import EventLoop
+from . import control_messages as say
+from .cluster_process import TaskManagerProcess, TaskManagerState
+from .control_connection import ControlConnection
+from .control_server import ControlServer
+from .job_master import Deployment, JobMaster
+from .job_state import Failure
+from .outbox import Outbox
+from .resource_manager import ClusterSpec, ResourceManager
+
+FAULTS_LOGGED = 100
+"""Connections that broke the protocol; anybody on this machine can make more of them."""
+
+TURN_NS = 200_000_000
+"""A process that ends without a word is noticed this late at most."""
+
+
+class JobManager:
+    """The TaskManagers of a cluster, and the job they run.
+
+    Attributes:
+        task_managers: all of them.
+        master: decides what happens to the job; None until there is one.
+        start: the instants of the run; None: tasks that are deployed wait for them.
+        is_deployed: tasks were deployed.
+        checkpoints: who leads them; None: there are none.
+        received: what TaskManagers said that is for the owner: statistics, channels that are open,
+            reports.
+        clients: connections of those who are no TaskManager.
+        lost: TaskManagers that are gone, with why, for the owner to take.
+        failed: attempts that failed, and TaskManagers that cannot go on, for the owner to take.
+    """
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        self._loop = EventLoop(may_spin=False)
+        self._server = ControlServer(self._loop, spec.token)
+        self.port = self._server.port
+        self.task_managers = ResourceManager(spec)
+        self.master: JobMaster | None = None
+        self.start: say.Start | None = None
+        self.is_deployed = False
+        self.checkpoints: CheckpointCoordinator | None = None
+        self.received: list[tuple[TaskManagerProcess, Any]] = []
+        self.clients: list[ControlConnection] = []
+        self.lost: list[tuple[TaskManagerProcess, str]] = []
+        self.failed: list[tuple[TaskManagerProcess, Any]] = []
+        self._outbox = Outbox(lambda index, message: self.task_managers[index].send(message))
+        self._job: say.InitializeJob | None = None
+        self._faults = 0
+
+    def start_task_managers(self) -> None:
+        """Start the processes."""
+        self.task_managers.start(self.port)
+
+    def submit(self, job: say.SubmitJob | say.SubmitLoad, master: JobMaster) -> None:
+        """Let TaskManagers run a job, those that are there and those that come."""
+        self._job, self.master = say.InitializeJob(job), master
+        for task_manager in self.task_managers:
+            if task_manager.state is TaskManagerState.REGISTERED:
+                task_manager.send(self._job)
+
+    def run_once(self, *, until_ns: int | None = None) -> int:
+        """Wait until something is said or due, and take it. Returns: the instant."""
+        due = [monotonic_ns() + TURN_NS, until_ns, self.task_managers.next_deadline_ns()]
+        if self.master is not None:
+            due.append(self.master.next_deadline_ns())
+            if self.checkpoints is not None and self.master.is_running:
+                due.append(self.checkpoints.next_deadline_ns())
+        self._loop.run_once(until_ns=min(each for each in due if each is not None))
+        now_ns = monotonic_ns()
+        for connection in list(self._server.connections):
+            self._read(connection, now_ns)
+        self._server.forget_unknown(now_ns=now_ns)
+        self.lost += self.task_managers.advance(now_ns=now_ns)
+        return now_ns
+
+    def advance(self, now_ns: int) -> list[Deployment]:
+        """Let the master decide what is due. Returns: what `carry_out` will deploy."""
+        master = self.master
+        if master is None:
+            return []
+        master.handle_deadline(now_ns=now_ns)
+        for index, reason in taken(master.to_end):
+            self.lose(self.task_managers[index], reason, now_ns)
+        return master.deployments
+
+    def carry_out(self, now_ns: int) -> None:
+        """Tell TaskManagers what was decided."""
+        master = self.master
+        if master is None:
+            return
+        if self.checkpoints is not None:
+            self._lead_checkpoints(self.checkpoints, master, now_ns)
+        for deployment in taken(master.deployments):
+            self._deploy(deployment)
+        for index, message in taken(master.to_tell):
+            self._outbox.tell(index, message)
+
+    def tell_all(self, message: Any) -> None:
+        """Say something to every TaskManager, behind what it was told before."""
+        for task_manager in self.task_managers:
+            if task_manager.is_alive:
+                self._outbox.tell(task_manager.index, message)
+
+    def lose(self, task_manager: TaskManagerProcess, reason: str, now_ns: int) -> None:
+        """A TaskManager is gone: the process too, whatever it still does."""
+        log(reason)
+        self.task_managers.lose(task_manager)
+        self._outbox.lose(task_manager.index)
+        if self.master is not None:
+            self.master.lose(task_manager.index, reason, now_ns=now_ns)
+
+    def fail(self, message: say.TaskStateChanged, now_ns: int) -> None:
+        """An attempt has failed."""
+        assert self.master is not None
+        failure = Failure(message.error, message.is_consequence) if message.error else None
+        self.master.update_state(message.attempt_id, message.state, failure, now_ns=now_ns)
+
+    def end_task_managers(self) -> None:
+        """End every process."""
+        self.task_managers.tell_all(say.Disconnect())
+        self.flush()
+        self.task_managers.end()
+
+    def flush(self) -> None:
+        """Send what waits to be sent, as far as sockets take it now."""
+        for transport in list(self._loop.transports):
+            transport.pump()
+
+    def close(self) -> None:
+        """Stop listening; all connections end."""
+        self.flush()
+        self._server.close()
+        self._loop.close()
+
+    def _read(self, connection: ControlConnection, now_ns: int) -> None:
+        if connection.peer_role == "client":
+            if connection not in self.clients:
+                self.clients.append(connection)
+        else:
+            while connection.received:
+                self._receive(connection, connection.received.popleft(), now_ns)
+        if connection.loss is not None:
+            self._server.connections.remove(connection)
+            if connection.fault is not None:
+                self._log_fault(connection.peer, connection.fault)
+
+    def _receive(self, connection: ControlConnection, message: Any, now_ns: int) -> None:
+        if isinstance(message, say.RegisterTaskManager):
+            registered = self.task_managers.register(connection, message, now_ns=now_ns)
+            if registered is not None and self._job is not None:
+                registered.send(self._job)
+            return
+        if isinstance(message, say.TaskManagerFailed):
+            failed = self.task_managers.failed(message)
+            connection.close()
+            if failed is not None:
+                self.failed.append((failed, message))
+            return
+        task_manager = self.task_managers.speaker(connection, message, now_ns=now_ns)
+        if task_manager is None:
+            return
+        master = self.master
+        if master is None:
+            self.received.append((task_manager, message))
+        elif isinstance(message, say.JobInitialized):
+            task_manager.state = TaskManagerState.READY
+            master.register(task_manager.index, now_ns=now_ns)
+        elif isinstance(message, say.ReadersExpected):
+            self._outbox.answered(task_manager.index)
+        elif isinstance(message, say.TaskStateChanged):
+            if message.state is ExecutionState.FAILED:
+                self.failed.append((task_manager, message))
+            else:
+                master.update_state(message.attempt_id, message.state, now_ns=now_ns)
+        elif isinstance(message, say.OutputConsumable):
+            master.schedule_consumers(message.attempt_id, now_ns=now_ns)
+        elif isinstance(message, Answer):
+            if self.checkpoints is not None:
+                self._tell_tasks(self.checkpoints.receive(message, now_ns=now_ns))
+        else:
+            self.received.append((task_manager, message))
+
+    def _lead_checkpoints(
+        self, checkpoints: CheckpointCoordinator, master: JobMaster, now_ns: int
+    ) -> None:
+        """Checkpoints begin while every task runs or has finished; one that is pending when tasks
+        begin again is given up.
+        """
+        if master.is_running:
+            self._tell_tasks(checkpoints.advance(now_ns=now_ns, finished=master.finished))
+        else:
+            self._tell_tasks(checkpoints.give_up())
+
+    def _tell_tasks(self, commands: Iterable[Command]) -> None:
+        for command in commands:
+            self.task_managers.tell_all(command)
+
+    def _deploy(self, deployment: Deployment) -> None:
+        tasks = deployment.tasks
+        self.is_deployed = True
+        readers: dict[int, dict[str, tuple[int, int]]] = {}
+        for task in tasks:
+            for gate in task.inputs:
+                for channel in gate.channels:
+                    if not channel.is_local:
+                        told = readers.setdefault(channel.task_manager, {})
+                        told[channel.receiver_id.hex()] = channel.index, task.task_manager
+        for index, told in readers.items():
+            self._outbox.announce(index, told)
+        for task in tasks:
+            sources = {
+                channel.task_manager for gate in task.inputs for channel in gate.channels
+            } - {task.task_manager}
+            addresses = {at: self.task_managers[at].address for at in sources}
+            self._outbox.tell(task.task_manager, say.SubmitTask(task, addresses, self.start))
+
+    def _log_fault(self, peer: str, fault: str) -> None:
+        """Note what was refused, as long as the log does not grow by it without end."""
+        self._faults += 1
+        if self._faults <= FAULTS_LOGGED:
+            last = "; further ones are not logged" if self._faults == FAULTS_LOGGED else ""
+            log(f"closed the control connection from {peer}: {fault}{last}")
+
+
+def log(text: str) -> None:
+    """Note something on standard error."""
+    print(f"{wall_clock_iso()} {text}", file=sys.stderr, flush=True)
+
+
+def taken(items: list[Any]) -> list[Any]:
+    """What is in a list, which is empty afterwards."""
+    found = list(items)
+    items.clear()
+    return found

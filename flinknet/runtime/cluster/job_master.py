@@ -1,0 +1,465 @@
+"""JobMaster: what is done with a job, and when. Tasks are deployed by pipelined region, followed
+through their states, and begun again when one fails (Flink: JobMaster with DefaultScheduler).
+
+Sans-IO: told what TaskManagers said and what time it is, it says what to tell them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flinknet.core.wire.ids import ExecutionAttemptID, JobVertexID
+from flinknet.errors import LocalProtocolError
+from flinknet.graph.execution import ExecutionState
+from flinknet.graph.execution_graph import ExecutionGraph, ExecutionVertex
+from flinknet.graph.failover import (
+    SchedulingTopology,
+    releasable_partitions,
+    restart,
+    subtasks_to_restart,
+)
+from flinknet.graph.physical_plan import PhysicalPlan
+from flinknet.graph.planning import placed_plan_of, stages_of
+from flinknet.graph.slots import check_resources, share_slots
+from flinknet.job import TaskDeploymentDescriptor, descriptors_of
+from flinknet.units import format_duration_ns
+
+from . import control_messages as say
+from .channel_numbers import ChannelNumbers
+from .job_state import Failure, JobState
+from .restart_delay import ExponentialDelay
+from .slot_pool import SlotPool
+
+_S = ExecutionState
+_UNLIMITED = 1 << 31
+
+START_WAIT_NS = 60_000_000_000
+"""How long TaskManagers may take to start."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPlan:
+    """A plan that was made before, whatever slots there are, with the descriptors of its tasks.
+
+    Attributes:
+        stage_of: tasks of a stage begin when those of lower stages have ended, or can be read.
+    """
+
+    plan: PhysicalPlan
+    tasks: Sequence[TaskDeploymentDescriptor]
+    stage_of: Mapping[JobVertexID, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """Tasks that begin together."""
+
+    plan: PhysicalPlan
+    tasks: tuple[TaskDeploymentDescriptor, ...]
+
+
+class JobMaster:
+    """One job.
+
+    Args:
+        task_managers: how many will register; nothing begins before all have, or slots were waited
+            for long enough.
+        slots_each: of every TaskManager.
+        fixed: where everything is; None: wherever there are slots.
+
+    Raises: ConfigError when a slot has less than its subtasks need.
+
+    Attributes:
+        reason: why it failed, restarts or was cancelled; empty if it does not.
+        restarts: how often a part of it was begun again.
+        to_tell: what to tell which TaskManager, for the driver to take.
+        to_end: TaskManagers whose tasks do not end, with why, for the driver to end.
+        deployments: every round of deployment, for the driver to take.
+    """
+
+    def __init__(
+        self,
+        graph: ExecutionGraph,
+        task_managers: int,
+        slots_each: int,
+        *,
+        now_ns: int,
+        fixed: FixedPlan | None = None,
+    ) -> None:
+        config = graph.job.config
+        self.graph = graph
+        self.state = JobState.CREATED
+        self.reason = ""
+        self.restarts = 0
+        self.to_tell: list[tuple[int, Any]] = []
+        self.to_end: list[tuple[int, str]] = []
+        self.deployments: list[Deployment] = []
+        self._config = config
+        self._topology = SchedulingTopology(graph)
+        self._fixed = fixed
+        if fixed is None:
+            self._stage_of = stages_of(graph.job)
+            shared = share_slots(graph, self._stage_of)
+            check_resources(shared, config, slots_each)
+            self._pool = SlotPool(shared, slots_each, config.load_balance_mode)
+        else:
+            self._stage_of = fixed.stage_of
+            self._pool = SlotPool((), slots_each, config.load_balance_mode, fixed.plan.slots)
+        self._consumable: set[ExecutionVertex] = set()
+        self._expected = task_managers
+        self._slots_each = slots_each
+        self._channel_numbers = ChannelNumbers(graph.channels)
+        self._waits_for_slots_since_ns: int | None = now_ns
+        self._restart_at_ns: int | None = None
+        self._to_restart: dict[ExecutionVertex, None] = {}
+        self._canceling_since_ns: dict[ExecutionAttemptID, int] = {}
+        self._is_consequence = False
+        self._growing_delay = ExponentialDelay()
+        strategy = config.restart_strategy
+        if strategy is None:
+            has_checkpoints = config.checkpoint_interval_ns is not None
+            self._restarts_max = _UNLIMITED if has_checkpoints else 0
+        else:
+            self._restarts_max = config.restart_attempts if strategy == "fixed-delay" else 0
+
+    @property
+    def slots_needed(self) -> int:
+        """How many slots the job needs at once."""
+        return self._pool.needed
+
+    @property
+    def is_waiting_for_slots(self) -> bool:
+        """Whether that is what it waits for."""
+        return self._waits_for_slots_since_ns is not None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether every task runs or has finished, and one runs."""
+        states = {each.state for each in self.graph.subtasks()}
+        return _S.RUNNING in states and states <= {_S.RUNNING, _S.FINISHED}
+
+    @property
+    def finished(self) -> list[str]:
+        """Ids of the tasks that have finished."""
+        return [str(each.id) for each in self.graph.subtasks() if each.state is _S.FINISHED]
+
+    @property
+    def plan(self) -> PhysicalPlan:
+        """Where everything is now; there must be a place for everything."""
+        if self._fixed is not None:
+            return self._fixed.plan
+        count = max([self._expected, *(each + 1 for each in self._pool.task_managers)])
+        return placed_plan_of(self.graph, self._pool.placed(), count, self._slots_each)
+
+    def slots_in_use(self, task_manager: int) -> int:
+        """How many slots of a TaskManager hold something."""
+        return 0 if self.state.is_terminal else self._pool.slots_in_use(task_manager)
+
+    def register(self, task_manager: int, *, now_ns: int) -> None:
+        """A TaskManager is there."""
+        self._pool.add(task_manager)
+        if len(self._pool.task_managers) >= self._expected:
+            if self.is_waiting_for_slots:
+                self._waits_for_slots_since_ns = now_ns
+            self._schedule(now_ns)
+
+    def lose(self, task_manager: int, reason: str, *, now_ns: int) -> None:
+        """A TaskManager is gone: its slots, its tasks, and what they wrote."""
+        if self.state is JobState.CREATED:  # it was waited for
+            self.fail(reason, now_ns=now_ns)
+        if task_manager not in self._pool.task_managers:
+            return
+        self._pool.remove(task_manager)
+        for result in self.graph.results.values():
+            for partition in result.partitions:
+                if partition.producer.current.task_manager == task_manager:
+                    partition.is_released = True
+        here = [
+            each
+            for each in self.graph.subtasks()
+            if each.current.task_manager == task_manager and not each.state.is_terminal
+        ]
+        for subtask in here:
+            self._fail_attempt(subtask, Failure(reason), now_ns)
+
+    def update_state(
+        self,
+        attempt_id: ExecutionAttemptID,
+        state: ExecutionState,
+        failure: Failure | None = None,
+        *,
+        now_ns: int,
+    ) -> bool:
+        """Take what a TaskManager says of an attempt.
+
+        Returns: whether it counted; what is said of attempts that are over is ignored, and so is
+            what cannot follow.
+        """
+        vertex_id = attempt_id.execution_vertex_id
+        vertex = self.graph.vertices.get(vertex_id.job_vertex_id)
+        if vertex is None or not vertex_id.subtask_index < vertex.parallelism:
+            return False
+        subtask = vertex.task_vertices[vertex_id.subtask_index]
+        if subtask.current.attempt_id != attempt_id or subtask.state.is_terminal:
+            return False
+        if state is _S.FAILED:
+            self._fail_attempt(subtask, failure or Failure("it gives no reason"), now_ns)
+            return True
+        try:
+            subtask.current.switch_to(state)
+        except LocalProtocolError:  # it was told to cancel, and had gone on before it heard so
+            if not (subtask.state is _S.CANCELING and state.is_terminal):
+                return False
+            subtask.current.switch_to(_S.CANCELED)
+        if subtask.state.is_terminal:
+            self._ended(subtask, now_ns)
+        return True
+
+    def schedule_consumers(self, attempt_id: ExecutionAttemptID, *, now_ns: int) -> None:
+        """There is something to read in every partition of an attempt, for tasks that wait for
+        that.
+        """
+        subtask = self.graph.subtask(attempt_id.execution_vertex_id)
+        if subtask.current.attempt_id == attempt_id:
+            self._consumable.add(subtask)
+            self._schedule(now_ns)
+
+    def cancel(self, reason: str, *, now_ns: int) -> None:
+        """End the job."""
+        if self.state.is_terminal or self.state in (JobState.CANCELLING, JobState.FAILING):
+            return
+        self._end(JobState.CANCELLING, reason, now_ns)
+
+    def fail(self, reason: str, *, now_ns: int) -> None:
+        """End the job for a reason that no restart would change."""
+        if not self.state.is_terminal and self.state is not JobState.CANCELLING:
+            self._end(JobState.FAILING, reason, now_ns)
+
+    def next_deadline_ns(self) -> int | None:
+        """When `handle_deadline` wants to be called, None for never."""
+        due = [each + self._config.cancellation_timeout_ns for each in self._canceling]
+        if self._waits_for_slots_since_ns is not None:
+            due.append(self._waits_for_slots_since_ns + self._slots_wait_ns)
+        if self._restart_at_ns is not None and self._has_ended(self._to_restart):
+            due.append(self._restart_at_ns)
+        return min(due, default=None)
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """Do what is due; early calls do no harm."""
+        if self.state.is_terminal:
+            return
+        self._end_slow_ones(now_ns)
+        since_ns = self._waits_for_slots_since_ns
+        if since_ns is not None and now_ns - since_ns >= self._slots_wait_ns:
+            if self._pool.allocate():
+                self._schedule(now_ns)
+            else:
+                waited = format_duration_ns(self._slots_wait_ns)
+                self._waits_for_slots_since_ns = None
+                self.fail(f"{self._shortage()}; waited for {waited}", now_ns=now_ns)
+        self._restart_if_due(now_ns)
+
+    def shortage(self) -> str:
+        """How many slots are needed and offered, and how long they are waited for; empty unless
+        that is what is waited for.
+        """
+        if not self.is_waiting_for_slots or self._is_starting:
+            return ""
+        if self._pool.offered >= self._pool.needed:
+            return ""
+        waits = format_duration_ns(self._slots_wait_ns)
+        return f"{self._shortage()}; waits {waits} for them (slot.request.timeout)"
+
+    @property
+    def _is_starting(self) -> bool:
+        """Whether TaskManagers are still to come."""
+        is_new = self.state is JobState.CREATED
+        return is_new and len(self._pool.task_managers) < self._expected
+
+    @property
+    def _slots_wait_ns(self) -> int:
+        """How long slots are waited for: slot.request.timeout, from when all TaskManagers have
+        started or should have.
+        """
+        timeout_ns = self._config.slot_request_timeout_ns
+        return max(timeout_ns, START_WAIT_NS) if self._is_starting else timeout_ns
+
+    @property
+    def _canceling(self) -> Iterable[int]:
+        return self._canceling_since_ns.values()
+
+    def _shortage(self) -> str:
+        return (
+            f"the job needs {self._pool.needed} slots, but {len(self._pool.task_managers)}"
+            f" TaskManager(s) with {self._slots_each} each offer {self._pool.offered}; give more"
+            " TaskManagers, more slots, or a lower parallelism"
+        )
+
+    def _schedule(self, now_ns: int) -> None:
+        """Deploy every region that can begin, if there are slots; else wait for them."""
+        if self.state.is_terminal or self.state in (JobState.CANCELLING, JobState.FAILING):
+            return
+        if not self._pool.allocate():
+            if self._waits_for_slots_since_ns is None:
+                self._waits_for_slots_since_ns = now_ns
+            return
+        self._waits_for_slots_since_ns = None
+        self.state = JobState.RUNNING
+        stage = min(
+            (
+                self._stage(each)
+                for each in self.graph.subtasks()
+                if each.state is not _S.FINISHED and each not in self._consumable
+            ),
+            default=None,
+        )
+        chosen = [
+            subtask
+            for region in self._topology.regions
+            for subtask in region.subtasks
+            if subtask.state is _S.CREATED and self._stage(subtask) == stage
+        ]
+        if chosen:
+            self._deploy(chosen)
+
+    def _stage(self, subtask: ExecutionVertex) -> int:
+        return self._stage_of[subtask.job_vertex.id]
+
+    def _deploy(self, subtasks: Sequence[ExecutionVertex]) -> None:
+        plan = self.plan
+        index_of = {vertex.vertex.id: vertex.index for vertex in plan.vertices}
+        keys = {(index_of[each.job_vertex.id], each.subtask_index) for each in subtasks}
+        if self._fixed is None:
+            found = [task for tasks in descriptors_of(plan, only=keys) for task in tasks]
+        else:
+            found = [task for task in self._fixed.tasks if task.key in keys]
+        found.sort(key=lambda task: task.key)  # who writes comes before who reads
+        tasks = tuple(self._channel_numbers.numbered(found))
+        self.deployments.append(Deployment(plan, tasks))
+        for task in tasks:
+            current = self.graph.subtask(task.attempt_id.execution_vertex_id).current
+            current.switch_to(_S.SCHEDULED)
+            current.switch_to(_S.DEPLOYING)
+            current.task_manager = task.task_manager
+
+    def _fail_attempt(self, subtask: ExecutionVertex, failure: Failure, now_ns: int) -> None:
+        was_canceling = subtask.state is _S.CANCELING
+        subtask.current.switch_to(_S.FAILED)
+        subtask.current.failure = failure.text
+        text = f"{subtask.name} failed in attempt {subtask.current.attempt_number}: {failure.text}"
+        if self._is_consequence and not failure.is_consequence and was_canceling:
+            self.reason, self._is_consequence = text, False  # this is how it began
+        self._ended(subtask, now_ns)
+        if was_canceling or self.state in (JobState.CANCELLING, JobState.FAILING):
+            return
+        self.reason, self._is_consequence = text, failure.is_consequence
+        if self.restarts >= self._restarts_max:
+            self._end(JobState.FAILING, self.reason, now_ns)
+            return
+        self.restarts += 1
+        self.state = JobState.RESTARTING
+        self._restart_at_ns = now_ns + self._config.restart_delay_ns
+        if self._config.restart_strategy is None:
+            self._restart_at_ns = self._growing_delay.restart_at_ns(now_ns=now_ns)
+        self._to_restart[subtask] = None
+        self._involve_others(now_ns)
+        self._restart_if_due(now_ns)
+
+    def _involve_others(self, now_ns: int) -> None:
+        """Cancel what must begin again together with what has failed."""
+        if self._config.failover_strategy == "full":
+            involved = list(self.graph.subtasks())
+        else:
+            involved = [
+                other
+                for subtask in list(self._to_restart)
+                for other in subtasks_to_restart(self._topology, subtask)
+            ]
+        self._to_restart.update(dict.fromkeys(involved))
+        self._cancel_tasks(involved, now_ns)
+
+    def _cancel_tasks(self, subtasks: Iterable[ExecutionVertex], now_ns: int) -> None:
+        for subtask in subtasks:
+            current = subtask.current
+            if current.state in (_S.CREATED, _S.SCHEDULED):
+                continue
+            if current.state.is_terminal or current.state is _S.CANCELING:
+                continue
+            current.switch_to(_S.CANCELING)
+            self._canceling_since_ns[current.attempt_id] = now_ns
+            self._tell(current.task_manager, say.CancelTask(current.attempt_id))
+
+    def _ended(self, subtask: ExecutionVertex, now_ns: int) -> None:
+        """An attempt is over, whichever way."""
+        self._canceling_since_ns.pop(subtask.current.attempt_id, None)
+        if subtask.state is _S.FINISHED:
+            self._release()
+        if self.state in (JobState.CANCELLING, JobState.FAILING):
+            self._end_if_quiet()
+        elif self._restart_at_ns is not None:
+            self._restart_if_due(now_ns)
+        elif all(each.state is _S.FINISHED for each in self.graph.subtasks()):
+            self.state = JobState.FINISHED
+        elif subtask.state is _S.FINISHED:
+            self._schedule(now_ns)
+
+    def _release(self) -> None:
+        """Let go of partitions whose readers have all finished."""
+        if not self._config.releases_partitions:
+            return
+        finished = [
+            region
+            for region in self._topology.regions
+            if all(each.state is _S.FINISHED for each in region.subtasks)
+        ]
+        partitions = releasable_partitions(self._topology, finished)
+        self.graph.release(partitions)
+        by_place: dict[int | None, list[ExecutionAttemptID]] = {}
+        for partition in partitions:
+            current = partition.producer.current
+            by_place.setdefault(current.task_manager, []).append(current.attempt_id)
+        for place, attempts in by_place.items():
+            self._tell(place, say.ReleasePartitions(tuple(attempts)))
+
+    def _tell(self, task_manager: int | None, message: Any) -> None:
+        if task_manager is not None and task_manager in self._pool.task_managers:
+            self.to_tell.append((task_manager, message))
+
+    def _end(self, state: JobState, reason: str, now_ns: int) -> None:
+        self.state, self.reason = state, reason
+        self._waits_for_slots_since_ns = self._restart_at_ns = None
+        self._cancel_tasks(self.graph.subtasks(), now_ns)
+        self._end_if_quiet()
+
+    def _end_if_quiet(self) -> None:
+        quiet = (_S.CREATED, _S.SCHEDULED)
+        if all(each.state.is_terminal or each.state in quiet for each in self.graph.subtasks()):
+            is_canceled = self.state is JobState.CANCELLING
+            self.state = JobState.CANCELED if is_canceled else JobState.FAILED
+
+    def _restart_if_due(self, now_ns: int) -> None:
+        due_ns = self._restart_at_ns
+        if due_ns is None or now_ns < due_ns:
+            return
+        self._involve_others(now_ns)  # more may have been lost since
+        if not self._has_ended(self._to_restart):
+            return
+        restart(self._to_restart)
+        self._to_restart.clear()
+        self._restart_at_ns = None
+        self._schedule(now_ns)
+
+    def _has_ended(self, subtasks: Mapping[ExecutionVertex, None]) -> bool:
+        return all(each.state.is_terminal or each.state is _S.CREATED for each in subtasks)
+
+    def _end_slow_ones(self, now_ns: int) -> None:
+        timeout_ns = self._config.cancellation_timeout_ns
+        for attempt_id, since_ns in list(self._canceling_since_ns.items()):
+            if now_ns - since_ns >= timeout_ns:
+                del self._canceling_since_ns[attempt_id]
+                subtask = self.graph.subtask(attempt_id.execution_vertex_id)
+                reason = f"{subtask.name} did not end within {format_duration_ns(timeout_ns)}"
+                assert subtask.current.task_manager is not None
+                self.to_end.append((subtask.current.task_manager, reason))

@@ -1,0 +1,385 @@
+"""The launcher: a bench as a job. It leads the JobManager of a load itself, and makes one result of
+what the TaskManagers measured.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from flinknet.config import Scenario
+from flinknet.errors import RunFailedError, TraceError
+from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
+from flinknet.job.load.plan import LoadPlan, load_plan_of
+from flinknet.job.scheduling import SchedulingType, scheduling_of
+from flinknet.results import Progress, RunResult, RunWarning, Taken
+from flinknet.trace.manifest import MANIFEST_NAME, ProcessInfo
+from flinknet.trace.run_directory import RunDirectory, seal_run
+
+from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
+from ..fill_levels import FillTimeline
+from ..host import environment
+from ..manifest import channel_infos, manifest_of
+from ..metrics_log import MetricsLog
+from ..other_processes import OtherProcesses
+from ..signals import raise_dropped_termination, terminations_unwind
+from ..spill_file import create_spill_directory
+from . import control_messages as say
+from .cluster_process import TaskManagerProcess
+from .endings import Ending, error_of
+from .job_manager import JobManager, taken
+from .job_master import FixedPlan, JobMaster
+from .measure import assemble, check_records, with_checkpoints
+from .measurements import NamedMetrics
+from .progress import ProgressMeter
+from .resource_manager import SAMPLE_INTERVAL_NS, ClusterSpec, trace_name
+from .stages import with_stages
+
+START_DELAY_NS = 50_000_000
+"""From the word "start" to the first record, so that every process has heard it."""
+
+SILENCE_MAX_S = 60.0
+"""A TaskManager that says nothing for so long is lost. While tasks run it speaks five times a
+second; starting takes seconds at most."""
+
+HEARTBEATS = 6
+"""So often a TaskManager is asked before it counts as lost."""
+
+LAST_WORDS_NS = 2_000_000_000
+"""How long the others may take to notice that one is gone."""
+
+DRAIN_MAX_NS = 10_000_000_000
+"""Records that fell due in a run of a given length are sent for so long behind its end. A rate far
+beyond what the stack takes would go on for days."""
+
+
+def run_scenario(
+    scenario: Scenario,
+    *,
+    out_dir: Path | None,
+    trace: bool,
+    on_progress: Callable[[Progress], None] | None = None,
+    silence_max_s: float = SILENCE_MAX_S,
+    sample_interval_ns: int = SAMPLE_INTERVAL_NS,
+    drain_max_ns: int = DRAIN_MAX_NS,
+) -> RunResult:
+    """Run a scenario over real sockets.
+
+    Args:
+        out_dir: the run directory, created if need be; gets the manifest and the traces. None:
+            nothing is written.
+        trace: record every message into `out_dir`.
+        on_progress: called several times a second.
+        silence_max_s: how long a process may say nothing before it counts as lost.
+        sample_interval_ns: how often each process tells where it stands; progress and fill levels
+            are no finer.
+        drain_max_ns: how long behind the measured part records are sent that fell due in it.
+
+    Raises:
+        ConfigError, TransportError, TraceError: it could not start.
+        RunFailedError: a process died or hangs, or records were lost, repeated or out of order.
+        KeyboardInterrupt, SystemExit (SIGTERM, SIGHUP): every process has ended; a note says where
+            what was recorded is.
+    """
+    plan = load_plan_of(scenario)
+    plan.check_memory()
+    if scenario.network.is_tls and plan.task_managers > 1:
+        from ..tls import create_tls
+
+        create_tls(scenario.network)  # every TaskManager makes its own; a fault is told once
+    trace_dir = out_dir if trace else None
+    try:
+        with (
+            terminations_unwind(),
+            _Run(plan, trace_dir, round(silence_max_s * 1e9), sample_interval_ns) as run,
+        ):
+            result = run.lead(on_progress or (lambda _: None), drain_max_ns)
+    except (KeyboardInterrupt, SystemExit) as end:
+        if trace_dir is not None and (trace_dir / MANIFEST_NAME).is_file():
+            end.add_note(f"what was recorded until then is in {trace_dir}")
+        raise
+    return result if trace_dir is None else _sealed(result, trace_dir)
+
+
+def _sealed(result: RunResult, trace_dir: Path) -> RunResult:
+    """The result of a run whose trace is complete, or with a warning that it is not."""
+    try:
+        seal_run(trace_dir)
+    except TraceError as error:
+        incomplete = RunWarning("trace-incomplete", str(error))
+        return replace(result, warnings=(*result.warnings, incomplete))
+    return result
+
+
+class _Run:
+    """The processes of one run and its directory. No process outlives it: whatever happens, they
+    are told to end when it is left, and those that do not are killed.
+    """
+
+    def __init__(
+        self, plan: LoadPlan, trace_dir: Path | None, silence_max_ns: int, sample_interval_ns: int
+    ) -> None:
+        self._plan = plan
+        self._scenario = plan.scenario
+        self._trace_dir = trace_dir
+        self._silence_max_ns = silence_max_ns
+        self._sample_interval_ns = sample_interval_ns
+        self._began_ns = monotonic_ns()
+        self._started_at = wall_clock_iso()
+        self._host = environment()  # takes some milliseconds, which a run must not be disturbed by
+        self._metrics = MetricsLog(trace_dir) if trace_dir is not None else None
+        self._has_begun = False
+        self._manager: JobManager
+        self._stack = ExitStack()
+        self._stage_begins_ns: list[int] = []
+        self._meter = ProgressMeter(plan)
+        self._timeline = FillTimeline(sample_interval_ns)
+        self._reports: dict[int, say.Report] = {}
+        self._open: set[int] = set()
+        self._is_measured = False
+
+    def __enter__(self) -> _Run:
+        with ExitStack() as stack:
+            if self._trace_dir is not None:
+                directory = RunDirectory(self._trace_dir)
+                stack.callback(self._leave, directory)
+                assert self._metrics is not None
+                stack.callback(self._metrics.close)
+            spill_dir = None
+            if self._scenario.workload.is_blocking:
+                spill_dir = Path(stack.enter_context(create_spill_directory()))
+            self._manager = JobManager(
+                ClusterSpec(
+                    secrets.token_hex(32),
+                    self._scenario.task_managers,
+                    self._plan.plan.slots_per_task_manager,
+                    self._scenario.network,
+                    self._scenario.flow_control,
+                    max(1, self._silence_max_ns // HEARTBEATS),
+                    self._silence_max_ns,
+                    spill_dir,
+                    self._trace_dir,
+                    None,
+                    self._sample_interval_ns,
+                )
+            )
+            stack.callback(self._manager.close)
+            stack.callback(self._manager.end_task_managers)
+            self._manager.start_task_managers()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def lead(self, on_progress: Callable[[Progress], None], drain_max_ns: int) -> RunResult:
+        """From the first word of the TaskManagers to the result."""
+        manager, scenario = self._manager, self._scenario
+        on_progress(self._meter.progress("starting", monotonic_ns()))
+        master = self._submit()
+        self._until(lambda: manager.is_deployed)
+        if not self._is_staged:
+            manager.tell_all(say.AwaitChannels())
+            self._until(lambda: len(self._open) == len(manager.task_managers))
+        other_processes = OtherProcesses(scenario.task_managers)
+        start = _instants(scenario, drain_max_ns)
+        self.save_manifest(None)
+        manager.start = self._meter.start = start
+        manager.tell_all(start)
+        manager.checkpoints = _checkpoints_of(self._plan, start)
+        self._until(lambda: master.state.is_terminal, on_progress)
+        manager.tell_all(say.CloseTrace())
+        self._until(lambda: len(self._reports) == len(manager.task_managers))
+        processors = other_processes.taken()
+        reports = [self._reports[index] for index in sorted(self._reports)]
+        last_ns = max(
+            (each.last_measured_ns for report in reports for each in report.consumer_channels),
+            default=0,
+        )
+        self.save_manifest(start, start.measured_to_ns or last_ns + 1, processors)
+        on_progress(self._meter.progress("finished", monotonic_ns()))
+        return self._result(reports, start, processors)
+
+    def save_manifest(
+        self, start: say.Start | None, measured_to_ns: int | None = None, use: Taken | None = None
+    ) -> None:
+        """Write the manifest of the run directory: before the run, again with its measured part,
+        and at the end with what was taken of the processors meanwhile.
+        """
+        self._has_begun = True
+        if self._trace_dir is None:
+            return
+        manifest_of(
+            self._scenario.to_dict(),
+            self._scenario.network,
+            (
+                ProcessInfo(each.name, trace_name(each.index), each.process.pid)
+                for each in self._manager.task_managers
+            ),
+            sorted(channel_infos(self._plan.tasks), key=lambda each: each.index),
+            seed=self._scenario.seed,
+            host=self._host | (asdict(use) if use is not None else {}),
+            started_at=self._started_at,
+            measured_from_ns=start.measured_from_ns if start is not None else None,
+            measured_to_ns=measured_to_ns,
+        ).save(self._trace_dir)
+
+    @property
+    def _is_staged(self) -> bool:
+        return scheduling_of(self._scenario) is not SchedulingType.ALL_AT_ONCE
+
+    def _submit(self) -> JobMaster:
+        """A master that deploys the plan, in stages where something waits for what it reads."""
+        plan, scenario = self._plan, self._scenario
+        stage_of = {
+            each.vertex.id: each.index if self._is_staged else 0 for each in plan.plan.vertices
+        }
+        master = JobMaster(
+            plan.plan.graph,
+            scenario.task_managers,
+            plan.plan.slots_per_task_manager,
+            now_ns=monotonic_ns(),
+            fixed=FixedPlan(plan.plan, plan.tasks, stage_of),
+        )
+        self._manager.submit(say.SubmitLoad(scenario), master)
+        return master
+
+    def _until(
+        self, is_so: Callable[[], bool], on_progress: Callable[[Progress], None] | None = None
+    ) -> None:
+        """Go on until it is so. Raises: how a TaskManager ended before its time."""
+        manager = self._manager
+        while not is_so():
+            raise_dropped_termination()
+            now_ns = manager.run_once()
+            for task_manager, message in taken(manager.received):
+                self._receive(task_manager, message, now_ns, on_progress)
+            self._check_endings()
+            if manager.advance(now_ns) and manager.is_deployed:
+                self._stage_begins_ns.append(now_ns)
+            manager.carry_out(now_ns)
+
+    def _receive(
+        self,
+        task_manager: TaskManagerProcess,
+        message: object,
+        now_ns: int,
+        on_progress: Callable[[Progress], None] | None,
+    ) -> None:
+        index, start = task_manager.index, self._meter.start
+        if isinstance(message, say.ChannelsOpen):
+            self._open.add(index)
+        elif isinstance(message, say.Report):
+            self._reports[index] = message
+        elif isinstance(message, say.Statistics) and start is not None:
+            if not self._is_measured and now_ns >= start.measured_from_ns:
+                self._is_measured = True  # so that a run that is interrupted has its measured part
+                self.save_manifest(start)
+            self._meter.add(index, message, now_ns)
+            if message.fill is not None:
+                self._timeline.add(index, message.fill)
+            if self._metrics is not None and message.memory:
+                self._metrics.add(index, NamedMetrics.of(message), now_ns=message.at_ns)
+            if on_progress is not None:
+                on_progress(self._meter.progress(None, monotonic_ns()))
+
+    def _check_endings(self) -> None:
+        """Raises: the error of a run of which a TaskManager has ended, or failed."""
+        endings = self._endings()
+        if not endings:
+            return
+        known = {each.index: each for each in reversed(endings)}
+        if any(each.is_death or each.is_consequence for each in endings):
+            until_ns = monotonic_ns() + LAST_WORDS_NS  # it may be why others end
+            while len(known) < len(self._manager.task_managers) and monotonic_ns() < until_ns:
+                self._manager.run_once(until_ns=until_ns)
+                for each in self._endings():
+                    known.setdefault(each.index, each)
+        raise error_of(list(known.values()), self._trace_dir if self._has_begun else None)
+
+    def _endings(self) -> list[Ending]:
+        """Who has ended since the last look. Raises: RunFailedError for one that says nothing."""
+        found = [
+            Ending(each.index, each.process.pid, error=message.error, kind=message.kind)
+            for each, message in taken(self._manager.failed)
+        ]
+        for each, _ in taken(self._manager.lost):
+            exit_code = each.process.poll()
+            if exit_code is None:
+                raise self._silent(each)
+            found.append(Ending(each.index, each.process.pid, exit_code=exit_code))
+        if not found and monotonic_ns() - self._began_ns > self._silence_max_ns:
+            for each in self._manager.task_managers:
+                if each.connection is None:
+                    raise self._silent(each)
+        return found
+
+    def _silent(self, task_manager: TaskManagerProcess) -> RunFailedError:
+        return RunFailedError(
+            f"{task_manager.name} (pid {task_manager.process.pid}) has said nothing for"
+            f" {self._silence_max_ns / 1e9:g} s and counts as lost; what it had recorded is in the"
+            " run directory"
+        )
+
+    def _result(
+        self, reports: Sequence[say.Report], start: say.Start, processors: Taken
+    ) -> RunResult:
+        """Raises: RunFailedError when records were lost, repeated or out of order."""
+        plan, scenario = self._plan, self._scenario
+        check_records(plan, reports)
+        trace = str(self._trace_dir) if self._trace_dir is not None else None
+        bounds = [report.fill_bounds for report in reports]
+        buffering = self._timeline.buffering(start.start_ns, bounds)
+        result = assemble(plan, reports, start, trace, buffering, processors)
+        if self._metrics is not None and self._metrics.error is not None:
+            incomplete = RunWarning("trace-incomplete", self._metrics.error)
+            result = replace(result, warnings=(*result.warnings, incomplete))
+        if scenario.workload.is_blocking:
+            result = with_stages(result, plan, self._stage_begins_ns, reports, start)
+        checkpoints = self._manager.checkpoints
+        summary = None if checkpoints is None else checkpoints.summary()
+        return with_checkpoints(result, summary, scenario)
+
+    def _leave(self, directory: RunDirectory) -> None:
+        if not self._has_begun:  # nothing is worth a look, and its place can be used again
+            directory.clear(trace_name(at) for at in range(self._scenario.task_managers))
+        directory.release()
+
+
+def _checkpoints_of(plan: LoadPlan, start: say.Start) -> CheckpointCoordinator | None:
+    """Who leads the checkpoints of a run; None if they are off, or an exchange is blocking, as in a
+    batch job of Flink.
+    """
+    network = plan.scenario.network
+    if network.checkpoint_interval_ns is None or plan.scenario.workload.is_blocking:
+        return None
+    return CheckpointCoordinator(
+        [each.execution_vertex_id for each in plan.tasks],
+        interval_ns=network.checkpoint_interval_ns,
+        timeout_ns=network.checkpoint_timeout_ns,
+        start_ns=start.start_ns,
+        end_ns=start.end_ns,
+        measured_from_ns=start.measured_from_ns,
+        measured_to_ns=start.measured_to_ns,
+        epoch_ns=start.timestamp_epoch_ns,
+    )
+
+
+def _instants(scenario: Scenario, drain_max_ns: int) -> say.Start:
+    """When the run starts, when its measured part begins and ends, when sources stop."""
+    workload = scenario.workload
+    start_ns = monotonic_ns() + START_DELAY_NS
+    measured_from_ns = start_ns + workload.warmup_ns
+    to_ns: int | None = None
+    if workload.records is None:
+        assert workload.duration_ns is not None
+        to_ns = measured_from_ns + workload.duration_ns
+    elif not workload.is_max_rate and workload.arrivals == "constant":
+        to_ns = measured_from_ns + round(workload.records / workload.rate_per_s * 1e9)
+    elif workload.duration_ns is not None:
+        to_ns = measured_from_ns + workload.duration_ns
+    give_up_ns = to_ns + drain_max_ns if to_ns is not None and workload.records is None else None
+    return say.Start(start_ns, measured_from_ns, to_ns, to_ns, timestamp_epoch_ns(), give_up_ns)

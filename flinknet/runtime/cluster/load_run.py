@@ -1,0 +1,258 @@
+"""LoadRun: the measured part of a load on one TaskManager, what changes meanwhile, the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from flinknet.config import Scenario
+from flinknet.job.load.assembly import generator_of, run_input_of
+from flinknet.job.metrics import memory_metrics
+from flinknet.results import FillSample, Strangers
+from flinknet.trace.statistics import EventStatistics
+
+from ..clock import monotonic_ns, process_time_ns
+from ..fill_levels import FillMeter
+from ..shuffle_environment import ShuffleEnvironment
+from . import control_messages as say
+from .running_task import RunningTask
+
+
+class LoadRun:
+    """Follows the load tasks of one TaskManager from the start to the end of a run.
+
+    Args:
+        start: the instants of the run; slow consumers that are so for a time are slow from its
+            measured part on.
+    """
+
+    def __init__(
+        self, environment: ShuffleEnvironment, scenario: Scenario, start: say.Start
+    ) -> None:
+        self._environment = environment
+        self._tasks: dict[str, RunningTask] = {}
+        self._ended: set[str] = set()
+        self._meter = FillMeter(
+            total_buffers=environment.pool.total_buffers,
+            segment_size_bytes=scenario.network.segment_size_bytes,
+            is_broadcast=scenario.workload.is_broadcast,
+        )
+        self._milestones: list[tuple[int, Callable[[], None]]] = [
+            (start.measured_from_ns, self._begin)
+        ]
+        if start.measured_to_ns is not None:
+            self._milestones.append((start.measured_to_ns, self.end))
+        for slow in scenario.workload.slow_consumers:
+            if slow.slow_ns is not None:
+                from_ns, set_delay = start.measured_from_ns, partial(self._set_delay, slow.index)
+                self._milestones += [
+                    (from_ns, partial(set_delay, slow.delay_ns_per_record)),
+                    (from_ns + slow.slow_ns, partial(set_delay, 0)),
+                ]
+        self._milestones.sort(key=lambda milestone: milestone[0])
+        self._since_ns = 0
+        self._starved_before_ns: Mapping[int, int] = {}
+        self._taken_before: Mapping[int, int] = {}
+        self._unread_before_ns = 0
+        self._is_over = False
+        self._starved_ns: Mapping[int, int] = {}
+        self._taken_per_s: Mapping[int, float] = {}
+        self._unread_share = 0.0
+        self._metrics: dict[str, say.Metrics] = {}
+        self._memory: say.Metrics = {}
+        self._stored: dict[int, say.StoredOutput] = {}
+        loop = environment.loop
+        self._begun = monotonic_ns(), process_time_ns(), loop.waited_ns, loop.slept_ns
+        self._busy_share = self._stolen_share = 0.0
+
+    def add(self, running: RunningTask) -> None:
+        """A task begins."""
+        self._tasks[running.task.name] = running
+        self._meter.add(running.partitions, running.task.gates)
+
+    def ended(self, running: RunningTask) -> None:
+        """A task has finished, and still holds everything."""
+        name = running.task.name
+        self._ended.add(name)
+        if not self._is_over:
+            self._metrics[name] = running.final_metrics(now_ns=monotonic_ns(), is_drained=True)
+        for output, partition in zip(running.descriptor.outputs, running.partitions, strict=True):
+            if partition.partition_type.is_blocking_or_blocking_persistent:
+                before = self._stored.get(output.edge, say.StoredOutput(output.edge, 0, 0))
+                self._stored[output.edge] = say.StoredOutput(
+                    output.edge,
+                    before.data_bytes + partition.data_bytes,
+                    before.stored_bytes + partition.stored_data_bytes,
+                )
+        self._note_shares()
+
+    def next_deadline_ns(self) -> int | None:
+        """When something changes, None for never."""
+        return self._milestones[0][0] if self._milestones else None
+
+    def handle_deadline(self, *, now_ns: int) -> None:
+        """Do what is due."""
+        while self._milestones and self._milestones[0][0] <= now_ns:
+            self._milestones.pop(0)[1]()
+
+    def fill_sample(self) -> FillSample:
+        """Where bytes lie here now."""
+        sources = (each.task for each in self._tasks.values() if each.task.is_source)
+        return self._meter.sample(
+            self._environment.loop.transports,
+            now_ns=monotonic_ns(),
+            is_writing=not any(source.is_blocked for source in sources),
+        )
+
+    def end(self) -> None:
+        """The measured part is over; let paused consumers drain. A second call changes nothing."""
+        if self._is_over:
+            return
+        self._is_over = True
+        now_ns = monotonic_ns()
+        elapsed_ns = max(1, now_ns - self._since_ns)
+        self._unread_share = (self._unread_until_now_ns() - self._unread_before_ns) / elapsed_ns
+        self._taken_per_s = {
+            channel: (count - self._taken_before.get(channel, 0)) / elapsed_ns * 1e9
+            for channel, count in self._taken_records().items()
+        }
+        for name, running in self._tasks.items():
+            if name not in self._ended:
+                self._metrics[name] = running.final_metrics(now_ns=now_ns, is_drained=False)
+        if len(self._ended) < len(self._tasks) or not self._memory:
+            self._memory = memory_metrics(self._environment.pool)
+        self._starved_ns = {
+            channel: starved_ns - self._starved_before_ns.get(channel, 0)
+            for channel, starved_ns in self._starved_until_now_ns().items()
+        }
+        for sink in self._sinks:
+            run_input_of(sink.task).unpause()
+
+    def note_memory(self, memory: say.Metrics) -> None:
+        """The memory while records still flow."""
+        if memory and not self._is_over:
+            self._memory = memory
+
+    def report(self, strangers: Strangers, trace_error: str | None) -> say.Report:
+        """What is told at the end."""
+        self.end()
+        statistics = self._environment.statistics
+        tasks = sorted(self._tasks.values(), key=lambda each: each.descriptor.key)
+        sources = [generator_of(each.task) for each in tasks if each.task.is_source]
+        return say.Report(
+            self._consumer_channels(tasks, statistics),
+            tuple(
+                say.ProducerChannelReport(
+                    index,
+                    each.task.sent_records.get(index, 0),
+                    self._starved_ns.get(index, 0),
+                    int(statistics.channel_buffers[index]),
+                    int(statistics.channel_backlog_sum[index]),
+                    int(statistics.channel_backlog_max[index]),
+                )
+                for each in tasks
+                for output in each.task.outputs
+                for index in output.channels
+            ),
+            statistics.buffers,
+            statistics.events,
+            tuple(statistics.reasons.tolist()),
+            statistics.credit_announced,
+            statistics.credit_messages,
+            max((each.late_ns_max for each in sources), default=0),
+            self._busy_share,
+            self._stolen_share,
+            trace_error,
+            self._meter.bounds(),
+            self._unread_share,
+            {each.task.name: self._metrics[each.task.name] for each in tasks},
+            self._memory,
+            tuple(
+                (gate.name, tuple(gate.samples))
+                for each in tasks
+                if each.debloating is not None
+                for gate in each.debloating.gates
+            ),
+            tuple(self._stored.values()),
+            strangers,
+        )
+
+    @property
+    def _sinks(self) -> list[RunningTask]:
+        return [each for each in self._tasks.values() if not each.task.outputs]
+
+    def _begin(self) -> None:
+        """What is counted from now on is measured."""
+        self._starved_before_ns = self._starved_until_now_ns()
+        self._taken_before = self._taken_records()
+        self._unread_before_ns = self._unread_until_now_ns()
+        self._since_ns = monotonic_ns()
+        for running in self._tasks.values():
+            running.start_window(now_ns=self._since_ns)
+
+    def _set_delay(self, consumer: int, delay_ns_per_record: int) -> None:
+        for sink in self._sinks:
+            if sink.task.index == consumer:
+                run_input_of(sink.task).set_delay(delay_ns_per_record)
+
+    def _note_shares(self) -> None:
+        """How busy the process was until now."""
+        loop = self._environment.loop
+        begun_ns, used_ns, waited_ns, slept_ns = self._begun
+        total_ns = max(1, monotonic_ns() - begun_ns)
+        awake_ns = total_ns - (loop.slept_ns - slept_ns)
+        self._busy_share = 1 - (loop.waited_ns - waited_ns) / total_ns
+        self._stolen_share = max(0.0, (awake_ns - (process_time_ns() - used_ns)) / total_ns)
+
+    def _consumer_channels(
+        self, tasks: Sequence[RunningTask], statistics: EventStatistics
+    ) -> tuple[say.ConsumerChannelReport, ...]:
+        reports = []
+        for each in tasks:
+            if each.task.is_source:
+                continue
+            reading = run_input_of(each.task)
+            for channel, sink in zip(reading.gate.channels, reading.receivers, strict=True):
+                sink.settle()
+                reports.append(
+                    say.ConsumerChannelReport(
+                        channel.index,
+                        sink.records,
+                        sink.measured_records,
+                        sink.measured_bytes,
+                        sink.last_measured_ns,
+                        sink.latency.to_bytes(),
+                        sink.uncorrected.to_bytes(),
+                        sink.disorder.lost,
+                        sink.disorder.repeated,
+                        sink.disorder.reordered,
+                        self._taken_per_s.get(channel.index),
+                        int(statistics.channel_bytes_in[channel.index]),
+                    )
+                )
+        return tuple(reports)
+
+    def _starved_until_now_ns(self) -> dict[int, int]:
+        """Credit-starved time of each channel that was ever read from here, so far."""
+        now_ns = monotonic_ns()
+        return {
+            channel.channel: channel.starved_ns
+            for accepted in self._environment.connections.accepted
+            for channel in accepted.connection.snapshot(now_ns=now_ns)
+        }
+
+    def _taken_records(self) -> dict[int, int]:
+        """Records that each sink has taken so far, by channel."""
+        taken = {}
+        for each in self._sinks:
+            reading = run_input_of(each.task)
+            for channel, sink in zip(reading.gate.channels, reading.receivers, strict=True):
+                sink.settle()
+                taken[channel.index] = sink.records
+        return taken
+
+    def _unread_until_now_ns(self) -> int:
+        """How long sockets were not read so far, for want of a buffer; the longest time of any."""
+        now_ns = monotonic_ns()
+        clients = self._environment.connections.clients
+        return max((each.snapshot(now_ns=now_ns).unread_ns for each in clients), default=0)

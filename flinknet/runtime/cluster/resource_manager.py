@@ -1,0 +1,182 @@
+"""ResourceManager: the TaskManagers of a cluster: started, registered, asked if they are there,
+ended (Flink: ResourceManager).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flinknet.config import NetworkConfig
+from flinknet.results import TaskManagerStatus
+
+from ..host import available_cores
+from ..signals import interrupts_held, raise_dropped_termination
+from . import control_messages as say
+from .child import TASK_MANAGER, TaskManagerProcessSpec, start_child
+from .cluster_process import TaskManagerProcess, TaskManagerState
+from .control_connection import ControlConnection
+from .heartbeats import HeartbeatMonitor
+
+EXIT_WAIT_S = 5.0
+
+SAMPLE_INTERVAL_NS = 200_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    """What the TaskManagers of a cluster are.
+
+    Attributes:
+        token: the secret of the cluster.
+        spill_dir: where blocking results are written; None: there are none.
+        trace_dir: gets the traces; None: there are none.
+        log_dir: gets what the processes say; None: it goes where that of this process goes.
+    """
+
+    token: str
+    task_managers: int
+    slots: int
+    network: NetworkConfig
+    flow_control: str
+    heartbeat_interval_ns: int
+    heartbeat_timeout_ns: int
+    spill_dir: Path | None
+    trace_dir: Path | None
+    log_dir: Path | None
+    sample_interval_ns: int = SAMPLE_INTERVAL_NS
+
+
+class ResourceManager:
+    """All TaskManagers, by index."""
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        self._spec = spec
+        self._timeout_s = spec.heartbeat_timeout_ns / 1e9
+        self._heartbeats = HeartbeatMonitor(spec.heartbeat_interval_ns, spec.heartbeat_timeout_ns)
+        self._known: list[TaskManagerProcess] = []
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __iter__(self) -> Iterator[TaskManagerProcess]:
+        return iter(self._known)
+
+    def __getitem__(self, index: int) -> TaskManagerProcess:
+        return self._known[index]
+
+    def start(self, control_port: int) -> None:
+        """Start all of them."""
+        spec = self._spec
+        for index in range(spec.task_managers):
+            raise_dropped_termination()
+            child = TaskManagerProcessSpec(
+                spec.token,
+                index,
+                control_port,
+                spec.task_managers,
+                spec.slots,
+                spec.network,
+                spec.flow_control,
+                spec.heartbeat_timeout_ns,
+                None if spec.spill_dir is None else str(spec.spill_dir),
+                None if spec.trace_dir is None else str(spec.trace_dir / trace_name(index)),
+                available_cores() >= spec.task_managers,
+                spec.sample_interval_ns,
+                tuple(sys.path),
+            )
+            with interrupts_held():
+                process = start_child(TASK_MANAGER, child, spec.log_dir, child.name)
+            self._known.append(TaskManagerProcess(index, process))
+
+    def register(
+        self, connection: ControlConnection, message: say.RegisterTaskManager, *, now_ns: int
+    ) -> TaskManagerProcess | None:
+        """One says who it is; None, and it is sent away, if it was not started here."""
+        for each in self._known:
+            if each.index == message.index and each.process.pid == message.pid:
+                each.connection = connection
+                each.address = (message.data_host, message.data_port)
+                each.state = TaskManagerState.REGISTERED
+                self._heartbeats.watch(each.index, now_ns=now_ns)
+                return each
+        connection.send(say.Refused("it is no TaskManager of this cluster"))
+        connection.close()
+        return None
+
+    def failed(self, message: say.TaskManagerFailed) -> TaskManagerProcess | None:
+        """Who cannot go on; None if it is not of this cluster, or does not count any more."""
+        for each in self._known:
+            if (each.index, each.process.pid) == (message.index, message.pid) and each.is_alive:
+                return each
+        return None
+
+    def speaker(
+        self, connection: ControlConnection, message: object, *, now_ns: int
+    ) -> TaskManagerProcess | None:
+        """Who has said something, which shows that it lives; None if it does not count any more."""
+        for each in self._known:
+            if each.connection is connection and each.is_alive:
+                self._heartbeats.hear(each.index, now_ns=now_ns)
+                each.heartbeats += isinstance(message, say.HeartbeatAnswer)
+                return each
+        return None
+
+    def next_deadline_ns(self) -> int | None:
+        """When `advance` will have something to do."""
+        return self._heartbeats.next_deadline_ns()
+
+    def advance(self, *, now_ns: int) -> list[tuple[TaskManagerProcess, str]]:
+        """Ask whom it is time to ask. Returns: who is lost, and why."""
+        for index in self._heartbeats.to_ask(now_ns=now_ns):
+            self._known[index].send(say.Heartbeat(self._heartbeats.number))
+        lost = [(each, death) for each in self._known if (death := each.death()) is not None]
+        for index in self._heartbeats.silent(now_ns=now_ns):
+            each = self._known[index]
+            text = f"{each.name} (pid {each.process.pid}) has not answered heart-beats for"
+            lost.append((each, f"{text} {self._timeout_s:g} s and counts as lost"))
+        return lost
+
+    def lose(self, task_manager: TaskManagerProcess) -> None:
+        """One does not count any more: its process ends, whatever it still does."""
+        task_manager.state = TaskManagerState.LOST
+        task_manager.kill()
+        self._heartbeats.unwatch(task_manager.index)
+
+    def tell_all(self, message: Any) -> None:
+        """Say something to all that count."""
+        for each in self._known:
+            if each.is_alive:
+                each.send(message)
+
+    def status(
+        self, slots_in_use: Callable[[int], int], *, now_ns: int
+    ) -> tuple[TaskManagerStatus, ...]:
+        """Where each of them stands."""
+        return tuple(
+            TaskManagerStatus(
+                each.index,
+                each.process.pid,
+                each.state.value,
+                self._spec.slots,
+                slots_in_use(each.index),
+                each.heartbeats,
+                max(0, now_ns - (self._heartbeats.heard_ns(each.index) or now_ns)),
+            )
+            for each in self._known
+        )
+
+    def end(self) -> None:
+        """All that were told to end do; those that do not are ended."""
+        for each in self._known:
+            if each.connection is None:  # it did not hear
+                each.kill()
+            each.wait(EXIT_WAIT_S)
+
+
+def trace_name(index: int) -> str:
+    """The trace of a TaskManager, in the run directory."""
+    return f"tm-{index}.fnt"

@@ -1,0 +1,125 @@
+"""What a TaskManager tells of its tasks and channels: several times a second, and at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flinknet.core.buffers import NetworkBufferPool
+from flinknet.histogram import LogLinearHistogram
+from flinknet.job.load.sink import LatencySink
+from flinknet.job.metrics import memory_metrics
+from flinknet.job.sinks import LatencyOperator
+from flinknet.results import FillSample, Strangers
+from flinknet.trace.statistics import EventStatistics
+
+from ..clock import monotonic_ns
+from ..connection_manager import ConnectionManager, LocalConnectionManager
+from . import control_messages as say
+from .running_task import RunningTask
+
+METRICS_PAUSE = 100
+"""After taking metrics so many times as long passes without: they cost 1 % of the time at most."""
+
+
+class Sampler:
+    """Makes the statistics of one TaskManager."""
+
+    def __init__(
+        self, connections: ConnectionManager | LocalConnectionManager, memory: NetworkBufferPool
+    ) -> None:
+        self._connections = connections
+        self._memory = memory
+        self._next_metrics_ns = 0
+
+    def statistics_of(
+        self, tasks: Iterable[RunningTask], *, is_last: bool = False, fill: FillSample | None = None
+    ) -> say.Statistics:
+        """Tasks and their channels as they are now, and the memory of all; without metrics if they
+        were taken a short time ago and are so many that it would cost too much.
+
+        Args:
+            is_last: the tasks have ended: their metrics are taken in any case.
+        """
+        now_ns = monotonic_ns()
+        known = list(tasks)
+        has_metrics = is_last or now_ns >= self._next_metrics_ns
+        counts = tuple(_counts(each, has_metrics, now_ns) for each in known)
+        memory = memory_metrics(self._memory) if has_metrics else {}
+        if has_metrics and not is_last:
+            self._next_metrics_ns = now_ns + METRICS_PAUSE * (monotonic_ns() - now_ns)
+        own = {
+            channel for each in known for output in each.task.outputs for channel in output.channels
+        }
+        written = (
+            say.WrittenChannel(
+                channel.channel,
+                channel.backlog_buffers,
+                channel.credits_available,
+                channel.starved_ns,
+            )
+            for accepted in self._connections.accepted
+            for channel in accepted.connection.snapshot(now_ns=now_ns)
+            if channel.channel in own
+        )
+        read = tuple(channel for each in known for channel in _read(each))
+        return say.Statistics(now_ns, counts, read, tuple(written), memory, fill)
+
+
+def _counts(running: RunningTask, has_metrics: bool, now_ns: int) -> say.TaskCounts:
+    """A task so far; the records of a load count where they are taken out."""
+    latency = LogLinearHistogram()
+    records = size_bytes = 0
+    for operator in running.task.chain.operators:
+        if isinstance(operator, LatencyOperator):
+            operator.settle()
+            latency.merge(operator.latency)
+    for receiver in () if running.task.outputs else running.task.receivers:
+        if isinstance(receiver, LatencySink):
+            receiver.settle()
+            latency.merge(receiver.latency)
+            records += receiver.measured_records
+            size_bytes += receiver.measured_bytes
+    return say.TaskCounts(
+        running.attempt_id,
+        running.task.name,
+        running.metrics(now_ns=now_ns) if has_metrics else {},
+        latency.to_bytes() if latency.count else b"",
+        records,
+        size_bytes,
+    )
+
+
+def _read(running: RunningTask) -> Iterable[say.ReadChannel]:
+    gate, network_input = running.task.gate, running.task.network_input
+    if gate is None or network_input is None:
+        return
+    sizes = network_input.checkpoints.read_bytes
+    for channel, receiver in zip(gate.channels, running.task.receivers, strict=True):
+        size_bytes = sizes[channel.index_in_input]
+        yield say.ReadChannel(channel.index, receiver.records, size_bytes)
+
+
+def report_of(
+    statistics: EventStatistics, strangers: Strangers, trace_error: str | None
+) -> say.Report:
+    """What the tasks of a program leave at the end; that of a load is LoadRun's."""
+    return say.Report(
+        producer_channels=tuple(
+            say.ProducerChannelReport(
+                index,
+                0,
+                0,
+                int(statistics.channel_buffers[index]),
+                int(statistics.channel_backlog_sum[index]),
+                int(statistics.channel_backlog_max[index]),
+            )
+            for index in statistics.channel_buffers.nonzero()[0].tolist()
+        ),
+        buffers=statistics.buffers,
+        events=statistics.events,
+        reasons=tuple(statistics.reasons.tolist()),
+        credit_announced=statistics.credit_announced,
+        credit_messages=statistics.credit_messages,
+        trace_error=trace_error,
+        strangers=strangers,
+    )

@@ -1,0 +1,148 @@
+"""What makes the tasks of a TaskManager: a program, whose graph it finds by running it, or the load
+of a scenario, whose tasks follow from their descriptors.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Protocol
+
+from flinknet.config import NetworkConfig, Scenario
+from flinknet.core.consumer import SingleInputGate
+from flinknet.core.producer import ResultPartition
+from flinknet.job.checkpoint_coordinator import Answer
+from flinknet.job.descriptor import TaskDeploymentDescriptor
+from flinknet.job.io import TaskIO
+from flinknet.job.load.assembly import create_load_task
+from flinknet.job.scheduling import SchedulingType, scheduling_of
+from flinknet.job.stream_task import StreamTask
+
+from ..shuffle_environment import ShuffleEnvironment
+from .control_messages import Start, SubmitJob, SubmitLoad
+
+
+class TaskFactory(Protocol):
+    """Makes tasks between their gates and partitions.
+
+    Attributes:
+        network: settings of the network for all of them.
+        tells_first_output: readers of a task wait for its first output.
+    """
+
+    network: NetworkConfig
+    tells_first_output: bool
+
+    def create(
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        partitions: Sequence[ResultPartition],
+        gates: Sequence[SingleInputGate],
+        start: Start,
+        environment: ShuffleEnvironment,
+        respond: Callable[[Answer], None],
+        io: TaskIO,
+        *,
+        now_ns: int,
+    ) -> StreamTask:
+        """The task of an attempt. Raises: ConfigError, TaskFailedError."""
+
+
+class ProgramFactory:
+    """The tasks of a program: functions do not travel, the program does.
+
+    Raises: ConfigError for what is no program.
+    """
+
+    tells_first_output = False
+
+    def __init__(self, submission: SubmitJob) -> None:
+        from flinknet.graph import job_graph_of, load_program
+        from flinknet.job import network_of
+
+        with redirect_stdout(sys.stderr):
+            program = load_program(
+                Path(submission.path),
+                submission.settings,
+                submission.arguments,
+                source=submission.source,
+            )
+        self._job = job_graph_of(program.stream_graph)
+        self._seed = submission.seed
+        self.network = network_of(self._job)
+
+    def create(
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        partitions: Sequence[ResultPartition],
+        gates: Sequence[SingleInputGate],
+        start: Start,
+        environment: ShuffleEnvironment,
+        respond: Callable[[Answer], None],
+        io: TaskIO,
+        *,
+        now_ns: int,
+    ) -> StreamTask:
+        """See TaskFactory; what begins later than the run generates records from then on."""
+        from flinknet.job import create_task
+
+        return create_task(
+            descriptor,
+            self._job,
+            partitions,
+            gates,
+            environment.recorder,
+            respond,
+            io=io,
+            start_ns=max(start.start_ns, now_ns),
+            end_ns=start.end_ns,
+            measured_from_ns=start.measured_from_ns,
+            timestamp_epoch_ns=start.timestamp_epoch_ns,
+            seed=self._seed,
+            spills=environment.spills,
+        )
+
+
+class LoadFactory:
+    """The tasks of a load."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.network = scenario.network
+        self.tells_first_output = scheduling_of(scenario) is SchedulingType.ON_FIRST_OUTPUT
+
+    def create(
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        partitions: Sequence[ResultPartition],
+        gates: Sequence[SingleInputGate],
+        start: Start,
+        environment: ShuffleEnvironment,
+        respond: Callable[[Answer], None],
+        io: TaskIO,
+        *,
+        now_ns: int,
+    ) -> StreamTask:
+        """See TaskFactory."""
+        return create_load_task(
+            descriptor,
+            self.scenario,
+            partitions,
+            gates,
+            environment.recorder,
+            respond,
+            start_ns=start.start_ns,
+            end_ns=start.end_ns,
+            measured_from_ns=start.measured_from_ns,
+            measured_to_ns=start.measured_to_ns,
+            give_up_ns=start.give_up_ns,
+            timestamp_epoch_ns=start.timestamp_epoch_ns,
+            spills=environment.spills,
+        )
+
+
+def factory_of(job: SubmitJob | SubmitLoad) -> TaskFactory:
+    """What makes the tasks of a submission. Raises: ConfigError."""
+    return LoadFactory(job.scenario) if isinstance(job, SubmitLoad) else ProgramFactory(job)

@@ -1,0 +1,221 @@
+"""What tasks read and write of the world besides the network: text over sockets, text of files,
+printed lines, files of results. Sockets never block; files are read and written in pieces.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from flinknet.errors import TaskFailedError
+from flinknet.job.io import FileTextInput, SocketTextInput, TextInput
+
+from ..event_loop import EventLoop
+from ..sockets import connect_error, loss_of
+
+READ_BYTES = 64 * 1024
+
+
+class ProcessIO:
+    """Takes what sinks put out (implements jobs.TaskIO).
+
+    Lines are gathered and leave with `flush`, which the event loop calls in every turn.
+    """
+
+    def __init__(self, stdout: IO[str] | None = None) -> None:
+        self._stdout = stdout or sys.stdout
+        self._lines: list[str] = []
+        self._files: dict[str, IO[bytes]] = {}
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether printed lines wait to leave."""
+        return bool(self._lines)
+
+    def print_line(self, line: str) -> None:
+        """A line for standard output."""
+        self._lines.append(line)
+
+    def open_file(self, path: str) -> None:
+        """Begin a file anew, with its directory. Raises: TaskFailedError."""
+        try:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            self._files[path] = open(path, "wb")  # noqa: SIM115 - until close_file
+        except OSError as error:
+            raise TaskFailedError(f"{path}: it cannot be written ({error.strerror})") from None
+
+    def write_file(self, path: str, data: bytes) -> None:
+        """Append to a file that is open. Raises: TaskFailedError."""
+        try:
+            self._files[path].write(data)
+        except OSError as error:
+            raise TaskFailedError(f"{path}: it cannot be written ({error.strerror})") from None
+
+    def close_file(self, path: str) -> None:
+        """Nothing more is written to it. Raises: TaskFailedError."""
+        try:
+            self._files.pop(path).close()
+        except OSError as error:
+            raise TaskFailedError(f"{path}: it cannot be written ({error.strerror})") from None
+
+    def flush(self) -> None:
+        """Let printed lines leave."""
+        if self._lines:
+            lines, self._lines = self._lines, []
+            with suppress(OSError):  # of a full disk
+                self._stdout.write("\n".join(lines) + "\n")
+                self._stdout.flush()
+
+
+class SocketReader:
+    """Brings the text of a TCP connection, which it opens (Flink: SocketTextStreamFunction)."""
+
+    def __init__(self, loop: EventLoop, text: SocketTextInput) -> None:
+        self._loop = loop
+        self._text = text
+        self._is_reading = False
+        self._sock: socket.socket | None = None
+        self._connecting: socket.socket | None = None
+        self._connect()
+
+    @property
+    def is_waiting(self) -> bool:
+        """It never is: the socket wakes the loop."""
+        return False
+
+    def pump(self) -> None:
+        """Read on, or stop reading, as the text wishes."""
+        if self._sock is not None and self._text.wants_data != self._is_reading:
+            self._read(self._text.wants_data)
+
+    def close(self) -> None:
+        """The task has ended."""
+        sock, self._sock = self._sock, None
+        if sock is not None:
+            if self._is_reading:
+                self._loop.remove_reader(sock)
+            sock.close()
+        if self._connecting is not None:
+            self._loop.remove_writer(self._connecting)
+            self._connecting.close()
+            self._connecting = None
+
+    def _connect(self) -> None:
+        text = self._text
+        try:
+            family, _, _, _, address = socket.getaddrinfo(
+                text.host, text.port, type=socket.SOCK_STREAM
+            )[0]
+            sock = socket.socket(family, socket.SOCK_STREAM)
+        except OSError as error:
+            text.fail(f"it cannot be connected to ({error.strerror})")
+            return
+        sock.setblocking(False)
+        code = sock.connect_ex(address)
+        if code in (0, errno.EINPROGRESS):
+            self._connecting = sock
+            self._loop.add_writer(sock, self._connected)
+        else:
+            sock.close()
+            self._refused(code)
+
+    def _connected(self) -> None:
+        sock, self._connecting = self._connecting, None
+        assert sock is not None
+        self._loop.remove_writer(sock)
+        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            sock.close()
+            self._refused(code)
+            return
+        self._sock = sock
+        self.pump()
+
+    def _refused(self, code: int) -> None:
+        self._text.fail(
+            f"it cannot be connected to ({connect_error(code)}); start what the text comes from"
+            " first"
+        )
+
+    def _receive(self) -> None:
+        assert self._sock is not None
+        try:
+            data = self._sock.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._text.fail(f"the connection {loss_of(error)}")
+            self.close()
+            return
+        if data:
+            self._text.receive_data(data)
+            self.pump()
+        else:
+            self._text.receive_eof()
+            self.close()
+
+    def _read(self, is_reading: bool) -> None:
+        assert self._sock is not None
+        self._is_reading = is_reading
+        if is_reading:
+            self._loop.add_reader(self._sock, self._receive)
+        else:
+            self._loop.remove_reader(self._sock)
+
+
+class FileReader:
+    """Brings the text of a file, a piece in each turn."""
+
+    def __init__(self, text: FileTextInput) -> None:
+        self._text = text
+        self._descriptor: int | None = None
+        try:
+            self._descriptor = os.open(text.path, os.O_RDONLY)
+            text.set_size(os.fstat(self._descriptor).st_size)
+        except OSError as error:
+            text.fail(f"it cannot be read ({error.strerror})")
+            self.close()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is more to bring at once."""
+        return self._descriptor is not None and self._text.wants_data
+
+    def pump(self) -> None:
+        """Bring a piece, if the text wants one."""
+        if self._descriptor is None or not self._text.wants_data:
+            return
+        try:
+            data = os.pread(self._descriptor, READ_BYTES, self._text.next_byte)
+        except OSError as error:
+            self._text.fail(f"it cannot be read ({error.strerror})")
+            self.close()
+            return
+        if data:
+            self._text.receive_data(data)
+        else:
+            self._text.receive_eof()
+        if self._text.is_ended:
+            self.close()
+
+    def close(self) -> None:
+        """The task has ended, or the file has."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+TextReader = SocketReader | FileReader
+
+
+def reader_of(loop: EventLoop, text: TextInput) -> TextReader:
+    """What brings a text."""
+    if isinstance(text, SocketTextInput):
+        return SocketReader(loop, text)
+    assert isinstance(text, FileTextInput)
+    return FileReader(text)

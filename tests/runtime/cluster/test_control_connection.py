@@ -1,0 +1,198 @@
+"""Control connections: what they take, and from whom."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from itertools import chain
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flinknet.config import Scenario
+from flinknet.core.wire.ids import ExecutionAttemptID
+from flinknet.errors import RemoteProtocolError
+from flinknet.graph import execution_graph_of, job_graph_of, physical_plan_of
+from flinknet.graph.execution import ExecutionState
+from flinknet.job import descriptors_of
+from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint
+from flinknet.plain_values import decode_message, encode_message
+from flinknet.results import FillLevels, FillSample, JobStatus, TaskManagerStatus, VertexStatus
+from flinknet.runtime.cluster import control_messages as say
+from flinknet.runtime.cluster.control_connection import (
+    ControlConnection,
+)
+from tests.graph.programs import all_to_all
+
+*_, DESCRIPTOR = chain.from_iterable(
+    descriptors_of(physical_plan_of(execution_graph_of(job_graph_of(all_to_all(2)))))
+)
+ATTEMPT = ExecutionAttemptID.decode(bytes(range(40)))
+
+MESSAGES = [
+    say.SubmitJob("/a/job.py", "text", ("1", "2"), {"a.b": "c"}, True, None, 5, 1),
+    say.TaskStateChanged(ATTEMPT, ExecutionState.FAILED, "why"),
+    say.InitializeJob(say.SubmitLoad(Scenario())),
+    say.SubmitTask(DESCRIPTOR, {1: ("h", 2)}, say.Start(1, 2, None, None, 3, 4)),
+    say.HeartbeatAnswer(3),
+    say.Statistics(
+        4,
+        (say.TaskCounts(ATTEMPT, "t", {"numIn": 5, "share": 0.5, "is": True}, b"\x00\xff"),),
+        (say.ReadChannel(7, 8, 9),),
+        fill=FillSample(1, FillLevels(6), True, False, True),
+    ),
+    AcknowledgeCheckpoint("t", 1, {0: 10}, {}, None, 5, 0, 0, False),
+    say.CancelTask(ATTEMPT),
+    JobStatus(
+        "id",
+        "name",
+        "RUNNING",
+        "",
+        0,
+        1,
+        2,
+        (VertexStatus("v", 2, "running", 0),),
+        (TaskManagerStatus(0, 1, "registered", 2, 1, 3, 5),),
+    ),
+]
+
+
+def framed(text: str) -> memoryview:
+    """A message on the wire, from its JSON text."""
+    data = text.encode()
+    return memoryview(len(data).to_bytes(4, "big") + data)
+
+
+def pair(token: str = "secret") -> tuple[ControlConnection, ControlConnection]:
+    return ControlConnection("secret"), ControlConnection(token, role="client")
+
+
+def carry(one: ControlConnection, other: ControlConnection, *, piece_bytes: int = 1 << 20) -> None:
+    data = b"".join(map(bytes, one.data_to_send(now_ns=0)))
+    for at in range(0, len(data), piece_bytes):
+        other.receive_data(memoryview(data[at : at + piece_bytes]), now_ns=0)
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("piece_bytes", [1, 7, 1 << 20])
+def test_a_message_arrives_as_it_was_sent_however_it_is_cut(
+    message: object, piece_bytes: int
+) -> None:
+    server, client = pair()
+    client.send(message)
+    carry(client, server, piece_bytes=piece_bytes)
+    assert server.peer_role == "client"
+    assert list(server.received) == [message]
+
+
+def test_without_the_secret_nothing_is_taken() -> None:
+    server, client = pair(token="guess")
+    client.send(say.CancelJob())
+    with pytest.raises(RemoteProtocolError, match="secret"):
+        carry(client, server)
+    assert not server.received
+    assert server.is_closing
+    assert not server.is_open
+    (refusal,) = server.data_to_send(now_ns=0)
+    assert isinstance(decode_message(say.MESSAGES, bytes(refusal)[4:]), say.Refused)
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (framed(encode_message(say.CancelJob()).decode()), "no hello"),
+        (framed(encode_message(say.Hello(99, "client", "secret")).decode()), "version 99"),
+        ((1 << 20).to_bytes(4, "big"), "too long"),
+        (b"\x00\x00\x00\x02{]", "no JSON"),
+        (b"\x00\x00\x00\x02{}", "fields"),
+    ],
+)
+def test_before_the_hello_nothing_else_is_taken(data: bytes, complaint: str) -> None:
+    server = ControlConnection("secret")
+    with pytest.raises(RemoteProtocolError, match=complaint):
+        server.receive_data(memoryview(data), now_ns=0)
+    assert server.is_closing
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"message": "os.system", "body": {}},
+        {"message": "CancelTask", "body": {"attempt_id": "00"}},
+        {"message": "CancelTask", "body": {}},
+        {"message": "CancelTask", "body": {"attempt_id": "00" * 40, "more": 1}},
+        {"message": "Heartbeat", "body": {"number": "1"}},
+        {"message": "Heartbeat", "body": {"number": True}},
+        {"message": "TaskStateChanged", "body": {"attempt_id": "00" * 40, "state": "x"}},
+        {"message": ["CancelJob"], "body": {}},
+    ],
+)
+def test_what_is_no_message_is_refused(document: object) -> None:
+    with pytest.raises(RemoteProtocolError):
+        decode_message(say.MESSAGES, json.dumps(document).encode())
+
+
+def test_a_peer_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flinknet.runtime.cluster.control_connection.UNSENT_MAX_BYTES", 500)
+    server, _ = pair()
+    for number in range(100):
+        server.send(say.Heartbeat(number))
+    assert not server.is_open
+    assert server.is_closing
+
+
+HELLO = '{"message":"Hello","body":{"version":1,"role":"client","token":%s}}'
+TOO_LARGE = (
+    '{"message":"Statistics","body":{"at_ns":1,"tasks":[],"read":[],"written":[],"memory":%s}}'
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HELLO % r'"\ud800"',
+        HELLO % '"é"',
+        HELLO % ("[" * 990 + "]" * 990),
+        r'{"message":"Hello","body":{"\ud800":1}}',
+        r'{"message":"\ud800","body":{}}',
+        '{"message":"HeartbeatAnswer","body":{"number":%s}}' % ("9" * 4000),
+        TOO_LARGE % ('{"a":1' + "0" * 400 + "}"),
+    ],
+)
+def test_nothing_that_a_stranger_sends_leaves_its_connection(text: str) -> None:
+    server = ControlConnection("secret", peer="127.0.0.1:4")
+    with pytest.raises(RemoteProtocolError):
+        server.receive_data(framed(text), now_ns=0)
+    assert server.is_closing
+    assert server.fault
+
+
+anything = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**400), 10**400)
+    | st.floats()
+    | st.text(st.characters(exclude_categories=()))
+    | st.text("0123456789abcdef", min_size=80, max_size=80),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> object:
+    """Messages with the right fields, of any value."""
+    kind = draw(st.sampled_from(list(say.MESSAGES.values())))
+    return {
+        "message": kind.__name__,
+        "body": {each.name: draw(anything) for each in fields(kind)},
+    }
+
+
+@given(document=documents())
+def test_what_a_stranger_says_is_a_message_or_is_refused(document: object) -> None:
+    server = ControlConnection("secret")
+    with pytest.raises(RemoteProtocolError):  # a message, too: it is no hello with the secret
+        server.receive_data(framed(json.dumps(document)), now_ns=0)
+    assert server.is_closing

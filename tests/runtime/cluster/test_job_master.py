@@ -1,0 +1,445 @@
+"""The JobMaster, driven by hand with a clock of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from flinknet.config import Scenario, WorkloadConfig
+from flinknet.core.wire.ids import ExecutionAttemptID
+from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of
+from flinknet.graph.execution import ExecutionState
+from flinknet.job.load.plan import load_plan_of, task_name
+from flinknet.runtime.cluster import control_messages as say
+from flinknet.runtime.cluster.heartbeats import HeartbeatMonitor
+from flinknet.runtime.cluster.job_master import FixedPlan, JobMaster
+from flinknet.runtime.cluster.job_state import Failure, JobState
+from tests.graph.programs import environment, same
+
+S = 1_000_000_000
+_E = ExecutionState
+RESTARTS = {
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": "2",
+    "restart-strategy.fixed-delay.delay": "1s",
+}
+
+
+def pipelines(parallelism: int, settings: Mapping[str, str] | None = None) -> StreamGraph:
+    """As many pipelines of two tasks as the parallelism, each a region of its own."""
+    env = environment(settings)
+    env.set_parallelism(parallelism)
+    env.disable_operator_chaining()
+    env.from_sequence(1, 9).name("A").forward().print().name("B")
+    return env.execute("Pipelines")
+
+
+def joined(parallelism: int, settings: Mapping[str, str] | None = None) -> StreamGraph:
+    env = environment(settings)
+    env.set_parallelism(parallelism)
+    env.from_sequence(1, 9).name("A").shuffle().print().name("B")
+    return env.execute("Joined")
+
+
+def batch(settings: Mapping[str, str] | None = None) -> StreamGraph:
+    env = environment({"execution.runtime-mode": "BATCH", **(settings or {})})
+    env.set_parallelism(1)
+    env.from_sequence(1, 9).name("A").rebalance().map(same).name("B").print()
+    return env.execute("Batch")
+
+
+class Cluster:
+    """TaskManagers that do what they are told when the test says so."""
+
+    def __init__(
+        self,
+        program: StreamGraph,
+        task_managers: int = 2,
+        slots: int = 2,
+        *,
+        registered: bool = True,
+    ) -> None:
+        self.now_ns = 0
+        self.master = JobMaster(
+            execution_graph_of(job_graph_of(program)), task_managers, slots, now_ns=0
+        )
+        self.deployed: dict[str, tuple[int, ExecutionAttemptID]] = {}
+        if registered:
+            for index in range(task_managers):
+                self.register(index)
+
+    def register(self, index: int) -> None:
+        self.master.register(index, now_ns=self.now_ns)
+        self.take()
+
+    def take(self) -> None:
+        for deployment in self.master.deployments:
+            for task in deployment.tasks:
+                self.deployed[task.name] = (task.task_manager, task.attempt_id)
+        self.master.deployments.clear()
+
+    def say(self, name: str, state: ExecutionState, failure: Failure | None = None) -> bool:
+        return self.say_of(self.deployed[name][1], state, failure)
+
+    def say_of(
+        self, attempt: ExecutionAttemptID, state: ExecutionState, failure: Failure | None = None
+    ) -> bool:
+        counted = self.master.update_state(attempt, state, failure, now_ns=self.now_ns)
+        self.take()
+        return counted
+
+    def run_all(self) -> None:
+        for name in list(self.deployed):
+            for state in (_E.INITIALIZING, _E.RUNNING):
+                self.say(name, state)
+
+    def cancel_told(self) -> list[str]:
+        """Let tasks end that were told to. Returns: their names."""
+        told, self.master.to_tell[:] = list(self.master.to_tell), []
+        names = []
+        for _, message in told:
+            if isinstance(message, say.CancelTask):
+                subtask = self.master.graph.subtask(message.attempt_id.execution_vertex_id)
+                names.append(subtask.name)
+                self.say_of(message.attempt_id, _E.CANCELED)
+        return names
+
+    def pass_time(self, ns: int) -> None:
+        self.now_ns += ns
+        self.master.handle_deadline(now_ns=self.now_ns)
+        self.take()
+
+    def attempts(self) -> dict[str, int]:
+        return {each.name: each.current.attempt_number for each in self.master.graph.subtasks()}
+
+
+def test_nothing_is_deployed_before_all_task_managers_are_there() -> None:
+    cluster = Cluster(joined(4), registered=False)
+    cluster.register(1)
+    assert not cluster.deployed
+    cluster.register(0)
+    assert {name: at for name, (at, _) in cluster.deployed.items()} == {
+        **dict.fromkeys(("Source: A (1/4)", "Source: A (2/4)"), 0),
+        **dict.fromkeys(("Source: A (3/4)", "Source: A (4/4)"), 1),
+        **dict.fromkeys(("Sink: B (1/4)", "Sink: B (2/4)"), 0),
+        **dict.fromkeys(("Sink: B (3/4)", "Sink: B (4/4)"), 1),
+    }
+
+
+def test_the_job_is_finished_when_every_task_is() -> None:
+    cluster = Cluster(joined(1))
+    assert not cluster.master.is_running
+    cluster.run_all()
+    assert cluster.master.is_running
+    cluster.say("Source: A (1/1)", _E.FINISHED)
+    assert cluster.master.state is JobState.RUNNING
+    cluster.say("Sink: B (1/1)", _E.FINISHED)
+    assert cluster.master.state is JobState.FINISHED
+    assert cluster.master.next_deadline_ns() is None
+
+
+@pytest.mark.row("S150")
+def test_too_few_slots_are_waited_for_and_then_told() -> None:
+    cluster = Cluster(joined(3, {"slot.request.timeout": "10s"}), task_managers=1, slots=2)
+    assert not cluster.deployed
+    assert cluster.master.shortage().startswith("the job needs 3 slots, but 1 TaskManager(s)")
+    assert cluster.master.next_deadline_ns() == 10 * S
+    cluster.pass_time(10 * S - 1)
+    assert cluster.master.state is JobState.CREATED
+    cluster.pass_time(1)
+    assert cluster.master.state is JobState.FAILED
+    assert "needs 3 slots" in cluster.master.reason
+    assert "offer 2" in cluster.master.reason
+
+
+def test_slots_that_come_late_are_in_time() -> None:
+    cluster = Cluster(joined(2), task_managers=1, slots=1)
+    assert not cluster.deployed
+    cluster.register(1)
+    assert len(cluster.deployed) == 4
+
+
+def test_without_a_restart_strategy_one_failure_ends_the_job() -> None:
+    cluster = Cluster(joined(2))
+    cluster.run_all()
+    cluster.say("Sink: B (2/2)", _E.FAILED, Failure("ValueError: no"))
+    assert cluster.master.state is JobState.FAILING
+    assert sorted(cluster.cancel_told()) == [
+        "Sink: B (1/2)",
+        "Source: A (1/2)",
+        "Source: A (2/2)",
+    ]
+    assert cluster.master.state is JobState.FAILED
+    assert cluster.master.reason == "Sink: B (2/2) failed in attempt 0: ValueError: no"
+
+
+@pytest.mark.row("S146")
+def test_exactly_the_region_of_a_failed_task_begins_again() -> None:
+    cluster = Cluster(pipelines(2, RESTARTS))
+    cluster.run_all()
+    failed = cluster.deployed["Source: A (2/2)"][1]
+    cluster.say("Source: A (2/2)", _E.FAILED, Failure("why"))
+    assert cluster.master.state is JobState.RESTARTING
+    assert cluster.cancel_told() == ["Sink: B (2/2)"]
+    cluster.pass_time(S - 1)
+    assert cluster.deployed["Source: A (2/2)"][1] == failed
+    cluster.pass_time(1)
+    assert cluster.master.state is JobState.RUNNING
+    assert cluster.attempts() == {
+        "Source: A (1/2)": 0,
+        "Source: A (2/2)": 1,
+        "Sink: B (1/2)": 0,
+        "Sink: B (2/2)": 1,
+    }
+    assert cluster.deployed["Source: A (2/2)"][1].attempt_number == 1
+
+
+@pytest.mark.row("S145")
+def test_what_is_said_of_an_attempt_that_is_over_changes_nothing() -> None:
+    cluster = Cluster(joined(1, RESTARTS))
+    cluster.run_all()
+    old = dict(cluster.deployed)
+    cluster.say("Source: A (1/1)", _E.FAILED, Failure("why"))
+    cluster.cancel_told()
+    cluster.pass_time(S)
+    states = [each.state for each in cluster.master.graph.subtasks()]
+    for _, attempt in old.values():
+        for state in (_E.FINISHED, _E.FAILED, _E.RUNNING):
+            assert not cluster.say_of(attempt, state)
+    assert [each.state for each in cluster.master.graph.subtasks()] == states
+    assert cluster.master.state is JobState.RUNNING
+
+
+def test_restarts_are_counted_and_then_the_job_fails() -> None:
+    cluster = Cluster(joined(1, RESTARTS))
+    for _ in range(2):
+        cluster.run_all()
+        cluster.say("Sink: B (1/1)", _E.FAILED, Failure("again"))
+        cluster.cancel_told()
+        cluster.pass_time(S)
+    cluster.run_all()
+    cluster.say("Sink: B (1/1)", _E.FAILED, Failure("again"))
+    cluster.cancel_told()
+    assert cluster.master.state is JobState.FAILED
+    assert cluster.master.reason == "Sink: B (1/1) failed in attempt 2: again"
+
+
+def test_a_region_begins_again_only_when_all_of_it_has_ended() -> None:
+    cluster = Cluster(joined(1, RESTARTS))
+    cluster.run_all()
+    cluster.say("Source: A (1/1)", _E.FAILED, Failure("why"))
+    cluster.pass_time(5 * S)
+    assert cluster.attempts() == {"Source: A (1/1)": 0, "Sink: B (1/1)": 0}
+    cluster.cancel_told()
+    assert cluster.attempts() == {"Source: A (1/1)": 1, "Sink: B (1/1)": 1}
+
+
+def test_the_reason_is_where_it_began_not_what_followed() -> None:
+    cluster = Cluster(joined(1))
+    cluster.run_all()
+    cluster.say("Sink: B (1/1)", _E.FAILED, Failure("the producer failed", is_consequence=True))
+    cluster.say("Source: A (1/1)", _E.FAILED, Failure("ZeroDivisionError"))
+    assert cluster.master.state is JobState.FAILED
+    assert cluster.master.reason == "Source: A (1/1) failed in attempt 0: ZeroDivisionError"
+
+
+@pytest.mark.row("S151")
+def test_tasks_of_a_lost_task_manager_go_to_slots_that_remain() -> None:
+    cluster = Cluster(joined(2, RESTARTS), task_managers=2, slots=2)
+    assert {at for at, _ in cluster.deployed.values()} == {0}
+    cluster.run_all()
+    cluster.master.lose(0, "tm-0 is lost", now_ns=cluster.now_ns)
+    assert cluster.master.state is JobState.RESTARTING
+    assert cluster.cancel_told() == []
+    cluster.pass_time(S)
+    assert {at for at, _ in cluster.deployed.values()} == {1}
+    assert set(cluster.attempts().values()) == {1}
+
+
+@pytest.mark.row("S151")
+def test_a_lost_task_manager_without_slots_elsewhere_ends_the_job_with_both_reasons() -> None:
+    settings = {**RESTARTS, "slot.request.timeout": "20s"}
+    cluster = Cluster(joined(4, settings), task_managers=2, slots=2)
+    cluster.run_all()
+    cluster.master.lose(1, "tm-1 is lost", now_ns=cluster.now_ns)
+    cluster.cancel_told()
+    cluster.pass_time(S)
+    assert cluster.master.is_waiting_for_slots
+    assert "tm-1 is lost" in cluster.master.reason
+    cluster.pass_time(20 * S)
+    assert cluster.master.state is JobState.FAILED
+    assert "needs 4 slots" in cluster.master.reason
+
+
+def test_a_task_manager_that_dies_before_the_job_began_ends_it() -> None:
+    cluster = Cluster(joined(1), registered=False)
+    cluster.master.lose(0, "tm-0 ended", now_ns=0)
+    assert cluster.master.state is JobState.FAILED
+    assert cluster.master.reason == "tm-0 ended"
+
+
+def test_a_cancelled_job_waits_for_its_tasks() -> None:
+    cluster = Cluster(joined(1))
+    cluster.run_all()
+    cluster.master.cancel("by the client", now_ns=0)
+    assert cluster.master.state is JobState.CANCELLING
+    cluster.cancel_told()
+    assert cluster.master.state is JobState.CANCELED
+
+
+def test_a_task_that_does_not_end_costs_its_task_manager() -> None:
+    cluster = Cluster(joined(1, {"task.cancellation.timeout": "5s"}))
+    cluster.run_all()
+    cluster.master.cancel("by the client", now_ns=0)
+    cluster.say("Sink: B (1/1)", _E.CANCELED)
+    assert cluster.master.next_deadline_ns() == 5 * S
+    cluster.pass_time(5 * S)
+    assert cluster.master.to_end == [(0, "Source: A (1/1) did not end within 5s")]
+    cluster.master.lose(0, "ended", now_ns=cluster.now_ns)
+    assert cluster.master.state is JobState.CANCELED
+
+
+def test_a_task_that_finishes_while_it_is_cancelled_counts_as_cancelled() -> None:
+    cluster = Cluster(joined(1))
+    cluster.run_all()
+    cluster.master.cancel("by the client", now_ns=0)
+    cluster.say("Source: A (1/1)", _E.FINISHED)
+    cluster.say("Sink: B (1/1)", _E.CANCELED)
+    assert {each.state for each in cluster.master.graph.subtasks()} == {_E.CANCELED}
+
+
+def test_a_region_that_reads_a_blocking_result_begins_when_it_is_complete() -> None:
+    cluster = Cluster(batch(), slots=1)
+    assert set(cluster.deployed) == {"Source: A (1/1)"}
+    cluster.run_all()
+    cluster.say("Source: A (1/1)", _E.FINISHED)
+    assert len(cluster.deployed) == 2
+    name = next(each for each in cluster.deployed if each != "Source: A (1/1)")
+    assert cluster.deployed[name][0] == 0  # the same slot
+    for state in (_E.INITIALIZING, _E.RUNNING, _E.FINISHED):
+        cluster.say(name, state)
+    assert cluster.master.state is JobState.FINISHED
+    released = [each for _, each in cluster.master.to_tell]
+    assert released == [say.ReleasePartitions((cluster.deployed["Source: A (1/1)"][1],))]
+
+
+def test_a_blocking_result_that_is_lost_is_written_again() -> None:
+    cluster = Cluster(batch(RESTARTS), slots=1)
+    cluster.run_all()
+    cluster.say("Source: A (1/1)", _E.FINISHED)
+    cluster.master.lose(0, "tm-0 is lost", now_ns=cluster.now_ns)
+    cluster.pass_time(S)
+    assert cluster.deployed["Source: A (1/1)"][0] == 1
+    assert cluster.attempts()["Source: A (1/1)"] == 1
+
+
+def fixed(*, is_staged: bool) -> JobMaster:
+    """A load of two stages on two TaskManagers that is planned already."""
+    load = load_plan_of(Scenario(workload=WorkloadConfig(producers=2, consumers=2)))
+    stage_of = {each.vertex.id: each.index * is_staged for each in load.plan.vertices}
+    return JobMaster(
+        load.plan.graph,
+        load.task_managers,
+        load.plan.slots_per_task_manager,
+        now_ns=0,
+        fixed=FixedPlan(load.plan, load.tasks, stage_of),
+    )
+
+
+def deployed_by(master: JobMaster) -> list[tuple[str, int]]:
+    found = [task for each in master.deployments for task in each.tasks]
+    master.deployments.clear()
+    for task in found:
+        for state in (_E.INITIALIZING, _E.RUNNING):
+            master.update_state(task.attempt_id, state, now_ns=0)
+    return [(task_name(task), task.task_manager) for task in found]
+
+
+def test_a_plan_that_is_fixed_is_deployed_where_it_says_when_all_are_there() -> None:
+    master = fixed(is_staged=False)
+    master.register(0, now_ns=0)
+    assert deployed_by(master) == []
+    master.register(1, now_ns=0)
+    assert deployed_by(master) == [("source 0", 0), ("source 1", 0), ("sink 0", 1), ("sink 1", 1)]
+
+
+def test_who_waits_for_the_first_output_begins_when_every_producer_has_some() -> None:
+    master = fixed(is_staged=True)
+    for index in range(2):
+        master.register(index, now_ns=0)
+    sources = [task.attempt_id for task in master.deployments[0].tasks]
+    assert deployed_by(master) == [("source 0", 0), ("source 1", 0)]
+    master.schedule_consumers(sources[0], now_ns=0)
+    assert deployed_by(master) == []
+    master.schedule_consumers(sources[1], now_ns=0)
+    assert deployed_by(master) == [("sink 0", 1), ("sink 1", 1)]
+
+
+def test_channels_of_a_later_attempt_have_numbers_of_their_own() -> None:
+    cluster = Cluster(joined(2, RESTARTS), registered=False)
+    master = cluster.master
+    seen: list[set[int]] = []
+
+    def channels() -> set[int]:
+        return {
+            channel.index
+            for deployment in master.deployments
+            for task in deployment.tasks
+            for gate in task.inputs
+            for channel in gate.channels
+        }
+
+    master.register(0, now_ns=0)
+    master.register(1, now_ns=0)
+    seen.append(channels())
+    cluster.take()
+    cluster.run_all()
+    cluster.say("Sink: B (1/2)", _E.FAILED, Failure("why"))
+    cluster.cancel_told()
+    cluster.now_ns += S
+    master.handle_deadline(now_ns=cluster.now_ns)
+    seen.append(channels())
+    assert seen == [{0, 1, 2, 3}, {4, 5, 6, 7}]
+
+
+def on_time(monitor: HeartbeatMonitor, *answers: int) -> Callable[[int], Any]:
+    def at(now_ns: int) -> tuple[list[int], list[int]]:
+        asked = list(monitor.to_ask(now_ns=now_ns))
+        for each in answers:
+            monitor.hear(each, now_ns=now_ns)
+        return asked, monitor.silent(now_ns=now_ns)
+
+    return at
+
+
+@pytest.mark.row("S151")
+def test_who_does_not_answer_is_lost_after_the_timeout_and_once() -> None:
+    monitor = HeartbeatMonitor(10, 50)
+    monitor.watch(0, now_ns=0)
+    monitor.watch(1, now_ns=0)
+    beat = on_time(monitor, 1)
+    assert beat(9) == ([], [])
+    assert beat(10) == ([0, 1], [])
+    assert beat(49) == ([0, 1], [])
+    assert monitor.next_deadline_ns() == 50
+    assert beat(50) == ([], [0])
+    assert beat(60) == ([1], [])
+    assert monitor.heard_ns(0) is None
+
+
+def test_with_checkpoints_a_job_begins_again_without_end_and_later_each_time() -> None:
+    cluster = Cluster(joined(1, {"execution.checkpointing.interval": "1s"}))
+    cluster.run_all()
+    for attempt, delay_ns in enumerate((S, 3 * S // 2, 9 * S // 4), start=1):
+        cluster.now_ns += 1
+        cluster.say("Source: A (1/1)", _E.FAILED)
+        assert cluster.cancel_told() == ["Sink: B (1/1)"]
+        assert cluster.master.next_deadline_ns() == cluster.now_ns + delay_ns
+        cluster.pass_time(delay_ns - 1)
+        assert cluster.master.state is JobState.RESTARTING
+        cluster.pass_time(1)
+        assert set(cluster.attempts().values()) == {attempt}
+        cluster.run_all()
+    assert cluster.master.restarts == 3
