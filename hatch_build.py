@@ -47,7 +47,9 @@ class CompileHook(BuildHookInterface):
                 (directory / "modules.json").unlink(missing_ok=True)
                 if directory.exists():
                     shutil.rmtree(directory)
-                shutil.copytree(Path(work, "built"), directory)
+                if "files" in index:
+                    shutil.copytree(Path(work, "built"), directory)
+                directory.mkdir(exist_ok=True)
             (directory / "modules.json").write_text(json.dumps(index, indent=1) + "\n")
         except OSError as error:
             self.app.display_warning(f"flinknet could not be compiled: {error}")

@@ -60,6 +60,7 @@ class TcpTransport:
         self.unsent_bytes = 0
         self._unsent: list[bytes | memoryview] = []
         self._room_until_bytes = 0
+        self._asked_at_bytes = -1
         self._is_waiting = False
         self._is_reading = True
 
@@ -157,10 +158,12 @@ class TcpTransport:
 
     def _room_bytes(self) -> int:
         """What the socket would take at once, as far as it is known: half of its buffer is counted,
-        for the kernel has more in it than payload. Asked again only when that is used up.
+        for the kernel has more in it than payload. Asked again only when that is used up, and something
+        was sent since.
         """
         room_bytes = self._room_until_bytes - self.sent_bytes
-        if room_bytes < SEND_BATCH_BYTES:
+        if room_bytes < SEND_BATCH_BYTES and self._asked_at_bytes != self.sent_bytes:
+            self._asked_at_bytes = self.sent_bytes
             buffer_bytes = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
             room_bytes = max(0, buffer_bytes // 2 - unacknowledged_bytes(self.sock))
             self._room_until_bytes = self.sent_bytes + room_bytes

@@ -88,7 +88,7 @@ def test_a_record_takes_the_same_bytes_as_with_flinknet() -> None:
     assert Exchange(value_bytes=100).wire_bytes == 100 + OVERHEAD_BYTES
 
 
-def test_a_task_manager_binds_where_it_is_reported() -> None:
+def test_a_task_manager_binds_where_it_is_asked_to() -> None:
     plain = TaskManager(2).options("tm-0")
     assert plain["taskmanager.numberOfTaskSlots"] == "2"
     assert "taskmanager.data.bind-port" not in plain

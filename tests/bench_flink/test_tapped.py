@@ -55,7 +55,7 @@ def test_every_task_manager_gets_a_tap_before_it() -> None:
     assert upstreams == [f"127.0.0.1:{each.bind_port}" for each in apart]
 
 
-def test_the_tap_is_reported_what_the_wire_does_not_show(tmp_path: Path) -> None:
+def test_the_tap_is_given_what_the_wire_does_not_show(tmp_path: Path) -> None:
     text = write_conf(tmp_path / "a", Exchange(buffer_timeout_ms=10)).read_text()
     assert "execution.buffer-timeout.interval: 10 ms" in text
     never = write_conf(tmp_path / "b", Exchange(buffer_timeout_ms=-1)).read_text()

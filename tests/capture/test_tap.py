@@ -338,7 +338,7 @@ def test_tls_is_ended_and_begun_anew(pem: tuple[Path, Path, Path]) -> None:
     bench.close()
 
 
-def test_a_client_without_tls_is_reported_why_it_fails(pem: tuple[Path, Path, Path]) -> None:
+def test_a_client_without_tls_learns_why_it_fails(pem: tuple[Path, Path, Path]) -> None:
     bench = Tapped(create_contexts(*pem, PASSWORD))
     client = socket.create_connection(bench.proxy.addresses[0])
     client.sendall(stream(request()))

@@ -62,7 +62,7 @@ def test_info_names_the_edges_of_a_job(run: Path) -> None:
     assert {"0 0 tm-0->tm-1 0 0 44 0.000 s", "1 1 tm-0->tm-1 1 1 44 0.000 s"} <= set(lines)
 
 
-def test_info_shows_of_metrics_next_to_the_trace(run: Path) -> None:
+def test_info_names_the_metrics_next_to_the_trace(run: Path) -> None:
     actual = {"at_ns": 1, "task_manager": "tm-0"}
     lines = [actual | {"task": name, "outPoolUsage": 1} for name in ("source 0", "source 1")]
     text = "".join(json.dumps(line) + "\n" for line in (*lines, actual | {"UsedMemory": 1}))

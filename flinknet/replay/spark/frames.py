@@ -69,7 +69,8 @@ def _arrow_type(hint: Any) -> pa.DataType:
     if is_dataclass(hint) and isinstance(hint, type):
         return pa.struct(list(schema_of(hint)))
     arguments = [each for each in get_args(hint) if each not in (type(None), Ellipsis)]
-    if get_origin(hint) in (Union, types.UnionType) and len(arguments) == 1:
+    is_optional = get_origin(hint) in (Union, types.UnionType)
+    if is_optional and len(arguments) == 1 and not _is_nested(arguments[0]):
         return _arrow_type(arguments[0])
     if get_origin(hint) in (list, tuple) and len(arguments) == 1:
         return pa.list_(_arrow_type(arguments[0]))

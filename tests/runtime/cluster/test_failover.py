@@ -107,7 +107,7 @@ def test_results_that_everybody_has_read_are_gone_from_the_task_managers(
     job.until(lambda status: bool(status.vertices) and status.vertices[-1].records_in > 0)
     job.until(lambda _: len(kept_of(job.client.dump())) == data_sets)
     spilled = list((job.run_dir / "spill").iterdir())
-    assert len(spilled) == data_sets * 2 * 2  # partitions, subpartitions
+    assert len(spilled) == data_sets * 2 * 2  # partitions, each with its data and its index
     assert job.client.cancel().state == "CANCELED"
     assert not (job.run_dir / "spill").exists()
 
