@@ -193,7 +193,7 @@ def _create_gate(
                 each.subpartition,
                 gate,
                 position,
-                partitions,
+                partitions.create_subpartition_view,
                 probe or NullProbe(),
                 backoff=backoff,
             )

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 from flinknet.core.buffers import BufferSlice, NetworkBuffer
 from flinknet.core.buffers.data_type import IS_BUFFER
-from flinknet.core.channel_types import LocalSubpartitionView, ResultPartitionProvider
+from flinknet.core.channel_types import PipelinedSubpartitionView, ResultPartitionProvider
 from flinknet.core.probe import Probe, note_received, note_sent
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.errors import (
@@ -42,8 +42,8 @@ class LocalInputChannel:
 
     __slots__ = (
         "_backoff",
+        "_create_view",
         "_gate",
-        "_partitions",
         "_record",
         "_retry_at_ns",
         "_view",
@@ -68,7 +68,7 @@ class LocalInputChannel:
         subpartition: int,
         gate: InputGateListener[LocalInputChannel],
         index_in_gate: int,
-        partitions: ResultPartitionProvider,
+        create_view: ResultPartitionProvider,
         probe: Probe,
         *,
         backoff: RequestBackoffPolicy = RequestBackoffPolicy(),  # noqa: B008 - frozen
@@ -85,9 +85,9 @@ class LocalInputChannel:
         self.bytes_in_local = 0
         self.buffers_in_local = 0
         self._gate = gate
-        self._partitions = partitions
+        self._create_view = create_view
         self._record = probe.record
-        self._view: LocalSubpartitionView | None = None
+        self._view: PipelinedSubpartitionView | None = None
         self._backoff = RequestBackoff(replace(backoff, listener_timeout_ns=0))
         self._retry_at_ns: int | None = None
 
@@ -99,7 +99,7 @@ class LocalInputChannel:
         if self._view is not None or self.is_released:
             return
         self._retry_at_ns = None
-        view = self._partitions.create_subpartition_view(self.partition_id, self.subpartition, self)
+        view = self._create_view(self.partition_id, self.subpartition, self.notify_data_available)
         if view is not None:
             self._view = view
             self._gate.queue_channel(self)
@@ -204,7 +204,7 @@ class LocalInputChannel:
         if self._view is not None:
             self._view.release()
 
-    def _note(self, piece: BufferSlice, view: LocalSubpartitionView, now_ns: int) -> None:
+    def _note(self, piece: BufferSlice, view: PipelinedSubpartitionView, now_ns: int) -> None:
         number, size, backlog = piece.sequence_number, piece.size_bytes, piece.backlog_buffers
         pool_available, pool_size = view.pool_buffers
         note_sent(

@@ -103,6 +103,8 @@ class PipelinedApproximateSubpartitionView:
     """One reader, until it is released (Flink: PipelinedApproximateSubpartitionView)."""
 
     failure_cause: str | None = None
+    has_priority_events = False
+    """One that waits is polled in its turn."""
 
     __slots__ = ("_subpartition", "is_released")
 
@@ -139,6 +141,11 @@ class PipelinedApproximateSubpartitionView:
     def queued_elements(self) -> int:
         """Buffers and events that wait to be read."""
         return self._subpartition.queued_elements
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of the data that waits in memory."""
+        return self._subpartition.queued_bytes
 
     @property
     def buffers_in_backlog(self) -> int:

@@ -25,14 +25,17 @@ from flinknet.core.wire.events import EndOfData, Event, data_type_of, encode_pip
 from flinknet.core.wire.ids import ResultPartitionID
 
 from .approximate_subpartition import PipelinedApproximateSubpartition
+from .bounded_subpartition import BoundedBlockingSubpartition
 from .key_groups import DEFAULT_MAX_PARALLELISM
 from .partition_type import ResultPartitionType
 from .result_partition import BROADCAST, ResultPartition
-from .result_subpartition import BufferSubpartition
 from .serialized_records import SerializedRecords
 from .subpartition import PipelinedSubpartition
 
 _FULL = int(FlushReason.FULL)
+
+BufferSubpartition = PipelinedSubpartition | BoundedBlockingSubpartition
+"""A subpartition that buffers are written into."""
 
 
 class BufferWritingResultPartition(ResultPartition):

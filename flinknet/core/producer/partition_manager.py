@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flinknet.core.channel_types import BufferAvailabilityListener
+from flinknet.core.channel_types import BufferAvailabilityListener, PipelinedSubpartitionView
 from flinknet.core.wire.ids import ResultPartitionID
 
 from .result_partition import ResultPartition
-from .subpartition_view import PipelinedSubpartitionView
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,13 @@ class ResultPartitionManager:
         Raises: IndexError, RuntimeError if the subpartition is read already.
         """
         partition = self._partitions.get(partition_id)
-        return None if partition is None else PipelinedSubpartitionView(partition, index, listener)
+        if partition is None:
+            return None
+        return PipelinedSubpartitionView(
+            partition.create_read_view(index, listener),
+            partition.pool,
+            lambda: partition.failure_cause,
+        )
 
     def wait_for(
         self,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from flinknet.core.buffers import LocalBufferPool
+from flinknet.core.channel_types import BufferAvailabilityListener, ResultSubpartitionView
 from flinknet.core.wire.events import EndOfPartitionEvent, Event
 from flinknet.core.wire.ids import ResultPartitionID
 
@@ -68,6 +69,17 @@ class ResultPartition:
         self.pool = self._pool_supplier()
         if self.manager is not None:
             self.manager.register(self)
+
+    def create_read_view(
+        self, index: int, listener: BufferAvailabilityListener
+    ) -> ResultSubpartitionView:
+        """Attach a reader to a subpartition.
+
+        Raises: IndexError; RuntimeError if it may not be read, or not now.
+        """
+        if not 0 <= index < len(self.subpartitions):
+            raise IndexError(f"partition {self.partition_id} has no subpartition {index}")
+        return self.subpartitions[index].create_read_view(listener)
 
     def emit(self, channel: int, batch: SerializedRecords, position: int = 0) -> int:
         """Write the bytes of `batch` from `position` on to one channel, or to all (BROADCAST).

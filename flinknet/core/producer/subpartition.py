@@ -155,7 +155,7 @@ class PipelinedSubpartition:
         )
         self.is_finished = self.is_finished or is_last
         if self._listener is not None and (notify or is_first_priority):
-            self._listener.notify_data_available()
+            self._listener()
         return self.buffer_size_bytes
 
     def add_complete(self, slices: Sequence[BufferSlice]) -> None:
@@ -175,7 +175,7 @@ class PipelinedSubpartition:
             and self._listener is not None
             and not (self._flush_requested or self.is_blocked)
         ):
-            self._listener.notify_data_available()
+            self._listener()
 
     def reopen(self, ahead: BufferSlice) -> BufferBuilder:
         """Put a consumer in the place of a buffer that was laid ahead: it is to be read, or
@@ -195,7 +195,7 @@ class PipelinedSubpartition:
         fresh = len(queue) == 1 and queue[0].is_data_available
         self._flush_requested = fresh or len(queue) > 1
         if fresh and not self.is_blocked and self._listener is not None:
-            self._listener.notify_data_available()
+            self._listener()
 
     def find_timeoutable_barrier(self, checkpoint_id: int) -> int | None:
         """Where in the queue the checkpoint's barrier waits that may time out; None if it has left
@@ -232,7 +232,7 @@ class PipelinedSubpartition:
         )
         self._priority_elements += 1
         if self._listener is not None and self._priority_elements == 1:
-            self._listener.notify_data_available()
+            self._listener()
         return overtaken_bytes
 
     def poll(self) -> BufferSlice | None:
@@ -393,7 +393,7 @@ class PipelinedSubpartition:
     def notify_released(self) -> None:
         """Tell the reader, if there is one, that nothing will come any more."""
         if self._listener is not None:
-            self._listener.notify_data_available()
+            self._listener()
 
     def _finished_buffers(self) -> int:
         queue = self._queue
