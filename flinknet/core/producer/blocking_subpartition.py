@@ -18,14 +18,13 @@ class BlockingSubpartitionReader:
         failure_cause: why it cannot go on.
     """
 
-    is_acknowledged = True
-    buffer_size_bytes = UNLIMITED_BYTES
-    """Neither means anything where everything is written already; both may be set."""
     has_priority_events = False
     queued_bytes = 0
 
     def __init__(self, subpartition: BlockingSubpartition) -> None:
         self.index = subpartition.index
+        self.is_acknowledged = True  # which means nothing where all is written, nor does the size
+        self.buffer_size_bytes = UNLIMITED_BYTES
         self.buffers_in_backlog = 0
         self.is_released = False
         self.failure_cause: str | None = None
