@@ -8,6 +8,7 @@ slow consumer therefore empties that pool and nothing else.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, Literal
 
@@ -23,7 +24,6 @@ from flinknet.errors import (
     ProducerFailedError,
 )
 
-from .input_channel import InputGateListener
 from .request_backoff import RequestBackoff, RequestBackoffPolicy
 
 
@@ -43,7 +43,7 @@ class LocalInputChannel:
     __slots__ = (
         "_backoff",
         "_create_view",
-        "_gate",
+        "_queue",
         "_record",
         "_retry_at_ns",
         "_view",
@@ -66,7 +66,7 @@ class LocalInputChannel:
         receiver_id: InputChannelID,
         partition_id: ResultPartitionID,
         subpartition: int,
-        gate: InputGateListener[LocalInputChannel],
+        queue: Callable[[LocalInputChannel, bool], None],
         index_in_gate: int,
         create_view: ResultPartitionProvider,
         probe: Probe,
@@ -84,7 +84,7 @@ class LocalInputChannel:
         self.error: FlinknetError | None = None
         self.bytes_in_local = 0
         self.buffers_in_local = 0
-        self._gate = gate
+        self._queue = queue
         self._create_view = create_view
         self._record = probe.record
         self._view: PipelinedSubpartitionView | None = None
@@ -102,7 +102,7 @@ class LocalInputChannel:
         view = self._create_view(self.partition_id, self.subpartition, self.notify_data_available)
         if view is not None:
             self._view = view
-            self._gate.queue_channel(self)
+            self._queue(self, False)
             return
         delay_ns = self._backoff.next_delay_ns()
         if delay_ns is None:
@@ -123,10 +123,7 @@ class LocalInputChannel:
 
     def notify_data_available(self) -> None:
         """The subpartition has something to read: straight to the gate."""
-        if self._view is not None and self._view.has_priority_events:
-            self._gate.queue_priority_channel(self)
-        else:
-            self._gate.queue_channel(self)
+        self._queue(self, self._view is not None and self._view.has_priority_events)
 
     def poll_view(self, now_ns: int) -> BufferSlice | None:
         """The next buffer or event of the subpartition; the caller recycles it.
@@ -177,7 +174,7 @@ class LocalInputChannel:
         assert self._view is not None
         self._view.resume_consumption()
         if self._view.is_available:
-            self._gate.queue_channel(self)
+            self._queue(self, False)
 
     def acknowledge_all_records_processed(self) -> None:
         """The answer to EndOfData."""
@@ -193,7 +190,7 @@ class LocalInputChannel:
         """Keep the first error; the gate meets it at the next poll."""
         if self.error is None:
             self.error = error
-            self._gate.queue_channel(self)
+            self._queue(self, False)
 
     def release(self) -> None:
         """Give the view back, and ask no more."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flinknet.core.producer import PipelinedResultPartition, ResultPartitionManager
-from flinknet.core.producer.partition_manager import PartitionRequestListener
+from flinknet.core.producer.result_partition import PartitionRequestListener
 from tests.pair import OTHER_RECEIVER, RECEIVER, partition_id, partition_of, records_of
 from tests.probes import polled_by_hand
 
