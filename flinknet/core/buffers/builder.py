@@ -86,13 +86,13 @@ class BufferBuilder:
         """Give up the writer's reference."""
         self.buffer.recycle()
 
-    def create_consumer(self, *, from_beginning: bool = False) -> BufferConsumer:
-        """The one consumer of this buffer, from the current position or from its beginning."""
+    def create_consumer(self) -> BufferConsumer:
+        """The one consumer of this buffer, from the current position on."""
         if self._has_consumer:
             raise RuntimeError("a buffer builder has exactly one consumer; copy it for more")
         self._has_consumer = True
         self.buffer.references += 1
-        return BufferConsumer(self.buffer, self, 0 if from_beginning else self.committed_bytes)
+        return BufferConsumer(self.buffer, self, self.committed_bytes)
 
 
 class BufferConsumer:
