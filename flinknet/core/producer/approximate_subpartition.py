@@ -20,7 +20,7 @@ class PipelinedApproximateSubpartition(PipelinedSubpartition):
     """
 
     __slots__ = ("_begins_in_a_record", "_is_read_to_the_end", "_view")
-    takes_ahead = False  # who reads anew looks into consumers
+    takes_prefilled = False  # who reads anew looks into consumers
 
     def __init__(self, index: int, exclusive_buffers: int) -> None:
         super().__init__(index, exclusive_buffers)

@@ -34,7 +34,7 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
         stored_data_bytes: what became of it.
     """
 
-    takes_ahead = False
+    takes_prefilled = False
     """Its buffers are looked at when they are complete."""
 
     def __init__(self, index: int, data: BoundedData, codec: CompressionCodec) -> None:

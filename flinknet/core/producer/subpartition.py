@@ -17,7 +17,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from flinknet.core.buffers import BufferBuilder, BufferConsumer, BufferSlice, DataType
+from flinknet.core.buffers import (
+    BufferBuilder,
+    BufferConsumer,
+    BufferSlice,
+    DataType,
+    PrefilledSegment,
+)
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.channel_types import BufferAvailabilityListener, ResultSubpartitionView
 from flinknet.core.probe import FlushReason
@@ -36,7 +42,8 @@ def _nobody_counts(_index: int) -> None:
 class PipelinedSubpartition:
     """Queue of buffers and events for one reader (Flink: PipelinedSubpartition)."""
 
-    takes_ahead = True
+    takes_prefilled = True
+    """Whether segments may be queued of which only the first record is published."""
     failure_cause: str | None = None
 
     __slots__ = (
@@ -177,14 +184,13 @@ class PipelinedSubpartition:
         ):
             self._listener()
 
-    def reopen(self, ahead: BufferSlice) -> BufferBuilder:
-        """Put a consumer in the place of a buffer that was laid ahead: it is to be read, or
-        written, otherwise than as a whole.
+    def reopen(self, prefilled: PrefilledSegment) -> BufferBuilder:
+        """Put a consumer in the place of a segment that is to be read, or written, otherwise than
+        as a whole.
         """
-        builder, consumer = BufferBuilder.reopen(ahead)
-        if self._queue and self._queue[-1] is ahead:
+        builder, consumer = prefilled.reopen()
+        if self._queue and self._queue[-1] is prefilled.piece:
             self._queue[-1] = consumer
-        ahead.open_bytes = -1
         return builder
 
     def flush(self) -> None:
@@ -246,8 +252,8 @@ class PipelinedSubpartition:
             return None
         while True:
             consumer = queue[0]
-            if count == 1 and type(consumer) is BufferSlice and consumer.open_bytes:
-                self.reopen(consumer)
+            if count == 1 and type(consumer) is BufferSlice and consumer.prefilled is not None:
+                self.reopen(consumer.prefilled)
                 consumer = queue[0]
             piece: BufferSlice = consumer.build()
             is_finished = consumer.is_finished
