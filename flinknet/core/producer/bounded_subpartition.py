@@ -136,15 +136,7 @@ class BoundedBlockingSubpartition(BlockingSubpartition):
             self._data.release()
 
     def _write(self, piece: BufferSlice, *, is_event: bool) -> None:
-        found, payload = stored(
-            self._codec,
-            piece.view,
-            piece.records,
-            piece.first_record_ns,
-            piece.last_record_ns,
-            piece.reason,
-            is_event=is_event,
-        )
+        found, payload = stored(self._codec, piece, piece.reason, is_event=is_event)
         if not is_event:
             self.data_buffers += 1
             self.data_bytes += piece.size_bytes

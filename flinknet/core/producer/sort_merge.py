@@ -280,15 +280,7 @@ class SortMergeResultPartition(ResultPartition):
     def _store(
         self, subpartition: int, piece: Piece
     ) -> tuple[int, StoredBuffer, bytes | memoryview]:
-        found, payload = stored(
-            self._codec,
-            piece.payload,
-            piece.records,
-            piece.first_record_ns,
-            piece.last_record_ns,
-            _FULL,
-            is_event=piece.is_event,
-        )
+        found, payload = stored(self._codec, piece, _FULL, is_event=piece.is_event)
         if not piece.is_event:
             self._data_bytes += piece.size_bytes
             self._stored_data_bytes += found.size_bytes
