@@ -70,7 +70,9 @@ class Exchange:
         self.gate = SingleInputGate()
         floating = self._pool.create_buffer_pool(1, 8)
         inputs = [
-            RemoteInputChannel(i, receiver, PARTITION_ID, i, self.gate, i, self._pool, floating, 2)
+            RemoteInputChannel(
+                i, receiver, PARTITION_ID, i, self.gate.queue_channel, i, self._pool, floating, 2
+            )
             for i, receiver in enumerate(receivers)
         ]
         self.gate.set_channels(inputs)

@@ -93,7 +93,7 @@ class Node:
             receiver_id,
             partition_id(other.index),
             subpartition,
-            self.gate,
+            self.gate.queue_channel,
             index,
             self.memory,
             self.memory.create_buffer_pool(1, 8),

@@ -145,7 +145,7 @@ class Consumer:
                 receiver_id,
                 partition_id(),
                 index,
-                self.gate,
+                self.gate.queue_channel,
                 index,
                 self.memory,
                 self.pool,

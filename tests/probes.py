@@ -1,4 +1,4 @@
-"""A probe that keeps events, and a reader that polls by hand."""
+"""A probe that keeps events, and a listener that does nothing."""
 
 from __future__ import annotations
 
@@ -16,8 +16,5 @@ class ListProbe:
         return [event for event in self.events if event[2] == point]
 
 
-class PollingReader:
-    """A reader that polls by hand."""
-
-    def notify_data_available(self) -> None:
-        """Nothing to do."""
+def polled_by_hand() -> None:
+    """The listener of a reader that polls by hand."""

@@ -60,7 +60,7 @@ class TcpPair:
                 self.receivers[index],
                 partition_id(index),
                 0,
-                gate,
+                gate.queue_channel,
                 0,
                 self.memory,
                 self.pools[index],

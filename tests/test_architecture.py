@@ -216,6 +216,7 @@ ONLY_IN = {
     "threading": set(),
     "asyncio": set(),
     "pickle": set(),
+    "_typeshed": set(),  # for type checkers alone
     "psutil": {"runtime"},
     "rich": {"report"},
     "click": {"cli"},

@@ -1,3 +1,4 @@
+# mypyc
 """What the two ends of a channel have in common: a subpartition, as who reads it sees it.
 
 Producers implement the views and consumers in the same TaskManager read them; neither imports the
@@ -6,19 +7,16 @@ other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
-from flinknet.core.buffers import BufferSlice
+from flinknet.core.buffers import BufferSlice, LocalBufferPool
 from flinknet.core.wire.ids import ResultPartitionID
 
-
-class BufferAvailabilityListener(Protocol):
-    """Who reads a subpartition, over the network or in the same TaskManager; told on the edge from
-    "nothing to read" to "something to read".
-    """
-
-    def notify_data_available(self) -> None:
-        """There is a finished buffer, an event, or flushed bytes."""
+BufferAvailabilityListener = Callable[[], None]
+"""Who reads a subpartition, over the network or in the same TaskManager; called on the edge from
+"nothing to read" to "something to read": a finished buffer, an event, or flushed bytes.
+"""
 
 
 class ResultSubpartitionView(Protocol):
@@ -50,8 +48,16 @@ class ResultSubpartitionView(Protocol):
         """Why this reading failed although its producer did not; None if it did not."""
 
     @property
+    def has_priority_events(self) -> bool:
+        """Whether the next element is a priority event."""
+
+    @property
     def queued_elements(self) -> int:
         """Buffers and events that wait to be read."""
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of the data that waits in memory."""
 
     @property
     def buffers_in_backlog(self) -> int:
@@ -75,63 +81,95 @@ class ResultSubpartitionView(Protocol):
         """The reader is gone."""
 
 
-class LocalSubpartitionView(Protocol):
-    """A view with what a reader in the same TaskManager wants to know besides
-    (producer.PipelinedSubpartitionView).
+class PipelinedSubpartitionView:
+    """One subpartition as a reader in the same TaskManager has it (Flink:
+    PipelinedSubpartitionView).
+
+    No credit and no connection: the reader polls, and recycling what it got gives the segment back
+    to the producer's pool.
+
+    Args:
+        view: the reading of the subpartition.
+        pool: the producer's.
+        producer_failure: why the producer failed; None if it did not.
     """
+
+    __slots__ = ("_pool", "_producer_failure", "_view")
+
+    def __init__(
+        self,
+        view: ResultSubpartitionView,
+        pool: LocalBufferPool,
+        producer_failure: Callable[[], str | None],
+    ) -> None:
+        self._view = view
+        self._pool = pool
+        self._producer_failure = producer_failure
 
     @property
     def failure_cause(self) -> str | None:
-        """Why its producer failed; None if it did not."""
+        """Why its producer or its reading failed; None if neither did."""
+        return self._producer_failure() or self._view.failure_cause
 
     @property
     def is_released(self) -> bool:
-        """Whether nothing will ever come any more."""
+        """Whether nothing will ever come any more, because the queue was dropped."""
+        return self._view.is_released
 
     @property
     def is_available(self) -> bool:
-        """Whether `poll` gives something now."""
+        """Whether `poll` gives something now; local readers need no credit."""
+        return self._view.is_data_available or self._view.is_event_available
 
     @property
     def has_priority_events(self) -> bool:
         """Whether the next element is a priority event."""
+        return self._view.has_priority_events
 
     @property
     def queued_buffers(self) -> int:
-        """Data buffers that wait."""
+        """Data buffers that wait in the queue."""
+        return self._view.buffers_in_backlog
 
     @property
     def queued_elements(self) -> int:
-        """Data buffers and events that wait."""
+        """Data buffers and events that wait in the queue."""
+        return self._view.queued_elements
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes in them."""
+        """Bytes of the data that waits in memory."""
+        return self._view.queued_bytes
 
     @property
     def pool_buffers(self) -> tuple[int, int]:
         """Available buffers and size of the producer's pool."""
+        return self._pool.available_buffers, self._pool.size_buffers
 
     def poll(self) -> BufferSlice | None:
-        """The next buffer or event."""
+        """The next buffer or event; None if nothing may leave now."""
+        return self._view.poll()
 
     def resume_consumption(self) -> None:
         """Go on after a blocking event."""
+        self._view.resume_consumption()
 
     def acknowledge_all_records_processed(self) -> None:
-        """The end of data was read."""
+        """Tell the producer that its end of data was read."""
+        self._view.is_acknowledged = True
 
     def set_buffer_size(self, size_bytes: int) -> None:
-        """Wish for a size of the next buffers."""
+        """How large the consumer wishes the next buffers to be."""
+        self._view.buffer_size_bytes = size_bytes
 
     def release(self) -> None:
         """The reader is done."""
+        self._view.release()
 
 
-class ResultPartitionProvider(Protocol):
-    """The partitions of this TaskManager (producer.ResultPartitionManager)."""
-
-    def create_subpartition_view(
-        self, partition_id: ResultPartitionID, index: int, listener: BufferAvailabilityListener
-    ) -> LocalSubpartitionView | None:
-        """A view of a subpartition; None if the partition is not registered (yet)."""
+ResultPartitionProvider = Callable[
+    [ResultPartitionID, int, BufferAvailabilityListener], PipelinedSubpartitionView | None
+]
+"""Creates a view of a subpartition of this TaskManager; None if its partition is not registered
+(yet): producer.ResultPartitionManager.create_subpartition_view.
+"""

@@ -22,14 +22,9 @@ WINDOW_INTERVALS = 12
 
 
 class TimerGauge:
-    """How much of each second something lasted (Flink: TimerGauge).
+    """How much of each second something lasted (Flink: TimerGauge)."""
 
-    Args:
-        interval_ns: time between two updates.
-    """
-
-    def __init__(self, *, interval_ns: int = UPDATE_INTERVAL_NS) -> None:
-        self._interval_ns = interval_ns
+    def __init__(self) -> None:
         self._slots: deque[int] = deque(maxlen=WINDOW_INTERVALS)
         self._since_ns = -1  # start of the period that is running
         self._counted_from_ns = -1  # the part of it before was counted in an earlier interval
@@ -81,7 +76,7 @@ class TimerGauge:
         """Milliseconds of a second, over the intervals of the last minute."""
         if not self._slots:
             return 0
-        covered_s = len(self._slots) * self._interval_ns / 1e9
+        covered_s = len(self._slots) * UPDATE_INTERVAL_NS / 1e9
         return max(0, min(1000, int(sum(self._slots) / NS_PER_MS / covered_s)))
 
     def _count(self, now_ns: int) -> None:
@@ -103,18 +98,17 @@ class TaskTimes:
         start_ns: when the task starts.
     """
 
-    def __init__(self, *, start_ns: int, interval_ns: int = UPDATE_INTERVAL_NS) -> None:
+    def __init__(self, *, start_ns: int) -> None:
         self._start_ns = start_ns
-        self._next_update_ns = start_ns + interval_ns
-        self._interval_ns = interval_ns
+        self._next_update_ns = start_ns + UPDATE_INTERVAL_NS
         self._window_from_ns: int | None = None
         self._before_window: dict[int, int] = {}
         self._marked_ns = start_ns
         self._waiting: TimerGauge | None = None
         self.is_busy = True
-        self.idle = TimerGauge(interval_ns=interval_ns)
-        self.soft_back_pressured = TimerGauge(interval_ns=interval_ns)
-        self.hard_back_pressured = TimerGauge(interval_ns=interval_ns)
+        self.idle = TimerGauge()
+        self.soft_back_pressured = TimerGauge()
+        self.hard_back_pressured = TimerGauge()
 
     def wait(self, gauge: TimerGauge, *, now_ns: int) -> None:
         """The task waits from now on, for what this gauge counts and for nothing else."""
@@ -142,7 +136,7 @@ class TaskTimes:
         while now_ns >= self._next_update_ns:
             for gauge in self._gauges:
                 gauge.update(now_ns=self._next_update_ns)
-            self._next_update_ns += self._interval_ns
+            self._next_update_ns += UPDATE_INTERVAL_NS
 
     def start_window(self, *, now_ns: int) -> None:
         """The measured part begins: times of a second are those of its part so far, until it is
@@ -178,7 +172,7 @@ class TaskTimes:
 
     def _ms_per_s(self, gauge: TimerGauge, now_ns: int) -> int:
         from_ns = self._window_from_ns
-        if from_ns is None or now_ns - from_ns >= WINDOW_INTERVALS * self._interval_ns:
+        if from_ns is None or now_ns - from_ns >= WINDOW_INTERVALS * UPDATE_INTERVAL_NS:
             return gauge.ms_per_s
         passed_ns = gauge.accumulated_until(now_ns) - self._before_window[id(gauge)]
         return max(0, min(1000, passed_ns * 1000 // max(1, now_ns - from_ns)))
@@ -192,13 +186,12 @@ class Meter:
         count: what the counter is at now.
     """
 
-    def __init__(self, count: int, *, now_ns: int, interval_ns: int = UPDATE_INTERVAL_NS) -> None:
-        self._interval_ns = interval_ns
+    def __init__(self, count: int, *, now_ns: int) -> None:
         self._marks: deque[tuple[int, int]] = deque([(now_ns, count)], maxlen=WINDOW_INTERVALS + 1)
 
     def update(self, count: int, *, now_ns: int) -> None:
         """Take what the counter is at, if an interval has passed since it was last taken."""
-        if now_ns - self._marks[-1][0] >= self._interval_ns:
+        if now_ns - self._marks[-1][0] >= UPDATE_INTERVAL_NS:
             self._marks.append((now_ns, count))
 
     def per_second(self, count: int, *, now_ns: int) -> float:

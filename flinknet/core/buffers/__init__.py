@@ -6,7 +6,7 @@ reference; whoever holds the last one recycles it.
 """
 
 from .buffer import MemorySegment, NetworkBuffer, free_memory
-from .builder import BufferBuilder, BufferConsumer, BufferSlice
+from .builder import BufferBuilder, BufferConsumer, BufferSlice, PrefilledSegment
 from .data_type import DataType
 from .pools import UNLIMITED_BUFFERS, BufferListener, LocalBufferPool, NetworkBufferPool
 
@@ -21,5 +21,6 @@ __all__ = [
     "MemorySegment",
     "NetworkBuffer",
     "NetworkBufferPool",
+    "PrefilledSegment",
     "free_memory",
 ]

@@ -6,8 +6,7 @@ into.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from .buffer import MemorySegment
 from .pools import NetworkBufferPool
@@ -16,11 +15,9 @@ REQUEST_BYTES = 4 * 1024 * 1024
 """Given to one request: much is read at once, so that reading is sequential."""
 
 
-class BufferRequester(Protocol):
-    """Who reads a partition (Flink: SortMergeResultPartitionReadScheduler)."""
-
-    def read_if_possible(self) -> None:
-        """Buffers have come back."""
+BufferRequester = Callable[[], None]
+"""Who reads a partition (SortMergeResultPartitionReadScheduler.read_if_possible); called when
+buffers have come back."""
 
 
 class BatchShuffleReadBufferPool:
@@ -86,4 +83,4 @@ class BatchShuffleReadBufferPool:
         assert self._memory is not None
         self._memory.recycle_exclusive_segments(segments)
         while self._waiting and self.available_buffers >= self.buffers_per_request:
-            self._waiting.popleft().read_if_possible()
+            self._waiting.popleft()()

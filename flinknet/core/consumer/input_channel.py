@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal, Protocol, TypeVar
+from typing import ClassVar, Literal, Protocol
 
 from flinknet.core.buffers import (
     DataType,
@@ -44,19 +44,6 @@ _PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
 _TIMEOUTABLE_BARRIER = int(DataType.TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER)
 
 
-ChannelT = TypeVar("ChannelT", contravariant=True)
-
-
-class InputGateListener(Protocol[ChannelT]):
-    """The gate of a channel, remote or local; hears when there is something to read."""
-
-    def queue_channel(self, channel: ChannelT) -> None:
-        """The channel has something to read and had nothing, or has failed."""
-
-    def queue_priority_channel(self, channel: ChannelT) -> None:
-        """The channel has a priority event to read, and had none before."""
-
-
 class PartitionRequestClient(Protocol):
     """The connection to a producer's TaskManager, asked to send for a channel (Flink:
     PartitionRequestClient).
@@ -89,6 +76,8 @@ class RemoteInputChannel:
     Invariant: `expected_sequence_number` is that of the next buffer; `unannounced_credit` >= 0.
 
     Args:
+        queue: called when there is something to read and was nothing, or the channel has failed
+            (True: a priority event, and there was none): SingleInputGate.queue_channel.
         connect: gives the connection to the producer's TaskManager, opened if need be; None for a
             channel whose connection asks for it by itself.
     """
@@ -96,7 +85,7 @@ class RemoteInputChannel:
     is_local: ClassVar[Literal[False]] = False
 
     __slots__ = (
-        "_gate",
+        "_queue",
         "buffers",
         "connect",
         "connection",
@@ -119,7 +108,7 @@ class RemoteInputChannel:
         receiver_id: InputChannelID,
         partition_id: ResultPartitionID,
         subpartition: int,
-        gate: InputGateListener[RemoteInputChannel],
+        queue: Callable[[RemoteInputChannel, bool], None],
         index_in_gate: int,
         global_pool: NetworkBufferPool,
         pool: LocalBufferPool,
@@ -131,7 +120,7 @@ class RemoteInputChannel:
         self.receiver_id = receiver_id
         self.partition_id = partition_id
         self.subpartition = subpartition
-        self._gate = gate
+        self._queue = queue
         self.index_in_gate = index_in_gate
         self.index_in_input = index_in_gate
         self.expected_sequence_number = 0
@@ -202,7 +191,7 @@ class RemoteInputChannel:
             received = self.received
             received.append((buffer, sequence_number))
             if len(received) == 1:
-                self._gate.queue_channel(self)
+                self._queue(self, False)
         else:
             self._receive_event(buffer, sequence_number, backlog_buffers)
         if backlog_buffers >= 0:
@@ -219,7 +208,7 @@ class RemoteInputChannel:
         was_empty = not received
         received.extend(zip(buffers, range(number, end), strict=True))
         if was_empty:
-            self._gate.queue_channel(self)
+            self._queue(self, False)
         self.receive_backlog(backlog_buffers)
 
     def take_run(self, buffer: NetworkBuffer, sequence_number: int) -> list[NetworkBuffer]:
@@ -298,7 +287,7 @@ class RemoteInputChannel:
         """Keep the first error; the gate meets it at the next poll."""
         if self.error is None:
             self.error = error
-            self._gate.queue_channel(self)
+            self._queue(self, False)
 
     def release(self) -> None:
         """Drop what has arrived, give the buffers back and cancel at the producer."""
@@ -368,7 +357,7 @@ class RemoteInputChannel:
                 self.buffers.release_floating()
         self.received.append((buffer, sequence_number))
         if len(self.received) == 1:
-            self._gate.queue_channel(self)
+            self._queue(self, False)
         if data_type == _TIMEOUTABLE_BARRIER:
             barrier = decode_event(buffer.payload)
             assert isinstance(barrier, CheckpointBarrier)
@@ -384,7 +373,7 @@ class RemoteInputChannel:
             position += 1
         self.received.insert(position, (buffer, sequence_number))
         if position == 0:
-            self._gate.queue_priority_channel(self)
+            self._queue(self, True)
 
     def _check_sequence_number(self, sequence_number: int, buffer: NetworkBuffer | None) -> None:
         expected = self.expected_sequence_number

@@ -112,8 +112,13 @@ class SingleInputGate:
         for channel in self._local:
             channel.handle_deadline(now_ns=now_ns)
 
-    def queue_channel(self, channel: InputChannel) -> None:
-        """A channel has something to read: put it at the end of the ready queue, once."""
+    def queue_channel(self, channel: InputChannel, has_priority: bool = False) -> None:
+        """A channel has something to read: put it at the end of the ready queue, once; one that has
+        a priority event behind the other such channels and before the rest.
+        """
+        if has_priority:
+            self._queue_priority_channel(channel)
+            return
         index = channel.index_in_gate
         if not self._is_queued[index] and index not in self._ended:
             self._is_queued[index] = True
@@ -121,10 +126,8 @@ class SingleInputGate:
             if self.listener is not None and len(self._ready) == 1:
                 self.listener(self, False)
 
-    def queue_priority_channel(self, channel: InputChannel) -> None:
-        """A channel has a priority event to read: put it behind the other such channels and before
-        the rest, also if it was queued already.
-        """
+    def _queue_priority_channel(self, channel: InputChannel) -> None:
+        """Also if it was queued already."""
         index = channel.index_in_gate
         if index in self._ended:
             return

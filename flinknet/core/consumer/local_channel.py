@@ -8,12 +8,13 @@ slow consumer therefore empties that pool and nothing else.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, Literal
 
 from flinknet.core.buffers import BufferSlice, NetworkBuffer
 from flinknet.core.buffers.data_type import IS_BUFFER
-from flinknet.core.channel_types import LocalSubpartitionView, ResultPartitionProvider
+from flinknet.core.channel_types import PipelinedSubpartitionView, ResultPartitionProvider
 from flinknet.core.probe import Probe, note_received, note_sent
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.errors import (
@@ -23,7 +24,6 @@ from flinknet.errors import (
     ProducerFailedError,
 )
 
-from .input_channel import InputGateListener
 from .request_backoff import RequestBackoff, RequestBackoffPolicy
 
 
@@ -42,8 +42,8 @@ class LocalInputChannel:
 
     __slots__ = (
         "_backoff",
-        "_gate",
-        "_partitions",
+        "_create_view",
+        "_queue",
         "_record",
         "_retry_at_ns",
         "_view",
@@ -66,9 +66,9 @@ class LocalInputChannel:
         receiver_id: InputChannelID,
         partition_id: ResultPartitionID,
         subpartition: int,
-        gate: InputGateListener[LocalInputChannel],
+        queue: Callable[[LocalInputChannel, bool], None],
         index_in_gate: int,
-        partitions: ResultPartitionProvider,
+        create_view: ResultPartitionProvider,
         probe: Probe,
         *,
         backoff: RequestBackoffPolicy = RequestBackoffPolicy(),  # noqa: B008 - frozen
@@ -84,10 +84,10 @@ class LocalInputChannel:
         self.error: FlinknetError | None = None
         self.bytes_in_local = 0
         self.buffers_in_local = 0
-        self._gate = gate
-        self._partitions = partitions
+        self._queue = queue
+        self._create_view = create_view
         self._record = probe.record
-        self._view: LocalSubpartitionView | None = None
+        self._view: PipelinedSubpartitionView | None = None
         self._backoff = RequestBackoff(replace(backoff, listener_timeout_ns=0))
         self._retry_at_ns: int | None = None
 
@@ -99,10 +99,10 @@ class LocalInputChannel:
         if self._view is not None or self.is_released:
             return
         self._retry_at_ns = None
-        view = self._partitions.create_subpartition_view(self.partition_id, self.subpartition, self)
+        view = self._create_view(self.partition_id, self.subpartition, self.notify_data_available)
         if view is not None:
             self._view = view
-            self._gate.queue_channel(self)
+            self._queue(self, False)
             return
         delay_ns = self._backoff.next_delay_ns()
         if delay_ns is None:
@@ -123,10 +123,7 @@ class LocalInputChannel:
 
     def notify_data_available(self) -> None:
         """The subpartition has something to read: straight to the gate."""
-        if self._view is not None and self._view.has_priority_events:
-            self._gate.queue_priority_channel(self)
-        else:
-            self._gate.queue_channel(self)
+        self._queue(self, self._view is not None and self._view.has_priority_events)
 
     def poll_view(self, now_ns: int) -> BufferSlice | None:
         """The next buffer or event of the subpartition; the caller recycles it.
@@ -177,7 +174,7 @@ class LocalInputChannel:
         assert self._view is not None
         self._view.resume_consumption()
         if self._view.is_available:
-            self._gate.queue_channel(self)
+            self._queue(self, False)
 
     def acknowledge_all_records_processed(self) -> None:
         """The answer to EndOfData."""
@@ -193,7 +190,7 @@ class LocalInputChannel:
         """Keep the first error; the gate meets it at the next poll."""
         if self.error is None:
             self.error = error
-            self._gate.queue_channel(self)
+            self._queue(self, False)
 
     def release(self) -> None:
         """Give the view back, and ask no more."""
@@ -204,7 +201,7 @@ class LocalInputChannel:
         if self._view is not None:
             self._view.release()
 
-    def _note(self, piece: BufferSlice, view: LocalSubpartitionView, now_ns: int) -> None:
+    def _note(self, piece: BufferSlice, view: PipelinedSubpartitionView, now_ns: int) -> None:
         number, size, backlog = piece.sequence_number, piece.size_bytes, piece.backlog_buffers
         pool_available, pool_size = view.pool_buffers
         note_sent(

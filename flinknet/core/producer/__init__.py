@@ -21,10 +21,9 @@ from .channel_selector import (
 )
 from .connection import ProducerConnection
 from .output_flusher import OutputFlusher
-from .partition_manager import ResultPartitionManager
 from .partition_type import ResultPartitionType, partition_type_of
 from .record_writer import RecordWriter
-from .result_partition import BROADCAST, ResultPartition
+from .result_partition import BROADCAST, ResultPartition, ResultPartitionManager
 from .result_partition_factory import BlockingStorage, ResultPartitionFactory
 from .serialized_records import SerializedRecords
 from .sort_merge import SortMergeResultPartition

@@ -20,7 +20,7 @@ class PipelinedApproximateSubpartition(PipelinedSubpartition):
     """
 
     __slots__ = ("_begins_in_a_record", "_is_read_to_the_end", "_view")
-    takes_ahead = False  # who reads anew looks into consumers
+    takes_prefilled = False  # who reads anew looks into consumers
 
     def __init__(self, index: int, exclusive_buffers: int) -> None:
         super().__init__(index, exclusive_buffers)
@@ -103,6 +103,8 @@ class PipelinedApproximateSubpartitionView:
     """One reader, until it is released (Flink: PipelinedApproximateSubpartitionView)."""
 
     failure_cause: str | None = None
+    has_priority_events = False
+    """One that waits is polled in its turn."""
 
     __slots__ = ("_subpartition", "is_released")
 
@@ -139,6 +141,11 @@ class PipelinedApproximateSubpartitionView:
     def queued_elements(self) -> int:
         """Buffers and events that wait to be read."""
         return self._subpartition.queued_elements
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of the data that waits in memory."""
+        return self._subpartition.queued_bytes
 
     @property
     def buffers_in_backlog(self) -> int:

@@ -19,20 +19,24 @@ from flinknet.core.buffers import (
     BufferConsumer,
     BufferSlice,
     LocalBufferPool,
+    PrefilledSegment,
 )
 from flinknet.core.probe import FlushReason
 from flinknet.core.wire.events import EndOfData, Event, data_type_of, encode_pipelined
 from flinknet.core.wire.ids import ResultPartitionID
 
 from .approximate_subpartition import PipelinedApproximateSubpartition
+from .bounded_subpartition import BoundedBlockingSubpartition
 from .key_groups import DEFAULT_MAX_PARALLELISM
 from .partition_type import ResultPartitionType
 from .result_partition import BROADCAST, ResultPartition
-from .result_subpartition import BufferSubpartition
 from .serialized_records import SerializedRecords
 from .subpartition import PipelinedSubpartition
 
 _FULL = int(FlushReason.FULL)
+
+BufferSubpartition = PipelinedSubpartition | BoundedBlockingSubpartition
+"""A subpartition that buffers are written into."""
 
 
 class BufferWritingResultPartition(ResultPartition):
@@ -59,7 +63,7 @@ class BufferWritingResultPartition(ResultPartition):
             target_key_groups=target_key_groups,
         )
         self._builders: list[BufferBuilder | None] = [None] * len(subpartitions)
-        self._ahead: dict[int, tuple[BufferSlice, SerializedRecords, int]] = {}
+        self._prefilled: dict[int, PrefilledSegment] = {}
         self._broadcast_builder: BufferBuilder | None = None
         self._segment_bytes = 0  # until `setup`
 
@@ -90,16 +94,16 @@ class BufferWritingResultPartition(ResultPartition):
         data, pool = batch.data, self.pool
         total = len(data)
         is_available = pool.is_available
-        if channel in self._ahead:
+        if channel in self._prefilled:
             if not is_available:
                 return position  # which is where a record begins
-            position, builder = self._leave_ahead(channel, batch, position)
+            position, builder = self._leave_prefilled(channel, batch, position)
         while position < total:
             consumer = None
             if builder is None:
                 if is_available:
                     position = self._emit_complete(channel, batch, position)
-                    if position == total or channel in self._ahead:
+                    if position == total or channel in self._prefilled:
                         break
                 into, record_end = batch.locate(position)
                 if into == 0 and not is_available:
@@ -156,8 +160,8 @@ class BufferWritingResultPartition(ResultPartition):
         """Fill whole segments, as long as new records may be begun and are not to be trimmed.
 
         The segment with which the pool ends to be available takes one record to its end, and the
-        next ones when there is room again. Where all records are equal and shorter than it, they
-        are laid ahead, and the writer has nothing to do but to publish them.
+        next ones when there is room again. Where all records are equal and shorter than it, it is
+        prefilled with them.
 
         Returns: the position reached.
         """
@@ -166,13 +170,13 @@ class BufferWritingResultPartition(ResultPartition):
         if not segments or self._desired_bytes(channel) < size:
             return position
         record_bytes, pool = batch.record_bytes, self.pool
-        may_lay_ahead = (
+        may_prefill = (
             0 < record_bytes < size
             and channel != BROADCAST
-            and self.subpartitions[channel].takes_ahead
+            and self.subpartitions[channel].takes_prefilled
         )
         buffers = pool.request_while_available(
-            channel if channel > 0 else 0, segments, and_last=may_lay_ahead
+            channel if channel > 0 else 0, segments, and_last=may_prefill
         )
         if not buffers:
             return position
@@ -187,12 +191,11 @@ class BufferWritingResultPartition(ResultPartition):
                 BufferSlice(buffer, view, size, records, first_ns, last_ns, _FULL, continued_bytes)
             )
             position = reached
-        if may_lay_ahead and not pool.is_available:
-            ahead = slices[-1]
-            ahead.open_bytes = ahead.partial_record_length or record_bytes
-            ahead.buffer.references = 2
-            position += ahead.open_bytes - size
-            self._ahead[channel] = ahead, batch, position
+        if may_prefill and not pool.is_available:
+            piece = slices[-1]
+            published_bytes = piece.partial_record_length or record_bytes
+            position += published_bytes - size
+            self._prefilled[channel] = PrefilledSegment(piece, published_bytes, batch, position)
         if channel == BROADCAST:
             copies = [[each.copy() for each in slices] for _ in self.subpartitions[1:]]
             for subpartition, each in zip(self.subpartitions, (slices, *copies), strict=True):
@@ -201,25 +204,22 @@ class BufferWritingResultPartition(ResultPartition):
             self.subpartitions[channel].add_complete(slices)
         return position
 
-    def _leave_ahead(
+    def _leave_prefilled(
         self, channel: int, batch: SerializedRecords | None, position: int
     ) -> tuple[int, BufferBuilder | None]:
-        """Publish the rest of the segment that was laid ahead, if `batch` goes on from there.
+        """Publish the rest of the prefilled segment, if `batch` goes on from there.
 
         Returns: the position reached; the builder of the segment if it is none of these bytes that
             come next, or if its beginning was read.
         """
-        ahead, laid, laid_to = self._ahead.pop(channel)
-        if ahead.open_bytes < 0:
-            return position, ahead.builder
-        if laid is batch and laid_to == position:
-            position += ahead.size_bytes - ahead.open_bytes
-            ahead.open_bytes = 0
-            ahead.buffer.recycle()
-            return position, None
+        prefilled = self._prefilled.pop(channel)
+        if prefilled.builder is not None:
+            return position, prefilled.builder
+        if prefilled.batch is batch and prefilled.position == position:
+            return position + prefilled.publish(), None
         subpartition = self.subpartitions[channel]
         assert isinstance(subpartition, PipelinedSubpartition)
-        return position, subpartition.reopen(ahead)
+        return position, subpartition.reopen(prefilled)
 
     def broadcast_event(
         self, event: Event, *, is_last: bool = False, is_priority: bool = False
@@ -268,7 +268,7 @@ class BufferWritingResultPartition(ResultPartition):
         """
         if self.is_closed:
             return
-        self._leave_all_ahead()
+        self._leave_all_prefilled()
         for builder in (*self._builders, self._broadcast_builder):
             if builder is not None:
                 builder.close()
@@ -311,12 +311,12 @@ class BufferWritingResultPartition(ResultPartition):
         if 0 < desired < builder.capacity_bytes:
             builder.trim(max(record_bytes, desired))
 
-    def _leave_all_ahead(self) -> None:
-        for channel in list(self._ahead):
-            _, self._builders[channel] = self._leave_ahead(channel, None, 0)
+    def _leave_all_prefilled(self) -> None:
+        for channel in list(self._prefilled):
+            _, self._builders[channel] = self._leave_prefilled(channel, None, 0)
 
     def _finish_unicast(self, reason: int) -> None:
-        self._leave_all_ahead()
+        self._leave_all_prefilled()
         for channel, builder in enumerate(self._builders):
             if builder is not None:
                 builder.finish(reason)

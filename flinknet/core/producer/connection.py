@@ -23,9 +23,9 @@ from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.plain_frames import decode_add_credits, encode_buffer_response_header
 from flinknet.errors import RemoteProtocolError, RemoteTransportError, TransportError
 
-from .partition_manager import ResultPartitionManager
 from .peer import FIRST_FRAME_BYTES_MAX, Peer
 from .request_queue import PartitionRequestQueue
+from .result_partition import ResultPartitionManager
 from .server_handler import ChannelAdopter, PartitionRequestServerHandler
 from .view_reader import CreditBasedSequenceNumberingViewReader
 

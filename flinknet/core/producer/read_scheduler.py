@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
 
 from flinknet.core.buffers import BufferSlice, DataType, MemorySegment
 from flinknet.core.buffers.buffer import Recycler
@@ -19,9 +18,9 @@ from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.channel_types import BufferAvailabilityListener
 from flinknet.errors import LocalTransportError
 
+from .blocking_subpartition import BlockingSubpartition, BlockingSubpartitionReader
 from .partitioned_file import PartitionedFile
 from .stored_buffer import StoredBuffer
-from .subpartition import UNLIMITED_BYTES
 
 REQUESTS_MAX = 4
 """Requests of the read pool whose buffers one partition may hold."""
@@ -29,18 +28,7 @@ REQUESTS_MAX = 4
 _DATA = int(DataType.DATA_BUFFER)
 
 
-class ReaderOwner(Protocol):
-    """The subpartition that is read."""
-
-    @property
-    def index(self) -> int:
-        """Its number."""
-
-    def release_reader(self, reader: SortMergeSubpartitionReader, *, is_at_end: bool) -> None:
-        """A reader is gone."""
-
-
-class SortMergeSubpartitionReader:
+class SortMergeSubpartitionReader(BlockingSubpartitionReader):
     """One reading of a subpartition, from its beginning (Flink: SortMergeSubpartitionReader with
     PartitionedFileReader).
 
@@ -50,25 +38,17 @@ class SortMergeSubpartitionReader:
             in the file does not count.
     """
 
-    is_acknowledged = True
-    buffer_size_bytes = UNLIMITED_BYTES
-    """Neither means anything where everything is written already; both may be set."""
-
     def __init__(
         self,
         scheduler: SortMergeResultPartitionReadScheduler,
         file: PartitionedFile,
-        owner: ReaderOwner,
+        subpartition: BlockingSubpartition,
         listener: BufferAvailabilityListener,
     ) -> None:
-        self.index = owner.index
+        super().__init__(subpartition)
         self.next_offset = 0
-        self.buffers_in_backlog = 0
-        self.is_released = False
-        self.failure_cause: str | None = None
         self._scheduler = scheduler
         self._file = file
-        self._owner = owner
         self._listener = listener
         self._queue: deque[BufferSlice] = deque()
         self._sequence_number = 0
@@ -122,14 +102,6 @@ class SortMergeSubpartitionReader:
             bytes_max -= piece.size_bytes
         return run
 
-    def backlog(self) -> int:
-        """Data buffers that could be sent now."""
-        return self.buffers_in_backlog
-
-    def resume_consumption(self) -> None:
-        """Raises: RuntimeError, for nothing ever blocks."""
-        raise RuntimeError("Should be blocked by checkpoint.")
-
     def release(self) -> None:
         """The reader is done, or gave up."""
         if self.is_released:
@@ -140,13 +112,13 @@ class SortMergeSubpartitionReader:
         while self._queue:
             self._queue.popleft().recycle()
         self.buffers_in_backlog = 0
-        self._owner.release_reader(self, is_at_end=is_at_end)
+        self._subpartition.release_reader(self, is_at_end=is_at_end)
 
     def fail(self, cause: str) -> None:
         """It cannot go on: drop what was read, and notify who reads."""
         self.failure_cause = cause
         self.release()
-        self._listener.notify_data_available()
+        self._listener()
 
     def move_to_next_region(self) -> bool:
         """Go to the next region that has something for it, if it is through with this one.
@@ -184,7 +156,7 @@ class SortMergeSubpartitionReader:
         self._remaining_bytes -= end - self.next_offset
         self.next_offset = end
         if was_empty:
-            self._listener.notify_data_available()
+            self._listener()
         return self.move_to_next_region()
 
 
@@ -209,10 +181,10 @@ class SortMergeResultPartitionReadScheduler:
         self._is_reading = False
 
     def create_reader(
-        self, owner: ReaderOwner, listener: BufferAvailabilityListener
+        self, subpartition: BlockingSubpartition, listener: BufferAvailabilityListener
     ) -> SortMergeSubpartitionReader:
         """One more reader; it has failed already if the index cannot be read."""
-        reader = SortMergeSubpartitionReader(self, self._file, owner, listener)
+        reader = SortMergeSubpartitionReader(self, self._file, subpartition, listener)
         try:
             has_more = reader.move_to_next_region()
         except LocalTransportError as error:
@@ -220,7 +192,7 @@ class SortMergeResultPartitionReadScheduler:
             return reader
         if has_more:
             self._readers.append(reader)
-            self._pool.register(self)
+            self._pool.register(self.read_if_possible)
             self.read_if_possible()
         return reader
 
@@ -233,7 +205,7 @@ class SortMergeResultPartitionReadScheduler:
             and self.requested_buffers + pool.buffers_per_request <= self._buffers_max
             and self.requested_buffers < pool.average_buffers_per_requester
         ):
-            segments = pool.try_request(self)
+            segments = pool.try_request(self.read_if_possible)
             if not segments:
                 return
             self._is_reading = True
@@ -256,7 +228,7 @@ class SortMergeResultPartitionReadScheduler:
         if reader in self._readers:
             self._readers.remove(reader)
         if not self._readers:
-            self._pool.unregister(self)
+            self._pool.unregister(self.read_if_possible)
 
     def release(self) -> None:
         """Fail who has something left to read, and remove the file."""

@@ -15,10 +15,9 @@ from .bounded_blocking import BoundedBlockingResultPartition
 from .bounded_data import BoundedData, MemoryBoundedData
 from .buffer_writing_partition import PipelinedResultPartition
 from .key_groups import DEFAULT_MAX_PARALLELISM
-from .partition_manager import ResultPartitionManager
 from .partition_type import MADE, ResultPartitionType, refusal_of
 from .partitioned_file import PartitionedFile
-from .result_partition import ResultPartition
+from .result_partition import ResultPartition, ResultPartitionManager
 from .sort_merge import SortMergeResultPartition
 from .subpartition import UNLIMITED_BYTES
 

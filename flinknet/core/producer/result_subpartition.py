@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
-from flinknet.core.buffers import BufferConsumer, BufferSlice
 from flinknet.core.channel_types import BufferAvailabilityListener, ResultSubpartitionView
 
 
@@ -60,22 +58,3 @@ class ResultSubpartition(Protocol):
 
     def release(self) -> None:
         """Drop everything."""
-
-
-class BufferSubpartition(ResultSubpartition, Protocol):
-    """One that a partition writes buffers into."""
-
-    @property
-    def takes_ahead(self) -> bool:
-        """Whether buffers may be queued that are laid ahead (BufferSlice.open_bytes)."""
-
-    def add(self, consumer: BufferConsumer, *, is_last: bool = False) -> int:
-        """Append a buffer or event. Returns: the buffer size wished for in bytes, -1 if it takes
-        nothing more.
-        """
-
-    def add_complete(self, slices: Sequence[BufferSlice]) -> None:
-        """Append whole buffers."""
-
-    def flush(self) -> None:
-        """Make what is there readable."""

@@ -27,9 +27,9 @@ from flinknet.core.wire.messages import (
     TaskEventRequest,
 )
 
-from .partition_manager import ResultPartitionManager
 from .peer import Peer
 from .request_queue import PartitionRequestQueue
+from .result_partition import ResultPartitionManager
 from .tcp_mode import SequenceNumberingViewReader
 from .view_reader import CreditBasedSequenceNumberingViewReader
 from .view_requests import ViewRequests

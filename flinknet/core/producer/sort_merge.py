@@ -15,6 +15,7 @@ from flinknet.core.wire.compression import CompressionCodec
 from flinknet.core.wire.events import Event, encode_pipelined
 from flinknet.core.wire.ids import ResultPartitionID
 
+from .blocking_subpartition import BlockingSubpartition
 from .data_buffer import HashBasedDataBuffer, Piece, SortBasedDataBuffer
 from .key_groups import DEFAULT_MAX_PARALLELISM
 from .partition_type import ResultPartitionType
@@ -23,7 +24,6 @@ from .read_scheduler import SortMergeResultPartitionReadScheduler, SortMergeSubp
 from .result_partition import BROADCAST, ResultPartition
 from .serialized_records import SerializedRecords
 from .stored_buffer import StoredBuffer, stored
-from .subpartition import UNLIMITED_BYTES
 
 WRITE_BYTES = 8 * 1024 * 1024
 """Memory that is kept for putting buffers together, where records are sorted."""
@@ -34,78 +34,38 @@ WRITE_BATCH_BUFFERS = 512
 _FULL = int(FlushReason.FULL)
 
 
-class SortMergeSubpartition:
-    """What there is for one consumer channel: a part of each region, and who reads it.
-
-    Flink has no such object; the partition creates the readers.
+class SortMergeSubpartition(BlockingSubpartition):
+    """A part of each region; the partition's scheduler creates its readers. Flink has no such
+    object.
     """
 
-    is_acknowledged = True
-    """A blocking producer does not wait for its consumers."""
-    is_data_available = False
-    """Nothing can be read without a view of one's own."""
     queued_elements = 0
     queued_bytes = 0
     """What the pool holds is the partition's, as in Flink."""
 
     def __init__(self, partition: SortMergeResultPartition, index: int) -> None:
-        self.index = index
-        self.buffer_size_bytes = UNLIMITED_BYTES
-        self.data_buffers = 0
+        super().__init__(index)
         self._partition = partition
-        self._readers: list[SortMergeSubpartitionReader] = []
-        self._was_read = False
-
-    @property
-    def is_released(self) -> bool:
-        """Whether nobody may begin to read any more."""
-        return self._partition.is_released
-
-    @property
-    def has_view(self) -> bool:
-        """Whether a reader is attached."""
-        return bool(self._readers)
-
-    @property
-    def is_consumed(self) -> bool:
-        """Whether a reader came to the end, and none is there."""
-        return self.is_released or (self._was_read and not self._readers)
 
     @property
     def buffers_in_backlog(self) -> int:
         """Data buffers that were written, and one for what the pool holds for any subpartition."""
         return self.data_buffers + self._partition.holds_data
 
-    @property
-    def buffers_out(self) -> int:
-        """Data buffers that were written."""
-        return self.data_buffers
-
     def create_read_view(self, listener: BufferAvailabilityListener) -> SortMergeSubpartitionReader:
         """One more reader, from the beginning.
 
         Raises: RuntimeError before the end, and after the release.
         """
-        if self.is_released:
-            raise RuntimeError(f"subpartition {self.index} is released")
-        if not self._partition.is_finished:
-            raise RuntimeError(
-                f"subpartition {self.index} is not finished; a blocking one can be read only when"
-                " it is complete"
-            )
+        self.check_readable()
         reader = self._partition.scheduler.create_reader(self, listener)
         if not reader.is_released:
             self._readers.append(reader)
         return reader
 
-    def release_reader(self, reader: SortMergeSubpartitionReader, *, is_at_end: bool) -> None:
-        """A reader is gone."""
-        if reader in self._readers:
-            self._readers.remove(reader)
-        self._was_read = self._was_read or is_at_end
-
     def release(self) -> None:
-        """Its partition drops everything."""
+        """Nobody may begin to read any more."""
+        self.is_released = True
 
 
 class SortMergeResultPartition(ResultPartition):
@@ -237,6 +197,8 @@ class SortMergeResultPartition(ResultPartition):
         if is_last:
             self._write_region()
             self._file.finish()
+            for each in self._own:
+                each.is_finished = True
         return 0
 
     def close(self) -> None:
@@ -318,15 +280,7 @@ class SortMergeResultPartition(ResultPartition):
     def _store(
         self, subpartition: int, piece: Piece
     ) -> tuple[int, StoredBuffer, bytes | memoryview]:
-        found, payload = stored(
-            self._codec,
-            piece.payload,
-            piece.records,
-            piece.first_record_ns,
-            piece.last_record_ns,
-            _FULL,
-            is_event=piece.is_event,
-        )
+        found, payload = stored(self._codec, piece, _FULL, is_event=piece.is_event)
         if not piece.is_event:
             self._data_bytes += piece.size_bytes
             self._stored_data_bytes += found.size_bytes

@@ -17,6 +17,7 @@ from flinknet.core.wire.stored_buffers import (
 from flinknet.errors import FrameCorruptedError, LocalTransportError
 
 from .bounded_data import BoundedData
+from .data_buffer import Piece
 
 _DATA, _EVENT = int(DataType.DATA_BUFFER), int(DataType.EVENT_BUFFER)
 _FULL, _OF_EVENT = int(FlushReason.FULL), int(FlushReason.EVENT)
@@ -90,24 +91,18 @@ class StoredBuffer:
 
 
 def stored(
-    codec: CompressionCodec,
-    payload: memoryview,
-    records: int,
-    first_record_ns: int,
-    last_record_ns: int,
-    reason: int,
-    *,
-    is_event: bool,
+    codec: CompressionCodec, piece: BufferSlice | Piece, reason: int, *, is_event: bool
 ) -> tuple[StoredBuffer, bytes | memoryview]:
     """A buffer or event and its bytes as they are stored: data compressed, if it gets smaller."""
+    payload = piece.payload
     compressed = None if is_event else compress(codec, payload)
     data: bytes | memoryview = payload if compressed is None else compressed
     return (
         StoredBuffer(
             len(data),
-            records,
-            first_record_ns,
-            last_record_ns,
+            piece.records,
+            piece.first_record_ns,
+            piece.last_record_ns,
             reason,
             is_event=is_event,
             is_compressed=compressed is not None,

@@ -17,7 +17,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from flinknet.core.buffers import BufferBuilder, BufferConsumer, BufferSlice, DataType
+from flinknet.core.buffers import (
+    BufferBuilder,
+    BufferConsumer,
+    BufferSlice,
+    DataType,
+    PrefilledSegment,
+)
 from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM
 from flinknet.core.channel_types import BufferAvailabilityListener, ResultSubpartitionView
 from flinknet.core.probe import FlushReason
@@ -36,7 +42,8 @@ def _nobody_counts(_index: int) -> None:
 class PipelinedSubpartition:
     """Queue of buffers and events for one reader (Flink: PipelinedSubpartition)."""
 
-    takes_ahead = True
+    takes_prefilled = True
+    """Whether segments may be queued of which only the first record is published."""
     failure_cause: str | None = None
 
     __slots__ = (
@@ -155,7 +162,7 @@ class PipelinedSubpartition:
         )
         self.is_finished = self.is_finished or is_last
         if self._listener is not None and (notify or is_first_priority):
-            self._listener.notify_data_available()
+            self._listener()
         return self.buffer_size_bytes
 
     def add_complete(self, slices: Sequence[BufferSlice]) -> None:
@@ -175,16 +182,15 @@ class PipelinedSubpartition:
             and self._listener is not None
             and not (self._flush_requested or self.is_blocked)
         ):
-            self._listener.notify_data_available()
+            self._listener()
 
-    def reopen(self, ahead: BufferSlice) -> BufferBuilder:
-        """Put a consumer in the place of a buffer that was laid ahead: it is to be read, or
-        written, otherwise than as a whole.
+    def reopen(self, prefilled: PrefilledSegment) -> BufferBuilder:
+        """Put a consumer in the place of a segment that is to be read, or written, otherwise than
+        as a whole.
         """
-        builder, consumer = BufferBuilder.reopen(ahead)
-        if self._queue and self._queue[-1] is ahead:
+        builder, consumer = prefilled.reopen()
+        if self._queue and self._queue[-1] is prefilled.piece:
             self._queue[-1] = consumer
-        ahead.open_bytes = -1
         return builder
 
     def flush(self) -> None:
@@ -195,7 +201,7 @@ class PipelinedSubpartition:
         fresh = len(queue) == 1 and queue[0].is_data_available
         self._flush_requested = fresh or len(queue) > 1
         if fresh and not self.is_blocked and self._listener is not None:
-            self._listener.notify_data_available()
+            self._listener()
 
     def find_timeoutable_barrier(self, checkpoint_id: int) -> int | None:
         """Where in the queue the checkpoint's barrier waits that may time out; None if it has left
@@ -232,7 +238,7 @@ class PipelinedSubpartition:
         )
         self._priority_elements += 1
         if self._listener is not None and self._priority_elements == 1:
-            self._listener.notify_data_available()
+            self._listener()
         return overtaken_bytes
 
     def poll(self) -> BufferSlice | None:
@@ -246,8 +252,8 @@ class PipelinedSubpartition:
             return None
         while True:
             consumer = queue[0]
-            if count == 1 and type(consumer) is BufferSlice and consumer.open_bytes:
-                self.reopen(consumer)
+            if count == 1 and type(consumer) is BufferSlice and consumer.prefilled is not None:
+                self.reopen(consumer.prefilled)
                 consumer = queue[0]
             piece: BufferSlice = consumer.build()
             is_finished = consumer.is_finished
@@ -393,7 +399,7 @@ class PipelinedSubpartition:
     def notify_released(self) -> None:
         """Tell the reader, if there is one, that nothing will come any more."""
         if self._listener is not None:
-            self._listener.notify_data_available()
+            self._listener()
 
     def _finished_buffers(self) -> int:
         queue = self._queue

@@ -59,9 +59,7 @@ class CreditBasedSequenceNumberingViewReader:
         """Start reading a subpartition. Raises: IndexError, RuntimeError if it was requested
         before.
         """
-        if not 0 <= index < len(partition.subpartitions):
-            raise IndexError(f"partition {partition.partition_id} has no subpartition {index}")
-        view = partition.subpartitions[index].create_read_view(self)
+        view = partition.create_read_view(index, self.notify_data_available)
         self.partition = partition
         self.subpartition = view
         self.notify_data_available()

@@ -20,10 +20,9 @@ from flinknet.core.wire.java_errors import (
 )
 from flinknet.core.wire.messages import PartitionRequest
 
-from .partition_manager import PartitionRequestListener, ResultPartitionManager
 from .peer import Peer
 from .request_queue import PartitionRequestQueue
-from .result_partition import ResultPartition
+from .result_partition import PartitionRequestListener, ResultPartition, ResultPartitionManager
 from .view_reader import CreditBasedSequenceNumberingViewReader
 
 _RECEIVED = int(TracePoint.RECEIVED)

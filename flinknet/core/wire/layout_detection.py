@@ -37,25 +37,23 @@ class LayoutDetectingDecoder:
         layout: name of the layout, None until the first BufferResponse has come.
     """
 
-    __slots__ = ("_decoder", "_rest", "_sink", "layout")
+    __slots__ = ("_frames", "_hot", "_rest", "_sink", "layout")
 
     def __init__(self, sink: ResponseSink) -> None:
         self._sink = sink
         self._rest = bytearray()
-        self._decoder: ResponseDecoder | FrameResponseDecoder = FrameResponseDecoder(
-            sink, LAYOUT_2_X.name
-        )
+        self._frames = _frame_decoder(LAYOUT_2_X.name)
+        self._hot: ResponseDecoder | None = None
         self.layout: str | None = None
 
     def memory_to_fill(self) -> Sequence[memoryview]:
         """As ResponseDecoder's, once it is known that the layout is its own."""
-        decoder = self._decoder
-        return decoder.memory_to_fill() if isinstance(decoder, ResponseDecoder) else ()
+        return self._hot.memory_to_fill() if self._hot is not None else ()
 
     def memory_filled(self, count: int) -> None:
         """As ResponseDecoder's."""
-        assert isinstance(self._decoder, ResponseDecoder)
-        self._decoder.memory_filled(count)
+        assert self._hot is not None
+        self._hot.memory_filled(count)
 
     def receive(self, data: memoryview) -> None:
         """Decode what `data` completes.
@@ -64,16 +62,16 @@ class LayoutDetectingDecoder:
             then.
         """
         if self.layout is not None:
-            self._decoder.receive(data)
+            self._decode(data)
             return
         self._rest += data
         while self.layout is None and (frame := self._take_frame()) is not None:
             if frame[FRAME_HEADER_BYTES - 1] == BUFFER_RESPONSE_ID:
                 self._choose(frame)
-            self._decoder.receive(memoryview(frame))
+            self._decode(memoryview(frame))
         if self.layout is not None and self._rest:
             rest, self._rest = self._rest, bytearray()
-            self._decoder.receive(memoryview(rest))
+            self._decode(memoryview(rest))
 
     def _take_frame(self) -> bytearray | None:
         """The next whole frame, None while it is not there."""
@@ -98,36 +96,24 @@ class LayoutDetectingDecoder:
                 f"a BufferResponse of no layout that flinknet knows ({known}): {header}"
             )
         if self.layout == LAYOUT_2_X.name:
-            self._decoder = ResponseDecoder(self._sink)
+            self._hot = ResponseDecoder(self._sink)
         else:
-            self._decoder = FrameResponseDecoder(self._sink, self.layout)
+            self._frames = _frame_decoder(self.layout)
 
-
-class FrameResponseDecoder:
-    """ResponseDecoder for any layout: whole frames are gathered first, then handed on."""
-
-    __slots__ = ("_frames", "_header_bytes", "_sink")
-
-    def __init__(self, sink: ResponseSink, layout: str) -> None:
-        self._sink = sink
-        self._header_bytes = FRAME_HEADER_BYTES + LAYOUTS[layout].header.size
-        self._frames = FrameDecoder(
-            Direction.PRODUCER_TO_CONSUMER, layout, frame_bytes_max=LARGEST_FRAME_BYTES
-        )
-
-    def receive(self, data: memoryview) -> None:
-        """As ResponseDecoder.receive."""
-        sink = self._sink
+    def _decode(self, data: memoryview) -> None:
+        if self._hot is not None:
+            self._hot.receive(data)
+            return
         for message in self._frames.messages(data):
             if isinstance(message, BufferResponse) and not message.partial_buffer_sizes:
                 self._hand_on(message)
             else:
-                sink.receive_message(message)
+                self._sink.receive_message(message)
 
     def _hand_on(self, message: BufferResponse) -> None:
         size = message.buffer_size
         header = (
-            self._header_bytes + size,
+            FRAME_HEADER_BYTES + self._frames.layout.header.size + size,
             BUFFER_RESPONSE_START,
             message.receiver_id,
             message.subpartition_id,
@@ -146,3 +132,7 @@ class FrameResponseDecoder:
                 )
             target[:size] = message.buffer
         self._sink.receive_payload(header)
+
+
+def _frame_decoder(layout: str) -> FrameDecoder:
+    return FrameDecoder(Direction.PRODUCER_TO_CONSUMER, layout, frame_bytes_max=LARGEST_FRAME_BYTES)

@@ -14,8 +14,6 @@ from itertools import chain
 from typing import (
     TYPE_CHECKING,
     Any,
-    ClassVar,
-    Protocol,
     TypeVar,
     Union,
     get_args,
@@ -30,16 +28,13 @@ import pyarrow as pa
 from .worker import freeze_what_is_loaded
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
-class _Dataclass(Protocol):
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-
-Row = TypeVar("Row", bound=_Dataclass)
-Unit = TypeVar("Unit", bound=_Dataclass)
+Row = TypeVar("Row", bound="DataclassInstance")
+Unit = TypeVar("Unit", bound="DataclassInstance")
 
 Columns = Mapping[str, npt.NDArray[Any] | Sequence[Any]]
 """Columns of some rows, by name."""

@@ -15,7 +15,7 @@ class Requester:
     def __init__(self) -> None:
         self.calls = 0
 
-    def read_if_possible(self) -> None:
+    def __call__(self) -> None:
         """Buffers have come back."""
         self.calls += 1
 

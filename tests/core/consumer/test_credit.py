@@ -399,7 +399,7 @@ def test_a_channel_without_a_connection_keeps_its_credit() -> None:
         consumer.channels[0].receiver_id,
         consumer.channels[0].partition_id,
         0,
-        consumer.gate,
+        consumer.gate.queue_channel,
         0,
         consumer.memory,
         consumer.pool,

@@ -19,7 +19,7 @@ def consumer_of(codec: CompressionCodec) -> Consumer:
     consumer = Consumer()
     gate = DecompressingInputGate(codec=codec, segment_size_bytes=100)
     for channel in consumer.channels:
-        channel._gate = gate
+        channel._queue = gate.queue_channel
     gate.set_channels(consumer.channels)
     consumer.gate = gate
     return consumer

@@ -60,7 +60,7 @@ def gate_of(
                 receiver_id,
                 partition_id(index),
                 subpartition,
-                gate,
+                gate.queue_channel,
                 index,
                 memory,
                 pool,
@@ -233,7 +233,7 @@ def test_priority_channels_keep_their_order_and_a_second_notification_changes_no
     deliver(consumer, 0)
     for channel in (3, 2):
         deliver(consumer, channel, DataType.PRIORITIZED_EVENT_BUFFER)
-        gate.queue_priority_channel(consumer.channels[channel])
+        gate.queue_channel(consumer.channels[channel], True)
         gate.queue_channel(consumer.channels[channel])
     assert [channel for channel, _, _ in consumer.consume()] == [3, 2, 0]
 
@@ -246,7 +246,7 @@ def test_after_its_end_of_partition_a_channel_is_not_queued_even_with_priority()
     gate.end_channel(consumer.channels[0])
     assert (gate.is_available, gate.has_priority_events) == (False, False)
     gate.queue_channel(consumer.channels[0])
-    gate.queue_priority_channel(consumer.channels[0])
+    gate.queue_channel(consumer.channels[0], True)
     assert (gate.is_available, gate.has_priority_events) == (False, False)
 
 

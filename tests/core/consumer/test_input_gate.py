@@ -67,22 +67,19 @@ def test_a_channel_stands_in_the_queue_once() -> None:
     assert list(consumer.gate._ready) == [consumer.channels[0]]
 
 
-class Told:
-    """Stands for the gate: notes what a channel tells it."""
+class NotedCalls:
+    """Stands in for the gate's queue: notes whether it is called for data or a priority event."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
 
-    def queue_channel(self, channel: RemoteInputChannel) -> None:
-        self.notes.append("data")
-
-    def queue_priority_channel(self, channel: RemoteInputChannel) -> None:
-        self.notes.append("priority")
+    def __call__(self, channel: RemoteInputChannel, has_priority: bool) -> None:
+        self.notes.append("priority" if has_priority else "data")
 
 
 @pytest.mark.row("S047")
 def test_the_gate_is_told_of_the_first_buffer_only_and_order_is_kept() -> None:
-    memory, gate = NetworkBufferPool(10, 100), Told()
+    memory, gate = NetworkBufferPool(10, 100), NotedCalls()
     pool = memory.create_buffer_pool(1, 8)
     channel = RemoteInputChannel(0, RECEIVER, partition_id(), 0, gate, 0, memory, pool, 2)
     for number, data_type in enumerate([DataType.DATA_BUFFER] * 2 + [DataType.EVENT_BUFFER] * 2):
@@ -98,7 +95,7 @@ def test_the_gate_is_told_of_the_first_buffer_only_and_order_is_kept() -> None:
 
 @pytest.mark.row("S047")
 def test_what_comes_to_a_released_channel_is_dropped_and_recycled() -> None:
-    memory, gate = NetworkBufferPool(10, 100), Told()
+    memory, gate = NetworkBufferPool(10, 100), NotedCalls()
     pool = memory.create_buffer_pool(1, 8)
     channel = RemoteInputChannel(0, RECEIVER, partition_id(), 0, gate, 0, memory, pool, 2)
     buffer = channel.buffers.take()

@@ -38,9 +38,9 @@ class LocalPair:
                 receiver_id,
                 partition_id(),
                 index,
-                self.gate,
+                self.gate.queue_channel,
                 index,
-                self.manager,
+                self.manager.create_subpartition_view,
                 probe or NullProbe(),
             )
             for index, receiver_id in enumerate(receiver_ids(channels))
@@ -214,8 +214,9 @@ def test_a_partition_that_comes_late_is_found_by_the_next_request() -> None:
 
 def test_without_backoff_the_first_refusal_is_the_last() -> None:
     pair = LocalPair(is_registered=False)
+    find = pair.manager.create_subpartition_view
     channel = LocalInputChannel(
-        *(0, receiver_ids(1)[0], partition_id(), 0, pair.gate, 0, pair.manager, NullProbe()),
+        *(0, receiver_ids(1)[0], partition_id(), 0, pair.gate.queue_channel, 0, find, NullProbe()),
         backoff=RequestBackoffPolicy(initial_ns=0),
     )
     with pytest.raises(PartitionNotFoundError):

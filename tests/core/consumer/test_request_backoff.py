@@ -106,7 +106,7 @@ def test_exactly_the_channel_that_asked_for_it_fails_and_the_others_go_on() -> N
     asking.manager.register(there)
     reading = RemoteInputChannel(
         *(1, OTHER_RECEIVER, partition_id(1), 0),
-        *(consumer.gate, 1, consumer.memory, consumer.pool, 2),
+        *(consumer.gate.queue_channel, 1, consumer.memory, consumer.pool, 2),
     )
     consumer.gate.set_channels([missing, reading])
     asking.connection.request_subpartition(reading, now_ns=0)

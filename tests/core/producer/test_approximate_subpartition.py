@@ -11,7 +11,7 @@ from flinknet.core.wire.events import EndOfOutputChannelStateEvent
 from flinknet.core.wire.ids import ResultSubpartitionIndexSet
 from flinknet.core.wire.messages import CancelPartitionRequest, PartitionRequest
 from tests.pair import OTHER_RECEIVER, RECEIVER, partition_id, partition_of, producer_of, records_of
-from tests.probes import PollingReader
+from tests.probes import polled_by_hand
 
 
 def approximate(segment_size_bytes: int = 100, buffers: int = 200) -> PipelinedResultPartition:
@@ -50,7 +50,7 @@ def pieces(view, limit: int = 1000) -> list[tuple[int, bytes]]:  # type: ignore[
 
 def test_without_a_failure_it_is_read_like_any_other() -> None:
     partition = filled([60, 250, 40])
-    view = partition.subpartitions[0].create_read_view(PollingReader())
+    view = partition.subpartitions[0].create_read_view(polled_by_hand)
     data = b"".join(data for _, data in pieces(view))
     assert data == b"\0" * 60 + b"\1" * 250 + b"\2" * 40
 
@@ -58,10 +58,10 @@ def test_without_a_failure_it_is_read_like_any_other() -> None:
 def test_a_new_reader_skips_the_rest_of_a_record_that_the_old_one_had_begun() -> None:
     partition = filled([60, 250, 40])
     subpartition = partition.subpartitions[0]
-    old = subpartition.create_read_view(PollingReader())
+    old = subpartition.create_read_view(polled_by_hand)
     assert pieces(old, limit=1) == [(0, b"\0" * 60 + b"\1" * 40)]
     old.release()
-    new = subpartition.create_read_view(PollingReader())
+    new = subpartition.create_read_view(polled_by_hand)
     # the second buffer is nothing but the record's middle, the third begins with its end
     assert pieces(new) == [(0, b"\2" * 40)]
     assert subpartition.buffers_in_backlog == 1  # the last one is open
@@ -71,8 +71,8 @@ def test_a_new_reader_skips_the_rest_of_a_record_that_the_old_one_had_begun() ->
 def test_who_reads_several_buffers_at_once_skips_it_too() -> None:
     partition = filled([60, 250, 40])
     subpartition = partition.subpartitions[0]
-    pieces(subpartition.create_read_view(PollingReader()), limit=1)
-    new = subpartition.create_read_view(PollingReader())
+    pieces(subpartition.create_read_view(polled_by_hand), limit=1)
+    new = subpartition.create_read_view(polled_by_hand)
     (piece,) = new.poll_run(10, 1000)
     assert (piece.sequence_number, bytes(piece.view)) == (0, b"\2" * 40)
     assert new.poll_run(10, 1000) == []
@@ -80,9 +80,9 @@ def test_who_reads_several_buffers_at_once_skips_it_too() -> None:
 
 def test_a_record_that_ends_with_its_buffer_is_skipped_with_it() -> None:
     partition = filled([50, 150, 30])
-    old = partition.subpartitions[0].create_read_view(PollingReader())
+    old = partition.subpartitions[0].create_read_view(polled_by_hand)
     pieces(old, limit=1)
-    new = partition.subpartitions[0].create_read_view(PollingReader())
+    new = partition.subpartitions[0].create_read_view(polled_by_hand)
     assert old.is_released
     assert pieces(new) == [(0, b"\2" * 30)]
 
@@ -90,22 +90,22 @@ def test_a_record_that_ends_with_its_buffer_is_skipped_with_it() -> None:
 def test_what_was_read_of_an_open_buffer_ended_with_a_record() -> None:
     partition = filled([30])
     subpartition = partition.subpartitions[0]
-    old = subpartition.create_read_view(PollingReader())
+    old = subpartition.create_read_view(polled_by_hand)
     assert pieces(old) == [(0, b"\0" * 30)]
     old.release()
     partition.emit(0, records_of([50], 1))
     partition.flush_all()
-    new = subpartition.create_read_view(PollingReader())
+    new = subpartition.create_read_view(polled_by_hand)
     assert pieces(new) == [(0, b"\1" * 50)]
 
 
 def test_a_skipped_record_may_end_in_a_buffer_that_is_still_open() -> None:
     partition = filled([120])
     subpartition = partition.subpartitions[0]
-    old = subpartition.create_read_view(PollingReader())
+    old = subpartition.create_read_view(polled_by_hand)
     assert pieces(old, limit=1) == [(0, b"\0" * 100)]
     old.release()
-    new = subpartition.create_read_view(PollingReader())
+    new = subpartition.create_read_view(polled_by_hand)
     assert pieces(new) == []
     partition.emit(0, records_of([30], 1))
     partition.flush_all()
@@ -117,13 +117,13 @@ def test_a_blocked_subpartition_is_open_to_the_next_reader() -> None:
     partition.setup()
     subpartition = partition.subpartitions[0]
     partition.broadcast_event(EndOfOutputChannelStateEvent())
-    old = subpartition.create_read_view(PollingReader())
+    old = subpartition.create_read_view(polled_by_hand)
     assert len(pieces(old)) == 1
     assert subpartition.is_blocked
     old.release()
     partition.emit(0, records_of([10]))
     partition.flush_all()
-    assert pieces(subpartition.create_read_view(PollingReader())) == [(0, b"\0" * 10)]
+    assert pieces(subpartition.create_read_view(polled_by_hand)) == [(0, b"\0" * 10)]
 
 
 @given(
@@ -138,7 +138,7 @@ def test_every_reader_gets_whole_records_in_order(
     subpartition = partition.subpartitions[0]
     next_record = 0
     for turn, limit in enumerate([*polls, 1000]):
-        view = subpartition.create_read_view(PollingReader())
+        view = subpartition.create_read_view(polled_by_hand)
         got = pieces(view, limit)
         assert [number for number, _ in got] == list(range(len(got)))
         data = b"".join(data for _, data in got)
@@ -176,17 +176,17 @@ def test_a_lost_consumer_keeps_the_partition_and_its_next_one_goes_on() -> None:
 def test_it_is_consumed_when_a_reader_came_to_the_end_and_left() -> None:
     partition = filled([10])
     subpartition = partition.subpartitions[0]
-    view = subpartition.create_read_view(PollingReader())
+    view = subpartition.create_read_view(polled_by_hand)
     partition.finish()
     assert not partition.is_consumed
     pieces(view, limit=1)
     view.release()
     assert not partition.is_consumed
-    view = subpartition.create_read_view(PollingReader())
+    view = subpartition.create_read_view(polled_by_hand)
     assert len(pieces(view)) == 1
     view.release()
     assert partition.is_consumed
     assert not partition.is_released
     partition.release()
     with pytest.raises(RuntimeError, match="released"):
-        subpartition.create_read_view(PollingReader())
+        subpartition.create_read_view(polled_by_hand)

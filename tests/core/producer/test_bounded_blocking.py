@@ -28,13 +28,7 @@ from flinknet.core.wire.messages import (
 from flinknet.core.wire.stored_buffers import decode_stored_header, encode_stored_header
 from flinknet.errors import FrameCorruptedError, LocalTransportError
 from tests.pair import OTHER_RECEIVER, RECEIVER, partition_id, producer_of, records_of, sent_bytes
-
-
-class Listener:
-    """A reader that polls by hand."""
-
-    def notify_data_available(self) -> None:
-        """Nothing to do."""
+from tests.probes import polled_by_hand
 
 
 class Blocking:
@@ -80,12 +74,12 @@ def test_a_reader_before_the_end_fails_and_afterwards_all_data_comes() -> None:
     partition, subpartition = blocking.partition, blocking.partition.subpartitions[0]
     partition.emit(0, records_of([250]))
     with pytest.raises(RuntimeError, match="not finished"):
-        subpartition.create_read_view(Listener())
+        subpartition.create_read_view(polled_by_hand)
     partition.broadcast_event(EndOfData())
     partition.finish()
     end_of_data = encode_pipelined(EndOfData())
     end_of_partition = encode_pipelined(EndOfPartitionEvent())
-    assert read(subpartition.create_read_view(Listener())) == [
+    assert read(subpartition.create_read_view(polled_by_hand)) == [
         (1, 0, 2, 1, b"\0" * 100),
         (1, 1, 1, 1, b"\0" * 100),
         (1, 2, 0, 2, b"\0" * 50),
@@ -99,13 +93,13 @@ def test_readers_are_independent_and_may_come_again() -> None:
     partition = blocking.partition
     partition.emit(0, records_of([100] * 3))
     partition.finish()
-    first, second = (partition.subpartitions[0].create_read_view(Listener()) for _ in range(2))
+    first, second = (partition.subpartitions[0].create_read_view(polled_by_hand) for _ in range(2))
     assert (first.backlog(), first.queued_elements) == (3, 4)
     assert [first.poll().sequence_number, second.poll().sequence_number] == [0, 0]
     assert (first.backlog(), first.queued_elements) == (2, 3)
     assert len(read(second)) == 3
     second.release()
-    third = partition.subpartitions[0].create_read_view(Listener())
+    third = partition.subpartitions[0].create_read_view(polled_by_hand)
     assert len(read(third)) == 4
     assert len(read(first)) == 3
 
@@ -114,7 +108,7 @@ def test_the_end_comes_without_credit_but_data_does_not() -> None:
     blocking = Blocking()
     blocking.partition.emit(0, records_of([10]))
     blocking.partition.finish()
-    view = blocking.partition.subpartitions[0].create_read_view(Listener())
+    view = blocking.partition.subpartitions[0].create_read_view(polled_by_hand)
     assert (view.is_data_available, view.is_event_available) == (True, False)
     view.poll()
     assert (view.is_data_available, view.is_event_available) == (True, True)
@@ -154,7 +148,7 @@ def test_a_broadcast_is_stored_in_every_subpartition() -> None:
     blocking = Blocking(3)
     blocking.partition.emit(BROADCAST, records_of([70] * 5))
     blocking.partition.finish()
-    views = [each.create_read_view(Listener()) for each in blocking.partition.subpartitions]
+    views = [each.create_read_view(polled_by_hand) for each in blocking.partition.subpartitions]
     first, *others = [read(view) for view in views]
     assert len(first) == 5
     assert others == [first, first]
@@ -170,7 +164,7 @@ def test_a_buffer_is_stored_compressed_only_if_that_makes_it_smaller(
     blocking.partition.emit(0, records_of([100]))
     blocking.partition.emit(0, records_of([100], data=noise))
     blocking.partition.finish()
-    view = blocking.partition.subpartitions[0].create_read_view(Listener())
+    view = blocking.partition.subpartitions[0].create_read_view(polled_by_hand)
     small, same, event = view.poll(), view.poll(), view.poll()
     assert small.buffer.is_compressed
     assert small.size_bytes < 100
@@ -187,7 +181,7 @@ def test_what_is_read_is_what_was_written(lengths: list[int]) -> None:
     records = records_of(lengths)
     blocking.partition.emit(0, records)
     blocking.partition.finish()
-    view = blocking.partition.subpartitions[0].create_read_view(Listener())
+    view = blocking.partition.subpartitions[0].create_read_view(polled_by_hand)
     data = bytearray()
     count = 0
     while (piece := view.poll()) is not None:
@@ -205,14 +199,14 @@ def test_its_bytes_are_gone_when_it_is_released_and_nobody_reads() -> None:
     partition, (first, second) = blocking.partition, blocking.data
     partition.emit(0, records_of([100] * 2))
     partition.finish()
-    view = partition.subpartitions[0].create_read_view(Listener())
+    view = partition.subpartitions[0].create_read_view(polled_by_hand)
     partition.release()
     assert (first.is_released, second.is_released) == (False, True)
     assert len(read(view)) == 3
     view.release()
     assert first.is_released
     with pytest.raises(RuntimeError, match="released"):
-        partition.subpartitions[0].create_read_view(Listener())
+        partition.subpartitions[0].create_read_view(polled_by_hand)
 
 
 def test_giving_it_up_in_the_middle_gives_all_memory_back() -> None:
@@ -284,7 +278,7 @@ def test_a_file_that_was_changed_is_told() -> None:
     partition.finish()
     (subpartition,) = partition.subpartitions
     with pytest.raises(LocalTransportError, match="107 bytes at 0 of a spill file where 108 were"):
-        subpartition.create_read_view(Listener())
+        subpartition.create_read_view(polled_by_hand)
     whole = Blocking()
     whole.partition.emit(0, records_of([100]))
     whole.partition.finish()

@@ -23,7 +23,7 @@ from flinknet.core.producer.partition_type import MADE, ConsumingConstraint, Rel
 from flinknet.core.producer.sort_merge import SortMergeSubpartition
 from flinknet.errors import ConfigError, InsufficientBuffersError
 from tests.pair import partition_id, records_of
-from tests.probes import PollingReader
+from tests.probes import polled_by_hand
 
 TABLE = """
 PIPELINED             | no  | no  | no  | must | upstream  | no  | yes
@@ -191,7 +191,7 @@ def test_a_pool_that_cannot_be_had_is_told_at_setup() -> None:
 
 def read_all(partition: ResultPartition) -> bytes:
     """The data that a reader of subpartition 0 gets now."""
-    view = partition.subpartitions[0].create_read_view(PollingReader())
+    view = partition.subpartitions[0].create_read_view(polled_by_hand)
     data = bytearray()
     while (piece := view.poll()) is not None:
         if piece.data_type == 1:

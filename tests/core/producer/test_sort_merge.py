@@ -50,22 +50,12 @@ from tests.pair import (
     records_of,
     sent_bytes,
 )
+from tests.probes import polled_by_hand
 
 SEGMENT_BYTES = 100
 END_OF_DATA = encode_pipelined(EndOfData())
 END_OF_PARTITION = encode_pipelined(EndOfPartitionEvent())
 ENDS_BYTES = 2 * STORED_HEADER_BYTES + len(END_OF_DATA) + len(END_OF_PARTITION)
-
-
-class Listener:
-    """A reader that polls by hand."""
-
-    def __init__(self) -> None:
-        self.notifications = 0
-
-    def notify_data_available(self) -> None:
-        """There is something to read."""
-        self.notifications += 1
 
 
 @dataclass
@@ -193,7 +183,7 @@ def read(view, codec: CompressionCodec = CompressionCodec.NONE):  # type: ignore
 
 
 def view_of(partition: ResultPartition, index: int):  # type: ignore[no-untyped-def]
-    return partition.subpartitions[index].create_read_view(Listener())
+    return partition.subpartitions[index].create_read_view(polled_by_hand)
 
 
 @pytest.mark.row("S016")
@@ -501,11 +491,11 @@ def test_a_file_that_was_changed_is_noticed(name: str) -> None:
     made.partition.emit(0, records_of([100]))
     made.finish()
     made.files[name].damage(12 if name == "index" else 4)
-    listener = Listener()
-    view = made.partition.subpartitions[0].create_read_view(listener)
+    notifications: list[int] = []
+    view = made.partition.subpartitions[0].create_read_view(lambda: notifications.append(1))
     assert "was it changed?" in view.failure_cause
     assert (view.is_data_available, view.is_event_available, view.poll()) == (False, False, None)
-    assert listener.notifications == 1
+    assert notifications == [1]
     assert made.read_pool.available_buffers == 200
 
 

@@ -43,7 +43,7 @@ class Reader:
         self.partition, self.memory = partition_of(exclusive_buffers=exclusive_buffers)
         self.subpartition: PipelinedSubpartition = self.partition.subpartitions[0]
         self.notifications = 0
-        self.subpartition.create_read_view(self)
+        self.subpartition.create_read_view(self.notify_data_available)
 
     def notify_data_available(self) -> None:
         self.notifications += 1
@@ -341,7 +341,7 @@ def test_what_was_flushed_before_the_reader_came_is_there_for_it() -> None:
     subpartition = partition.subpartitions[0]
     assert not subpartition.has_view
     assert subpartition.is_data_available
-    subpartition.create_read_view(Reader())
+    subpartition.create_read_view(Reader().notify_data_available)
     assert subpartition.has_view
     piece = subpartition.poll()
     assert piece is not None
@@ -352,7 +352,7 @@ def test_what_was_flushed_before_the_reader_came_is_there_for_it() -> None:
 def test_a_second_reader_is_refused() -> None:
     reader = Reader()
     with pytest.raises(RuntimeError, match="consumed once"):
-        reader.subpartition.create_read_view(reader)
+        reader.subpartition.create_read_view(reader.notify_data_available)
 
 
 def test_a_released_subpartition_takes_no_reader_and_no_data_and_keeps_no_buffer() -> None:
@@ -361,7 +361,7 @@ def test_a_released_subpartition_takes_no_reader_and_no_data_and_keeps_no_buffer
     reader.subpartition.release()
     assert reader.state.split()[1:3] == ["0", "0"]
     with pytest.raises(RuntimeError, match="released"):
-        reader.subpartition.create_read_view(reader)
+        reader.subpartition.create_read_view(reader.notify_data_available)
     assert reader.subpartition.add(BufferConsumer.of_event(b"x", DataType.EVENT_BUFFER)) == -1
     reader.partition.release()
     assert reader.memory.available_buffers == reader.memory.total_buffers
@@ -452,7 +452,7 @@ class SubpartitionMachine(RuleBasedStateMachine):
         )
         self.subpartition = self.partition.subpartitions[0]
         self.notifications = 0
-        self.subpartition.create_read_view(self)
+        self.subpartition.create_read_view(self.notify_data_available)
         self.written: deque[bytes | Event] = deque()
         self.data = bytearray()
         self.sequence_number = 0

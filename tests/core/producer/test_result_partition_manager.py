@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from flinknet.core.producer import PipelinedResultPartition, ResultPartitionManager
-from flinknet.core.producer.partition_manager import PartitionRequestListener
+from flinknet.core.producer.result_partition import PartitionRequestListener
 from tests.pair import OTHER_RECEIVER, RECEIVER, partition_id, partition_of, records_of
-from tests.probes import PollingReader
+from tests.probes import polled_by_hand
 
 
 class Request:
@@ -76,7 +76,7 @@ def test_a_pipelined_partition_goes_with_its_last_user(closes_first: bool) -> No
     manager = ResultPartitionManager()
     partition, memory = partition_of(2)
     manager.register(partition)
-    views = [each.create_read_view(PollingReader()) for each in partition.subpartitions]
+    views = [each.create_read_view(polled_by_hand) for each in partition.subpartitions]
     assert partition.users == 3
     ends = [views[0].release, views[0].release, views[1].release]
     ends.insert(0 if closes_first else 3, partition.finish)
@@ -98,7 +98,7 @@ def test_data_outlives_the_producer_until_it_is_read() -> None:
     partition.finish()
     assert memory.pools == ()
     assert memory.available_buffers == memory.total_buffers - 3
-    view = partition.subpartitions[0].create_read_view(PollingReader())
+    view = partition.subpartitions[0].create_read_view(polled_by_hand)
     sizes = []
     while (piece := view.poll()) is not None:
         sizes.append(piece.size_bytes)

@@ -1,0 +1,211 @@
+# mypyc
+"""Bounded blocking subpartitions: a file each, in which buffers are written to their end before
+anybody reads, and may be read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flinknet.core.buffers import (
+    BufferConsumer,
+    BufferSlice,
+    DataType,
+    MemorySegment,
+    free_memory,
+)
+from flinknet.core.channel_types import BufferAvailabilityListener
+from flinknet.core.probe import FlushReason
+from flinknet.core.wire.compression import CompressionCodec
+
+from .blocking_subpartition import BlockingSubpartition, BlockingSubpartitionReader
+from .bounded_data import BoundedData
+from .stored_buffer import StoredBuffer, read_stored, stored
+
+_FULL = int(FlushReason.FULL)
+
+
+class BoundedBlockingSubpartition(BlockingSubpartition):
+    """Writes its buffers away as the next ones come, and gives readers when all are there (Flink:
+    BoundedBlockingSubpartition).
+
+    Attributes:
+        data_bytes: payload of all data buffers before compression.
+        stored_data_bytes: what became of it.
+    """
+
+    takes_prefilled = False
+    """Its buffers are looked at when they are complete."""
+
+    def __init__(self, index: int, data: BoundedData, codec: CompressionCodec) -> None:
+        super().__init__(index)
+        self.data_bytes = 0
+        self.stored_data_bytes = 0
+        self.stored: list[StoredBuffer] = []
+        self._data = data
+        self._codec = codec
+        self._current: BufferConsumer | BufferSlice | None = None
+
+    @property
+    def buffers_in_backlog(self) -> int:
+        """Data buffers that are there, the open one too."""
+        return self.data_buffers + (self._current is not None and self._current.is_buffer)
+
+    @property
+    def queued_elements(self) -> int:
+        """Buffers in memory: the one that is not written yet."""
+        return int(self._current is not None)
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes in memory."""
+        return self._current.unread_bytes if self._current is not None else 0
+
+    def add(self, consumer: BufferConsumer | BufferSlice, *, is_last: bool = False) -> int:
+        """Take a buffer or event; the one before is complete now and is written.
+
+        Returns: that the consumer side wishes for no buffer size; -1 if nothing more is taken.
+        """
+        if self.is_finished or self.is_released:
+            consumer.close()
+            return -1
+        self.flush()
+        self._current = consumer
+        if is_last:
+            self.flush()
+            self._data.finish()
+            self.is_finished = True
+        return self.buffer_size_bytes
+
+    def add_complete(self, slices: Sequence[BufferSlice]) -> None:
+        """Take whole buffers."""
+        for each in slices:
+            self.add(each)
+
+    def flush(self) -> None:
+        """Write the buffer that is complete, which does not make it readable."""
+        consumer, self._current = self._current, None
+        if consumer is None:
+            return
+        piece = consumer.build()
+        if piece.size_bytes:
+            self._write(piece, is_event=not consumer.is_buffer)
+        piece.recycle()
+        if consumer is not piece:
+            consumer.close()
+
+    def create_read_view(
+        self, listener: BufferAvailabilityListener
+    ) -> BoundedBlockingSubpartitionReader:
+        """One more reader, from the beginning; it must ask by itself whether there is data.
+
+        Raises: RuntimeError before the end, and after the release.
+        """
+        self.check_readable()
+        reader = BoundedBlockingSubpartitionReader(self)
+        self._readers.append(reader)
+        return reader
+
+    def read(self, offset: int, position: int) -> tuple[BufferSlice, int]:
+        """The stored buffer of a position, and the offset of the next one.
+
+        Raises: LocalTransportError when the file does not hold it.
+        """
+        found = self.stored[position]
+        segment = MemorySegment(memoryview(bytearray(found.size_bytes)))
+        end = read_stored(self._data, offset, (found,), (segment.view,))
+        return found.slice_of(segment, free_memory), end
+
+    def release_reader(self, reader: BlockingSubpartitionReader, *, is_at_end: bool) -> None:
+        """A reader is gone."""
+        super().release_reader(reader, is_at_end=is_at_end)
+        self._forget_unread()
+
+    def release(self) -> None:
+        """Nobody may begin to read any more; the bytes go when the last reader does."""
+        if self.is_released:
+            return
+        self.is_released = True
+        if self._current is not None:
+            self._current.close()
+            self._current = None
+        self._forget_unread()
+
+    def _forget_unread(self) -> None:
+        if self.is_released and not self._readers:
+            self._data.release()
+
+    def _write(self, piece: BufferSlice, *, is_event: bool) -> None:
+        found, payload = stored(self._codec, piece, piece.reason, is_event=is_event)
+        if not is_event:
+            self.data_buffers += 1
+            self.data_bytes += piece.size_bytes
+            self.stored_data_bytes += found.size_bytes
+        self._data.write((found.header(), payload))
+        self.stored.append(found)
+
+
+class BoundedBlockingSubpartitionReader(BlockingSubpartitionReader):
+    """One reading of a blocking subpartition, from its beginning (Flink:
+    BoundedBlockingSubpartitionReader).
+
+    It looks one buffer ahead.
+    """
+
+    def __init__(self, subpartition: BoundedBlockingSubpartition) -> None:
+        super().__init__(subpartition)
+        self.buffers_in_backlog = subpartition.data_buffers
+        self._bounded = subpartition
+        self._position = 0
+        self._offset = 0
+        self._next = self._read_next()
+
+    @property
+    def queued_elements(self) -> int:
+        """Buffers and events that were not read yet."""
+        return len(self._bounded.stored) - self._position + (self._next is not None)
+
+    @property
+    def is_data_available(self) -> bool:
+        """Whether a reader with credit may poll."""
+        return self._next is not None
+
+    @property
+    def is_event_available(self) -> bool:
+        """Whether an event is next."""
+        return self._next is not None and self._next.data_type != DataType.DATA_BUFFER
+
+    def poll(self) -> BufferSlice | None:
+        """The next buffer or event; None at the end."""
+        piece = self._next
+        if piece is None:
+            return None
+        if piece.data_type == DataType.DATA_BUFFER:
+            self.buffers_in_backlog -= 1
+        following = self._read_next()
+        self._next = following
+        piece.backlog_buffers = self.buffers_in_backlog
+        piece.next_data_type = following.data_type if following is not None else 0
+        return piece
+
+    def poll_run(self, buffers_max: int, bytes_max: int) -> list[BufferSlice]:
+        """The next buffer or event; none at the end."""
+        piece = self.poll()
+        return [] if piece is None else [piece]
+
+    def release(self) -> None:
+        """The reader is done, or gave up."""
+        if not self.is_released:
+            self.is_released = True
+            is_at_end = self._next is None
+            self._next = None
+            self._bounded.release_reader(self, is_at_end=is_at_end)
+
+    def _read_next(self) -> BufferSlice | None:
+        position = self._position
+        if position == len(self._bounded.stored):
+            return None
+        piece, self._offset = self._bounded.read(self._offset, position)
+        self._position = position + 1
+        piece.sequence_number = position
+        return piece
