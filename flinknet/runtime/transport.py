@@ -158,8 +158,8 @@ class TcpTransport:
 
     def _room_bytes(self) -> int:
         """What the socket would take at once, as far as it is known: half of its buffer is counted,
-        for the kernel has more in it than payload. Asked again only when that is used up, and something
-        was sent since.
+        for the kernel has more in it than payload. Asked again only when that is used up, and
+        something was sent since.
         """
         room_bytes = self._room_until_bytes - self.sent_bytes
         if room_bytes < SEND_BATCH_BYTES and self._asked_at_bytes != self.sent_bytes:
