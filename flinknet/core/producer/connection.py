@@ -157,10 +157,11 @@ class ProducerConnection:
         if self._handler.notified:
             self._handler.enqueue_notified(now_ns=now_ns)
         out: list[bytes | memoryview] = []
+        if not unsent_bytes:
+            self._peer.handle_answers_sent()
         if self._control.is_waiting:
             self._control.move_to(out)
             self._handed_over_bytes += sum(map(len, out))
-            self._peer.handle_answers_sent()
         available = self.queue.available
         if not available or not self._is_writable:
             return out

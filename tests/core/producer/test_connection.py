@@ -798,6 +798,21 @@ def test_a_peer_that_does_not_read_its_answers_is_not_read_until_it_does() -> No
     assert connection.next_deadline_ns() is None
 
 
+def test_answers_that_wait_for_the_socket_count_until_the_peer_has_read_them() -> None:
+    connection, _ = producer_of()
+    handed_over_bytes, messages = 0, 0
+    while connection.wants_data and messages < 10_000:
+        receive(connection, AddCredit(1, RECEIVER))
+        out = connection.data_to_send(now_ns=0, unsent_bytes=handed_over_bytes, room_bytes=0)
+        handed_over_bytes += sum(map(len, out))
+        messages += 1
+    assert handed_over_bytes < UNSENT_ERRORS_BYTES_MAX + 2000
+    assert connection.next_deadline_ns() is None
+    assert not connection.data_to_send(now_ns=0)  # all has left
+    connection.handle_deadline(now_ns=0)
+    assert connection.wants_data
+
+
 def test_a_request_that_is_refused_is_noted_without_credit() -> None:
     probe = ListProbe()
     partition, _ = partition_of(2)
