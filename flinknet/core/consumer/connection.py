@@ -141,7 +141,7 @@ class ConsumerConnection:
 
     def fail(self, error: TransportError, *, now_ns: int) -> None:
         """The connection broke or did not come up ("the connection to … {error}"): every channel on
-        it fails, and new ones are refused (Flink: notifyAllChannelsOfErrorAndClose).
+        it fails, and new ones are refused.
         """
         self._control.now_ns = now_ns
         channels = sorted(channel.index for channel in self._channels.values())
@@ -291,6 +291,8 @@ class ConsumerConnection:
             self._send_request(channel)
 
     def _fail_all(self, error: FlinknetError) -> None:
+        """Fail every channel and close (Flink: notifyAllChannelsOfErrorAndClose)."""
+        self.is_closing = True
         self._handler.drop()
         if self.error is None:
             self.error = error

@@ -97,6 +97,8 @@ class CreditBasedSequenceNumberingViewReader:
         if run and run[0].data_type in IS_BUFFER:
             self.credits_available -= len(run)
             if self.credits_available < 0:
+                for each in run:
+                    each.recycle()
                 raise CreditExceededError(self.receiver_id.hex(), self.credits_available)
         return run
 

@@ -19,6 +19,7 @@ from flinknet.core.wire.java_errors import (
     PARTITION_NOT_FOUND_EXCEPTION,
 )
 from flinknet.core.wire.messages import PartitionRequest
+from flinknet.errors import FlinknetError
 
 from .partition_manager import PartitionRequestListener, ResultPartitionManager
 from .peer import Peer
@@ -41,6 +42,7 @@ class ViewRequests:
     Args:
         queue: takes the readers.
         create_reader: makes one for a receiver, its channel and its initial credit.
+        fail: ends the connection: what a request waited for has come and cannot be read.
         timeout_ns: how long a request for an unknown partition waits (Flink checks in steps of the
             time-out, so that the wait there is between one and two of them; here it is one).
 
@@ -55,6 +57,7 @@ class ViewRequests:
         peer: Peer,
         control: ControlMessages,
         create_reader: Callable[[bytes, int, int], CreditBasedSequenceNumberingViewReader],
+        fail: Callable[[FlinknetError], None],
         *,
         timeout_ns: int,
     ) -> None:
@@ -63,6 +66,7 @@ class ViewRequests:
         self._peer = peer
         self._control = control
         self._create_reader = create_reader
+        self._fail = fail
         self._timeout_ns = timeout_ns
         self._waiting: OrderedDict[bytes, tuple[int, ResultPartitionID]] = OrderedDict()
         self.opened_readers: list[CreditBasedSequenceNumberingViewReader] = []
@@ -184,8 +188,13 @@ class ViewRequests:
         partition: ResultPartition,
     ) -> None:
         """The partition that a request waited for has come."""
-        self._waiting.pop(reader.receiver_id, None)
-        refusal = self._attach(reader, index, partition)
+        if self._waiting.pop(reader.receiver_id, None) is None:
+            return  # the connection has failed with the one that waited before it
+        try:
+            refusal = self._attach(reader, index, partition)
+        except FlinknetError as error:
+            self._fail(error)
+            return
         if refusal is not None:
             self._peer.send_error(refusal[0], refusal[1], None)
 

@@ -141,6 +141,27 @@ def test_credit_of_two_lets_two_buffers_pass_and_events_are_free() -> None:
         reader.poll()
 
 
+@pytest.mark.row("S091")
+def test_data_that_leaves_without_credit_fails_the_connection_and_loses_no_buffer() -> None:
+    partition, memory = partition_of(2)
+    connection, _ = producer_of(partition)
+    fill(partition, "dd", 0)
+    fill(partition, "dd", 1)
+    receive(connection, request(OTHER_RECEIVER, 2, subpartition=1), request(RECEIVER, 2))
+    reader = connection.queue.readers[RECEIVER]
+    assert connection.queue.enqueue(reader)
+    reader.credits_available = 0
+    (error,) = sent(connection)
+    assert isinstance(error, ErrorResponse)
+    assert error.receiver_id is None
+    assert "data without credit" in (error.cause.message or "")
+    assert connection.lost_channels == [-1, 0]
+    assert connection.is_closing
+    connection.receive_eof(now_ns=0)
+    partition.close()
+    assert memory.available_buffers == memory.total_buffers
+
+
 @pytest.mark.row("S099")
 def test_credit_that_arrives_lets_just_so_many_buffers_pass() -> None:
     partition, _ = partition_of()

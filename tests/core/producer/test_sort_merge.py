@@ -460,6 +460,7 @@ def test_giving_it_up_in_the_middle_gives_all_memory_back() -> None:
 
 
 @pytest.mark.row("S016")
+@pytest.mark.row("S091")
 def test_a_disk_that_cannot_be_read_fails_the_channel_it_was_read_for_and_no_other() -> None:
     made = SortMerge(2, buffers=4, read_buffers=2)
     made.partition.emit(0, records_of([100] * 2))
