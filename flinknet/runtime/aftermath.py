@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from flinknet import errors
 from flinknet.errors import (
     FlinknetError,
+    PartitionConnectionError,
     ProducerFailedError,
     RemoteTransportError,
     RunFailedError,
@@ -19,7 +20,12 @@ from flinknet.errors import (
 
 from .messages import Failed
 
-_AS_IT_IS = (errors.ConfigError, errors.LocalTransportError, errors.TraceError)
+_AS_IT_IS = (
+    errors.ConfigError,
+    errors.LocalTransportError,
+    errors.PartitionConnectionError,
+    errors.TraceError,
+)
 """Errors that tell all there is to tell, whichever TaskManager met them."""
 
 
@@ -45,7 +51,8 @@ class Ending:
     def is_consequence(self) -> bool:
         """Whether it ended because another one was gone."""
         return self.failed is not None and issubclass(
-            _kind_of(self.failed), (RemoteTransportError, ProducerFailedError)
+            _kind_of(self.failed),
+            (RemoteTransportError, ProducerFailedError, PartitionConnectionError),
         )
 
 

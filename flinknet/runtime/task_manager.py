@@ -20,7 +20,7 @@ from pathlib import Path
 
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
 from flinknet.core.producer import ResultPartition
-from flinknet.errors import FlinknetError, TraceError
+from flinknet.errors import FlinknetError, PartitionConnectionError, TraceError
 from flinknet.job.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
 from flinknet.job.debloating import BufferDebloating, GateDebloating, debloated_gates
 from flinknet.job.descriptor import InputChannelDescriptor
@@ -316,13 +316,20 @@ class TaskManager:
         return True
 
     def _check_errors(self) -> None:
+        errors = [
+            channel.error
+            for gate in self._gates.values()
+            for channel in gate.channels
+            if channel.error is not None
+        ]
+        for error in errors:
+            if isinstance(error, PartitionConnectionError):  # it names what its client's does not
+                raise error
         for client in self._connections.clients:
             if client.error is not None:
                 raise client.error
-        for gate in self._gates.values():
-            for channel in gate.channels:
-                if channel.error is not None:
-                    raise channel.error
+        for error in errors:
+            raise error
         for accepted in self._connections.accepted:
             if accepted.connection.loss is not None:
                 raise accepted.loss_error(self._load)

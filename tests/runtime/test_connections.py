@@ -39,6 +39,7 @@ from flinknet.errors import (
     CreditExceededError,
     FlinknetError,
     LocalTransportError,
+    PartitionConnectionError,
     RemoteTransportError,
     TransportError,
 )
@@ -193,6 +194,7 @@ def test_whoever_asks_while_a_connection_is_made_shares_it(node: NewNode) -> Non
     assert other.clients == clients[:1]
 
 
+@pytest.mark.row("S046")
 @pytest.mark.row("S077")
 def test_a_connection_that_fails_is_told_to_all_and_tried_again_by_the_next(node: NewNode) -> None:
     one, other = node(), node()
@@ -203,9 +205,10 @@ def test_a_connection_that_fails_is_told_to_all_and_tried_again_by_the_next(node
     errors = {str(channel.error) for channel in channels}
     assert len(errors) == 1
     (text,) = errors
+    assert text.startswith(f"Connection for partition {partition_id(0)} not reachable: ")
     assert f"tm-0 at {HOST}:{refused} could not be made: Connection refused" in text
     assert text.endswith("Failed channels: 0, 1, 2")
-    assert all(isinstance(channel.error, RemoteTransportError) for channel in channels)
+    assert all(isinstance(channel.error, PartitionConnectionError) for channel in channels)
     assert not any(client.is_usable for client in other.clients)
     one.port = listening
     again = other.read_from(one, 3)
