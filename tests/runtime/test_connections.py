@@ -4,6 +4,7 @@ breaks.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
@@ -31,7 +32,7 @@ from flinknet.core.producer import (
 from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.buffer_response import BufferResponse
 from flinknet.core.wire.frames import FrameDecoder
-from flinknet.core.wire.ids import InputChannelID
+from flinknet.core.wire.ids import InputChannelID, ResultSubpartitionIndexSet
 from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import CancelPartitionRequest, CloseRequest, PartitionRequest
 from flinknet.errors import (
@@ -512,6 +513,32 @@ def test_a_peer_that_breaks_the_protocol_is_told_from_one_that_is_lost(node: New
     assert "was closed for what came over it" in str(loss)
     assert not isinstance(loss, RemoteTransportError)
     assert one.loop.transports == []
+
+
+@pytest.mark.row("S075")
+def test_a_range_of_subpartitions_is_served_over_a_socket(node: NewNode) -> None:
+    one = node()
+    receiver = InputChannelID(bytes(range(16)))
+    one.channel_of[receiver] = 0
+    request = PartitionRequest(partition_id(0), ResultSubpartitionIndexSet(1, 3), receiver, 9)
+    received: list[object] = []
+    decoder = FrameDecoder(Direction.PRODUCER_TO_CONSUMER)
+    with socket.create_connection((HOST, one.port)) as peer:
+        peer.sendall(request.encode())
+        for subpartition in range(4):
+            one.write(subpartition, b"record")
+        one.partition.finish()
+        peer.setblocking(False)
+
+        def have_come() -> bool:
+            with contextlib.suppress(BlockingIOError):
+                received.extend(decoder.feed(peer.recv(1 << 16)))
+            return len(received) == 6
+
+        drive([one], have_come)
+    buffers = [each for each in received if isinstance(each, BufferResponse)]
+    assert [each.subpartition_id for each in buffers] == [1, 1, 2, 2, 3, 3]
+    assert [each.sequence_number for each in buffers] == list(range(6))
 
 
 @pytest.mark.row("S061")

@@ -17,10 +17,12 @@ from flinknet.core.channel_types import ResultSubpartitionView
 from flinknet.errors import CreditExceededError
 
 from .result_partition import ResultPartition
+from .sort_merge import SortMergeResultPartition
+from .union_view import UnionResultSubpartitionView
 
 
 class CreditBasedSequenceNumberingViewReader:
-    """Reads one subpartition for one receiver, as far as credit goes."""
+    """Reads one subpartition, or a range of them, for one receiver, as far as credit goes."""
 
     __slots__ = (
         "_notify",
@@ -55,15 +57,33 @@ class CreditBasedSequenceNumberingViewReader:
         self.subpartition: ResultSubpartitionView | None = None
         self._notify = notify
 
-    def attach(self, partition: ResultPartition, index: int) -> None:
-        """Start reading a subpartition. Raises: IndexError, RuntimeError if it was requested
-        before.
+    def attach(self, partition: ResultPartition, first: int, last: int) -> None:
+        """Start reading the subpartitions from `first` to `last`, both included.
+
+        Raises: IndexError; RuntimeError if one was requested before; LocalTransportError. None of
+            them is read then.
         """
-        if not 0 <= index < len(partition.subpartitions):
-            raise IndexError(f"partition {partition.partition_id} has no subpartition {index}")
-        view = partition.subpartitions[index].create_read_view(self)
+        subpartitions = partition.subpartitions
+        if not 0 <= first <= last < len(subpartitions):
+            raise IndexError(
+                f"partition {partition.partition_id} has no subpartition"
+                f" {first if first >= len(subpartitions) else last}"
+            )
+        views: list[ResultSubpartitionView] = []
+        try:
+            for index in range(first, last + 1):
+                views.append(subpartitions[index].create_read_view(self))
+        except Exception:
+            for view in views:
+                view.release()
+            raise
+        is_one_stream = isinstance(partition, SortMergeResultPartition)
         self.partition = partition
-        self.subpartition = view
+        self.subpartition = (
+            views[0]
+            if len(views) == 1
+            else UnionResultSubpartitionView(views, is_one_stream=is_one_stream)
+        )
         self.notify_data_available()
 
     def notify_data_available(self) -> None:
