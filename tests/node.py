@@ -155,4 +155,4 @@ def settle(nodes: list[Node], turns: int = 20) -> None:
             node.turn()
 
 
-__all__ = ["HOST", "Node", "drive", "record_bytes", "settle"]
+__all__ = ["HOST", "SEGMENT_BYTES", "Node", "drive", "record_bytes", "settle"]

@@ -113,7 +113,7 @@ class PartitionRequestClientFactory:
 
         def failed(error: TransportError) -> None:
             self._connecting.remove(connecting)
-            client.fail(error, now_ns=self._clock())
+            client.fail_to_connect(error, now_ns=self._clock())
 
         connecting = ConnectingChannel(
             connection_id.address, self._network, self._loop, self._clock, connected, failed

@@ -62,7 +62,8 @@ class ConsumerPeer(Peer):
         """Read until the end.
 
         Raises: the error of a channel: PartitionNotFoundError after Flink's repetitions,
-            ProducerFailedError with the producer's reason, TransportError, RemoteProtocolError.
+            PartitionConnectionError, ProducerFailedError with the producer's reason,
+            TransportError, RemoteProtocolError.
         """
         workload = self.load.scenario.workload
         connection_id = ConnectionID(PRODUCERS, self._address)

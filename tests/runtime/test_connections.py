@@ -4,31 +4,43 @@ breaks.
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import os
 import socket
 import struct
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from flinknet.config import NetworkConfig
-from flinknet.core.buffers import DataType
+from flinknet.core.buffers import DataType, NetworkBufferPool
+from flinknet.core.buffers.pool_sizes import SortShuffle
+from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.consumer import ConsumerConnection
 from flinknet.core.probe import NullProbe
-from flinknet.core.producer import ProducerConnection
+from flinknet.core.producer import (
+    BlockingStorage,
+    ProducerConnection,
+    ResultPartitionFactory,
+    ResultPartitionType,
+)
 from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.buffer_response import BufferResponse
 from flinknet.core.wire.frames import FrameDecoder
-from flinknet.core.wire.ids import InputChannelID
+from flinknet.core.wire.ids import InputChannelID, ResultSubpartitionIndexSet
 from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.messages import CancelPartitionRequest, CloseRequest, PartitionRequest
 from flinknet.errors import (
     ConfigError,
+    CreditExceededError,
+    FlinknetError,
     LocalTransportError,
-    PartitionError,
+    PartitionConnectionError,
     RemoteTransportError,
     TransportError,
 )
@@ -36,7 +48,9 @@ from flinknet.runtime.client_factory import ConnectingChannel, ConnectionID
 from flinknet.runtime.connection_manager import LOCAL_ONLY_PORT, LocalConnectionManager
 from flinknet.runtime.event_loop import EventLoop
 from flinknet.runtime.selector import create_selector
-from tests.node import HOST, Node, drive, settle
+from flinknet.runtime.spill_file import create_spill_file
+from tests.node import HOST, SEGMENT_BYTES, Node, drive, settle
+from tests.pair import partition_id, records_of
 
 pytestmark = pytest.mark.socket
 
@@ -181,6 +195,7 @@ def test_whoever_asks_while_a_connection_is_made_shares_it(node: NewNode) -> Non
     assert other.clients == clients[:1]
 
 
+@pytest.mark.row("S046")
 @pytest.mark.row("S077")
 def test_a_connection_that_fails_is_told_to_all_and_tried_again_by_the_next(node: NewNode) -> None:
     one, other = node(), node()
@@ -191,9 +206,10 @@ def test_a_connection_that_fails_is_told_to_all_and_tried_again_by_the_next(node
     errors = {str(channel.error) for channel in channels}
     assert len(errors) == 1
     (text,) = errors
+    assert text.startswith(f"Connection for partition {partition_id(0)} not reachable: ")
     assert f"tm-0 at {HOST}:{refused} could not be made: Connection refused" in text
     assert text.endswith("Failed channels: 0, 1, 2")
-    assert all(isinstance(channel.error, RemoteTransportError) for channel in channels)
+    assert all(isinstance(channel.error, PartitionConnectionError) for channel in channels)
     assert not any(client.is_usable for client in other.clients)
     one.port = listening
     again = other.read_from(one, 3)
@@ -208,7 +224,7 @@ def read_good(node: Node) -> list[tuple[int, bytes]]:
     while True:
         try:
             return node.read()
-        except (TransportError, PartitionError):
+        except FlinknetError:
             continue
 
 
@@ -497,6 +513,99 @@ def test_a_peer_that_breaks_the_protocol_is_told_from_one_that_is_lost(node: New
     assert "was closed for what came over it" in str(loss)
     assert not isinstance(loss, RemoteTransportError)
     assert one.loop.transports == []
+
+
+@pytest.mark.row("S075")
+def test_a_range_of_subpartitions_is_served_over_a_socket(node: NewNode) -> None:
+    one = node()
+    receiver = InputChannelID(bytes(range(16)))
+    one.channel_of[receiver] = 0
+    request = PartitionRequest(partition_id(0), ResultSubpartitionIndexSet(1, 3), receiver, 9)
+    received: list[object] = []
+    decoder = FrameDecoder(Direction.PRODUCER_TO_CONSUMER)
+    with socket.create_connection((HOST, one.port)) as peer:
+        peer.sendall(request.encode())
+        for subpartition in range(4):
+            one.write(subpartition, b"record")
+        one.partition.finish()
+        peer.setblocking(False)
+
+        def have_come() -> bool:
+            with contextlib.suppress(BlockingIOError):
+                received.extend(decoder.feed(peer.recv(1 << 16)))
+            return len(received) == 6
+
+        drive([one], have_come)
+    buffers = [each for each in received if isinstance(each, BufferResponse)]
+    assert [each.subpartition_id for each in buffers] == [1, 1, 2, 2, 3, 3]
+    assert [each.sequence_number for each in buffers] == list(range(6))
+
+
+@pytest.mark.row("S061")
+@pytest.mark.row("S100")
+def test_data_for_which_there_is_no_buffer_closes_the_connection_and_no_other(
+    node: NewNode,
+) -> None:
+    one, other, reader = node(), node(), node()
+    lost = [reader.read_from(one, 0), reader.read_from(one, 1)]
+    kept = reader.read_from(other, 0)
+    drive(
+        [one, other, reader],
+        lambda: sum(len(each.queue.readers) for each in (*one.accepted, *other.accepted)) == 3,
+    )
+    one.accepted[0].queue.readers[lost[0].receiver_id].credits_available += 90  # nobody gave it
+    for _ in range(30):
+        one.write(0, b"x" * SEGMENT_BYTES)
+    drive([one, reader], lambda: all(channel.error is not None for channel in lost))
+    assert {type(channel.error) for channel in lost} == {CreditExceededError}
+    drive([one, reader], lambda: one.loop.transports == [])
+    assert len(reader.loop.transports) == 1
+    assert kept.error is None
+    other.write(0, b"alive")
+    drive([other, reader], lambda: (kept.index, b"alive") in read_good(reader))
+
+
+@pytest.mark.row("S091")
+@pytest.mark.parametrize("min_parallelism", [1, 100], ids=["sort-merge", "hash"])
+def test_a_spill_file_that_cannot_be_read_leaves_the_task_manager_and_others_alive(
+    node: NewNode, tmp_path: Path, min_parallelism: int
+) -> None:
+    one, reader, other = node(), node(), node()
+    stored = ResultPartitionFactory(
+        NetworkBufferPool(50, SEGMENT_BYTES),
+        one.partitions,
+        exclusive_buffers=2,
+        floating_buffers=8,
+        max_buffers_per_channel=10,
+        max_overdraft_buffers=0,
+        storage=BlockingStorage(
+            BatchShuffleReadBufferPool(20 * SEGMENT_BYTES, SEGMENT_BYTES),
+            lambda of, name: create_spill_file(tmp_path, of, name),
+        ),
+        sort_shuffle=SortShuffle(20, min_parallelism),
+    ).create(partition_id(7), ResultPartitionType.BLOCKING, 1)
+    stored.setup()
+    for _ in range(20):
+        stored.emit(0, records_of([SEGMENT_BYTES]))
+    stored.finish()
+    for path in tmp_path.iterdir():
+        if path.suffix == ".data":
+            os.truncate(path, path.stat().st_size - 1)
+    neighbour, bad = reader.read_from(one, 1), reader.channel_to(one, 0)
+    bad.partition_id = partition_id(7)
+    reader.clients[0].request_subpartition(bad, now_ns=time.monotonic_ns())
+    kept = other.read_from(one, 0)
+    nodes = [one, reader, other]
+    drive(nodes, lambda: read_good(reader) == [] and bad.error is not None)
+    assert "spill file" in str(bad.error)
+    if min_parallelism > 1:
+        drive(nodes, lambda: len(one.loop.transports) == 1)
+        assert f"tm-0 at {HOST}:{one.port}" in str(neighbour.error)
+        assert "spill file" in str(neighbour.error)
+    else:
+        assert neighbour.error is None  # it is the reading that failed, as in Flink
+    one.write(0, b"alive")
+    drive(nodes, lambda: (kept.index, b"alive") in other.read())
 
 
 @pytest.mark.row("S100")

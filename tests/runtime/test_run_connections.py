@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from flinknet.certificates.generate import generate, settings_for
 from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
-from flinknet.errors import ConfigError, RunFailedError
+from flinknet.errors import ConfigError, PartitionConnectionError, RunFailedError
 from flinknet.options import network_config
 from flinknet.results import STRANGERS, Progress, RunResult
 from flinknet.runtime.cluster.launcher import run_scenario
@@ -184,6 +185,18 @@ def test_when_one_is_killed_the_other_tells_peer_and_channels_and_traces_are_rea
         with reader:
             assert sum(len(events) for events in reader.events()) > 0
             assert reader.is_whole or reader.path.stem == victim
+
+
+@pytest.mark.row("S046")
+def test_a_run_whose_producers_cannot_be_reached_names_the_partition() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        unused = server.getsockname()[1]
+    network = replace(NetworkConfig(), data_port=str(unused), bind_port="0")
+    with pytest.raises(
+        PartitionConnectionError,
+        match=rf"Connection for partition \w+#\d+@\w+ not reachable: .*127\.0\.0\.1:{unused}",
+    ):
+        run(scenario_of(network, records=10))
 
 
 @pytest.mark.row("S064")

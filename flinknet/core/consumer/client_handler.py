@@ -92,6 +92,8 @@ class CreditBasedPartitionRequestClientHandler:
     def take_buffer(self, header: Header) -> memoryview | None:
         """Memory for a payload: a credited buffer for data, plain memory for events; None for
         unknown receivers.
+
+        Raises: CreditExceededError when an open channel has no buffer for data.
         """
         receiver_id, size, data_type = header[RECEIVER], header[SIZE], header[DATA_TYPE]
         channel = self._channels.get(receiver_id)
@@ -105,8 +107,7 @@ class CreditBasedPartitionRequestClientHandler:
             manager = channel.buffers
             buffer = manager.take()
             if buffer is None:
-                self._fail_channel(channel, CreditExceededError(receiver_id.hex(), 0))
-                return None
+                raise CreditExceededError(receiver_id.hex(), 0)
             buffer.data_type = data_type
         else:
             if size > LARGEST_FRAME_BYTES:
@@ -229,8 +230,7 @@ class CreditBasedPartitionRequestClientHandler:
         if message.data_type in IS_BUFFER:
             credited = channel.buffers.take()
             if credited is None:
-                self._fail_channel(channel, CreditExceededError(message.receiver_id.hex(), 0))
-                return
+                raise CreditExceededError(message.receiver_id.hex(), 0)
             credited.recycle()
         sequence_number = message.sequence_number
         pieces = message.pieces()

@@ -140,17 +140,31 @@ class ConsumerConnection:
             self._channels.pop(channel.receiver_id, None)
 
     def fail(self, error: TransportError, *, now_ns: int) -> None:
-        """The connection broke or did not come up ("the connection to … {error}"): every channel on
-        it fails, and new ones are refused (Flink: notifyAllChannelsOfErrorAndClose).
+        """The connection broke ("the connection to … {error}"): every channel on it fails, and new
+        ones are refused.
         """
         self._control.now_ns = now_ns
+        self._fail_all(self._told(error))
+
+    def fail_to_connect(self, error: TransportError, *, now_ns: int) -> None:
+        """The connection did not come up: as `fail`, but each channel fails with a
+        PartitionConnectionError that names its partition.
+        """
+        self._control.now_ns = now_ns
+        told = self._told(error)
+        for channel in self._channels.values():
+            channel.fail(channel.unreachable(told))
+        self._fail_all(told)
+
+    def _told(self, error: TransportError) -> TransportError:
+        """An error with the other end and the channels that fail with it."""
         channels = sorted(channel.index for channel in self._channels.values())
         text = f"the connection to {self.peer} {error}"
         if isinstance(error, RemoteTransportError):
             text += "; that task manager may be lost"
         if channels:
             text += f". {failed_channels(channels)}"
-        self._fail_all(type(error)(text, self.peer, channels))
+        return type(error)(text, self.peer, channels)
 
     def data_to_send(
         self, *, now_ns: int, unsent_bytes: int = 0, room_bytes: int = SEND_BATCH_BYTES
@@ -291,6 +305,8 @@ class ConsumerConnection:
             self._send_request(channel)
 
     def _fail_all(self, error: FlinknetError) -> None:
+        """Fail every channel and close (Flink: notifyAllChannelsOfErrorAndClose)."""
+        self.is_closing = True
         self._handler.drop()
         if self.error is None:
             self.error = error

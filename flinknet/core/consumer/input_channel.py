@@ -171,10 +171,14 @@ class RemoteInputChannel:
         try:
             client = self.connect()
         except TransportError as error:
-            raise PartitionConnectionError(
-                f"Connection for partition {self.partition_id} not reachable: {error}"
-            ) from error
+            raise self.unreachable(error) from error
         client.request_subpartition(self, now_ns=now_ns)
+
+    def unreachable(self, error: TransportError) -> PartitionConnectionError:
+        """What a connection that could not be made means for this channel."""
+        return PartitionConnectionError(
+            f"Connection for partition {self.partition_id} not reachable: {error}"
+        )
 
     def receive_buffer(
         self, buffer: NetworkBuffer, sequence_number: int, backlog_buffers: int

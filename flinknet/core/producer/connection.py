@@ -18,10 +18,16 @@ from flinknet.core.probe import Probe, note_sent
 from flinknet.core.water_marks import WriteWaterMarks
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.header import BUFFER_RESPONSE_HEADER_BYTES
-from flinknet.core.wire.java_errors import ILLEGAL_STATE_EXCEPTION
+from flinknet.core.wire.java_errors import ILLEGAL_STATE_EXCEPTION, IO_EXCEPTION
 from flinknet.core.wire.layout import Direction
 from flinknet.core.wire.plain_frames import decode_add_credits, encode_buffer_response_header
-from flinknet.errors import RemoteProtocolError, RemoteTransportError, TransportError
+from flinknet.errors import (
+    FlinknetError,
+    LocalTransportError,
+    RemoteProtocolError,
+    RemoteTransportError,
+    TransportError,
+)
 
 from .peer import FIRST_FRAME_BYTES_MAX, Peer
 from .request_queue import PartitionRequestQueue
@@ -73,6 +79,7 @@ class ProducerConnection:
             self.queue,
             self._peer,
             self._control,
+            self._fail,
             partition_request_timeout_ns=partition_request_timeout_ns,
             is_credit_based=is_credit_based,
             adopt=adopt,
@@ -112,11 +119,13 @@ class ProducerConnection:
         return self._handler.requests.waiting
 
     def receive_data(self, data: memoryview, *, now_ns: int) -> None:
-        """Take messages of the consumer.
+        """Take messages of the consumer; none once the connection has failed or is to be closed.
 
         Raises: RemoteProtocolError for bytes that are no message; a fatal ErrorResponse is left to
             send.
         """
+        if self.is_closing:
+            return
         self._control.now_ns = now_ns
         handler = self._handler
         try:
@@ -128,17 +137,16 @@ class ProducerConnection:
                 for message in self._decoder.messages(data):
                     handler.handle(message)
         except RemoteProtocolError as error:
-            self._peer.send_error(ILLEGAL_STATE_EXCEPTION, str(error), None)
-            self._lose(TransportError(f"was closed for what came over it: {error}"))
-            handler.is_closing = True
+            self._fail(error, "for what came over it")
             raise
+        except FlinknetError as error:
+            self._fail(error)
 
     def receive_eof(self, *, now_ns: int, error: TransportError | None = None) -> None:
         """The consumer is gone: release all readers; those it had not cancelled are `lost`."""
         self._control.now_ns = now_ns
         self._lose(error or RemoteTransportError("was closed by it"))
         self._handler.release_all()
-        self._handler.requests.cancel_all()
         self._recycle_in_flight(self._handed_over_bytes)
         self._control.clear()
         self._decoder = FrameDecoder(Direction.CONSUMER_TO_PRODUCER)
@@ -159,9 +167,7 @@ class ProducerConnection:
         out: list[bytes | memoryview] = []
         if not unsent_bytes:
             self._peer.handle_answers_sent()
-        if self._control.is_waiting:
-            self._control.move_to(out)
-            self._handed_over_bytes += sum(map(len, out))
+        self._move_answers_to(out)
         available = self.queue.available
         if not available or not self._is_writable:
             return out
@@ -172,7 +178,13 @@ class ProducerConnection:
                 left_bytes, room_bytes + self.water_marks.high_bytes - unsent_bytes + 1
             )
         while available and left_bytes > 0:
-            polled = self.queue.poll(1 if is_limited else left_bytes)
+            try:
+                polled = self.queue.poll(1 if is_limited else left_bytes)
+            except FlinknetError as error:
+                self._control.now_ns = now_ns
+                self._fail(error)
+                self._move_answers_to(out)
+                break
             if polled is None:
                 break
             left_bytes -= self._frame(*polled, out, now_ns)
@@ -264,6 +276,25 @@ class ProducerConnection:
         self._handed_over_bytes += sent_bytes
         self._in_flight.append((self._handed_over_bytes, pool, subpartition_id, run))
         return sent_bytes
+
+    def _move_answers_to(self, out: list[bytes | memoryview]) -> None:
+        """Hand over what waits besides buffers."""
+        if self._control.is_waiting:
+            first = len(out)
+            self._control.move_to(out)
+            self._handed_over_bytes += sum([len(each) for each in out[first:]])
+
+    def _fail(self, error: FlinknetError, why: str = "for it could not be served") -> None:
+        """Something went wrong with this connection: its readers are released, its consumer gets a
+        fatal error, and it closes when that is sent (Flink: PartitionRequestQueue.exceptionCaught).
+        """
+        is_local = isinstance(error, LocalTransportError)
+        self._peer.send_error(
+            IO_EXCEPTION if is_local else ILLEGAL_STATE_EXCEPTION, str(error), None
+        )
+        self._lose(TransportError(f"was closed {why}: {error}"))
+        self._handler.release_all()
+        self._handler.is_closing = True
 
     def _lose(self, loss: TransportError) -> None:
         """Note what ends the connection, if channels are open; the first reason counts."""

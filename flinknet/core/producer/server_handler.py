@@ -26,6 +26,7 @@ from flinknet.core.wire.messages import (
     SegmentId,
     TaskEventRequest,
 )
+from flinknet.errors import FlinknetError
 
 from .peer import Peer
 from .request_queue import PartitionRequestQueue
@@ -47,6 +48,7 @@ class PartitionRequestServerHandler:
     subpartitions to the queue.
 
     Args:
+        fail: ends the connection for an error in serving it.
         is_credit_based: False for a connection as before Flink 1.5, which refuses credit.
         adopt: is called with every request before it is served, where consumers choose the ids of
             their channels; what it notes is found in the peer's `channel_of`.
@@ -63,6 +65,7 @@ class PartitionRequestServerHandler:
         queue: PartitionRequestQueue,
         peer: Peer,
         control: ControlMessages,
+        fail: Callable[[FlinknetError], None],
         *,
         partition_request_timeout_ns: int,
         is_credit_based: bool = True,
@@ -80,6 +83,7 @@ class PartitionRequestServerHandler:
             peer,
             control,
             self._create_reader,
+            fail,
             timeout_ns=partition_request_timeout_ns,
         )
         self.notified: list[CreditBasedSequenceNumberingViewReader] = []
@@ -154,9 +158,11 @@ class PartitionRequestServerHandler:
         reader.release()
 
     def release_all(self) -> None:
-        """Forget all readers."""
+        """Forget all readers, and requests that wait."""
         for reader in list(self._queue.readers.values()):
             self.release(reader)
+        self.requests.cancel_all()
+        self.notified = []
 
     def _create_reader(
         self, receiver_id: bytes, channel: int, initial_credit: int

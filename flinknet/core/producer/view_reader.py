@@ -17,10 +17,12 @@ from flinknet.core.channel_types import ResultSubpartitionView
 from flinknet.errors import CreditExceededError
 
 from .result_partition import ResultPartition
+from .sort_merge import SortMergeResultPartition
+from .union_view import UnionResultSubpartitionView
 
 
 class CreditBasedSequenceNumberingViewReader:
-    """Reads one subpartition for one receiver, as far as credit goes."""
+    """Reads one subpartition, or a range of them, for one receiver, as far as credit goes."""
 
     __slots__ = (
         "_notify",
@@ -55,13 +57,31 @@ class CreditBasedSequenceNumberingViewReader:
         self.subpartition: ResultSubpartitionView | None = None
         self._notify = notify
 
-    def attach(self, partition: ResultPartition, index: int) -> None:
-        """Start reading a subpartition. Raises: IndexError, RuntimeError if it was requested
-        before.
+    def attach(self, partition: ResultPartition, first: int, last: int) -> None:
+        """Start reading the subpartitions from `first` to `last`, both included.
+
+        Raises: IndexError; RuntimeError if one was requested before; LocalTransportError. None of
+            them is read then.
         """
-        view = partition.create_read_view(index, self.notify_data_available)
+        count = len(partition.subpartitions)
+        if not 0 <= first <= last < count:
+            beyond = first if first >= count else last
+            raise IndexError(f"partition {partition.partition_id} has no subpartition {beyond}")
+        views: list[ResultSubpartitionView] = []
+        try:
+            for index in range(first, last + 1):
+                views.append(partition.create_read_view(index, self.notify_data_available))
+        except Exception:
+            for view in views:
+                view.release()
+            raise
+        is_one_stream = isinstance(partition, SortMergeResultPartition)
         self.partition = partition
-        self.subpartition = view
+        self.subpartition = (
+            views[0]
+            if len(views) == 1
+            else UnionResultSubpartitionView(views, is_one_stream=is_one_stream)
+        )
         self.notify_data_available()
 
     def notify_data_available(self) -> None:
@@ -95,6 +115,8 @@ class CreditBasedSequenceNumberingViewReader:
         if run and run[0].data_type in IS_BUFFER:
             self.credits_available -= len(run)
             if self.credits_available < 0:
+                for each in run:
+                    each.recycle()
                 raise CreditExceededError(self.receiver_id.hex(), self.credits_available)
         return run
 

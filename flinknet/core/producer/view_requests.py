@@ -12,13 +12,14 @@ from functools import partial
 
 from flinknet.core.control_messages import ControlMessages
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.core.wire.ids import ResultPartitionID
+from flinknet.core.wire.ids import ResultPartitionID, ResultSubpartitionIndexSet
 from flinknet.core.wire.java_errors import (
     ILLEGAL_ARGUMENT_EXCEPTION,
     ILLEGAL_STATE_EXCEPTION,
     PARTITION_NOT_FOUND_EXCEPTION,
 )
 from flinknet.core.wire.messages import PartitionRequest
+from flinknet.errors import FlinknetError
 
 from .peer import Peer
 from .request_queue import PartitionRequestQueue
@@ -40,6 +41,7 @@ class ViewRequests:
     Args:
         queue: takes the readers.
         create_reader: makes one for a receiver, its channel and its initial credit.
+        fail: ends the connection: what a request waited for has come and cannot be read.
         timeout_ns: how long a request for an unknown partition waits (Flink checks in steps of the
             time-out, so that the wait there is between one and two of them; here it is one).
 
@@ -54,6 +56,7 @@ class ViewRequests:
         peer: Peer,
         control: ControlMessages,
         create_reader: Callable[[bytes, int, int], CreditBasedSequenceNumberingViewReader],
+        fail: Callable[[FlinknetError], None],
         *,
         timeout_ns: int,
     ) -> None:
@@ -62,6 +65,7 @@ class ViewRequests:
         self._peer = peer
         self._control = control
         self._create_reader = create_reader
+        self._fail = fail
         self._timeout_ns = timeout_ns
         self._waiting: OrderedDict[bytes, tuple[int, ResultPartitionID]] = OrderedDict()
         self.opened_readers: list[CreditBasedSequenceNumberingViewReader] = []
@@ -73,14 +77,14 @@ class ViewRequests:
 
     def open(self, message: PartitionRequest) -> None:
         """Serve a request, refuse it, or let it wait for its partition."""
-        receiver_id, index = message.receiver_id, message.queue_index_set.start_index
+        receiver_id, indices = message.receiver_id, message.queue_index_set
         control, peer = self._control, self._peer
         channel = peer.channel_of(receiver_id)
         reader = self._create_reader(receiver_id, channel, message.credit)
         partition = self._partitions.find(message.partition_id)
         refusal = self._objection_to(message)
         if refusal is None and partition is not None:
-            refusal = self._attach(reader, index, partition)
+            refusal = self._attach(reader, indices, partition)
         is_refused = refusal is not None
         control.note(
             _RECEIVED,
@@ -100,7 +104,7 @@ class ViewRequests:
             due_ns = control.now_ns + self._timeout_ns
             self._waiting[receiver_id] = (due_ns, message.partition_id)
             listener = PartitionRequestListener(
-                partial(self._serve, reader, index), partial(self._refuse, receiver_id)
+                partial(self._serve, reader, indices), partial(self._refuse, receiver_id)
             )
             self._partitions.wait_for(message.partition_id, receiver_id, listener)
 
@@ -133,10 +137,6 @@ class ViewRequests:
 
     def _objection_to(self, message: PartitionRequest) -> tuple[str, str] | None:
         """Why a request is refused, whatever its partition: class of the exception, and text."""
-        indices = message.queue_index_set
-        if indices.start_index != indices.end_index:
-            # Flink serves several with a union of views; streaming exchanges ask for one each.
-            return ILLEGAL_ARGUMENT_EXCEPTION, f"subpartitions {indices} in one request"
         if message.receiver_id in self._queue.readers or message.receiver_id in self._waiting:
             text = f"receiver {message.receiver_id.hex()} has requested a subpartition already"
             return ILLEGAL_STATE_EXCEPTION, text
@@ -147,12 +147,12 @@ class ViewRequests:
     def _attach(
         self,
         reader: CreditBasedSequenceNumberingViewReader,
-        index: int,
+        indices: ResultSubpartitionIndexSet,
         partition: ResultPartition,
     ) -> tuple[str, str] | None:
-        """Let a reader read a subpartition. Returns: why not, as `_objection_to`."""
+        """Let a reader read its subpartitions. Returns: why not, as `_objection_to`."""
         try:
-            reader.attach(partition, index)
+            reader.attach(partition, indices.start_index, indices.end_index)
         except (IndexError, RuntimeError) as error:
             is_state = isinstance(error, RuntimeError)
             return ILLEGAL_STATE_EXCEPTION if is_state else ILLEGAL_ARGUMENT_EXCEPTION, str(error)
@@ -179,12 +179,17 @@ class ViewRequests:
     def _serve(
         self,
         reader: CreditBasedSequenceNumberingViewReader,
-        index: int,
+        indices: ResultSubpartitionIndexSet,
         partition: ResultPartition,
     ) -> None:
         """The partition that a request waited for has come."""
-        self._waiting.pop(reader.receiver_id, None)
-        refusal = self._attach(reader, index, partition)
+        if self._waiting.pop(reader.receiver_id, None) is None:
+            return  # the connection has failed with the one that waited before it
+        try:
+            refusal = self._attach(reader, indices, partition)
+        except FlinknetError as error:
+            self._fail(error)
+            return
         if refusal is not None:
             self._peer.send_error(refusal[0], refusal[1], None)
 

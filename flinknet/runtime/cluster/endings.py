@@ -12,12 +12,18 @@ from dataclasses import dataclass
 from flinknet import errors
 from flinknet.errors import (
     FlinknetError,
+    PartitionConnectionError,
     ProducerFailedError,
     RemoteTransportError,
     RunFailedError,
 )
 
-_AS_IT_IS = (errors.ConfigError, errors.LocalTransportError, errors.TraceError)
+_AS_IT_IS = (
+    errors.ConfigError,
+    errors.LocalTransportError,
+    errors.PartitionConnectionError,
+    errors.TraceError,
+)
 """Errors that tell all there is to tell, whichever TaskManager met them."""
 
 
@@ -44,7 +50,7 @@ class Ending:
     @property
     def is_consequence(self) -> bool:
         """Whether it ended because another one was gone."""
-        lost = (RemoteTransportError, ProducerFailedError)
+        lost = (RemoteTransportError, ProducerFailedError, PartitionConnectionError)
         return not self.is_death and issubclass(_kind_of(self), lost)
 
 

@@ -116,15 +116,18 @@ def test_events_need_no_buffer() -> None:
 
 
 @pytest.mark.row("S061")
-def test_data_without_a_free_buffer_fails_its_channel() -> None:
-    consumer = consumer_of(2, exclusive_buffers=0)
-    bad, good = consumer.channels
-    consumer.receive(
-        response(bad.receiver_id),
-        response(good.receiver_id, data_type=DataType.EVENT_BUFFER),
-    )
-    assert isinstance(failure(consumer, 0), CreditExceededError)
-    assert good.error is None
+@pytest.mark.row("S100")
+@pytest.mark.parametrize("pieces", [(), (1, 6)], ids=["plain", "pieces"])
+def test_data_without_a_free_buffer_fails_its_connection_with_every_channel(
+    pieces: tuple[int, ...],
+) -> None:
+    consumer, other = consumer_of(2, exclusive_buffers=0), consumer_of()
+    with pytest.raises(CreditExceededError):
+        consumer.receive(response(consumer.channels[0].receiver_id, pieces=pieces))
+    for channel in (0, 1):
+        assert isinstance(failure(consumer, channel), CreditExceededError)
+    assert consumer.connection.is_closing
+    assert other.channels[0].error is None
     with pytest.raises(CreditExceededError):
         consumer.consume()
 
@@ -292,14 +295,12 @@ def test_pieces_in_one_message_cost_one_credit_and_a_sequence_number_each() -> N
     assert [payload for _, _, payload in consumer.consume()] == [b"a", b"bc", b"def", b"e", b"e"]
 
 
-def test_pieces_out_of_sequence_or_without_credit_fail_their_channel() -> None:
+def test_pieces_out_of_sequence_fail_their_channel() -> None:
     consumer = consumer_of()
     receiver_id = consumer.channels[0].receiver_id
     consumer.receive(response(receiver_id, 7, payload=b"ab", pieces=(1, 1)))
     assert isinstance(failure(consumer), BufferReorderingError)
-    poor = consumer_of(exclusive_buffers=0)
-    poor.receive(response(poor.channels[0].receiver_id, payload=b"ab", pieces=(1, 1)))
-    assert isinstance(failure(poor), CreditExceededError)
+    assert not consumer.connection.is_closing
 
 
 def test_a_payload_larger_than_a_segment_breaks_the_connection_and_loses_no_buffer() -> None:
@@ -359,6 +360,7 @@ def test_a_fatal_error_fails_every_channel_of_its_connection() -> None:
     consumer, other = consumer_of(2), consumer_of()
     consumer.receive(ErrorResponse(JavaThrowable(ILLEGAL_STATE_EXCEPTION, "No reader"), None))
     assert isinstance(consumer.connection.error, RemoteTransportError)
+    assert consumer.connection.is_closing
     for channel in (0, 1):
         assert "No reader" in str(failure(consumer, channel))
     assert other.channels[0].error is None

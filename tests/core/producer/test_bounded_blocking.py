@@ -9,15 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.core.buffers import NetworkBufferPool
+from flinknet.core.probe import NullProbe
 from flinknet.core.producer import (
     BROADCAST,
     BoundedBlockingResultPartition,
     MemoryBoundedData,
+    ProducerConnection,
 )
 from flinknet.core.wire.compression import CompressionCodec, decompress
 from flinknet.core.wire.events import EndOfData, EndOfPartitionEvent, encode_pipelined
 from flinknet.core.wire.frames import Direction, FrameDecoder
-from flinknet.core.wire.ids import ResultSubpartitionIndexSet
+from flinknet.core.wire.ids import InputChannelID, ResultSubpartitionIndexSet
 from flinknet.core.wire.messages import (
     AddCredit,
     BufferResponse,
@@ -27,7 +29,17 @@ from flinknet.core.wire.messages import (
 )
 from flinknet.core.wire.stored_buffers import decode_stored_header, encode_stored_header
 from flinknet.errors import FrameCorruptedError, LocalTransportError
-from tests.pair import OTHER_RECEIVER, RECEIVER, partition_id, producer_of, records_of, sent_bytes
+from tests.pair import (
+    OTHER_RECEIVER,
+    RECEIVER,
+    REQUEST_TIMEOUT_NS,
+    partition_id,
+    partition_of,
+    producer_of,
+    receiver_ids,
+    records_of,
+    sent_bytes,
+)
 from tests.probes import polled_by_hand
 
 
@@ -258,25 +270,34 @@ def test_a_request_before_the_end_is_answered_with_an_error() -> None:
 
 
 class Cut(MemoryBoundedData):
-    """A file that somebody shortened."""
+    """A file that somebody shortened to a number of bytes."""
+
+    def __init__(self, left_bytes: int) -> None:
+        super().__init__()
+        self._left_bytes = left_bytes
 
     def read(self, offset: int, into: Sequence[memoryview]) -> int:
-        """One byte less than asked for."""
-        return super().read(offset, (*into[:-1], into[-1][:-1]))
+        """Fewer bytes than asked for."""
+        return min(super().read(offset, into), self._left_bytes - offset)
 
 
-def test_a_file_that_was_changed_is_told() -> None:
+def cut_partition(left_bytes: int) -> BoundedBlockingResultPartition:
+    """A complete partition of two buffers of 108 bytes and the end, in a file that was cut."""
     memory = NetworkBufferPool(5, 100)
     partition = BoundedBlockingResultPartition(
         partition_id(),
-        [Cut()],
+        [Cut(left_bytes)],
         lambda: memory.create_buffer_pool(2, 5, channels=1),
         codec=CompressionCodec.NONE,
     )
     partition.setup()
-    partition.emit(0, records_of([100]))
+    partition.emit(0, records_of([100, 100]))
     partition.finish()
-    (subpartition,) = partition.subpartitions
+    return partition
+
+
+def test_a_file_that_was_changed_is_told() -> None:
+    (subpartition,) = cut_partition(107).subpartitions
     with pytest.raises(LocalTransportError, match="107 bytes at 0 of a spill file where 108 were"):
         subpartition.create_read_view(polled_by_hand)
     whole = Blocking()
@@ -284,11 +305,53 @@ def test_a_file_that_was_changed_is_told() -> None:
     whole.partition.finish()
     with pytest.raises(LocalTransportError, match="no stored buffer"):
         whole.partition.subpartitions[0].read(1, 0)
-    connection, _ = producer_of(partition)
-    indices = ResultSubpartitionIndexSet(0, 0)
-    request = PartitionRequest(partition_id(), indices, RECEIVER, 2).encode()
-    with pytest.raises(LocalTransportError):  # the consumer has done nothing wrong
+
+
+@pytest.mark.row("S091")
+@pytest.mark.parametrize("when", ["requested", "registered", "read"])
+def test_a_file_that_cannot_be_read_fails_the_connection_that_reads_it_and_no_other(
+    when: str,
+) -> None:
+    partition = cut_partition(108 if when == "read" else 50)
+    reading, manager = producer_of(*([] if when == "registered" else [partition]))
+    living, living_memory = partition_of(2, identity=partition_id(1))
+    manager.register(living)
+    receivers = {receiver: index for index, receiver in enumerate(receiver_ids(3))}
+    bad, neighbour, stranger = receivers
+    other = ProducerConnection(
+        manager, NullProbe(), receivers, partition_request_timeout_ns=REQUEST_TIMEOUT_NS
+    )
+    living.emit(0, records_of([100]))
+    living.emit(1, records_of([100]))
+    living.flush_all()
+    for connection, receiver, of, index in (
+        (reading, neighbour, 1, 0),
+        (reading, bad, 0, 0),
+        (other, stranger, 1, 1),
+    ):
+        indices = ResultSubpartitionIndexSet(index, index)
+        request = PartitionRequest(partition_id(of), indices, receiver, 9).encode()
         connection.receive_data(memoryview(request), now_ns=0)
+    if when == "registered":
+        manager.register(partition)
+    *_, error = FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(sent_bytes(reading))
+    assert isinstance(error, ErrorResponse)
+    assert error.receiver_id is None
+    assert "of a spill file where" in (error.cause.message or "")
+    assert error.cause.class_name == "java.io.IOException"
+    assert reading.is_closing
+    assert not reading.queue.readers
+    assert "spill file" in str(reading.loss)
+    late = AddCredit(1, InputChannelID(neighbour)).encode()
+    reading.receive_data(memoryview(late), now_ns=0)
+    assert sent_bytes(reading) == b""
+    (data_buffer,) = FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(sent_bytes(other))
+    assert isinstance(data_buffer, BufferResponse)
+    assert not other.is_closing
+    for connection in (reading, other):
+        connection.receive_eof(now_ns=0)
+    living.close()
+    assert living_memory.available_buffers == living_memory.total_buffers
 
 
 def test_stored_headers_are_two_shorts_and_a_length_in_native_order() -> None:

@@ -120,7 +120,7 @@ def test_a_reader_is_available_with_credit_and_data_or_with_an_event_next(
     partition, _ = partition_of()
     reader = CreditBasedSequenceNumberingViewReader(RECEIVER, 0, credit, lambda _: None)
     assert not reader.is_available
-    reader.attach(partition, 0)
+    reader.attach(partition, 0, 0)
     if head == "open":
         partition.emit(0, records_of([10]))
     else:
@@ -139,6 +139,27 @@ def test_credit_of_two_lets_two_buffers_pass_and_events_are_free() -> None:
     assert reader.credits_available == 0
     with pytest.raises(CreditExceededError):
         reader.poll()
+
+
+@pytest.mark.row("S091")
+def test_data_that_leaves_without_credit_fails_the_connection_and_loses_no_buffer() -> None:
+    partition, memory = partition_of(2)
+    connection, _ = producer_of(partition)
+    fill(partition, "dd", 0)
+    fill(partition, "dd", 1)
+    receive(connection, request(OTHER_RECEIVER, 2, subpartition=1), request(RECEIVER, 2))
+    reader = connection.queue.readers[RECEIVER]
+    assert connection.queue.enqueue(reader)
+    reader.credits_available = 0
+    (error,) = sent(connection)
+    assert isinstance(error, ErrorResponse)
+    assert error.receiver_id is None
+    assert "data without credit" in (error.cause.message or "")
+    assert connection.lost_channels == [-1, 0]
+    assert connection.is_closing
+    connection.receive_eof(now_ns=0)
+    partition.close()
+    assert memory.available_buffers == memory.total_buffers
 
 
 @pytest.mark.row("S099")
@@ -238,7 +259,7 @@ def test_a_reader_stands_in_the_queue_once_and_leaves_it_when_removed() -> None:
 def test_a_reader_that_has_nothing_after_all_loses_its_turn() -> None:
     partition, _ = partition_of()
     reader = CreditBasedSequenceNumberingViewReader(RECEIVER, 0, 1, lambda _: None)
-    reader.attach(partition, 0)
+    reader.attach(partition, 0, 0)
     fill(partition, "d")
     queue = PartitionRequestQueue()
     queue.add(reader)
@@ -409,13 +430,66 @@ def test_what_was_on_its_way_when_a_producer_failed_harms_no_neighbour(late: Mes
     assert types(sent(connection)) == "E"  # now it is a message for nobody
 
 
-def test_a_request_for_several_subpartitions_is_refused() -> None:
+def range_request(first: int, last: int, credit: int) -> PartitionRequest:
+    indices = ResultSubpartitionIndexSet(first, last)
+    return PartitionRequest(partition_id(), indices, RECEIVER, credit)
+
+
+@pytest.mark.row("S075")
+def test_a_range_of_subpartitions_is_one_channel_that_changes_over_at_events() -> None:
+    partition, _ = partition_of(3)
+    connection, _ = producer_of(partition)
+    receive(connection, range_request(1, 2, 3))
+    fill(partition, "d", 0)
+    fill(partition, "dd", 1)
+    fill(partition, "dd", 2)
+    messages = sent(connection)
+    assert types(messages) == "dd"  # the record in the second buffer may go on
+    partition.broadcast_event(EVENT)
+    messages += sent(connection)
+    assert types(messages) == "dded"  # and the credit is used up
+    receive(connection, AddCredit(1, RECEIVER))
+    messages += sent(connection)
+    buffers = [each for each in messages if isinstance(each, BufferResponse)]
+    assert [each.subpartition_id for each in buffers] == [1, 1, 1, 2, 2, 2]
+    assert [each.sequence_number for each in buffers] == list(range(6))
+    assert [each.backlog for each in buffers] == [3, 2, 2, 1, 0, 0]
+    assert types(messages) == "ddedde"
+    receive(connection, NewBufferSize(40, RECEIVER), AckAllUserRecordsProcessed(RECEIVER))
+    assert [each.buffer_size_bytes == 40 for each in partition.subpartitions] == [False, True, True]
+    assert [each.is_acknowledged for each in partition.subpartitions] == [False, True, True]
+    receive(connection, CancelPartitionRequest(RECEIVER))
+    assert [each.is_released for each in partition.subpartitions] == [False, True, True]
+
+
+@pytest.mark.row("S075")
+def test_a_range_goes_on_after_each_blocking_event_of_its_subpartitions() -> None:
     partition, _ = partition_of(2)
     connection, _ = producer_of(partition)
-    both = ResultSubpartitionIndexSet(0, 1)
-    receive(connection, PartitionRequest(partition_id(), both, RECEIVER, 2))
+    receive(connection, range_request(0, 1, 9))
+    partition.broadcast_event(EndOfOutputChannelStateEvent())
+    fill(partition, "d", 0)
+    assert types(sent(connection)) == "ee"
+    receive(connection, ResumeConsumption(RECEIVER))
+    assert types(sent(connection)) == "d"
+    receive(connection, ResumeConsumption(RECEIVER))
     assert types(sent(connection)) == "E"
-    assert not partition.subpartitions[0].has_view
+
+
+@pytest.mark.row("S075")
+@pytest.mark.parametrize(("first", "last"), [(0, 2), (2, 3)])
+def test_a_range_beyond_the_partition_or_with_one_that_is_read_is_refused(
+    first: int, last: int
+) -> None:
+    partition, _ = partition_of(2)
+    connection, _ = producer_of(partition)
+    receive(connection, range_request(first, last, 2))
+    (error,) = sent(connection)
+    assert isinstance(error, ErrorResponse)
+    assert "has no subpartition 2" in (error.cause.message or "")
+    receive(connection, request(OTHER_RECEIVER, subpartition=1), range_request(0, 1, 2))
+    assert types(sent(connection)) == "E"
+    assert set(connection.queue.readers) == {OTHER_RECEIVER}
 
 
 def test_a_second_request_of_a_receiver_is_refused_and_the_first_goes_on() -> None:
@@ -582,7 +656,7 @@ def test_a_late_reader_is_told_once_and_reads_everything() -> None:
     partition.flush_all()
     told: list[CreditBasedSequenceNumberingViewReader] = []
     reader = CreditBasedSequenceNumberingViewReader(RECEIVER, 0, 10, told.append)
-    reader.attach(partition, 0)
+    reader.attach(partition, 0, 0)
     assert told == [reader]
     data = bytearray()
     assert reader.subpartition is not None

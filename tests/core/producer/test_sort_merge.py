@@ -450,6 +450,7 @@ def test_giving_it_up_in_the_middle_gives_all_memory_back() -> None:
 
 
 @pytest.mark.row("S016")
+@pytest.mark.row("S091")
 def test_a_disk_that_cannot_be_read_fails_the_channel_it_was_read_for_and_no_other() -> None:
     made = SortMerge(2, buffers=4, read_buffers=2)
     made.partition.emit(0, records_of([100] * 2))
@@ -471,6 +472,27 @@ def test_a_disk_that_cannot_be_read_fails_the_channel_it_was_read_for_and_no_oth
     assert "input/output error" in (errors[0].cause.message or "")
     made.files["data"].broken_from = None
     assert read(view_of(made.partition, 1))[0] == record_bytes([100] * 2)
+
+
+@pytest.mark.row("S075")
+@pytest.mark.parametrize("min_parallelism", [1, 100], ids=["sort-merge", "hash"])
+def test_a_range_of_a_blocking_partition_is_read_to_the_end_of_each(min_parallelism: int) -> None:
+    made = SortMerge(3, min_parallelism=min_parallelism)
+    made.partition.emit(0, records_of([100]))
+    made.partition.emit(1, records_of([100] * 2))
+    made.partition.emit(2, records_of([100]))
+    made.finish()
+    connection, _ = producer_of(made.partition)
+    request = PartitionRequest(partition_id(), ResultSubpartitionIndexSet(0, 1), RECEIVER, 9)
+    connection.receive_data(memoryview(request.encode()), now_ns=0)
+    messages = FrameDecoder(Direction.PRODUCER_TO_CONSUMER).feed(sent_bytes(connection))
+    buffers = [each for each in messages if isinstance(each, BufferResponse)]
+    assert [each.sequence_number for each in buffers] == list(range(7))
+    payloads = [piece for each in buffers for piece in each.pieces()]
+    assert payloads.count(encode_pipelined(EndOfPartitionEvent())) == 2
+    assert sum(each.data_type.is_buffer for each in buffers) == 3
+    told = {each.subpartition_id for each in buffers}
+    assert told == ({-1} if min_parallelism == 1 else {0, 1})
 
 
 def test_a_disk_that_is_full_ends_the_task_that_writes() -> None:
