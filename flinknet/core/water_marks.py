@@ -18,13 +18,12 @@ class WriteWaterMarks:
     Invariant: 0 < low_bytes <= high_bytes, after every single setting.
     """
 
-    __slots__ = ("high_bytes", "is_writable", "low_bytes", "pending_bytes")
+    __slots__ = ("high_bytes", "is_writable", "low_bytes")
 
     def __init__(self, low_bytes: int = LOW_BYTES, high_bytes: int = HIGH_BYTES) -> None:
         _check(low_bytes, high_bytes)
         self.low_bytes = low_bytes
         self.high_bytes = high_bytes
-        self.pending_bytes = 0
         self.is_writable = True
 
     @classmethod
@@ -59,7 +58,6 @@ class WriteWaterMarks:
 
     def set_pending(self, pending_bytes: int) -> None:
         """So many bytes wait for the socket now."""
-        self.pending_bytes = pending_bytes
         if pending_bytes > self.high_bytes:
             self.is_writable = False
         elif pending_bytes < self.low_bytes:

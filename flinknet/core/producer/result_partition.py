@@ -61,7 +61,11 @@ class ResultPartition:
             raise RuntimeError(f"partition {self.partition_id} is set up already")
         self.pool = self._pool_supplier()
         if self.manager is not None:
-            self.manager.register(self)
+            try:
+                self.manager.register(self)
+            except RuntimeError:
+                self.pool.destroy()
+                raise
 
     def create_read_view(
         self, index: int, listener: BufferAvailabilityListener
