@@ -4,7 +4,8 @@ A command imports what it needs inside its function, so that `flinknet --help` a
 only `trace replay` ever loads Spark. Data goes to stdout, talk to stderr. Exit codes: 0 well, 1 a
 run failed its checks, a comparison found a regression or a planned job would not start, 2 the call
 cannot be understood, 3 inconclusive, 4 any other error that flinknet knows, 130 ended by Ctrl-C,
-143 by SIGTERM, 129 by SIGHUP; a tap, which such a signal ends as it should, ends with 0.
+143 by SIGTERM, 129 by SIGHUP. A tap is meant to be
+ended by such a signal, and exits with 0.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # mypyc
-"""ControlMessages: what one end of a connection sends besides buffers, with a trace event each."""
+"""ControlMessages: what one end of a data connection sends besides buffers, with a trace event each.
+
+Not what JobManager and TaskManagers say to each other (`runtime.cluster.control_messages`).
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@ for Perfetto, a log for HdrHistogram.
 
 A `Selection` says which channels and which time of a run are wanted; each exporter takes one and a
 path. Files are whole or not there. No Spark: events are read block by block (`tables`) or channel
-by channel (`perfetto`, `hdr`), and what the events of a channel mean says `trace.buffers`.
+by channel (`perfetto`, `hdr`), and `trace.buffers` says what the
+events of a channel mean.
 """
 
 from .selection import Selection, select

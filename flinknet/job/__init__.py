@@ -1,12 +1,13 @@
-"""Job: what a TaskManager runs: one kind of task, from its gates to its partitions.
+"""What a TaskManager runs: one kind of task, from its gates to its partitions.
 
     stream_task     the task: reads or makes records, runs a chain, writes
     task_chain      what it runs: operators of a program (chain_runner), or runs of records (load)
     network_input   from buffers of gates to the chain      task_output  from the chain to buffers
     descriptor      what a TaskManager gets to run a subtask
     gates           from a descriptor to partitions and gates with their pools
-    assembly        and to the task of a program between them; task_frame: what every task has
-    partitioners, flow_control, scheduling
+    assembly        the task of a program between them; task_frame: what every task has
+    partitioners    to which channel a record goes           scheduling  what waits for what
+    flow_control    with credit, or as before Flink 1.5
     barriers        what a task's inputs and outputs do for a checkpoint; checkpoints: one answer
                     for the task; checkpoint_coordinator: what begins and completes them
     serializers     values as bytes, as Flink writes them   elements     with their timestamps

@@ -3,7 +3,7 @@
 Settings are `dict[str, str]`: current key -> text as the user wrote it. They come in layers (a
 config.yaml, then `-D key=value`, then named options); `merge` puts a later layer over an earlier
 one, `check_agreement` refuses two of one command line that contradict each other, `expand` makes
-one setting of each combination of comma lists, `network_config` gives them meaning.
+a setting for each combination of the values in comma lists, `network_config` gives them meaning.
 
 A key that Flink knows and flinknet does not act on is accepted with a warning; a key that Flink
 does not know is an error that names the nearest one. Keys that Flink 2.x turned into fixed numbers

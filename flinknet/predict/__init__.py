@@ -3,10 +3,10 @@ settings.
 
 In the order of their use:
 
-- contract: `recorded`, what was recorded and what a prediction answers; `grid`, which settings to
+- the data that fit and model share: `recorded`, an exchange and what a prediction answers; `grid`, which settings to
   try; `measured_part`, the window that counts.
 - from a trace to the contract: `exchange`, and `captured` for traces of messages between processes;
-  what they fit is in `fit`.
+  what they fit is in `fit`, also for runs at the highest rate.
 - what-if: `what_if` chooses between the simulator with the real core and the compiled model:
   `fast_path` (what it covers), `fast_layout` (its memory), `fast_kernel`.
 - `synth`: made-up traces with known laws.

@@ -1,4 +1,5 @@
 """What users read: terminal tables, plots and live views, the HTML page, files of results.
 
-Nothing is computed here beyond what a table shows; what comes in is a result or its JSON.
+A figure that no result has yet is computed where the result is made (`replay`, `runtime.cluster`)
+and gets a field in `results`; here it only gets its column.
 """

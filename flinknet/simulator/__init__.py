@@ -2,6 +2,7 @@
 
 `Scheduler` holds the time, `SimulatedLink` joins two connections, `SimulatedTaskManager` takes
 turns as the runtime's event loop does, `Cluster` puts them together, `checkers` watch from
-outside; what steps take says a `CostModel`. No socket, no clock; the same inputs give the same
-trace, byte for byte. Recorded runs are known to `predict` only, which runs clusters, too.
+outside; a `CostModel` says what steps take. No socket, no clock; the same inputs give the same
+trace, byte for byte. It knows nothing of recorded runs: `predict` does, and
+runs clusters of its own.
 """

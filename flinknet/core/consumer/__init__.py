@@ -1,7 +1,9 @@
 """The downstream half: from frames to records, giving credit for every buffer that is free.
 
-`ConsumerConnection` is the door for drivers, `SingleInputGate` the one for tasks. No clock, no
-socket.
+`ConsumerConnection` (`connection`) is the door for drivers, and sends: requests, notices, credit.
+`client_handler` takes what comes from the producer and lays it into the buffers of channels.
+`buffer_manager` counts the free buffers of a channel, `input_channel` adds up the credit that has
+not been announced yet. `SingleInputGate` (`input_gate`) is the door for tasks. No clock, no socket.
 """
 
 from .buffer_manager import BufferManager

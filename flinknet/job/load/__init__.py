@@ -1,6 +1,7 @@
 """Load: tasks that move runs of serialised records as fast as the network stack takes them.
 
-    plan        a scenario as a job: its graph, placed, and what its tasks are deployed with
+    plan        a scenario as a job: its graph, which TaskManager each task is placed on, and what
+                its tasks are deployed with
     arrivals    when records are meant to leave             payload   what they are made of
     generator   records when they are due, or as fast as they are taken
     operators   the chains: generate, forward, measure      outputs   runs as serialised records

@@ -1,4 +1,4 @@
-"""The exchange in virtual time once more, as arithmetic on one array that numba compiles.
+"""A second model of the exchange in virtual time: arithmetic on one array, compiled by numba.
 
 What `simulator.cluster` does with the real core, message by message in some 20 µs each, this does
 in 0.1 to 0.3 µs for the plain case: pipelined channels over connections, credit, a rate that the
