@@ -1,5 +1,7 @@
 # mypyc
-"""ControlMessages: what one end of a data connection sends besides buffers, with a trace event each.
+"""ControlMessages: what one end of a data connection sends in addition to buffers.
+
+Each message has an event in the trace.
 
 Not what JobManager and TaskManagers say to each other (`runtime.cluster.control_messages`).
 """

@@ -3,8 +3,8 @@ settings.
 
 In the order of their use:
 
-- the data that fit and model share: `recorded`, an exchange and what a prediction answers; `grid`, which settings to
-  try; `measured_part`, the window that counts.
+- the data that fit and model share: `recorded`, an exchange and what a prediction answers; `grid`,
+  which settings to try; `measured_part`, the window that counts.
 - from a trace to the contract: `exchange`, and `captured` for traces of messages between processes;
   what they fit is in `fit`, also for runs at the highest rate.
 - what-if: `what_if` chooses between the simulator with the real core and the compiled model:

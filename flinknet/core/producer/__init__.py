@@ -1,8 +1,8 @@
 """The upstream half: from records to frames, as far as credit goes.
 
-Records come in batches and leave as slices of buffers; `ProducerConnection` is the door for
-drivers and sends; `server_handler` acts on what the consumer says, and `request_queue` holds which
-reader is next. No clock, no socket; a callback only where Flink has one too: a subpartition tells its
+Records come in batches and leave as slices of buffers; `ProducerConnection` is the door for drivers
+and sends; `server_handler` acts on what the consumer says, and `request_queue` holds which reader
+is next. No clock, no socket; a callback only where Flink has one too: a subpartition tells its
 reader when there is something to read.
 """
 
