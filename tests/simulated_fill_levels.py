@@ -11,7 +11,6 @@ from flinknet.simulator.cluster import START_NS, Cluster
 def fill_sample(cluster: Cluster) -> FillSample:
     """Where bytes lie now, over all links and tasks."""
     senders = [link.producer_end for link in cluster.links.values()]
-    receivers = [each.snapshot(now_ns=cluster.now_ns) for each in cluster.consumer_connections]
     return FillSample(
         at_ns=cluster.now_ns - START_NS,
         levels=FillLevels(
@@ -19,7 +18,7 @@ def fill_sample(cluster: Cluster) -> FillSample:
             netty_outbound_bytes=sum(end.unsent_bytes for end in senders),
             socket_send_bytes=sum(end.unacknowledged_bytes for end in senders),
             socket_receive_bytes=sum(end.unread_bytes for end in senders),
-            netty_inbound_bytes=fill_levels.netty_inbound_bytes(receivers),
+            netty_inbound_bytes=fill_levels.netty_inbound_bytes(cluster.consumer_connections),
             input_channel_bytes=fill_levels.input_channel_bytes(cluster.gates),
         ),
         is_reading=fill_levels.is_reading(cluster.consumer_connections),
@@ -46,7 +45,7 @@ def fill_bounds(cluster: Cluster) -> FillLevels:
         socket_send_bytes=links * (settings.capacity_bytes - settings.receive_capacity_bytes),
         socket_receive_bytes=links * settings.receive_capacity_bytes,
         netty_inbound_bytes=fill_levels.netty_inbound_bytes_max(
-            [each.snapshot(now_ns=cluster.now_ns) for each in cluster.consumer_connections],
+            cluster.consumer_connections,
             receive_bytes=2 * RECEIVE_BYTES,
             segment_size_bytes=segment_bytes,
         ),

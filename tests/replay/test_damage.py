@@ -60,7 +60,7 @@ def test_a_damaged_block_is_named(spark: Any, run: Path, ask: Callable[..., None
         ask(spark, run)
     told = str(caught.value)
     assert "\n" not in told
-    assert "; `flinknet trace verify RUN` tells all that is damaged" in told
+    assert "; `flinknet trace verify RUN` shows all that is damaged" in told
 
 
 def test_in_a_notebook_a_damaged_block_is_told_without_the_stack_of_spark(

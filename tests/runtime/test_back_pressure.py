@@ -21,6 +21,7 @@ from flinknet.config import (
 from flinknet.results import Progress
 from flinknet.runtime.cluster.launcher import run_scenario
 from tests.node import Node
+from tests.runtime.processes import task_managers
 
 pytestmark = pytest.mark.socket
 
@@ -42,12 +43,6 @@ def scenario(**workload: object) -> Scenario:
             **workload,  # type: ignore[arg-type]
         ),
     )
-
-
-def task_managers() -> list[psutil.Process]:
-    """Those of the run, by index."""
-    children = psutil.Process().children()
-    return [each for each in children if "resource_tracker" not in " ".join(each.cmdline())]
 
 
 def neighbours_share(flow_control: str) -> float:
@@ -90,7 +85,7 @@ class Processes:
 
     def __call__(self, progress: Progress) -> None:
         try:
-            found = task_managers()
+            found = list(task_managers().values())
             cpu_s = [sum(each.cpu_times()[:2]) for each in found]
             sizes = [each.memory_info().rss for each in found]
         except psutil.NoSuchProcess:

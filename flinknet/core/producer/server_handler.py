@@ -36,8 +36,7 @@ from .view_reader import CreditBasedSequenceNumberingViewReader
 from .view_requests import ViewRequests
 
 ChannelAdopter = Callable[[ResultPartitionID, int, bytes], None]
-"""Is called with a partition, one of its subpartitions, and the id by which a consumer calls it
-from now on."""
+"""Is called with a partition, one of its subpartitions, and the id that its consumer chose."""
 
 _CREDIT_MAX = 0x7FFFFFFF
 _RECEIVED, _ADD_CREDIT = int(TracePoint.RECEIVED), int(MessageKind.ADD_CREDIT)

@@ -23,7 +23,7 @@ from typing import Any
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
 from flinknet.core.producer import ResultPartition
 from flinknet.core.wire.ids import ExecutionAttemptID
-from flinknet.errors import FlinknetError, TraceError
+from flinknet.errors import FlinknetError, PartitionConnectionError, TraceError
 from flinknet.graph.execution import ExecutionState
 from flinknet.job.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
 from flinknet.job.debloating import BufferDebloating, debloated_gates
@@ -439,14 +439,14 @@ class TaskExecutor:
     def _check_waiting(self, now_ns: int) -> None:
         """Raises: what keeps tasks from beginning."""
         self._connections.check_accepting()
-        for client in self._connections.clients:
-            if client.error is not None:
-                raise client.error
-        for each in self._waiting:
-            for gate in each.gates:
-                for channel in gate.channels:
-                    if channel.error is not None:
-                        raise channel.error
+        gates = [gate for each in self._waiting for gate in each.gates]
+        channels = [channel.error for gate in gates for channel in gate.channels]
+        errors = [client.error for client in self._connections.clients] + channels
+        # an error that names the partition first: its client's does not
+        errors.sort(key=lambda error: not isinstance(error, PartitionConnectionError))
+        for error in errors:
+            if error is not None:
+                raise error
         self._check_readers()
 
     def _check_channels(self) -> None:
