@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from flinknet.core.wire.ids import ExecutionVertexID, JobVertexID
 from flinknet.errors import ConfigError
@@ -136,17 +136,38 @@ def place_slots(
             f" each have {there}; give more TaskManagers, more slots"
             " (taskmanager.numberOfTaskSlots), or a lower parallelism"
         )
+    return place_in(shared, [range(slots_each)] * task_managers, slots_each, mode)
+
+
+def place_in(
+    shared: Sequence[SharedSlot],
+    free: Sequence[Sequence[int]],
+    slots_each: int,
+    mode: str = "NONE",
+) -> list[PlacedSlot]:
+    """The same where other jobs may have slots already.
+
+    Args:
+        free: slots that each TaskManager has left; they suffice.
+        mode: as of `place_slots`. With SLOTS, what others have counts for the load of a
+            TaskManager; tasks of others are not known, so that with TASKS they do not.
+    """
+    load_before = [slots_each - len(each) if mode == "SLOTS" else 0 for each in free]
     placed: dict[int, PlacedSlot] = {}
-    free: dict[int, list[_Place]] = {}
+    places_of: dict[int, list[_Place]] = {}
     order = list(range(len(shared)))
     if mode == "TASKS":
         order.sort(key=lambda at: -len(shared[at].subtasks))
     for at in order:
         slot = shared[at]
-        places = free.setdefault(slot.stage, [(0, each, 0) for each in range(task_managers)])
+        places = places_of.get(slot.stage)
+        if places is None:
+            places = [(load_before[each], each, 0) for each, slots in enumerate(free) if slots]
+            heapify(places)
+            places_of[slot.stage] = places
         load, chosen, used = heappop(places)
-        placed[at] = PlacedSlot(chosen, used, slot)
-        if used + 1 < slots_each:
+        placed[at] = PlacedSlot(chosen, free[chosen][used], slot)
+        if used + 1 < len(free[chosen]):
             more = {"SLOTS": 1, "TASKS": len(slot.subtasks)}.get(mode, 0)
             heappush(places, (load + more, chosen, used + 1))
     return [placed[at] for at in range(len(shared))]

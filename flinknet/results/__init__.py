@@ -15,7 +15,15 @@ JSON.
 from .buffering import Buffering, DebloatedGate, DebloatingSample, FillLevels, FillSample
 from .job import EdgeMeasured, JobResult, TaskManagerMeasured, TaskMeasured, VertexMeasured
 from .job_dump import GateDump, JobDump, PartitionDump, TaskDump, TaskManagerDump
-from .job_status import JobStatus, PriorAttempt, TaskManagerStatus, VertexStatus
+from .job_status import (
+    ClusterJob,
+    ClusterStatus,
+    ConnectionStatus,
+    JobStatus,
+    PriorAttempt,
+    TaskManagerStatus,
+    VertexStatus,
+)
 from .measures import (
     BacklogSummary,
     CheckpointSummary,
@@ -67,6 +75,9 @@ __all__ = [
     "ChannelWindows",
     "CheckpointSummary",
     "Choice",
+    "ClusterJob",
+    "ClusterStatus",
+    "ConnectionStatus",
     "CreditSummary",
     "DebloatedGate",
     "DebloatingSample",

@@ -1,4 +1,4 @@
-"""ChannelNumbers: how the channels of a job are counted in its traces."""
+"""ChannelNumbers: how the channels of jobs are counted in traces, and dealt out to connections."""
 
 from __future__ import annotations
 
@@ -8,13 +8,42 @@ from dataclasses import replace
 from flinknet.job import TaskDeploymentDescriptor
 
 
-class ChannelNumbers:
-    """Numbers of channels in traces: those of the plan at first, and new ones for every channel
-    whose reader begins again, so that attempts do not mix.
+class ClusterNumbers:
+    """Numbers that the jobs of a cluster share, so that no two channels of it have the same, and
+    that data sets take turns on connections whatever job they are of.
     """
 
-    def __init__(self, channels: int) -> None:
-        self._next = channels
+    def __init__(self) -> None:
+        self._channels = 0
+        self._data_sets = 0
+
+    def take_channels(self, count: int) -> int:
+        """So many new numbers. Returns: the first of them."""
+        first, self._channels = self._channels, self._channels + count
+        return first
+
+    def take_data_sets(self, count: int) -> int:
+        """So many data sets take their turns. Returns: how many there were before."""
+        first, self._data_sets = self._data_sets, self._data_sets + count
+        return first
+
+
+class ChannelNumbers:
+    """Numbers of the channels of a job: those of the plan, behind those that the cluster has given
+    out, and new ones for every channel whose reader begins again, so that attempts do not mix.
+
+    Args:
+        channels, data_sets: of the job.
+        max_connections: between two TaskManagers.
+    """
+
+    def __init__(
+        self, cluster: ClusterNumbers, channels: int, data_sets: int, max_connections: int
+    ) -> None:
+        self._cluster = cluster
+        self._first = cluster.take_channels(channels)
+        self._turn = cluster.take_data_sets(data_sets)
+        self._max_connections = max_connections
         self._number_of: dict[int, int] = {}
 
     def numbered(self, tasks: Iterable[TaskDeploymentDescriptor]) -> list[TaskDeploymentDescriptor]:
@@ -24,24 +53,31 @@ class ChannelNumbers:
             for gate in task.inputs:
                 for channel in gate.channels:
                     if channel.index in self._number_of:
-                        self._number_of[channel.index] = self._next
-                        self._next += 1
+                        self._number_of[channel.index] = self._cluster.take_channels(1)
                     else:
-                        self._number_of[channel.index] = channel.index
+                        self._number_of[channel.index] = self._first + channel.index
         return [self._with_numbers(task) for task in known]
 
     def _with_numbers(self, task: TaskDeploymentDescriptor) -> TaskDeploymentDescriptor:
-        number_of = self._number_of
+        number_of, first = self._number_of, self._first
         return replace(
             task,
             outputs=tuple(
-                replace(each, channels=tuple(number_of.get(at, at) for at in each.channels))
+                replace(each, channels=tuple(number_of.get(at, first + at) for at in each.channels))
                 for each in task.outputs
             ),
             inputs=tuple(
                 replace(
                     gate,
-                    channels=tuple(replace(at, index=number_of[at.index]) for at in gate.channels),
+                    channels=tuple(
+                        replace(
+                            at,
+                            index=number_of[at.index],
+                            connection_index=(at.connection_index + self._turn)
+                            % self._max_connections,
+                        )
+                        for at in gate.channels
+                    ),
                 )
                 for gate in task.inputs
             ),

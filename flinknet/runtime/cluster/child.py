@@ -34,7 +34,8 @@ class JobManagerSpec:
 
     Attributes:
         token: the secret of the cluster.
-        run_dir: gets the results, traces and logs.
+        run_dir: gets the logs, and what the job leaves that the cluster is started for.
+        is_session: it is started for jobs to come, and goes on without any.
     """
 
     token: str
@@ -42,7 +43,7 @@ class JobManagerSpec:
     task_managers: int
     slots: int
     settings: dict[str, str]
-    records_trace: bool
+    is_session: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,6 @@ class TaskManagerProcessSpec:
     Attributes:
         control_port: of the JobManager, on loopback.
         silence_max_ns: a JobManager that says nothing for so long is lost.
-        spill_dir: where blocking results are written; None: there are none.
-        trace_path: None: no trace.
         has_own_core: there is a processor core for each TaskManager.
         sample_interval_ns: how often it tells where it stands.
         module_path: where modules are looked for.
@@ -67,8 +66,6 @@ class TaskManagerProcessSpec:
     network: NetworkConfig
     flow_control: str
     silence_max_ns: int
-    spill_dir: str | None
-    trace_path: str | None
     has_own_core: bool
     sample_interval_ns: int
     module_path: tuple[str, ...]

@@ -29,7 +29,6 @@ class TaskManagerProcess:
     Attributes:
         address: of its data port, from its registration on.
         heartbeats: that it has answered.
-        has_closed_trace: it has told what it had recorded.
     """
 
     def __init__(self, index: int, process: subprocess.Popen[bytes]) -> None:
@@ -38,13 +37,17 @@ class TaskManagerProcess:
         self.state = TaskManagerState.STARTING
         self.connection: ControlConnection | None = None
         self.address: tuple[str, int] = ("", 0)
-        self.has_closed_trace = False
         self.heartbeats = 0
 
     @property
     def name(self) -> str:
         """Its name in logs and traces."""
         return f"tm-{self.index}"
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether it is there and counts."""
+        return self.state in (TaskManagerState.REGISTERED, TaskManagerState.READY)
 
     @property
     def is_alive(self) -> bool:

@@ -9,16 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from flinknet.config import Scenario
-from flinknet.core.wire.ids import ExecutionAttemptID
+from flinknet.core.wire.ids import ExecutionAttemptID, ExecutionGraphID
 from flinknet.graph.execution import ExecutionState
-from flinknet.job.checkpoint_coordinator import (
-    AbortCheckpoint,
-    AcknowledgeCheckpoint,
-    DeclineCheckpoint,
-    TriggerCheckpoint,
-)
+from flinknet.job.checkpoint_coordinator import Answer, Command
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.results import (
+    ClusterStatus,
     DebloatingSample,
     FillLevels,
     FillSample,
@@ -28,7 +24,7 @@ from flinknet.results import (
     TaskManagerDump,
 )
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 
 Metrics = dict[str, bool | int | float]
 """Values by Flink's names, which keep their types."""
@@ -62,9 +58,10 @@ class SubmitJob:
     Attributes:
         path: of the file, for messages and so that modules beside it are found.
         source: its text, as it was when the job was submitted.
-        settings: Flink's keys.
+        settings: Flink's keys; those of the cluster stand behind them.
         is_attached: the job ends with the client.
         duration_ns: after which generated sources end; None: they do not.
+        run_dir: gets what the job leaves, with its traces if it `records_trace`.
     """
 
     path: str
@@ -75,6 +72,8 @@ class SubmitJob:
     duration_ns: int | None
     warmup_ns: int
     seed: int
+    run_dir: str = ""
+    records_trace: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +92,47 @@ class JobAccepted:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestCluster:
+    """Client: describe the cluster and its jobs; the answer is a ClusterStatus."""
+
+
+@dataclass(frozen=True, slots=True)
 class RequestStatus:
-    """Client: tell me where the job stands."""
+    """Client: tell me where a job stands; the answer is a JobStatus. No id: the job that this
+    connection has submitted.
+    """
+
+    job_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestDump:
-    """Client: describe the tasks of the job as they run; the answer is a JobDump."""
+    """Client: describe the tasks of a job as they run; the answer is a JobDump."""
+
+    job_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class CancelJob:
-    """Client: end the job."""
+    """Client: end a job; the answer is JobEnded. No id: as for the status."""
+
+    job_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StopCluster:
+    """Client: end every job of a session, and the session; the answer is ClusterStopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStopped:
+    """JobManager: every process of the session has ended but this one, which ends now.
+
+    Attributes:
+        canceled: names of the jobs that ran.
+    """
+
+    canceled: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +174,28 @@ class TaskManagerFailed:
 
 @dataclass(frozen=True, slots=True)
 class InitializeJob:
-    """JobManager: load the program, or the load, and be ready for its tasks."""
+    """JobManager: load a program, or a load, and be ready for its tasks.
 
-    job: SubmitJob | SubmitLoad
+    Attributes:
+        job: its id, as that of all its attempts has it.
+        trace_dir: gets the trace; None: there is none.
+        spill_dir: where blocking results are written; None: there are none.
+        out_dir: gets what its tasks print; None: that goes to standard output.
+    """
+
+    job: ExecutionGraphID
+    submission: SubmitJob | SubmitLoad
+    trace_dir: str | None
+    spill_dir: str | None
+    out_dir: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class JobInitialized:
-    """TaskManager: the program is loaded."""
+    """TaskManager: the program is loaded; or it cannot be, and why."""
+
+    job: ExecutionGraphID
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,18 +235,23 @@ class SubmitTask:
 class AwaitChannels:
     """JobManager: tell when every channel of the tasks that wait for the start is open."""
 
+    job: ExecutionGraphID
+
 
 @dataclass(frozen=True, slots=True)
 class ChannelsOpen:
     """TaskManager: they are."""
 
+    job: ExecutionGraphID
+
 
 @dataclass(frozen=True, slots=True)
 class ExpectReaders:
     """JobManager: these channels will read partitions of this TaskManager from others; number of
-    each, for the trace, and its TaskManager, by its receiver id (hexadecimal).
+    each, for the trace, and its TaskManager, by its receiver id (hexadecimal). All are of one job.
     """
 
+    job: ExecutionGraphID
     readers: dict[str, tuple[int, int]]
 
 
@@ -297,8 +344,24 @@ class TaskCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class UsedConnection:
+    """A connection that a TaskManager has opened, and how many open channels of a job it carries.
+
+    Attributes:
+        task_manager: to which it was opened.
+        number: of those between the two, in the order in which they were opened.
+    """
+
+    task_manager: int
+    number: int
+    channels: int
+
+
+@dataclass(frozen=True, slots=True)
 class Statistics:
-    """TaskManager: how far it is; several times a second, less often with many channels."""
+    """TaskManager: how far it is with the tasks of one job; several times a second, less often with
+    many channels.
+    """
 
     at_ns: int
     tasks: tuple[TaskCounts, ...] = ()
@@ -306,6 +369,12 @@ class Statistics:
     written: tuple[WrittenChannel, ...] = ()
     memory: Metrics = field(default_factory=dict)
     fill: FillSample | None = None
+    connections: tuple[UsedConnection, ...] = ()
+
+    @property
+    def job(self) -> ExecutionGraphID | None:
+        """That of its tasks; None if there are none."""
+        return self.tasks[0].attempt_id.execution_graph_id if self.tasks else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,8 +392,26 @@ class DescribeTasks:
 
 
 @dataclass(frozen=True, slots=True)
-class CloseTrace:
-    """JobManager: the job is over; end the trace and report."""
+class JobCommand:
+    """JobManager: what the checkpoint coordinator of a job says to its tasks."""
+
+    job: ExecutionGraphID
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class JobAnswer:
+    """TaskManager: what a task of a job says to its checkpoint coordinator."""
+
+    job: ExecutionGraphID
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class CloseJob:
+    """JobManager: a job is over; end its trace, report, and forget it."""
+
+    job: ExecutionGraphID
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,6 +496,14 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class JobClosed:
+    """TaskManager: nothing of a job is left, and what it was."""
+
+    job: ExecutionGraphID
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
 class Disconnect:
     """JobManager: end."""
 
@@ -417,12 +512,13 @@ MESSAGES = {
     each.__name__: each
     for each in (
         *(Hello, Refused, SubmitJob, JobAccepted, RequestStatus, CancelJob, JobStatus, JobEnded),
+        *(RequestCluster, ClusterStatus, StopCluster, ClusterStopped),
         *(RegisterTaskManager, TaskManagerFailed, InitializeJob, JobInitialized),
         *(ExpectReaders, ReadersExpected, SubmitTask, CancelTask, ReleasePartitions),
         *(AwaitChannels, ChannelsOpen, Start, TaskStateChanged, OutputConsumable),
         *(RequestDump, DescribeTasks, TaskManagerDump, JobDump),
-        *(TriggerCheckpoint, AbortCheckpoint, AcknowledgeCheckpoint, DeclineCheckpoint),
-        *(Heartbeat, HeartbeatAnswer, Statistics, CloseTrace, Report, Disconnect),
+        *(JobCommand, JobAnswer, CloseJob, JobClosed),
+        *(Heartbeat, HeartbeatAnswer, Statistics, Disconnect),
     )
 }
 """Every message by the name it has on the wire."""

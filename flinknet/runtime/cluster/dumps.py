@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from flinknet.core.producer import ResultPartition
+from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.results import GateDump, JobDump, PartitionDump, TaskDump, TaskManagerDump
 
 from . import control_messages as say
@@ -64,12 +66,20 @@ def _partition(partition: ResultPartition) -> PartitionDump:
 
 
 class DumpRound:
-    """One client's question, until every TaskManager that lives has answered it."""
+    """One client's question, until every TaskManager that lives has answered it.
+
+    Args:
+        job: that is asked for, of all whose tasks they describe.
+    """
 
     def __init__(
-        self, client: ControlConnection, task_managers: Iterable[TaskManagerProcess]
+        self,
+        client: ControlConnection,
+        task_managers: Iterable[TaskManagerProcess],
+        job: ExecutionGraphID,
     ) -> None:
         self.client = client
+        self._job = str(job)
         self._asked = [each for each in task_managers if each.is_alive and each.connection]
         self._answers: dict[int, TaskManagerDump] = {}
         for each in self._asked:
@@ -83,4 +93,16 @@ class DumpRound:
         """The whole; None while one is still to come."""
         if any(each.is_alive and each.index not in self._answers for each in self._asked):
             return None
-        return JobDump(job_id, name, tuple(each for _, each in sorted(self._answers.items())))
+        found = sorted(self._answers.items())
+        return JobDump(job_id, name, tuple(self._of_job(each) for _, each in found))
+
+    def _of_job(self, dump: TaskManagerDump) -> TaskManagerDump:
+        """What a TaskManager has of the job; ids of attempts begin with that of their job."""
+        job = self._job
+        return replace(
+            dump,
+            tasks=tuple(each for each in dump.tasks if each.attempt_id.startswith(job)),
+            kept_partitions=tuple(
+                each for each in dump.kept_partitions if each.id.partition("@")[2].startswith(job)
+            ),
+        )

@@ -30,6 +30,9 @@ from .measurements import Measurements, limited_by
 
 CONTACT_NAME = "jobmanager.json"
 
+IDLE_TASK_MANAGER = "idle-task-manager"
+"""Code of the warning that a TaskManager had no task."""
+
 
 def spill_directory(run_dir: Path) -> Path:
     """Where blocking results are written; goes with the job."""
@@ -38,7 +41,12 @@ def spill_directory(run_dir: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """How to reach the JobManager of a job; only its owner may read the file."""
+    """How to reach the JobManager of a job; only its owner may read the file.
+
+    Attributes:
+        job_id, name: empty for a cluster that is nobody's.
+        cluster_dir: where its processes have their logs.
+    """
 
     host: str
     port: int
@@ -46,6 +54,12 @@ class Contact:
     token: str
     job_id: str
     name: str
+    cluster_dir: str = ""
+
+    @property
+    def log(self) -> str:
+        """Where the JobManager says what goes wrong with it."""
+        return str(Path(self.cluster_dir) / "jobmanager.log")
 
     def save(self, run_dir: Path) -> None:
         """Write it into the run directory, readable by its owner alone."""
@@ -181,7 +195,7 @@ def _doubts(
     if idle:
         slots = plan.slots_per_task_manager
         yield RunWarning(
-            "idle-task-manager",
+            IDLE_TASK_MANAGER,
             f"{', '.join(idle)} had no task, for the slots of the others hold all of them; to"
             f" spread them give fewer --slots than {slots}, or -D"
             " taskmanager.load-balance.mode=SLOTS",

@@ -1,7 +1,7 @@
-"""JobManager: leads the TaskManagers of one job. What JobMaster decides goes out to them, what they
-say comes back to it (Flink: JobMaster and ResourceManager as endpoints).
+"""JobManager: leads the TaskManagers of a cluster. What the JobMaster of each job decides goes out
+to them, what they say comes back to it (Flink: JobMaster and ResourceManager as endpoints).
 
-Who owns it drives it, and makes something of what TaskManagers measured: the process of a job
+Who owns it drives it, and makes something of what TaskManagers measured: the process of a cluster
 (`job_process`), or the launcher of a bench.
 """
 
@@ -12,18 +12,22 @@ from collections.abc import Iterable
 from typing import Any
 
 from flinknet.graph.execution import ExecutionState
-from flinknet.job.checkpoint_coordinator import Answer, CheckpointCoordinator, Command
+from flinknet.job.checkpoint_coordinator import CheckpointCoordinator, Command
+from flinknet.results import TaskManagerDump
 
 from ..clock import monotonic_ns, wall_clock_iso
 from ..event_loop import EventLoop
 from . import control_messages as say
+from .channel_numbers import ClusterNumbers
 from .cluster_process import TaskManagerProcess, TaskManagerState
 from .control_connection import ControlConnection
 from .control_server import ControlServer
-from .job_master import Deployment, JobMaster
+from .job_master import Deployment, JobMaster, SharedCluster
 from .job_state import Failure
+from .led_job import LedJob, LedJobs
 from .outbox import Outbox
 from .resource_manager import ClusterSpec, ResourceManager
+from .slot_pool import ClusterSlots
 
 FAULTS_LOGGED = 100
 """Connections that broke the protocol; anybody on this machine can make more of them."""
@@ -33,17 +37,14 @@ TURN_NS = 200_000_000
 
 
 class JobManager:
-    """The TaskManagers of a cluster, and the job they run.
+    """The TaskManagers of a cluster, and the jobs they run.
 
     Attributes:
         task_managers: all of them.
-        master: decides what happens to the job; None until there is one.
-        start: the instants of the run; None: tasks that are deployed wait for them.
-        is_deployed: tasks were deployed.
-        checkpoints: who leads them; None: there are none.
-        received: what TaskManagers said that is for the owner: statistics, channels that are open,
-            reports.
+        jobs: that have not ended.
+        shared: what they have in common.
         clients: connections of those who are no TaskManager.
+        dumps: what TaskManagers run, for the owner to take, who has asked.
         lost: TaskManagers that are gone, with why, for the owner to take.
         failed: attempts that failed, and TaskManagers that cannot go on, for the owner to take.
     """
@@ -53,36 +54,39 @@ class JobManager:
         self._server = ControlServer(self._loop, spec.token)
         self.port = self._server.port
         self.task_managers = ResourceManager(spec)
-        self.master: JobMaster | None = None
-        self.start: say.Start | None = None
-        self.is_deployed = False
-        self.checkpoints: CheckpointCoordinator | None = None
-        self.received: list[tuple[TaskManagerProcess, Any]] = []
+        self.jobs = LedJobs()
+        self.shared = SharedCluster(ClusterSlots(spec.slots), ClusterNumbers())
         self.clients: list[ControlConnection] = []
+        self.dumps: list[TaskManagerDump] = []
         self.lost: list[tuple[TaskManagerProcess, str]] = []
         self.failed: list[tuple[TaskManagerProcess, Any]] = []
         self._outbox = Outbox(lambda index, message: self.task_managers[index].send(message))
-        self._job: say.InitializeJob | None = None
         self._faults = 0
 
     def start_task_managers(self) -> None:
         """Start the processes."""
         self.task_managers.start(self.port)
 
-    def submit(self, job: say.SubmitJob | say.SubmitLoad, master: JobMaster) -> None:
+    def submit(self, message: say.InitializeJob, master: JobMaster) -> LedJob:
         """Let TaskManagers run a job, those that are there and those that come."""
-        self._job, self.master = say.InitializeJob(job), master
+        job = LedJob(message, master)
+        self.jobs.add(job)
         for task_manager in self.task_managers:
-            if task_manager.state is TaskManagerState.REGISTERED:
-                task_manager.send(self._job)
+            if task_manager.is_registered:
+                task_manager.send(message)
+        return job
+
+    def end(self, job: LedJob, now_ns: int) -> None:
+        """A job has ended: other jobs may have its slots."""
+        job.master.release_slots()
+        for other in self.jobs:
+            if other is not job:
+                other.master.slots_changed(now_ns=now_ns)
 
     def run_once(self, *, until_ns: int | None = None) -> int:
         """Wait until something is said or due, and take it. Returns: the instant."""
         due = [monotonic_ns() + TURN_NS, until_ns, self.task_managers.next_deadline_ns()]
-        if self.master is not None:
-            due.append(self.master.next_deadline_ns())
-            if self.checkpoints is not None and self.master.is_running:
-                due.append(self.checkpoints.next_deadline_ns())
+        due += [each.next_deadline_ns() for each in self.jobs]
         self._loop.run_once(until_ns=min(each for each in due if each is not None))
         now_ns = monotonic_ns()
         for connection in list(self._server.connections):
@@ -91,26 +95,20 @@ class JobManager:
         self.lost += self.task_managers.advance(now_ns=now_ns)
         return now_ns
 
-    def advance(self, now_ns: int) -> list[Deployment]:
-        """Let the master decide what is due. Returns: what `carry_out` will deploy."""
-        master = self.master
-        if master is None:
-            return []
-        master.handle_deadline(now_ns=now_ns)
-        for index, reason in taken(master.to_end):
+    def advance(self, job: LedJob, now_ns: int) -> list[Deployment]:
+        """Let the master of a job decide what is due. Returns: what `carry_out` will deploy."""
+        job.master.handle_deadline(now_ns=now_ns)
+        for index, reason in taken(job.master.to_end):
             self.lose(self.task_managers[index], reason, now_ns)
-        return master.deployments
+        return job.master.deployments
 
-    def carry_out(self, now_ns: int) -> None:
+    def carry_out(self, job: LedJob, now_ns: int) -> None:
         """Tell TaskManagers what was decided."""
-        master = self.master
-        if master is None:
-            return
-        if self.checkpoints is not None:
-            self._lead_checkpoints(self.checkpoints, master, now_ns)
-        for deployment in taken(master.deployments):
-            self._deploy(deployment)
-        for index, message in taken(master.to_tell):
+        if job.checkpoints is not None:
+            self._lead_checkpoints(job, job.checkpoints, now_ns)
+        for deployment in taken(job.master.deployments):
+            self._deploy(job, deployment)
+        for index, message in taken(job.master.to_tell):
             self._outbox.tell(index, message)
 
     def tell_all(self, message: Any) -> None:
@@ -124,14 +122,15 @@ class JobManager:
         log(reason)
         self.task_managers.lose(task_manager)
         self._outbox.lose(task_manager.index)
-        if self.master is not None:
-            self.master.lose(task_manager.index, reason, now_ns=now_ns)
+        for job in self.jobs:
+            job.master.lose(task_manager.index, reason, now_ns=now_ns)
 
     def fail(self, message: say.TaskStateChanged, now_ns: int) -> None:
         """An attempt has failed."""
-        assert self.master is not None
-        failure = Failure(message.error, message.is_consequence) if message.error else None
-        self.master.update_state(message.attempt_id, message.state, failure, now_ns=now_ns)
+        job = self.jobs.concerned(message)
+        if job is not None:
+            failure = Failure(message.error, message.is_consequence) if message.error else None
+            job.master.update_state(message.attempt_id, message.state, failure, now_ns=now_ns)
 
     def end_task_managers(self) -> None:
         """End every process."""
@@ -165,8 +164,9 @@ class JobManager:
     def _receive(self, connection: ControlConnection, message: Any, now_ns: int) -> None:
         if isinstance(message, say.RegisterTaskManager):
             registered = self.task_managers.register(connection, message, now_ns=now_ns)
-            if registered is not None and self._job is not None:
-                registered.send(self._job)
+            if registered is not None:
+                for each in self.jobs:
+                    registered.send(each.message)
             return
         if isinstance(message, say.TaskManagerFailed):
             failed = self.task_managers.failed(message)
@@ -177,14 +177,27 @@ class JobManager:
         task_manager = self.task_managers.speaker(connection, message, now_ns=now_ns)
         if task_manager is None:
             return
-        master = self.master
-        if master is None:
-            self.received.append((task_manager, message))
-        elif isinstance(message, say.JobInitialized):
+        if isinstance(message, say.ReadersExpected):
+            self._outbox.answered(task_manager.index)
+            return
+        if isinstance(message, TaskManagerDump):
+            self.dumps.append(message)
+            return
+        job = self.jobs.concerned(message)
+        if job is not None:
+            self._receive_of(job, task_manager, message, now_ns)
+
+    def _receive_of(
+        self, job: LedJob, task_manager: TaskManagerProcess, message: Any, now_ns: int
+    ) -> None:
+        """Take what a TaskManager says of a job."""
+        master = job.master
+        if isinstance(message, say.JobInitialized):
+            if message.error:
+                master.fail(f"{task_manager.name}: {message.error}", now_ns=now_ns)
+                return
             task_manager.state = TaskManagerState.READY
             master.register(task_manager.index, now_ns=now_ns)
-        elif isinstance(message, say.ReadersExpected):
-            self._outbox.answered(task_manager.index)
         elif isinstance(message, say.TaskStateChanged):
             if message.state is ExecutionState.FAILED:
                 self.failed.append((task_manager, message))
@@ -192,30 +205,31 @@ class JobManager:
                 master.update_state(message.attempt_id, message.state, now_ns=now_ns)
         elif isinstance(message, say.OutputConsumable):
             master.schedule_consumers(message.attempt_id, now_ns=now_ns)
-        elif isinstance(message, Answer):
-            if self.checkpoints is not None:
-                self._tell_tasks(self.checkpoints.receive(message, now_ns=now_ns))
+        elif isinstance(message, say.JobAnswer):
+            if job.checkpoints is not None:
+                self._tell_tasks(job, job.checkpoints.receive(message.answer, now_ns=now_ns))
         else:
-            self.received.append((task_manager, message))
+            job.received.append((task_manager, message))
 
     def _lead_checkpoints(
-        self, checkpoints: CheckpointCoordinator, master: JobMaster, now_ns: int
+        self, job: LedJob, checkpoints: CheckpointCoordinator, now_ns: int
     ) -> None:
         """Checkpoints begin while every task runs or has finished; one that is pending when tasks
         begin again is given up.
         """
+        master = job.master
         if master.is_running:
-            self._tell_tasks(checkpoints.advance(now_ns=now_ns, finished=master.finished))
+            self._tell_tasks(job, checkpoints.advance(now_ns=now_ns, finished=master.finished))
         else:
-            self._tell_tasks(checkpoints.give_up())
+            self._tell_tasks(job, checkpoints.give_up())
 
-    def _tell_tasks(self, commands: Iterable[Command]) -> None:
+    def _tell_tasks(self, job: LedJob, commands: Iterable[Command]) -> None:
         for command in commands:
-            self.task_managers.tell_all(command)
+            self.task_managers.tell_all(say.JobCommand(job.id, command))
 
-    def _deploy(self, deployment: Deployment) -> None:
+    def _deploy(self, job: LedJob, deployment: Deployment) -> None:
         tasks = deployment.tasks
-        self.is_deployed = True
+        job.is_deployed = True
         readers: dict[int, dict[str, tuple[int, int]]] = {}
         for task in tasks:
             for gate in task.inputs:
@@ -224,13 +238,13 @@ class JobManager:
                         told = readers.setdefault(channel.task_manager, {})
                         told[channel.receiver_id.hex()] = channel.index, task.task_manager
         for index, told in readers.items():
-            self._outbox.announce(index, told)
+            self._outbox.announce(index, job.id, told)
         for task in tasks:
             sources = {
                 channel.task_manager for gate in task.inputs for channel in gate.channels
             } - {task.task_manager}
             addresses = {at: self.task_managers[at].address for at in sources}
-            self._outbox.tell(task.task_manager, say.SubmitTask(task, addresses, self.start))
+            self._outbox.tell(task.task_manager, say.SubmitTask(task, addresses, job.start))
 
     def _log_fault(self, peer: str, fault: str) -> None:
         """Note what was refused, as long as the log does not grow by it without end."""

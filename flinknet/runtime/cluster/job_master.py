@@ -27,10 +27,10 @@ from flinknet.job import TaskDeploymentDescriptor, descriptors_of
 from flinknet.units import format_duration_ns
 
 from . import control_messages as say
-from .channel_numbers import ChannelNumbers
+from .channel_numbers import ChannelNumbers, ClusterNumbers
 from .job_state import Failure, JobState
 from .restart_delay import ExponentialDelay
-from .slot_pool import SlotPool
+from .slot_pool import ClusterSlots, SlotPool
 
 _S = ExecutionState
 _UNLIMITED = 1 << 31
@@ -53,6 +53,14 @@ class FixedPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedCluster:
+    """What the jobs of a cluster have in common: its slots, and the numbers of channels."""
+
+    slots: ClusterSlots
+    numbers: ClusterNumbers
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """Tasks that begin together."""
 
@@ -68,6 +76,9 @@ class JobMaster:
             for long enough.
         slots_each: of every TaskManager.
         fixed: where everything is; None: wherever there are slots.
+        cluster: that it shares with other jobs; None: it has one of its own.
+        is_joining: the cluster runs already: that a TaskManager is lost which does not run any of
+            its tasks is nothing to it.
 
     Raises: ConfigError when a slot has less than its subtasks need.
 
@@ -87,8 +98,12 @@ class JobMaster:
         *,
         now_ns: int,
         fixed: FixedPlan | None = None,
+        cluster: SharedCluster | None = None,
+        is_joining: bool = False,
     ) -> None:
         config = graph.job.config
+        if cluster is None:
+            cluster = SharedCluster(ClusterSlots(slots_each), ClusterNumbers())
         self.graph = graph
         self.state = JobState.CREATED
         self.reason = ""
@@ -103,14 +118,20 @@ class JobMaster:
             self._stage_of = stages_of(graph.job)
             shared = share_slots(graph, self._stage_of)
             check_resources(shared, config, slots_each)
-            self._pool = SlotPool(shared, slots_each, config.load_balance_mode)
+            self._pool = SlotPool(shared, cluster.slots, config.load_balance_mode)
         else:
             self._stage_of = fixed.stage_of
-            self._pool = SlotPool((), slots_each, config.load_balance_mode, fixed.plan.slots)
+            self._pool = SlotPool((), cluster.slots, config.load_balance_mode, fixed.plan.slots)
         self._consumable: set[ExecutionVertex] = set()
         self._expected = task_managers
         self._slots_each = slots_each
-        self._channel_numbers = ChannelNumbers(graph.channels)
+        self._is_joining = is_joining
+        self._channel_numbers = ChannelNumbers(
+            cluster.numbers,
+            graph.channels,
+            len(graph.results),
+            config.network.max_tcp_connections,
+        )
         self._waits_for_slots_since_ns: int | None = now_ns
         self._restart_at_ns: int | None = None
         self._to_restart: dict[ExecutionVertex, None] = {}
@@ -160,16 +181,27 @@ class JobMaster:
     def register(self, task_manager: int, *, now_ns: int) -> None:
         """A TaskManager is there."""
         self._pool.add(task_manager)
-        if len(self._pool.task_managers) >= self._expected:
-            if self.is_waiting_for_slots:
-                self._waits_for_slots_since_ns = now_ns
+        self._begin_if_complete(now_ns)
+
+    def slots_changed(self, *, now_ns: int) -> None:
+        """Another job has given slots back."""
+        if self.is_waiting_for_slots and not self._is_starting:
             self._schedule(now_ns)
+
+    def release_slots(self) -> None:
+        """The job has ended, and others may have its slots."""
+        self._pool.release()
 
     def lose(self, task_manager: int, reason: str, *, now_ns: int) -> None:
         """A TaskManager is gone: its slots, its tasks, and what they wrote."""
-        if self.state is JobState.CREATED:  # it was waited for
+        is_new = self.state is JobState.CREATED
+        if is_new and not self._is_joining:  # it was waited for
             self.fail(reason, now_ns=now_ns)
+        elif is_new:
+            self._expected -= 1
         if task_manager not in self._pool.task_managers:
+            if is_new and self._is_joining:
+                self._begin_if_complete(now_ns)
             return
         self._pool.remove(task_manager)
         for result in self.graph.results.values():
@@ -272,6 +304,13 @@ class JobMaster:
         waits = format_duration_ns(self._slots_wait_ns)
         return f"{self._shortage()}; waits {waits} for them (slot.request.timeout)"
 
+    def _begin_if_complete(self, now_ns: int) -> None:
+        """Every TaskManager that was waited for is there: slots are waited for from now on."""
+        if len(self._pool.task_managers) >= self._expected:
+            if self.is_waiting_for_slots:
+                self._waits_for_slots_since_ns = now_ns
+            self._schedule(now_ns)
+
     @property
     def _is_starting(self) -> bool:
         """Whether TaskManagers are still to come."""
@@ -291,10 +330,14 @@ class JobMaster:
         return self._canceling_since_ns.values()
 
     def _shortage(self) -> str:
+        there = f"{len(self._pool.task_managers)} TaskManager(s) with {self._slots_each} each"
+        advice = "give more TaskManagers, more slots, or a lower parallelism"
+        if held := self._pool.held_by_others:
+            there += f", {held} of them other jobs',"
+            advice = f"end another job, or {advice}"
         return (
-            f"the job needs {self._pool.needed} slots, but {len(self._pool.task_managers)}"
-            f" TaskManager(s) with {self._slots_each} each offer {self._pool.offered}; give more"
-            " TaskManagers, more slots, or a lower parallelism"
+            f"the job needs {self._pool.needed} slots, but {there} offer {self._pool.offered};"
+            f" {advice}"
         )
 
     def _schedule(self, now_ns: int) -> None:

@@ -32,6 +32,7 @@ from .cluster_process import TaskManagerProcess
 from .endings import Ending, error_of
 from .job_manager import JobManager, taken
 from .job_master import FixedPlan, JobMaster
+from .led_job import LedJob
 from .measure import assemble, check_records, with_checkpoints
 from .measurements import NamedMetrics
 from .progress import ProgressMeter
@@ -133,7 +134,9 @@ class _Run:
         self._metrics = MetricsLog(trace_dir) if trace_dir is not None else None
         self._has_begun = False
         self._manager: JobManager
+        self._job: LedJob
         self._stack = ExitStack()
+        self._spill_dir: str | None = None
         self._stage_begins_ns: list[int] = []
         self._meter = ProgressMeter(plan)
         self._timeline = FillTimeline(sample_interval_ns)
@@ -148,9 +151,8 @@ class _Run:
                 stack.callback(self._leave, directory)
                 assert self._metrics is not None
                 stack.callback(self._metrics.close)
-            spill_dir = None
             if self._scenario.workload.is_blocking:
-                spill_dir = Path(stack.enter_context(create_spill_directory()))
+                self._spill_dir = stack.enter_context(create_spill_directory())
             self._manager = JobManager(
                 ClusterSpec(
                     secrets.token_hex(32),
@@ -160,8 +162,6 @@ class _Run:
                     self._scenario.flow_control,
                     max(1, self._silence_max_ns // HEARTBEATS),
                     self._silence_max_ns,
-                    spill_dir,
-                    self._trace_dir,
                     None,
                     self._sample_interval_ns,
                 )
@@ -179,19 +179,19 @@ class _Run:
         """From the first word of the TaskManagers to the result."""
         manager, scenario = self._manager, self._scenario
         on_progress(self._meter.progress("starting", monotonic_ns()))
-        master = self._submit()
-        self._until(lambda: manager.is_deployed)
+        job = self._job = self._submit()
+        self._until(lambda: job.is_deployed)
         if not self._is_staged:
-            manager.tell_all(say.AwaitChannels())
+            manager.tell_all(say.AwaitChannels(job.id))
             self._until(lambda: len(self._open) == len(manager.task_managers))
         other_processes = OtherProcesses(scenario.task_managers)
         start = _instants(scenario, drain_max_ns)
         self.save_manifest(None)
-        manager.start = self._meter.start = start
+        job.start = self._meter.start = start
         manager.tell_all(start)
-        manager.checkpoints = _checkpoints_of(self._plan, start)
-        self._until(lambda: master.state.is_terminal, on_progress)
-        manager.tell_all(say.CloseTrace())
+        job.checkpoints = _checkpoints_of(self._plan, start)
+        self._until(lambda: job.master.state.is_terminal, on_progress)
+        manager.tell_all(say.CloseJob(job.id))
         self._until(lambda: len(self._reports) == len(manager.task_managers))
         processors = other_processes.taken()
         reports = [self._reports[index] for index in sorted(self._reports)]
@@ -231,8 +231,8 @@ class _Run:
     def _is_staged(self) -> bool:
         return scheduling_of(self._scenario) is not SchedulingType.ALL_AT_ONCE
 
-    def _submit(self) -> JobMaster:
-        """A master that deploys the plan, in stages where something waits for what it reads."""
+    def _submit(self) -> LedJob:
+        """The load with a master that deploys the plan, in stages where something waits for what it reads."""
         plan, scenario = self._plan, self._scenario
         stage_of = {
             each.vertex.id: each.index if self._is_staged else 0 for each in plan.plan.vertices
@@ -244,23 +244,26 @@ class _Run:
             now_ns=monotonic_ns(),
             fixed=FixedPlan(plan.plan, plan.tasks, stage_of),
         )
-        self._manager.submit(say.SubmitLoad(scenario), master)
-        return master
+        trace_dir = None if self._trace_dir is None else str(self._trace_dir)
+        message = say.InitializeJob(
+            plan.plan.graph.id, say.SubmitLoad(scenario), trace_dir, self._spill_dir, None
+        )
+        return self._manager.submit(message, master)
 
     def _until(
         self, is_so: Callable[[], bool], on_progress: Callable[[Progress], None] | None = None
     ) -> None:
         """Go on until it is so. Raises: how a TaskManager ended before its time."""
-        manager = self._manager
+        manager, job = self._manager, self._job
         while not is_so():
             raise_dropped_termination()
             now_ns = manager.run_once()
-            for task_manager, message in taken(manager.received):
+            for task_manager, message in taken(job.received):
                 self._receive(task_manager, message, now_ns, on_progress)
             self._check_endings()
-            if manager.advance(now_ns) and manager.is_deployed:
+            if manager.advance(job, now_ns) and job.is_deployed:
                 self._stage_begins_ns.append(now_ns)
-            manager.carry_out(now_ns)
+            manager.carry_out(job, now_ns)
 
     def _receive(
         self,
@@ -272,8 +275,8 @@ class _Run:
         index, start = task_manager.index, self._meter.start
         if isinstance(message, say.ChannelsOpen):
             self._open.add(index)
-        elif isinstance(message, say.Report):
-            self._reports[index] = message
+        elif isinstance(message, say.JobClosed):
+            self._reports[index] = message.report
         elif isinstance(message, say.Statistics) and start is not None:
             if not self._is_measured and now_ns >= start.measured_from_ns:
                 self._is_measured = True  # so that a run that is interrupted has its measured part
@@ -339,7 +342,7 @@ class _Run:
             result = replace(result, warnings=(*result.warnings, incomplete))
         if scenario.workload.is_blocking:
             result = with_stages(result, plan, self._stage_begins_ns, reports, start)
-        checkpoints = self._manager.checkpoints
+        checkpoints = self._job.checkpoints
         summary = None if checkpoints is None else checkpoints.summary()
         return with_checkpoints(result, summary, scenario)
 

@@ -1,4 +1,4 @@
-"""Outbox: what a JobManager tells its TaskManagers about a job, in an order that they cannot see.
+"""Outbox: what a JobManager tells its TaskManagers about jobs, in an order that they cannot see.
 
 Messages to two TaskManagers take two connections, and the first to be sent need not be the first to
 come. A consumer that was deployed could ask for its partition before the TaskManager that has the
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
+
+from flinknet.core.wire.ids import ExecutionGraphID
 
 from .control_messages import ExpectReaders
 
@@ -28,11 +30,13 @@ class Outbox:
         self._held: deque[tuple[int, Any]] = deque()
         self._lost: set[int] = set()
 
-    def announce(self, index: int, readers: dict[str, tuple[int, int]]) -> None:
-        """Tell a TaskManager which channels will be asked for; goes at once."""
+    def announce(
+        self, index: int, job: ExecutionGraphID, readers: dict[str, tuple[int, int]]
+    ) -> None:
+        """Tell a TaskManager which channels of a job will be asked for; goes at once."""
         if index not in self._lost:
             self._unanswered[index] += 1
-        self._send(index, ExpectReaders(readers))
+        self._send(index, ExpectReaders(job, readers))
 
     def tell(self, index: int, message: Any) -> None:
         """Send a message behind everything that was announced and told before."""

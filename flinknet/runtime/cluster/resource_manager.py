@@ -32,8 +32,6 @@ class ClusterSpec:
 
     Attributes:
         token: the secret of the cluster.
-        spill_dir: where blocking results are written; None: there are none.
-        trace_dir: gets the traces; None: there are none.
         log_dir: gets what the processes say; None: it goes where that of this process goes.
     """
 
@@ -44,8 +42,6 @@ class ClusterSpec:
     flow_control: str
     heartbeat_interval_ns: int
     heartbeat_timeout_ns: int
-    spill_dir: Path | None
-    trace_dir: Path | None
     log_dir: Path | None
     sample_interval_ns: int = SAMPLE_INTERVAL_NS
 
@@ -82,8 +78,6 @@ class ResourceManager:
                 spec.network,
                 spec.flow_control,
                 spec.heartbeat_timeout_ns,
-                None if spec.spill_dir is None else str(spec.spill_dir),
-                None if spec.trace_dir is None else str(spec.trace_dir / trace_name(index)),
                 available_cores() >= spec.task_managers,
                 spec.sample_interval_ns,
                 tuple(sys.path),

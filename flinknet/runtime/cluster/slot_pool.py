@@ -1,4 +1,4 @@
-"""SlotPool: which slots there are, and which shared slot of the job is in which of them.
+"""SlotPool: which slots a job has, and which of its shared slots is in which of them.
 
 Shared slots of different stages do not run at the same time and may use the same slot.
 """
@@ -7,17 +7,53 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flinknet.graph.slots import PlacedSlot, SharedSlot, place_slots, slots_needed
+from flinknet.graph.slots import PlacedSlot, SharedSlot, place_in, slots_needed
+
+Slot = tuple[int, int]
+"""Its TaskManager, and its number there."""
+
+
+class ClusterSlots:
+    """The slots of the TaskManagers of a cluster, and which pool has them (Flink: SlotManager).
+
+    Args:
+        slots_each: of every TaskManager.
+    """
+
+    def __init__(self, slots_each: int) -> None:
+        self.slots_each = slots_each
+        self._owner_of: dict[Slot, SlotPool] = {}
+
+    def in_use(self, task_manager: int) -> int:
+        """How many slots of a TaskManager belong to a job."""
+        return sum(at == task_manager for at, _ in self._owner_of)
+
+    def free_for(self, pool: SlotPool, task_manager: int) -> list[int]:
+        """The slots of a TaskManager that are a pool's or nobody's."""
+        owner_of = self._owner_of
+        return [
+            slot
+            for slot in range(self.slots_each)
+            if owner_of.get((task_manager, slot), pool) is pool
+        ]
+
+    def assign(self, pool: SlotPool, slots: set[Slot]) -> None:
+        """A pool has these from now on, and no others."""
+        self._owner_of = {
+            slot: owner for slot, owner in self._owner_of.items() if owner is not pool
+        }
+        self._owner_of.update(dict.fromkeys(slots, pool))
 
 
 class SlotPool:
-    """The slots of the TaskManagers that are registered (Flink: DeclarativeSlotPool).
+    """The slots of a job on the TaskManagers that are ready for it (Flink: DeclarativeSlotPool).
 
-    A shared slot stays where it is as long as its TaskManager lives.
+    It gets slots when all that it needs are free; slots are the job's until it has ended. A shared
+    slot stays where it is as long as its TaskManager lives.
 
     Args:
         shared: those of the job.
-        slots_each: of every TaskManager.
+        cluster: that it shares with the pools of other jobs.
         mode: taskmanager.load-balance.mode.
         placed: where everything is, whatever there is; None: where there are slots.
     """
@@ -25,18 +61,19 @@ class SlotPool:
     def __init__(
         self,
         shared: Sequence[SharedSlot],
-        slots_each: int,
+        cluster: ClusterSlots,
         mode: str,
         placed: Sequence[PlacedSlot] | None = None,
     ) -> None:
         self._shared = shared
-        self._slots_each = slots_each
+        self._cluster = cluster
         self._mode = mode
         self._task_managers: set[int] = set()
-        self._places: dict[int, tuple[int, int]] = {}
+        self._places: dict[int, Slot] = {}
         if placed is not None:
             self._shared = [each.shared for each in placed]
             self._places = {at: (each.task_manager, each.slot) for at, each in enumerate(placed)}
+            self._hold()
         self.needed = slots_needed(shared)
 
     @property
@@ -46,11 +83,16 @@ class SlotPool:
 
     @property
     def offered(self) -> int:
-        """Number of slots that are there."""
-        return len(self._task_managers) * self._slots_each
+        """Number of slots that are there and no other job's."""
+        return sum(len(self._free_on(each)) for each in self._task_managers)
+
+    @property
+    def held_by_others(self) -> int:
+        """Number of slots that are there and other jobs'."""
+        return len(self._task_managers) * self._cluster.slots_each - self.offered
 
     def slots_in_use(self, task_manager: int) -> int:
-        """How many slots of a TaskManager hold something."""
+        """How many slots of a TaskManager hold something of the job."""
         return len({slot for at, slot in self._places.values() if at == task_manager})
 
     def add(self, task_manager: int) -> None:
@@ -61,6 +103,11 @@ class SlotPool:
         """A TaskManager and its slots are gone, with what they held."""
         self._task_managers.discard(task_manager)
         self._places = {at: each for at, each in self._places.items() if each[0] != task_manager}
+        self._hold()
+
+    def release(self) -> None:
+        """The job has ended: its slots are free."""
+        self._cluster.assign(self, set())
 
     def allocate(self) -> bool:
         """Give every shared slot that has none a slot. Returns: whether all have one now."""
@@ -68,25 +115,32 @@ class SlotPool:
             return False
         if not self._places:
             alive = self.task_managers
-            placed = place_slots(self._shared, len(alive), self._slots_each, self._mode)
+            free = [self._free_on(each) for each in alive]
+            placed = place_in(self._shared, free, self._cluster.slots_each, self._mode)
             for at, each in enumerate(placed):
                 self._places[at] = (alive[each.task_manager], each.slot)
-            return True
         for at, shared in enumerate(self._shared):
             if at not in self._places:
-                self._places[at] = self._free(shared.stage)
+                self._places[at] = self._unused(shared.stage)
+        self._hold()
         return True
 
     def placed(self) -> list[PlacedSlot]:
         """Where every shared slot is; all must have a place."""
         return [PlacedSlot(*self._places[at], shared) for at, shared in enumerate(self._shared)]
 
-    def _free(self, stage: int) -> tuple[int, int]:
+    def _free_on(self, task_manager: int) -> list[int]:
+        return self._cluster.free_for(self, task_manager)
+
+    def _hold(self) -> None:
+        self._cluster.assign(self, set(self._places.values()))
+
+    def _unused(self, stage: int) -> Slot:
         """The first slot that holds nothing of a stage; there is one, for slots suffice."""
         used = {place for at, place in self._places.items() if self._shared[at].stage == stage}
         return next(
             (task_manager, slot)
             for task_manager in self.task_managers
-            for slot in range(self._slots_each)
+            for slot in self._free_on(task_manager)
             if (task_manager, slot) not in used
         )

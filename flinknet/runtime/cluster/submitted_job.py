@@ -1,0 +1,376 @@
+"""SubmittedJob: a job that a client has submitted, from its first task to what it leaves in its run
+directory (Flink: what Dispatcher and JobMaster keep of a job).
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from contextlib import redirect_stdout, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from flinknet.errors import FlinknetError
+from flinknet.graph import execution_graph_of, job_graph_of, load_program
+from flinknet.graph.execution_graph import ExecutionGraph, initialize_on_master
+from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
+from flinknet.results import (
+    ClusterJob,
+    JobStatus,
+    RunWarning,
+    Strangers,
+    TaskManagerStatus,
+)
+from flinknet.trace.run_directory import seal_run
+
+from ..clock import timestamp_epoch_ns, wall_clock_iso
+from ..metrics_log import MetricsLog
+from . import control_messages as say
+from .cluster_process import TaskManagerProcess
+from .connection_uses import ConnectionUses
+from .control_connection import ControlConnection
+from .job_files import (
+    CONTACT_NAME,
+    IDLE_TASK_MANAGER,
+    Contact,
+    Instants,
+    result_of,
+    save_manifest,
+    save_result,
+    spill_directory,
+)
+from .job_manager import JobManager, taken
+from .job_master import Deployment, JobMaster
+from .job_state import JobState
+from .job_status import status_of
+from .measurements import Measurements, NamedMetrics
+
+START_DELAY_NS = 100_000_000
+"""From the deployment to the first generated record, so that every task runs by then."""
+
+CLOSE_WAIT_NS = 10_000_000_000
+"""How long TaskManagers may take to end their traces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What a client has submitted, and the graph that follows from it.
+
+    Attributes:
+        run: distinguishes it from all other runs; the id of the job.
+        is_joining: the cluster was not started for it.
+    """
+
+    message: say.SubmitJob
+    run: str
+    graph: ExecutionGraph
+    warnings: tuple[RunWarning, ...]
+    is_joining: bool
+
+    @classmethod
+    def of(cls, message: say.SubmitJob, run: str, *, is_joining: bool) -> Submission:
+        """Run the program for its graph. Raises: ConfigError."""
+        with redirect_stdout(sys.stderr):  # what the program prints is no part of the protocol
+            program = load_program(
+                Path(message.path), message.settings, message.arguments, source=message.source
+            )
+        job_graph = job_graph_of(program.stream_graph)
+        initialize_on_master(job_graph)
+        warnings = list(program.warnings)
+        graph = execution_graph_of(
+            job_graph, run, warn=lambda text: warnings.append(RunWarning("no-json-plan", text))
+        )
+        return cls(message, run, graph, tuple(warnings), is_joining)
+
+
+class SubmittedJob:
+    """One job of a cluster.
+
+    Args:
+        slots: of each TaskManager.
+        uses: of connections, of all jobs.
+
+    Attributes:
+        watchers: clients that are told how it ends.
+        end: how it has ended; None: it has not, or has still to be saved.
+
+    Raises: ConfigError when a slot has less than its subtasks need.
+    """
+
+    def __init__(
+        self,
+        manager: JobManager,
+        submission: Submission,
+        submitter: ControlConnection,
+        slots: int,
+        uses: ConnectionUses,
+        *,
+        now_ns: int,
+    ) -> None:
+        message = submission.message
+        self.run_dir = Path(message.run_dir)
+        self.submitter = submitter
+        self.watchers = [submitter]
+        self.end: say.JobEnded | None = None
+        self._manager = manager
+        self._task_managers = manager.task_managers
+        self._submission = submission
+        self._slots = slots
+        self._uses = uses
+        self._submitted_ns = now_ns
+        self._epoch_ns = timestamp_epoch_ns()
+        self._started_at = wall_clock_iso()
+        self._measurements = Measurements()
+        self._metrics_log = MetricsLog(self.run_dir) if message.records_trace else None
+        self._first_deployed_ns: int | None = None
+        self._ended_ns: int | None = None
+        self._reports: dict[int, say.Report] = {}
+        self._others: dict[str, None] = {}
+        alive = sum(each.is_alive for each in self._task_managers)
+        master = JobMaster(
+            submission.graph,
+            alive if submission.is_joining else len(self._task_managers),
+            slots,
+            now_ns=now_ns,
+            cluster=manager.shared,
+            is_joining=submission.is_joining,
+        )
+        spill_dir = spill_directory(self.run_dir)
+        spill_dir.mkdir(exist_ok=True)
+        self.led = manager.submit(
+            say.InitializeJob(
+                submission.graph.id,
+                message,
+                message.run_dir if message.records_trace else None,
+                str(spill_dir),
+                message.run_dir if submission.is_joining else None,
+            ),
+            master,
+        )
+        uses.begin(self.job_id, self.name)
+
+    @property
+    def job_id(self) -> str:
+        """What clients name it by."""
+        return self._submission.run
+
+    @property
+    def name(self) -> str:
+        """Of the program."""
+        return self._submission.graph.job.name
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether it ends with its client."""
+        return self._submission.message.is_attached
+
+    def save_contact(self, contact: Contact) -> None:
+        """Say in its run directory how its JobManager is reached."""
+        replace(contact, job_id=self.job_id, name=self.name).save(self.run_dir)
+
+    def watch(self, client: ControlConnection) -> None:
+        """A client wants to know how it ends."""
+        if client not in self.watchers:
+            self.watchers.append(client)
+
+    def note_others(self, names: list[str]) -> None:
+        """These jobs run on the same TaskManagers now."""
+        self._others.update(dict.fromkeys(names))
+
+    def cancel(self, reason: str, *, now_ns: int) -> None:
+        """End it."""
+        self.led.master.cancel(reason, now_ns=now_ns)
+
+    def turn(self, *, now_ns: int) -> None:
+        """Take what TaskManagers have said, and do what is due."""
+        for task_manager, message in taken(self.led.received):
+            self._receive(task_manager, message)
+        for deployment in self._manager.advance(self.led, now_ns):
+            self._deploy(deployment, now_ns)
+        self._manager.carry_out(self.led, now_ns)
+        if self.led.master.state.is_terminal and self.end is None:
+            self._close(now_ns)
+
+    def status(
+        self,
+        task_managers: tuple[TaskManagerStatus, ...],
+        others: tuple[ClusterJob, ...],
+        *,
+        now_ns: int,
+    ) -> JobStatus:
+        """Where it stands."""
+        checkpoints = self.led.checkpoints
+        status = status_of(
+            self.job_id,
+            self.led.master,
+            self._measurements,
+            task_managers,
+            elapsed_ns=(self._ended_ns or now_ns) - self._submitted_ns,
+            checkpoints=0 if checkpoints is None else checkpoints.completed,
+        )
+        return replace(status, connections=self._uses.of(self.job_id), other_jobs=others)
+
+    def summary(self) -> ClusterJob:
+        """The same in short."""
+        master = self.led.master
+        slots = sum(master.slots_in_use(each.index) for each in self._task_managers)
+        state = master.state.name
+        return ClusterJob(self.job_id, self.name, state, str(self.run_dir), slots)
+
+    def tidy(self) -> None:
+        """Remove what stands in the way of nothing but a job that runs."""
+        if self._metrics_log is not None:
+            self._metrics_log.close()
+        shutil.rmtree(spill_directory(self.run_dir), ignore_errors=True)
+        remove_empty(self.run_dir)
+        with suppress(OSError):
+            (self.run_dir / CONTACT_NAME).unlink(missing_ok=True)
+
+    def _receive(self, task_manager: TaskManagerProcess, message: Any) -> None:
+        if isinstance(message, say.JobClosed):
+            self._reports[task_manager.index] = message.report
+            self._measurements.close(message.report)
+        elif isinstance(message, say.Statistics):
+            self._measurements.add(task_manager.index, message)
+            self._uses.tell(self.job_id, task_manager.index, message.connections)
+            if self._metrics_log is not None and message.memory:
+                named = NamedMetrics.of(message)
+                self._metrics_log.add(task_manager.index, named, now_ns=message.at_ns)
+
+    def _deploy(self, deployment: Deployment, now_ns: int) -> None:
+        if self._first_deployed_ns is None:
+            self._begin(deployment, now_ns)
+        self._measurements.deploy(deployment.plan, deployment.tasks)
+        self._save_manifest()
+
+    def _begin(self, deployment: Deployment, now_ns: int) -> None:
+        message = self._submission.message
+        self._first_deployed_ns = now_ns
+        start_ns = now_ns + START_DELAY_NS
+        measured_from_ns = start_ns + message.warmup_ns
+        duration_ns = message.duration_ns
+        end_ns = None if duration_ns is None else measured_from_ns + duration_ns
+        self.led.start = say.Start(start_ns, measured_from_ns, None, end_ns, self._epoch_ns)
+        self._measurements.deployed_ns = now_ns
+        self._measurements.start_ns = start_ns
+        self._measurements.measured_from_ns = measured_from_ns
+        graph = self._submission.graph
+        config = graph.job.config
+        if config.checkpoint_interval_ns is not None and deployment.plan.stages == 1:
+            self.led.checkpoints = CheckpointCoordinator(
+                [str(each.id) for each in graph.subtasks()],
+                interval_ns=config.checkpoint_interval_ns,
+                timeout_ns=config.network.checkpoint_timeout_ns,
+                start_ns=start_ns,
+                epoch_ns=self._epoch_ns,
+            )
+
+    def _close(self, now_ns: int) -> None:
+        """It is over: let TaskManagers forget it and close its traces, then save everything."""
+        if self._ended_ns is None:
+            self._ended_ns = now_ns
+            self._manager.end(self.led, now_ns)
+            self._task_managers.tell_all(say.CloseJob(self.led.id))
+        waiting = [
+            each
+            for each in self._task_managers
+            if each.is_registered and each.index not in self._reports
+        ]
+        if waiting and now_ns - self._ended_ns < CLOSE_WAIT_NS:
+            return
+        self._manager.jobs.remove(self.led)
+        self._uses.end(self.job_id)
+        master = self.led.master
+        text = "" if master.state is JobState.FINISHED else master.reason
+        is_well = master.state is JobState.FINISHED
+        fault = self._save_all()
+        if fault is not None:
+            is_well = False
+            text = f"{text}; {fault}".lstrip("; ")
+        self.end = say.JobEnded(master.state.name, text, int(not is_well))
+
+    def _save_manifest(self) -> None:
+        message = self._submission.message
+        if message.records_trace:
+            save_manifest(
+                self.run_dir,
+                message,
+                self.led.master,
+                self._measurements,
+                self._task_managers,
+                self._instants(),
+            )
+
+    def _save_all(self) -> str | None:
+        """Save what it left. Returns: what went wrong."""
+        try:
+            self._save_result()
+        except (FlinknetError, OSError) as error:
+            return f"the results could not be saved: {error}"
+        if self._submission.message.records_trace and self._first_deployed_ns is not None:
+            try:
+                seal_run(self.run_dir)
+            except (FlinknetError, OSError) as error:
+                return f"its trace is not complete: {error}"
+        return None
+
+    def _save_result(self) -> None:
+        if self._first_deployed_ns is not None:
+            self._save_manifest()
+        message = self._submission.message
+        reports = self._reports.values()
+        faults = [each.trace_error for each in reports if each.trace_error is not None]
+        if self._metrics_log is not None and self._metrics_log.error is not None:
+            faults.append(self._metrics_log.error)
+        strangers = sum((each.strangers for each in reports), Strangers())
+        visited = [each for each in (strangers.warning(),) if each is not None]
+        checkpoints = self.led.checkpoints
+        result = result_of(
+            message,
+            self.job_id,
+            self.led.master,
+            self._measurements,
+            self._task_managers,
+            self._slots,
+            None if checkpoints is None else checkpoints.summary(),
+            self._instants(),
+            [
+                *self._submission.warnings,
+                *visited,
+                *self._shared(),
+                *(RunWarning("trace-incomplete", each) for each in faults),
+            ],
+            str(self.run_dir) if message.records_trace else None,
+        )
+        if self._submission.is_joining:  # what is idle of the cluster is not its doing
+            known = tuple(each for each in result.warnings if each.code != IDLE_TASK_MANAGER)
+            result = replace(result, warnings=known)
+        save_result(self.run_dir, result)
+
+    def _shared(self) -> list[RunWarning]:
+        """That other jobs took time and buffers from it."""
+        if not self._others:
+            return []
+        text = (
+            f"other jobs ran on its TaskManagers meanwhile: {', '.join(self._others)}; they took"
+            " processor time and network memory"
+        )
+        return [RunWarning("shared-cluster", text)]
+
+    def _instants(self) -> Instants:
+        return Instants(
+            self._started_at,
+            self._first_deployed_ns,
+            self._measurements.measured_from_ns,
+            self._ended_ns,
+        )
+
+
+def remove_empty(directory: Path) -> None:
+    """Remove the files of processes that said nothing."""
+    for pattern in ("*.log", "*.out"):
+        for path in directory.glob(pattern):
+            with suppress(OSError):
+                if not path.stat().st_size:
+                    path.unlink()
