@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -12,6 +12,7 @@ import click
 from flinknet.errors import ConfigError, TransportError
 
 from .groups import CommandGroup
+from .job_cluster import cluster
 from .job_run import run
 
 RUNS = Path("flinknet-runs")
@@ -19,16 +20,17 @@ RUNS = Path("flinknet-runs")
 
 @click.group(cls=CommandGroup)
 def job() -> None:
-    """Run a job, look at jobs that run detached, and end them."""
+    """Run jobs, look at those that run, and end them."""
 
 
 job.add_command(run)
+job.add_command(cluster)
 
 
 @job.command("list")
 @click.argument("directory", type=click.Path(path_type=Path), default=RUNS)
 def list_jobs(directory: Path) -> None:
-    """List the jobs that run in or below DIRECTORY (flinknet-runs)."""
+    """List the jobs and clusters that run in or below DIRECTORY (flinknet-runs)."""
     from flinknet.runtime.cluster.client import client_of
     from flinknet.runtime.cluster.job_files import CONTACT_NAME, Contact
 
@@ -40,11 +42,15 @@ def list_jobs(directory: Path) -> None:
             continue
         try:
             with client_of(contact) as client:
-                state = client.status().state
+                if contact.job_id:
+                    state = client.status().state
+                else:
+                    state, count = "CLUSTER", len(client.cluster().jobs)
+                    contact = replace(contact, name=f"({count} job{'s' * (count != 1)})")
         except TransportError:
             state = "LOST"
         is_any_running = True
-        click.echo(f"{contact.job_id}  {state:<10}  {contact.name}  {run_dir}")
+        click.echo(f"{contact.job_id or '-':<16}  {state:<10}  {contact.name}  {run_dir}")
     if not is_any_running:
         hint = "; of jobs with --out DIR: flinknet job list DIR" if directory == RUNS else ""
         click.echo(f"no job runs in {directory}{hint}", err=True)
@@ -58,12 +64,13 @@ def list_jobs(directory: Path) -> None:
     help="The tasks that run instead, with their partitions, gates and channels.",
 )
 def status(directory: Path, graph: str | None) -> None:
-    """Tell where the job in DIRECTORY stands. While it runs, its vertices and TaskManagers; then
-    its result.
+    """Tell where the job in DIRECTORY stands: while it runs, its vertices, its TaskManagers, and
+    the TCP connections that it uses, alone or with other jobs; then its result. Of a cluster, its
+    jobs.
     """
     from flinknet.report.console import console_for
     from flinknet.report.export import dump
-    from flinknet.report.job_console import dump_lines, print_job, print_status
+    from flinknet.report.job_console import dump_lines, print_cluster, print_job, print_status
     from flinknet.runtime.cluster.client import client_of
     from flinknet.runtime.cluster.job_files import Contact
     from flinknet.trace.manifest import MANIFEST_NAME, RESULT_NAME, RunManifest
@@ -71,8 +78,12 @@ def status(directory: Path, graph: str | None) -> None:
 
     contact = Contact.load(directory)
     if contact is not None:
+        if graph is not None and not contact.job_id:
+            raise ConfigError(f"{directory}: --graph: that is a cluster; give a job's directory")
         with client_of(contact) as client:
-            if graph is None:
+            if not contact.job_id:
+                print_cluster(console_for(sys.stdout), client.cluster())
+            elif graph is None:
                 print_status(console_for(sys.stdout), client.status())
             elif graph == "json":
                 click.echo(dump(asdict(client.dump())), nl=False)
@@ -105,6 +116,11 @@ def cancel(directory: Path) -> None:
     contact = Contact.load(directory)
     if contact is None:
         raise ConfigError(f"{directory}: no job runs there")
+    if not contact.job_id:
+        raise ConfigError(
+            f"{directory}: that is a cluster; give the directory of one of its jobs, or end all of"
+            f" it with: flinknet job cluster stop {directory}"
+        )
     with client_of(contact) as client:
         ended = client.cancel()
     click.echo(f"job {contact.job_id} ({contact.name}) ended: {ended.state.lower()}")

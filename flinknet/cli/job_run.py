@@ -1,4 +1,4 @@
-"""`flinknet job run`: run a program on a cluster of its own."""
+"""`flinknet job run`: run a program on a cluster of its own, or on one that runs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,12 @@ from .plan import warn_of_idle_parallelism
 from .sections import SectionedCommand
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flinknet.results import ClusterStatus
     from flinknet.runtime.cluster.child import JobManagerSpec
-    from flinknet.runtime.cluster.control_messages import SubmitJob
+    from flinknet.runtime.cluster.control_messages import JobAccepted, JobEnded, SubmitJob
+    from flinknet.runtime.cluster.job_files import Contact
 
 JOB_OPTIONS = ("duration", "warmup", "task-managers")
 """Options of a workload that mean something for a job."""
@@ -35,7 +39,9 @@ DEFAULT_WARMUP_NS = 500_000_000
 class JobCall:
     """What the command line says of a job.
 
-    `duration_ns` None: generated sources make records without end.
+    Attributes:
+        duration_ns: None: generated sources make records without end.
+        cluster: that it joins; None: it has one of its own.
     """
 
     path: Path
@@ -48,6 +54,7 @@ class JobCall:
     warmup_ns: int
     seed: int
     records_trace: bool
+    cluster: Contact | None
 
 
 @click.command(cls=SectionedCommand)
@@ -64,6 +71,12 @@ class JobCall:
     is_flag=True,
     help="Submit the job, print how to look at it and how to end it, and do not wait for it.",
 )
+@click.option(
+    "--cluster",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Join the cluster that runs in DIR, beside the jobs that it has.",
+)
 @load_options(JOB_OPTIONS, defaults={"task-managers": "as many as the job needs"})
 @output_options
 @trace_option
@@ -73,9 +86,14 @@ def run(**values: Any) -> int:
     \b
     flinknet job run bench/jobs/shuffle.py --task-managers 2 --slots 2
     flinknet job run bench/jobs/slow_last_stage.py --duration 1s -- 500us
+    flinknet job run bench/jobs/shuffle.py --cluster flinknet-runs/session
 
     FILE is a Python file with main(env); ARGUMENTS are main's. Generated sources end after
     --duration. `flinknet plan FILE` shows what would run where.
+
+    With --cluster the job gets slots that are free on a cluster that runs: one that `flinknet job
+    cluster start` has started, or that of a --detached job. It waits for slots as long as
+    slot.request.timeout says. TaskManagers, slots and keys such as taskmanager.* are the cluster's.
     """
     from . import sweep
 
@@ -94,22 +112,36 @@ def run(**values: Any) -> int:
 def _call(values: Mapping[str, Any]) -> JobCall:
     from flinknet.graph import execution_graph_of, job_graph_of, load_program, physical_plan_of
     from flinknet.graph.program import read_source
+    from flinknet.runtime.cluster.job_settings import joined_settings
 
     settings = collect(values)
+    network = settings.network
+    contact = cluster = None
+    if values["cluster"] is not None:
+        contact, cluster = _cluster_in(values["cluster"])
+        network = joined_settings(cluster.settings, network)
+        for name in ("task_managers", "slots"):
+            if values[name] is not None:
+                option = f"--{name.replace('_', '-')}"
+                raise ConfigError(f"{option}: the cluster has its own; leave it out")
     workload = {name: WORKLOAD_OPTIONS[name].parse(t) for name, t in settings.workload.items()}
     if swept := flink.swept_keys(settings.network):
         raise ConfigError(f"{swept[0]} has several values; a job has one of each")
     path = Path(values["file"])
     source = read_source(path)
     with redirect_stdout(sys.stderr):  # what the program prints is no result
-        program = load_program(path, settings.network, values["arguments"], source=source)
+        program = load_program(path, network, values["arguments"], source=source)
     for warning in (*settings.warnings, *program.warnings):
         click.echo(f"flinknet: {warning.text}", err=True)
     warn_of_idle_parallelism(program.stream_graph, settings.network)
     graph = execution_graph_of(job_graph_of(program.stream_graph))
     slots = values["slots"] or graph.job.config.task_slots
+    if cluster is not None:
+        slots = cluster.slots_each
     needed = physical_plan_of(graph, slots_per_task_manager=slots)
     task_managers = workload.get("task-managers") or needed.task_managers
+    if cluster is not None:
+        task_managers = len(cluster.task_managers)
     if task_managers >= needed.task_managers:
         plan = physical_plan_of(graph, task_managers=task_managers, slots_per_task_manager=slots)
         if shortage := plan.shortage():
@@ -121,41 +153,72 @@ def _call(values: Mapping[str, Any]) -> JobCall:
         path.absolute(),
         source,
         tuple(values["arguments"]),
-        settings.network,
+        network,
         task_managers,
         slots,
         duration_ns,
         workload.get("warmup", DEFAULT_WARMUP_NS),
         values["seed"],
         values["trace"],
+        contact,
     )
 
 
-def _cluster(call: JobCall, out: Path, *, is_attached: bool) -> tuple[JobManagerSpec, SubmitJob]:
+def _cluster_in(directory: Path) -> tuple[Contact, ClusterStatus]:
+    """How the cluster that runs in a directory is reached, and where it stands."""
+    from flinknet.runtime.cluster.client import client_of
+    from flinknet.runtime.cluster.job_files import Contact
+
+    contact = Contact.load(directory)
+    if contact is None:
+        raise ConfigError(
+            f"--cluster: {directory}: no cluster runs there; start one with `flinknet job cluster"
+            " start`"
+        )
+    with client_of(contact) as client:
+        return contact, client.cluster()
+
+
+def _spec(call: JobCall, out: Path) -> JobManagerSpec:
+    """The cluster of a job that joins none."""
     from flinknet.runtime.cluster.child import JobManagerSpec
     from flinknet.runtime.cluster.client import new_token
+
+    return JobManagerSpec(
+        new_token(), str(out.absolute()), call.task_managers, call.slots, dict(call.settings)
+    )
+
+
+def _submission(call: JobCall, out: Path, *, is_attached: bool) -> SubmitJob:
     from flinknet.runtime.cluster.control_messages import SubmitJob
 
-    settings = dict(call.settings)
-    spec = JobManagerSpec(
-        new_token(),
-        str(out.absolute()),
-        call.task_managers,
-        call.slots,
-        settings,
-        call.records_trace,
-    )
-    submission = SubmitJob(
+    return SubmitJob(
         str(call.path),
         call.source,
         call.arguments,
-        settings,
+        dict(call.settings),
         is_attached,
         call.duration_ns,
         call.warmup_ns,
         call.seed,
+        str(out.absolute()),
+        call.records_trace,
     )
-    return spec, submission
+
+
+def _stay(
+    call: JobCall,
+    out: Path,
+    accepted: Callable[[JobAccepted], None],
+    watch: Callable[[Any], None],
+) -> JobEnded:
+    """Submit a job and wait for its end."""
+    from flinknet.runtime.cluster.client import run_attached, run_joined
+
+    submission = _submission(call, out, is_attached=True)
+    if call.cluster is not None:
+        return run_joined(call.cluster, submission, accepted=accepted, watch=watch)
+    return run_attached(_spec(call, out), submission, accepted=accepted, watch=watch)
 
 
 def _attend(call: JobCall, out: Path, json_file: Path | None, *, is_json_on_stdout: bool) -> int:
@@ -163,10 +226,8 @@ def _attend(call: JobCall, out: Path, json_file: Path | None, *, is_json_on_stdo
     from flinknet.report.console import console_for
     from flinknet.report.export import dump, write_json
     from flinknet.report.job_console import JobView, print_job
-    from flinknet.runtime.cluster.client import run_attached
     from flinknet.runtime.cluster.printed_lines import PrintedLines
 
-    spec, submission = _cluster(call, out, is_attached=True)
     printed = PrintedLines(out, call.task_managers)
     stream = sys.stderr if is_json_on_stdout else sys.stdout
     with JobView(console_for(sys.stderr)) as view:
@@ -176,7 +237,7 @@ def _attend(call: JobCall, out: Path, json_file: Path | None, *, is_json_on_stdo
                 click.echo(line, file=stream)
             view.update(status)
 
-        ended = run_attached(spec, submission, accepted=lambda _: None, watch=watch)
+        ended = _stay(call, out, lambda _: None, watch)
         for line in printed.new_lines():
             click.echo(line, file=stream)
     if ended.exit_code == ConfigError.exit_code:
@@ -203,11 +264,16 @@ def _attend(call: JobCall, out: Path, json_file: Path | None, *, is_json_on_stdo
 
 def _detach(call: JobCall, out: Path) -> None:
     """Submit a job and leave it to itself."""
-    from flinknet.runtime.cluster.client import submit_detached
+    from flinknet.runtime.cluster.client import submit_detached, submit_joined
 
-    spec, submission = _cluster(call, out, is_attached=False)
-    job = submit_detached(spec, submission)
-    click.echo(f"job {job.job_id} ({job.name}) runs; JobManager pid {job.job_manager.pid}")
+    submission = _submission(call, out, is_attached=False)
+    if call.cluster is not None:
+        accepted = submit_joined(call.cluster, submission)
+        where = f"has joined the cluster of {call.cluster.cluster_dir}"
+        click.echo(f"job {accepted.job_id} ({accepted.name}) {where}")
+    else:
+        job = submit_detached(_spec(call, out), submission)
+        click.echo(f"job {job.job_id} ({job.name}) runs; JobManager pid {job.job_manager.pid}")
     click.echo(f"directory: {out}")
     click.echo(f"look at it: flinknet job status {out}")
     click.echo(f"end it:     flinknet job cancel {out}")

@@ -12,7 +12,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     "Tasks": (
         *("producers", "consumers", "partitioner", "relays", "relay-delay"),
-        *("placement", "task-managers", "slots"),
+        *("placement", "task-managers", "slots", "cluster"),
     ),
     "Exchange": ("flow-control", "partition-type", "scheduling"),
     "Peer": ("listen", "partition", "subpartition", "stamped"),

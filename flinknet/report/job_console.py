@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -11,7 +11,15 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from flinknet.results import GateDump, JobDump, JobStatus, PartitionDump, PriorAttempt
+from flinknet.results import (
+    ClusterStatus,
+    GateDump,
+    JobDump,
+    JobStatus,
+    PartitionDump,
+    PriorAttempt,
+    TaskManagerStatus,
+)
 from flinknet.units import human_bytes, human_count, human_duration
 
 from .number_table import note_left_out
@@ -168,6 +176,43 @@ def print_status(console: Console, status: JobStatus) -> None:
     _print_failed(console, status.failed_attempts)
     for table in _status_tables(status):
         console.print(table)
+    for line in _sharing_lines(status):
+        console.print(Text(line, "dim"), soft_wrap=True)
+
+
+def print_cluster(console: Console, status: ClusterStatus) -> None:
+    """A cluster, its jobs, and its TaskManagers, once."""
+    alive = [each for each in status.task_managers if each.state in ("registered", "ready")]
+    free = sum(each.slots - each.slots_in_use for each in alive)
+    heading = (
+        f"cluster: {_times(len(alive), 'TaskManager')}, {_times(len(status.jobs), 'job')},"
+        f" {free} of {_times(sum(each.slots for each in alive), 'slot')} free"
+    )
+    console.print(Text(heading), soft_wrap=True)
+    if status.jobs:
+        jobs = _table("job", "id", "state", "slots")
+        jobs.add_column("directory", overflow="fold")
+        for each in status.jobs:
+            state, slots = each.state.lower(), str(each.slots)
+            jobs.add_row(escape(each.name), each.job_id, state, slots, escape(each.run_dir))
+        console.print(jobs)
+    console.print(_manager_table(status.task_managers))
+
+
+def _sharing_lines(status: JobStatus) -> Iterator[str]:
+    """The connections that a job uses, and whom it shares them and its TaskManagers with."""
+    for each in status.connections:
+        line = f"  {each.name}: {_times(each.channels, 'channel')} on one connection"
+        if each.shared_with:
+            line += f", shared with {' and '.join(each.shared_with)}"
+        elif status.other_jobs:
+            line += " of its own"
+        if each.jobs_before:
+            line += f"; {_times(each.jobs_before, 'job')} that ended had it before"
+        yield line
+    for other in status.other_jobs:
+        slots = _times(other.slots, "slot")
+        yield f"  beside it: {other.name}, {other.state.lower()}, {slots}, {other.run_dir}"
 
 
 def _print_failed(console: Console, attempts: Sequence[PriorAttempt]) -> None:
@@ -243,8 +288,12 @@ def _status_tables(status: JobStatus) -> list[Table]:
             _share(each.busy),
             _share(each.back_pressured),
         )
+    return ([vertices] if status.vertices else []) + [_manager_table(status.task_managers)]
+
+
+def _manager_table(task_managers: Sequence[TaskManagerStatus]) -> Table:
     managers = _table("TaskManager", "pid", "state", "slots in use", "heart-beats")
-    for manager in status.task_managers:
+    for manager in task_managers:
         managers.add_row(
             f"tm-{manager.index}",
             str(manager.pid),
@@ -252,7 +301,7 @@ def _status_tables(status: JobStatus) -> list[Table]:
             f"{manager.slots_in_use} of {manager.slots}",
             str(manager.heartbeats),
         )
-    return ([vertices] if status.vertices else []) + [managers]
+    return managers
 
 
 def _table(first: str, *others: str) -> Table:

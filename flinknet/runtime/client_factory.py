@@ -9,6 +9,7 @@ the reason, and the next one who asks begins anew.
 from __future__ import annotations
 
 import socket
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -61,6 +62,8 @@ class PartitionRequestClientFactory:
         self._clock = clock
         self._clients: dict[ConnectionID, ConsumerConnection] = {}
         self._connecting: list[ConnectingChannel] = []
+        self._number_of: dict[object, tuple[int, int]] = {}
+        self._opened: Counter[int] = Counter()
         self.connections: list[ConsumerConnection] = []
 
     @property
@@ -86,9 +89,24 @@ class PartitionRequestClientFactory:
             client.is_reusable = self.reuses_connections
             self._clients[connection_id] = client
             self.connections.append(client)
+            peer = connection_id.task_manager
+            self._number_of[client] = peer, self._opened[peer]
+            self._opened[peer] += 1
             self._connect(client, connection_id)
         client.references += 1
         return client
+
+    def number_of(self, client: object) -> tuple[int, int]:
+        """The TaskManager that a client is connected to, and how many connections were opened to it
+        before.
+        """
+        return self._number_of[client]
+
+    def forget_closed(self) -> None:
+        """Let go of connections that no channel can be opened on any more."""
+        self.connections = [each for each in self.connections if each.is_usable]
+        known = self._number_of
+        self._number_of = {each: known[each] for each in self.connections}
 
     def next_deadline_ns(self) -> int | None:
         """When the first connection in the making times out."""

@@ -85,6 +85,7 @@ class DataServer:
         self._listener: Listener | None = None
         self._is_looking = False
         self.accepted: list[AcceptedConnection] = []
+        self._closed: list[AcceptedConnection] = []
         self.visitors = Visitors()
 
     @property
@@ -102,6 +103,12 @@ class DataServer:
         )
         port: int = sock.getsockname()[1]
         return port
+
+    def forget_closed(self) -> None:
+        """Let go of connections that are closed, whatever channels they had."""
+        for accepted in self._closed:
+            self.accepted.remove(accepted)
+        self._closed.clear()
 
     def check_accepting(self) -> None:
         """Raises: LocalTransportError while nothing can be accepted."""
@@ -136,7 +143,9 @@ class DataServer:
 
         def closed(transport: TcpTransport) -> None:
             self.visitors.handle_closed(transport, connection)
-            if not connection.opened_readers:
+            if connection.opened_readers:
+                self._closed.append(accepted)
+            else:
                 self.accepted.remove(accepted)
 
         transport = self._loop.add_transport(
@@ -199,9 +208,18 @@ class ConnectionManager:
         """A client with one more reference (see PartitionRequestClientFactory)."""
         return self.client_factory.create_client(connection_id)
 
+    def number_of(self, client: object) -> tuple[int, int]:
+        """Which connection that is (see PartitionRequestClientFactory)."""
+        return self.client_factory.number_of(client)
+
+    def forget_closed(self) -> None:
+        """A job is over: let go of the connections that ended with it."""
+        self.client_factory.forget_closed()
+        self.server.forget_closed()
+
     @property
     def clients(self) -> Sequence[ConsumerConnection]:
-        """Every connection that was made, in order."""
+        """Every connection that was made and not forgotten, in order."""
         return self.client_factory.connections
 
     @property
@@ -249,6 +267,13 @@ class LocalConnectionManager:
             f"a channel asks for a connection to {connection_id}, but there is one task manager"
             " only, and no network; all channels must be local"
         )
+
+    def number_of(self, client: object) -> tuple[int, int]:
+        """Never called: there is none."""
+        raise KeyError(client)
+
+    def forget_closed(self) -> None:
+        """Nothing to forget."""
 
     def strangers(self) -> Strangers:
         """Nobody."""

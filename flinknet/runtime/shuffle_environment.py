@@ -13,9 +13,9 @@ from flinknet.core.buffers import NetworkBufferPool
 from flinknet.core.producer import ResultPartitionManager
 from flinknet.graph.network_memory import segments_of
 from flinknet.job.gates import request_backoff_of
+from flinknet.trace.job_traces import JobTrace, JobTraces
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.recorder import TraceRecorder
-from flinknet.trace.statistics import EventStatistics
 from flinknet.trace.writer import TraceWriter
 
 from .clock import monotonic_ns
@@ -39,12 +39,11 @@ class ShuffleEnvironment:
     Args:
         name: of the TaskManager, in logs and traces.
         task_managers: of the cluster; one alone has no port.
-        trace_path: None: nothing is recorded, but counted.
-        channels: of the run, as far as they are known; `statistics` can grow.
         channel_of: index of each channel in the run, by receiver id; may change meanwhile.
         may_spin: see EventLoop.
 
-    Raises: TraceError when the trace cannot be made.
+    Attributes:
+        traces: which channels are of which job.
     """
 
     def __init__(
@@ -54,8 +53,6 @@ class ShuffleEnvironment:
         name: str,
         *,
         task_managers: int,
-        trace_path: Path | None,
-        channels: int,
         channel_of: Mapping[bytes, int],
         may_spin: bool,
     ) -> None:
@@ -63,11 +60,9 @@ class ShuffleEnvironment:
         self.pool = NetworkBufferPool(segments_of(network), network.segment_size_bytes)
         self.partitions = ResultPartitionManager()
         self.spills = RecordSpills().create
-        writer = None
-        if trace_path is not None:
-            writer = TraceWriter(trace_path, ProcessInfo(name, trace_path.name, os.getpid()))
-        self.statistics = EventStatistics(channels, writer)
-        self.recorder = TraceRecorder(self.statistics)
+        self._name = name
+        self.traces = JobTraces()
+        self.recorder = TraceRecorder(self.traces)
         self._next_flush_ns = 0
         self._is_flushing = False
         protocol = DataProtocol(
@@ -82,6 +77,24 @@ class ShuffleEnvironment:
         self.connections: ConnectionManager | LocalConnectionManager = LocalConnectionManager()
         if task_managers > 1:
             self.connections = ConnectionManager(network, self.loop, protocol, monotonic_ns)
+
+    def open_trace(self, path: Path | None) -> JobTrace:
+        """Keep the events of a job.
+
+        Args:
+            path: of the trace; None: they are counted only.
+
+        Raises: TraceError when the trace cannot be made.
+        """
+        writer = None
+        if path is not None:
+            writer = TraceWriter(path, ProcessInfo(self._name, path.name, os.getpid()))
+        return self.traces.open(writer)
+
+    def close_trace(self, trace: JobTrace) -> None:
+        """A job is over. Raises: TraceError if events of it were lost, with their number."""
+        self.recorder.flush()
+        self.traces.close_one(trace)
 
     def flush_trace(self, *, now_ns: int) -> int:
         """Write what was recorded every second, so that a crash costs little more than that; a step

@@ -5,6 +5,7 @@ how a channel is connected to, which are open, what has gone wrong with them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from flinknet.core.consumer import ConsumerConnection, SingleInputGate
@@ -14,6 +15,9 @@ from flinknet.job.descriptor import InputChannelDescriptor
 
 from ..client_factory import ConnectionID
 from ..shuffle_environment import ShuffleEnvironment
+from . import control_messages as say
+from .hosted_job import HostedJob
+from .running_task import RunningTask
 
 
 class AttemptChannels:
@@ -25,7 +29,7 @@ class AttemptChannels:
 
     def __init__(self, environment: ShuffleEnvironment, channel_of: dict[bytes, int]) -> None:
         self._connections = environment.connections
-        self._statistics = environment.statistics
+        self._traces = environment.traces
         self._channel_of = channel_of
         self._reader_names: dict[int, str] = {}
         self._deadline_ns: int | None = None
@@ -41,12 +45,31 @@ class AttemptChannels:
         client: ConsumerConnection = self._connections.create_client(connection_id)
         return client
 
-    def expect(self, readers: Mapping[str, tuple[int, int]]) -> None:
-        """Know the channels that will be asked for, so that the trace names them."""
+    def expect(self, job: HostedJob, readers: Mapping[str, tuple[int, int]]) -> None:
+        """Know the channels of a job that will be asked for, so that its trace names them."""
         for receiver_id, (channel, task_manager) in readers.items():
-            self._channel_of[bytes.fromhex(receiver_id)] = channel
+            receiver = bytes.fromhex(receiver_id)
+            self._channel_of[receiver] = channel
             self._reader_names[channel] = f"tm-{task_manager}"
-            self._statistics.grow(1 + channel)
+            job.readers.append(receiver)
+        self._traces.claim(job.trace, (channel for channel, _ in readers.values()))
+
+    def forget(self, job: HostedJob) -> None:
+        """A job is over, and so are its channels and the connections that ended with them."""
+        for receiver in job.readers:
+            self._reader_names.pop(self._channel_of.pop(receiver, -1), None)
+        self._connections.forget_closed()
+
+    def used(self, tasks: Iterable[RunningTask]) -> tuple[say.UsedConnection, ...]:
+        """The connections that open channels of these read over, in order."""
+        counts: Counter[tuple[int, int]] = Counter(
+            self._connections.number_of(channel.connection)
+            for each in tasks
+            for gate in each.task.gates
+            for channel in gate.remote_channels
+            if channel.connection is not None and not channel.is_released
+        )
+        return tuple(say.UsedConnection(*key, count) for key, count in sorted(counts.items()))
 
     def request(self, gates: Iterable[SingleInputGate], *, now_ns: int) -> None:
         """Gates ask for what they read."""

@@ -8,35 +8,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from flinknet.config import NetworkConfig
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.producer import ResultPartition
-from flinknet.core.wire.ids import ExecutionAttemptID
+from flinknet.core.wire.ids import ExecutionAttemptID, ExecutionGraphID
 from flinknet.errors import FlinknetError
 from flinknet.graph.execution import ExecutionState
+from flinknet.job.checkpoint_coordinator import Answer
 from flinknet.job.debloating import BufferDebloating, debloated_gates
 from flinknet.job.descriptor import TaskDeploymentDescriptor
-from flinknet.job.gates import blocking_storage, create_gates, create_partitions
+from flinknet.job.gates import create_gates, create_partitions
 from flinknet.job.stream_task import StreamTask
 
 from ..shuffle_environment import ShuffleEnvironment
-from ..spill_file import create_spill_file
 from . import control_messages as say
 from .attempt_channels import AttemptChannels, are_read, has_output
+from .hosted_job import HostedJob
 from .load_run import LoadRun
 from .running_task import RunningTask, told
-from .sampling import Sampler
-from .task_factory import LoadFactory, TaskFactory
-from .task_io import ProcessIO, reader_of
+from .task_factory import LoadFactory
+from .task_io import reader_of
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     """An attempt whose task begins with the run."""
 
+    job: HostedJob
     descriptor: TaskDeploymentDescriptor
     partitions: tuple[ResultPartition, ...]
     gates: tuple[SingleInputGate, ...]
@@ -47,38 +47,31 @@ class Attempts:
 
     Args:
         send: tells the JobManager.
-        network: settings until those of the job are known.
-        spill_dir: of what is stored of blocking partitions.
 
     Attributes:
         running: attempts that the event loop steps, in the order of their tasks.
-        load: what follows them while they are those of a load.
+        jobs: whose attempts they are, by id.
+        load: what follows them while they are those of a load, which has its cluster for itself.
+        tells_first_output: whether there are tasks whose readers wait for their first output.
     """
 
     def __init__(
         self,
-        network: NetworkConfig,
         environment: ShuffleEnvironment,
         channels: AttemptChannels,
-        sampler: Sampler,
-        io: ProcessIO,
         send: Callable[[Any], None],
-        spill_dir: Path | None,
     ) -> None:
         self.running: list[RunningTask] = []
+        self.jobs: dict[ExecutionGraphID, HostedJob] = {}
         self.load: LoadRun | None = None
-        self._factory: TaskFactory | None = None
-        self._network = network
+        self.tells_first_output = False
         self._environment = environment
         self._channels = channels
-        self._sampler = sampler
-        self._io = io
         self._send = send
         self._waiting: list[_Waiting] = []
         self._tasks: dict[ExecutionAttemptID, RunningTask] = {}
         self._written: dict[ExecutionAttemptID, RunningTask] = {}
-        self._told_consumable: set[ExecutionAttemptID] = set()
-        self._storage = blocking_storage(network, partial(create_spill_file, spill_dir))
+        self._told_consumable: dict[ExecutionAttemptID, None] = {}
 
     @property
     def is_any_waiting(self) -> bool:
@@ -109,20 +102,51 @@ class Attempts:
         return False
 
     @property
-    def tells_first_output(self) -> bool:
-        """Whether there are tasks whose readers wait for their first output."""
-        return self._factory is not None and self._factory.tells_first_output
+    def have_lines(self) -> bool:
+        """Whether printed lines wait to leave."""
+        for job in self.jobs.values():  # noqa: SIM110 - in each turn; a generator takes longer
+            if job.io.has_lines:
+                return True
+        return False
 
-    def initialize(self, factory: TaskFactory) -> None:
-        """The job is known, whose tasks these are."""
-        self._factory = factory
-        self._network = factory.network
+    def initialize(self, job: HostedJob) -> None:
+        """A job is known, whose attempts will come."""
+        self.jobs[job.id] = job
+        self.tells_first_output = self.tells_first_output or job.factory.tells_first_output
+
+    def forget(self, job: HostedJob) -> None:
+        """A job is over: nothing of it stays."""
+        for attempt_id in [each for each in self._tasks if each.execution_graph_id == job.id]:
+            self._tasks.pop(attempt_id).release("its job is over")
+        self._waiting = [each for each in self._waiting if each.job is not job]
+        for known in (self._written, self._told_consumable):
+            for attempt_id in [each for each in known if each.execution_graph_id == job.id]:
+                known.pop(attempt_id)
+        registered = self._environment.partitions
+        for partition in registered.partitions:
+            if partition.partition_id.producer_id.execution_graph_id == job.id:
+                registered.release(partition)
+        del self.jobs[job.id]
+        self._follow_tasks()
+        job.close()
+
+    def of_job(self, job: HostedJob) -> list[RunningTask]:
+        """Those of one job that run."""
+        if len(self.jobs) == 1:
+            return self.running
+        return [each for each in self.running if each.attempt_id.execution_graph_id == job.id]
+
+    def flush_lines(self) -> None:
+        """Let printed lines leave."""
+        for job in self.jobs.values():
+            job.io.flush()
 
     def submit(self, message: say.SubmitTask, *, now_ns: int) -> None:
         """Run an attempt, at once or from the start of the run on."""
         descriptor = message.task
+        job = self._job_of(descriptor.attempt_id)
         try:
-            waiting = self._open(descriptor, message, now_ns)
+            waiting = self._open(job, descriptor, message, now_ns)
         except (Exception, SystemExit) as error:
             self._tell_failure(descriptor.attempt_id, error)
             return
@@ -148,7 +172,7 @@ class Attempts:
         running = self._tasks.pop(attempt_id, None)
         if running is None:  # it has ended, and was told so
             return
-        self._send(self._sampler.statistics_of([running], is_last=True))
+        self._tell_last(running)
         running.release("it was canceled")
         self._follow_tasks()
         self._tell_state(attempt_id, ExecutionState.CANCELED)
@@ -177,28 +201,32 @@ class Attempts:
             if attempt_id in self._told_consumable or not running.partitions:
                 continue
             if all(has_output(each) for each in running.partitions):
-                self._told_consumable.add(attempt_id)
+                self._told_consumable[attempt_id] = None
                 self._send(say.OutputConsumable(attempt_id))
 
     def _open(
-        self, descriptor: TaskDeploymentDescriptor, message: say.SubmitTask, now_ns: int
+        self,
+        job: HostedJob,
+        descriptor: TaskDeploymentDescriptor,
+        message: say.SubmitTask,
+        now_ns: int,
     ) -> _Waiting:
         """Partitions and gates; these ask for what they read."""
         environment = self._environment
         own = [channel.index for gate in descriptor.inputs for channel in gate.channels]
         written = [channel for output in descriptor.outputs for channel in output.channels]
-        environment.statistics.grow(1 + max([*own, *written], default=-1))
+        environment.traces.claim(job.trace, (*own, *written))
         partitions = create_partitions(
             descriptor,
-            self._network,
+            job.network,
             environment.pool,
             environment.partitions,
-            storage=self._storage,
+            storage=job.storage,
         )
         try:
             gates = create_gates(
                 descriptor,
-                self._network,
+                job.network,
                 environment.pool,
                 partitions=environment.partitions,
                 connect=partial(self._channels.connect, message.addresses),
@@ -209,13 +237,13 @@ class Attempts:
                 partition.fail(told(error))
             raise
         self._channels.request(gates, now_ns=now_ns)
-        return _Waiting(descriptor, partitions, gates)
+        return _Waiting(job, descriptor, partitions, gates)
 
     def _start(self, waiting: _Waiting, start: say.Start, now_ns: int) -> None:
         """Create the task of an attempt, which runs from now on."""
-        factory, descriptor = self._factory, waiting.descriptor
-        assert factory is not None
-        self._environment.statistics.measured_from_ns = start.measured_from_ns
+        job, descriptor = waiting.job, waiting.descriptor
+        factory = job.factory
+        job.trace.statistics.measured_from_ns = start.measured_from_ns
         is_load = isinstance(factory, LoadFactory)
         try:
             task = factory.create(
@@ -224,8 +252,8 @@ class Attempts:
                 waiting.gates,
                 start,
                 self._environment,
-                self._send,
-                self._io,
+                partial(self._answer, job.id),
+                job.io,
                 now_ns=now_ns,
             )
         except (Exception, SystemExit) as error:
@@ -243,23 +271,33 @@ class Attempts:
             waiting.partitions,
             [reader_of(loop, text) for text in task.text_inputs],
             start_ns=begin_ns,
-            debloating=self._debloating_of(task, begin_ns),
-            is_detailed=self._network.detailed_metrics,
+            debloating=_debloating_of(task, job.network, begin_ns),
+            is_detailed=job.network.detailed_metrics,
             waits_for_readers=is_load,
         )
         self._tell_state(descriptor.attempt_id, ExecutionState.RUNNING)
         self._tasks[descriptor.attempt_id] = running
         if isinstance(factory, LoadFactory):
-            if self.load is None:
-                self.load = LoadRun(self._environment, factory.scenario, start)
-            self.load.add(running)
+            if job.load is None:
+                job.load = self.load = LoadRun(
+                    self._environment, job.trace.statistics, factory.scenario, start
+                )
+            job.load.add(running)
         self._follow_tasks()
 
-    def _debloating_of(self, task: StreamTask, start_ns: int) -> BufferDebloating | None:
-        gates = debloated_gates([task], self._network, now_ns=start_ns)
-        if not gates:
-            return None
-        return BufferDebloating(gates, self._network.debloating_period_ns, start_ns=start_ns)
+    def _job_of(self, attempt_id: ExecutionAttemptID) -> HostedJob:
+        """Messages of a job come between those that begin it and end it."""
+        return self.jobs[attempt_id.execution_graph_id]
+
+    def _answer(self, job: ExecutionGraphID, answer: Answer) -> None:
+        self._send(say.JobAnswer(job, answer))
+
+    def _tell_last(self, running: RunningTask) -> None:
+        """The last figures of an attempt that has ended."""
+        job = self._job_of(running.attempt_id)
+        others = [each for each in self.of_job(job) if each is not running]
+        connections = self._channels.used(others)
+        self._send(job.sampler.statistics_of([running], is_last=True, connections=connections))
 
     def _follow_tasks(self) -> None:
         """The loop steps those that are there."""
@@ -276,7 +314,7 @@ class Attempts:
     def _task_ended(self, running: RunningTask) -> None:
         """An attempt has finished or failed: its last figures, then how it ended."""
         attempt_id = running.attempt_id
-        self._send(self._sampler.statistics_of([running], is_last=True))
+        self._tell_last(running)
         del self._tasks[attempt_id]
         if running.error is None and self.load is not None:
             self.load.ended(running)
@@ -315,3 +353,12 @@ class Attempts:
 
 def _key(running: RunningTask) -> tuple[int, int]:
     return running.descriptor.key
+
+
+def _debloating_of(
+    task: StreamTask, network: NetworkConfig, start_ns: int
+) -> BufferDebloating | None:
+    gates = debloated_gates([task], network, now_ns=start_ns)
+    if not gates:
+        return None
+    return BufferDebloating(gates, network.debloating_period_ns, start_ns=start_ns)

@@ -1,5 +1,5 @@
-"""JobClient: submits a job to a cluster of its own, watches it, or asks after one that runs
-(Flink: CliFrontend with its ClusterClient).
+"""JobClient: submits a job to a cluster of its own or to one that runs, watches it, or asks after
+one (Flink: CliFrontend with its ClusterClient).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Self, TypeVar
 import psutil
 
 from flinknet.errors import RunFailedError, TransportError
-from flinknet.results import JobDump, JobStatus
+from flinknet.results import ClusterStatus, JobDump, JobStatus
 from flinknet.starting import EXIT_INTERRUPTED
 
 from ..clock import monotonic_ns
@@ -42,16 +42,33 @@ DEATH_WAIT_S = 1.0
 """A broken connection comes a little before the end of the process."""
 
 
-_Answer = TypeVar("_Answer", JobStatus, JobDump)
+_End = TypeVar("_End", say.JobEnded, say.ClusterStopped)
+_Answer = TypeVar("_Answer", JobStatus, JobDump, ClusterStatus)
 
 
 class JobClient:
-    """A connection to the JobManager of a job."""
+    """A connection to a JobManager.
 
-    def __init__(self, host: str, port: int, token: str, pid: int) -> None:
+    Args:
+        job_id: of the job to ask after; empty: that which this connection submits.
+        log: where the JobManager says what goes wrong with it.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        token: str,
+        pid: int,
+        *,
+        job_id: str = "",
+        log: str = "jobmanager.log",
+    ) -> None:
         import socket
 
         self.pid = pid
+        self._job_id = job_id
+        self._log = log
         self._name = f"the JobManager at {host}:{port} (pid {pid})"
         self._loop = EventLoop(may_spin=False)
         self._connection = ControlConnection(token, role="client")
@@ -92,11 +109,15 @@ class JobClient:
 
     def status(self) -> JobStatus:
         """Where the job stands. Raises: TransportError."""
-        return self._ask(say.RequestStatus(), JobStatus)
+        return self._ask(say.RequestStatus(self._job_id), JobStatus)
 
     def dump(self) -> JobDump:
         """The tasks of the job as they run. Raises: TransportError."""
-        return self._ask(say.RequestDump(), JobDump)
+        return self._ask(say.RequestDump(self._job_id), JobDump)
+
+    def cluster(self) -> ClusterStatus:
+        """Where the cluster stands. Raises: TransportError."""
+        return self._ask(say.RequestCluster(), ClusterStatus)
 
     def _ask(self, question: object, kind: type[_Answer]) -> _Answer:
         self.send(question)
@@ -108,29 +129,48 @@ class JobClient:
 
     def cancel(self) -> say.JobEnded:
         """End the job, and wait for its end. Raises: TransportError."""
-        self.send(say.CancelJob())
+        return self._end(say.CancelJob(self._job_id), say.JobEnded, "the job")
+
+    def stop_cluster(self) -> say.ClusterStopped:
+        """End a session with its jobs, and wait for the end. Raises: TransportError."""
+        return self._end(say.StopCluster(), say.ClusterStopped, "the cluster")
+
+    def _end(self, order: object, kind: type[_End], what: str) -> _End:
+        self.send(order)
         until_ns = monotonic_ns() + round(END_WAIT_S * 2e9)
         while (message := self.receive(until_ns=until_ns)) is not None:
-            if isinstance(message, say.JobEnded):
+            if isinstance(message, kind):
                 return message
-        raise self._lost(f"has not ended the job within {END_WAIT_S * 2:g} s")
+        raise self._lost(f"has not ended {what} within {END_WAIT_S * 2:g} s")
 
     def _lost(self, what: str) -> TransportError:
         """Why there is no answer: the process has died, or it runs and `what` happened."""
         _wait(lambda: not _is_job_manager(self.pid), DEATH_WAIT_S)
         if _is_job_manager(self.pid):
             return TransportError(
-                f"{self._name} {what}; its process runs: try again, and see jobmanager.log"
+                f"{self._name} {what}; its process runs: try again, and see {self._log}"
             )
         return TransportError(
             f"the JobManager (pid {self.pid}) has died; its TaskManagers end with it. See"
-            " jobmanager.log"
+            f" {self._log}"
         )
 
 
 def client_of(contact: Contact) -> JobClient:
     """A client of a job that runs. Raises: TransportError."""
-    return JobClient(contact.host, contact.port, contact.token, contact.pid)
+    return JobClient(
+        contact.host,
+        contact.port,
+        contact.token,
+        contact.pid,
+        job_id=contact.job_id,
+        log=contact.log,
+    )
+
+
+def client_of_cluster(contact: Contact) -> JobClient:
+    """A client of the cluster of such a job, for a job of its own. Raises: TransportError."""
+    return client_of(replace(contact, job_id=""))
 
 
 def run_attached(
@@ -155,12 +195,24 @@ def run_attached(
         JobClient("127.0.0.1", port, spec.token, process.pid) as client,
     ):
         client.send(submission)
-        try:
-            return _follow(client, accepted, watch)
-        except TransportError as error:
-            raise RunFailedError(str(error)) from error
-        except KeyboardInterrupt:
-            return replace(client.cancel(), exit_code=EXIT_INTERRUPTED)
+        return _stay(client, accepted, watch)
+
+
+def run_joined(
+    contact: Contact,
+    submission: say.SubmitJob,
+    *,
+    accepted: Callable[[say.JobAccepted], None],
+    watch: Callable[[JobStatus], None],
+) -> say.JobEnded:
+    """Submit a job to a cluster that runs, and stay until it has ended: as `run_attached`, and the
+    cluster goes on.
+
+    Raises: as `run_attached`.
+    """
+    with terminations_unwind(), client_of_cluster(contact) as client:
+        client.send(submission)
+        return _stay(client, accepted, watch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,13 +234,39 @@ def submit_detached(spec: JobManagerSpec, submission: say.SubmitJob) -> Detached
         _job_manager(spec, is_kept=True) as (process, port),
         JobClient("127.0.0.1", port, spec.token, process.pid) as client,
     ):
-        client.send(submission)
-        message = client.receive(until_ns=monotonic_ns() + round(START_WAIT_S * 1e9))
-        if isinstance(message, say.JobAccepted):
-            return DetachedJob(message.job_id, message.name, process)
-        if isinstance(message, say.JobEnded):
-            raise JobRefusedError(message)
-        raise TransportError(f"the JobManager (pid {process.pid}) does not take the job")
+        taken = _leave(client, submission)
+        return DetachedJob(taken.job_id, taken.name, process)
+
+
+def submit_joined(contact: Contact, submission: say.SubmitJob) -> say.JobAccepted:
+    """Submit a job to a cluster that runs, and leave it to itself. Raises: as `submit_detached`."""
+    with terminations_unwind(), client_of_cluster(contact) as client:
+        return _leave(client, submission)
+
+
+def start_session(spec: JobManagerSpec) -> ClusterStatus:
+    """Start a cluster for jobs to come. Returns: it, when all its TaskManagers are there.
+
+    Raises: TransportError when one of them does not come.
+    """
+    with (
+        terminations_unwind(),
+        _job_manager(spec, is_kept=True) as (process, port),
+        JobClient("127.0.0.1", port, spec.token, process.pid) as client,
+    ):
+        until_ns = monotonic_ns() + round(START_WAIT_S * 1e9)
+        while True:
+            status = client.cluster()
+            states = {each.state for each in status.task_managers}
+            if states == {"registered"}:
+                return status
+            lost = [each for each in status.task_managers if each.state == "lost"]
+            if lost or monotonic_ns() > until_ns:
+                name = f"tm-{lost[0].index}.log" if lost else "jobmanager.log"
+                raise TransportError(
+                    f"not all TaskManagers of the cluster have started; see {spec.run_dir}/{name}"
+                )
+            client.receive(until_ns=monotonic_ns() + round(POLL_S * 1e9))
 
 
 class JobRefusedError(RunFailedError):
@@ -197,6 +275,31 @@ class JobRefusedError(RunFailedError):
     def __init__(self, ended: say.JobEnded) -> None:
         super().__init__(ended.reason)
         self.exit_code = ended.exit_code
+
+
+def _stay(
+    client: JobClient,
+    accepted: Callable[[say.JobAccepted], None],
+    watch: Callable[[JobStatus], None],
+) -> say.JobEnded:
+    """Wait for the end of a job that was submitted; a Ctrl-C cancels it."""
+    try:
+        return _follow(client, accepted, watch)
+    except TransportError as error:
+        raise RunFailedError(str(error)) from error
+    except KeyboardInterrupt:
+        return replace(client.cancel(), exit_code=EXIT_INTERRUPTED)
+
+
+def _leave(client: JobClient, submission: say.SubmitJob) -> say.JobAccepted:
+    """Submit a job, and wait until it is accepted."""
+    client.send(submission)
+    message = client.receive(until_ns=monotonic_ns() + round(START_WAIT_S * 1e9))
+    if isinstance(message, say.JobAccepted):
+        return message
+    if isinstance(message, say.JobEnded):
+        raise JobRefusedError(message)
+    raise TransportError(f"the JobManager (pid {client.pid}) does not take the job")
 
 
 def new_token() -> str:

@@ -1,9 +1,9 @@
 """JobManagerProcess: the process that has a cluster in its hands (Flink: ClusterEntrypoint with its
 Dispatcher).
 
-It starts the TaskManagers, takes jobs from clients, and leaves no process behind. A cluster that was
-started for a job ends with it, or with the last of those that joined it; a session ends when it is
-told to.
+It starts the TaskManagers, takes jobs from clients, and leaves no process behind. A cluster that
+was started for a job ends with it, or with the last of those that joined it; a session ends when it
+is told to.
 """
 
 from __future__ import annotations

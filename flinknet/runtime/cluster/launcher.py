@@ -232,7 +232,9 @@ class _Run:
         return scheduling_of(self._scenario) is not SchedulingType.ALL_AT_ONCE
 
     def _submit(self) -> LedJob:
-        """The load with a master that deploys the plan, in stages where something waits for what it reads."""
+        """The load, with a master that deploys its plan: in stages where something waits for what
+        it reads.
+        """
         plan, scenario = self._plan, self._scenario
         stage_of = {
             each.vertex.id: each.index if self._is_staged else 0 for each in plan.plan.vertices

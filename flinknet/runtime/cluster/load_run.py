@@ -22,14 +22,20 @@ class LoadRun:
     """Follows the load tasks of one TaskManager from the start to the end of a run.
 
     Args:
+        statistics: of its events.
         start: the instants of the run; slow consumers that are so for a time are slow from its
             measured part on.
     """
 
     def __init__(
-        self, environment: ShuffleEnvironment, scenario: Scenario, start: say.Start
+        self,
+        environment: ShuffleEnvironment,
+        statistics: EventStatistics,
+        scenario: Scenario,
+        start: say.Start,
     ) -> None:
         self._environment = environment
+        self._statistics = statistics
         self._tasks: dict[str, RunningTask] = {}
         self._ended: set[str] = set()
         self._meter = FillMeter(
@@ -136,7 +142,7 @@ class LoadRun:
     def report(self, strangers: Strangers, trace_error: str | None) -> say.Report:
         """What is told at the end."""
         self.end()
-        statistics = self._environment.statistics
+        statistics = self._statistics
         tasks = sorted(self._tasks.values(), key=lambda each: each.descriptor.key)
         sources = [generator_of(each.task) for each in tasks if each.task.is_source]
         return say.Report(

@@ -32,12 +32,18 @@ class Sampler:
         self._next_metrics_ns = 0
 
     def statistics_of(
-        self, tasks: Iterable[RunningTask], *, is_last: bool = False, fill: FillSample | None = None
+        self,
+        tasks: Iterable[RunningTask],
+        *,
+        connections: tuple[say.UsedConnection, ...] = (),
+        is_last: bool = False,
+        fill: FillSample | None = None,
     ) -> say.Statistics:
         """Tasks and their channels as they are now, and the memory of all; without metrics if they
         were taken a short time ago and are so many that it would cost too much.
 
         Args:
+            connections: that the job of these uses.
             is_last: the tasks have ended: their metrics are taken in any case.
         """
         now_ns = monotonic_ns()
@@ -62,7 +68,7 @@ class Sampler:
             if channel.channel in own
         )
         read = tuple(channel for each in known for channel in _read(each))
-        return say.Statistics(now_ns, counts, read, tuple(written), memory, fill)
+        return say.Statistics(now_ns, counts, read, tuple(written), memory, fill, connections)
 
 
 def _counts(running: RunningTask, has_metrics: bool, now_ns: int) -> say.TaskCounts:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterable
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -174,7 +175,7 @@ class SubmittedJob:
         if client not in self.watchers:
             self.watchers.append(client)
 
-    def note_others(self, names: list[str]) -> None:
+    def note_others(self, names: Iterable[str]) -> None:
         """These jobs run on the same TaskManagers now."""
         self._others.update(dict.fromkeys(names))
 

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import gc
 import os
-import shutil
 import socket
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-from flinknet.errors import FlinknetError, TraceError
-from flinknet.job.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
+from flinknet.core.wire.ids import ExecutionGraphID
+from flinknet.errors import FlinknetError
 
 from ..clock import monotonic_ns
 from ..shuffle_environment import ShuffleEnvironment
@@ -29,9 +27,7 @@ from .attempts import Attempts
 from .child import TaskManagerProcessSpec
 from .control_connection import ControlConnection
 from .dumps import dump_of
-from .sampling import Sampler, report_of
-from .task_factory import factory_of
-from .task_io import ProcessIO
+from .hosted_job import HostedJob
 
 STATISTICS_PAUSE = 20
 """Of so many times what they take: telling them costs a twentieth of the time at most, however many
@@ -53,29 +49,16 @@ class TaskExecutor:
             spec.flow_control,
             spec.name,
             task_managers=spec.task_managers,
-            trace_path=None if spec.trace_path is None else Path(spec.trace_path),
-            channels=0,
             channel_of=channel_of,
             may_spin=spec.has_own_core,
         )
         self._loop = self._environment.loop
         self._connections = self._environment.connections
-        self._io = ProcessIO()
         self._control = ControlConnection(spec.token, role="task manager")
-        self._sampler = Sampler(self._connections, self._environment.pool)
         self._channels = AttemptChannels(self._environment, channel_of)
-        self._spill_dir = None if spec.spill_dir is None else Path(spec.spill_dir)
-        self._attempts = Attempts(
-            spec.network,
-            self._environment,
-            self._channels,
-            self._sampler,
-            self._io,
-            self._control.send,
-            self._spill_dir,
-        )
+        self._attempts = Attempts(self._environment, self._channels, self._control.send)
         self._has_ended = False
-        self._is_asked_for_channels = False
+        self._asked_for_channels: say.AwaitChannels | None = None
         self._heard_ns = monotonic_ns()
         self._next_statistics_ns = 0
         self._next_flush_ns = 0
@@ -87,13 +70,13 @@ class TaskExecutor:
         self._loop.add_transport(sock, self._control)
         spec, host = self._spec, self._spec.network.bind_host
         self._control.send(say.RegisterTaskManager(spec.index, os.getpid(), spec.slots, host, port))
-        loop, control, io = self._loop, self._control, self._io
+        loop, control, attempts = self._loop, self._control, self._attempts
         due_ns = 0
         while not self._has_ended:
             loop.run_once(until_ns=due_ns)
             now_ns = monotonic_ns()
-            is_quiet = now_ns < due_ns and control.is_quiet and not io.has_lines
-            if is_quiet and not self._attempts.is_any_over:
+            is_quiet = now_ns < due_ns and control.is_quiet and not attempts.have_lines
+            if is_quiet and not attempts.is_any_over:
                 continue
             self._turn(now_ns)
             due_ns = self._next_deadline_ns()
@@ -118,7 +101,11 @@ class TaskExecutor:
         wanted += [each.next_deadline_ns() for each in attempts.running]
         if attempts.load is not None:
             wanted.append(attempts.load.next_deadline_ns())
-        if attempts.is_any_waiting or self._is_asked_for_channels or attempts.tells_first_output:
+        if (
+            attempts.is_any_waiting
+            or self._asked_for_channels is not None
+            or attempts.tells_first_output
+        ):
             wanted.append(monotonic_ns() + OPENING_LOOK_NS)
         due += [each for each in wanted if each is not None]
         return min(due)
@@ -131,8 +118,8 @@ class TaskExecutor:
             self._receive(received.popleft(), now_ns)
         if self._control.loss is not None:
             self._has_ended = True
-            if self._spill_dir is not None:  # nobody else may be there to do it
-                shutil.rmtree(self._spill_dir, ignore_errors=True)
+            for job in attempts.jobs.values():
+                job.remove_stored()
         elif now_ns - self._heard_ns > self._spec.silence_max_ns:
             print("the JobManager has sent no heart-beat in time", file=sys.stderr)
             self._has_ended = True
@@ -144,13 +131,13 @@ class TaskExecutor:
             attempts.load.handle_deadline(now_ns=now_ns)
         if attempts.is_any_waiting:
             channels.check(attempts.waiting_gates)
-        if self._is_asked_for_channels and attempts.are_channels_open:
-            self._is_asked_for_channels = False
-            self._control.send(say.ChannelsOpen())
+        if self._asked_for_channels is not None and attempts.are_channels_open:
+            self._control.send(say.ChannelsOpen(self._asked_for_channels.job))
+            self._asked_for_channels = None
         if attempts.tells_first_output:
             attempts.tell_first_output()
         attempts.handle_ended()
-        self._io.flush()
+        attempts.flush_lines()
         if now_ns >= self._next_statistics_ns:
             self._tell_statistics()
         self._next_flush_ns = self._environment.flush_trace(now_ns=now_ns)
@@ -160,15 +147,16 @@ class TaskExecutor:
         if isinstance(message, say.SubmitTask):
             attempts.submit(message, now_ns=now_ns)
         elif isinstance(message, say.ExpectReaders):
-            self._channels.expect(message.readers)
+            self._channels.expect(attempts.jobs[message.job], message.readers)
             self._control.send(say.ReadersExpected())
         elif isinstance(message, say.CancelTask):
             attempts.cancel(message.attempt_id)
         elif isinstance(message, say.Heartbeat):
             self._control.send(say.HeartbeatAnswer(message.number))
-        elif isinstance(message, TriggerCheckpoint | AbortCheckpoint):
-            for each in attempts.running:
-                each.task.obey(message, now_ns=now_ns)
+        elif isinstance(message, say.JobCommand):
+            job = attempts.jobs.get(message.job)
+            for each in () if job is None else attempts.of_job(job):
+                each.task.obey(message.command, now_ns=now_ns)
         elif isinstance(message, say.ReleasePartitions):
             for attempt_id in message.attempt_ids:
                 attempts.release_partitions(attempt_id)
@@ -176,45 +164,60 @@ class TaskExecutor:
             kept = self._environment.partitions.partitions
             self._control.send(dump_of(self._spec.index, attempts.running, kept))
         elif isinstance(message, say.InitializeJob):
-            attempts.initialize(factory_of(message.job))
-            gc.freeze()  # what is alive now stays; cycle collection need not look at it again
-            self._control.send(say.JobInitialized())
+            self._initialize(message)
         elif isinstance(message, say.AwaitChannels):
-            self._is_asked_for_channels = True
+            self._asked_for_channels = message
         elif isinstance(message, say.Start):
             attempts.start(message, now_ns=now_ns)
-        elif isinstance(message, say.CloseTrace):
-            self._control.send(self._report())
+        elif isinstance(message, say.CloseJob):
+            self._close(message.job)
         elif isinstance(message, say.Disconnect):
             self._has_ended = True
 
+    def _initialize(self, message: say.InitializeJob) -> None:
+        """Get ready for the tasks of a job. Raises: FlinknetError when that of a load fails."""
+        try:
+            job = HostedJob(message, self._environment, self._spec.index)
+        except FlinknetError as error:
+            if isinstance(message.submission, say.SubmitLoad):
+                raise
+            self._control.send(say.JobInitialized(message.job, str(error)))
+            return
+        self._attempts.initialize(job)
+        gc.freeze()  # what is alive now stays; cycle collection need not look at it again
+        self._control.send(say.JobInitialized(message.job))
+
+    def _close(self, job_id: ExecutionGraphID) -> None:
+        """A job is over."""
+        job = self._attempts.jobs.get(job_id)
+        report = say.Report()  # of one that could not be loaded here
+        if job is not None:
+            report = job.report()
+            self._attempts.forget(job)
+            self._channels.forget(job)
+        self._control.send(say.JobClosed(job_id, report))
+
     def _tell_statistics(self) -> None:
         began_ns = monotonic_ns()
-        running, load = self._attempts.running, self._attempts.load
-        if load is not None:
-            for each in running:  # fail also while they read nothing
-                each.check_channels()
-            self._channels.check_readers()
-        if running:
-            fill = None if load is None else load.fill_sample()
-            statistics = self._sampler.statistics_of(running, fill=fill)
+        attempts, channels = self._attempts, self._channels
+        for job in attempts.jobs.values():
+            running, load = attempts.of_job(job), job.load
             if load is not None:
-                load.note_memory(statistics.memory)
-            self._control.send(statistics)
+                for each in running:  # fail also while they read nothing
+                    each.check_channels()
+                channels.check_readers()
+            if running:
+                statistics = job.sampler.statistics_of(
+                    running,
+                    connections=channels.used(running),
+                    fill=None if load is None else load.fill_sample(),
+                )
+                if load is not None:
+                    load.note_memory(statistics.memory)
+                self._control.send(statistics)
         took_ns = monotonic_ns() - began_ns
         pause_ns = max(self._spec.sample_interval_ns, STATISTICS_PAUSE * took_ns)
         self._next_statistics_ns = began_ns + pause_ns
-
-    def _report(self) -> say.Report:
-        error = None
-        try:
-            self._environment.recorder.close()
-        except TraceError as fault:
-            error = str(fault)
-        strangers = self._connections.strangers()
-        if self._attempts.load is None:
-            return report_of(self._environment.statistics, strangers, error)
-        return self._attempts.load.report(strangers, error)
 
     def _flush(self) -> None:
         for transport in list(self._loop.transports):
@@ -223,7 +226,7 @@ class TaskExecutor:
     def _end(self) -> None:
         """Everything ends with this process."""
         self._attempts.release("its TaskManager ends")
-        self._io.flush()
+        self._attempts.flush_lines()
         self._flush()
         self.save_trace()
         self._environment.close()
