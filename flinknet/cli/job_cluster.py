@@ -1,0 +1,97 @@
+"""`flinknet job cluster`: a JobManager and TaskManagers that wait for jobs, and take several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from flinknet import options as flink
+from flinknet.errors import ConfigError
+
+from .groups import CommandGroup
+from .option_tables import WORKLOAD_OPTIONS
+from .options import collect, load_options, out_option
+from .sections import SectionedCommand
+
+DEFAULT_TASK_MANAGERS = 2
+
+
+@click.group("cluster", cls=CommandGroup)
+def cluster() -> None:
+    """Start and stop a cluster for several jobs (a session)."""
+
+
+@cluster.command(cls=SectionedCommand)
+@click.option(
+    "--slots",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Slots of each TaskManager. [default: taskmanager.numberOfTaskSlots]",
+)
+@load_options(("task-managers",), defaults={"task-managers": str(DEFAULT_TASK_MANAGERS)})
+@out_option
+def start(**values: Any) -> None:
+    """Start a cluster without a job, and leave it running.
+
+    \b
+    flinknet job cluster start --task-managers 2 --slots 4 --out session
+    flinknet job run bench/jobs/shuffle.py --cluster session --detached
+    flinknet job run bench/jobs/slow_last_stage.py --cluster session
+
+    Jobs share its TaskManagers: their network memory, and the TCP connections between them as
+    taskmanager.network.tcp-connection.enable-reuse-across-jobs and
+    taskmanager.network.max-num-tcp-connections say. Each has its own slots, result and traces.
+    """
+    from flinknet.graph.job_config import job_config
+    from flinknet.runtime.cluster.child import JobManagerSpec
+    from flinknet.runtime.cluster.client import new_token, start_session
+
+    from . import sweep
+
+    settings = collect(values)
+    if swept := flink.swept_keys(settings.network):
+        raise ConfigError(f"{swept[0]} has several values; a cluster has one of each")
+    given = settings.workload.get("task-managers")
+    task_managers = DEFAULT_TASK_MANAGERS
+    if given is not None:
+        task_managers = WORKLOAD_OPTIONS["task-managers"].parse(given)
+    config, warnings = job_config(settings.network)
+    for warning in (*settings.warnings, *warnings):
+        click.echo(f"flinknet: {warning.text}", err=True)
+    slots = values["slots"] or config.task_slots
+    out = sweep.out_directory(values["out"], trace=True)
+    assert out is not None
+    spec = JobManagerSpec(
+        new_token(), str(out.absolute()), task_managers, slots, dict(settings.network), True
+    )
+    started = start_session(spec)
+    free = slots * len(started.task_managers)
+    click.echo(f"a cluster runs with {task_managers} TaskManagers and {free} slots")
+    click.echo(f"directory: {out}")
+    click.echo(f"run a job on it: flinknet job run FILE --cluster {out}")
+    click.echo(f"look at it:      flinknet job status {out}")
+    click.echo(f"stop it:         flinknet job cluster stop {out}")
+
+
+@cluster.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+def stop(directory: Path) -> None:
+    """Stop the cluster in DIRECTORY; jobs that run on it are cancelled."""
+    from flinknet.runtime.cluster.client import client_of
+    from flinknet.runtime.cluster.job_files import Contact
+
+    contact = Contact.load(directory)
+    if contact is None:
+        raise ConfigError(f"{directory}: no cluster runs there")
+    if contact.job_id:
+        raise ConfigError(
+            f"{directory}: that is the directory of a job; `flinknet job cancel` ends it, and a"
+            " cluster that was started for it ends with its last job"
+        )
+    with client_of(contact) as client:
+        stopped = client.stop_cluster()
+    for name in stopped.canceled:
+        click.echo(f"{name} was canceled")
+    click.echo("the cluster has ended")

@@ -1,0 +1,88 @@
+"""HostedJob: what a TaskManager has of one job besides its attempts (Flink: JobTable.Job)."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from flinknet.errors import TraceError
+from flinknet.job.gates import blocking_storage
+from flinknet.results import Strangers
+
+from ..shuffle_environment import ShuffleEnvironment
+from ..spill_file import create_spill_file
+from . import control_messages as say
+from .load_run import LoadRun
+from .resource_manager import trace_name
+from .sampling import Sampler, report_of
+from .task_factory import factory_of
+from .task_io import ProcessIO
+
+
+class HostedJob:
+    """One job.
+
+    Args:
+        index: of the TaskManager.
+
+    Attributes:
+        id: that all its attempts have.
+        factory: makes its tasks.
+        network: its settings.
+        trace: takes the events of its channels.
+        storage: of what is stored of blocking partitions.
+        io: takes what its tasks put out.
+        load: what follows its tasks while they are those of a load.
+        readers: of its partitions that others have; by the ids of their channels.
+
+    Raises: ConfigError for what is no program; TraceError when there can be no trace.
+    """
+
+    def __init__(
+        self, message: say.InitializeJob, environment: ShuffleEnvironment, index: int
+    ) -> None:
+        self.id = message.job
+        self.factory = factory_of(message.submission)
+        self.network = self.factory.network
+        trace_path = None
+        if message.trace_dir is not None:
+            trace_path = Path(message.trace_dir) / trace_name(index)
+        self.trace = environment.open_trace(trace_path)
+        self._spill_dir = None if message.spill_dir is None else Path(message.spill_dir)
+        self.storage = blocking_storage(self.network, partial(create_spill_file, self._spill_dir))
+        self._out: IO[str] | None = None
+        if message.out_dir is not None:
+            with suppress(OSError):  # then it goes where other output goes
+                path = Path(message.out_dir) / f"tm-{index}.out"
+                self._out = open(path, "a", encoding="utf-8")  # noqa: SIM115 - until close
+        self.io = ProcessIO(self._out)
+        self.sampler = Sampler(environment.connections, environment.pool)
+        self.load: LoadRun | None = None
+        self.readers: list[bytes] = []
+        self._environment = environment
+
+    def report(self) -> say.Report:
+        """What is told of it when it is over."""
+        error = None
+        try:
+            self._environment.close_trace(self.trace)
+        except TraceError as fault:
+            error = str(fault)
+        strangers: Strangers = self._environment.connections.strangers()
+        if self.load is not None:
+            return self.load.report(strangers, error)
+        return report_of(self.trace.statistics, strangers, error)
+
+    def close(self) -> None:
+        """It is over."""
+        self.io.flush()
+        if self._out is not None:
+            self._out.close()
+
+    def remove_stored(self) -> None:
+        """Delete what is stored of its partitions; for when nobody else may be there to do it."""
+        if self._spill_dir is not None:
+            shutil.rmtree(self._spill_dir, ignore_errors=True)

@@ -1,0 +1,28 @@
+"""Flink's keys of a job that joins a cluster: those of the cluster stand, its own come on top."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flinknet.errors import ConfigError
+
+OF_CLUSTERS = ("taskmanager.", "jobmanager.", "security.", "heartbeat.", "slot.")
+"""Beginnings of the keys that processes are started with; a job cannot change them (in Flink they
+have no effect in the configuration of a job).
+"""
+
+
+def joined_settings(cluster: Mapping[str, str], job: Mapping[str, str]) -> dict[str, str]:
+    """What holds for a job on a cluster that runs.
+
+    Raises: ConfigError for a key of the cluster that the job would have otherwise.
+    """
+    for key, text in job.items():
+        if key.startswith(OF_CLUSTERS) and cluster.get(key) != text:
+            known = cluster.get(key)
+            there = "has its default" if known is None else f"has {known}"
+            raise ConfigError(
+                f"{key}: the cluster {there}, and a job that joins it cannot change that; leave it"
+                " out, or start a cluster with it"
+            )
+    return {**cluster, **job}

@@ -1,0 +1,111 @@
+"""JobTraces: the events of one process, by the job that their channels belong to.
+
+Connections are shared, so that one recorder takes the events of all jobs; each job has a trace of
+its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flinknet.errors import TraceError
+
+from .statistics import EventStatistics, EventWriter
+
+_NOBODY = 0
+
+
+class JobTrace:
+    """The events of one job: counted, and written if it has a trace.
+
+    Args:
+        number: of the job in its process, above 0.
+        writer: of the trace; None: there is none.
+    """
+
+    def __init__(self, number: int, writer: EventWriter | None) -> None:
+        self.number = number
+        self.statistics = EventStatistics(0, writer)
+        self._dropped_events = 0
+        self._error: TraceError | None = None
+
+    def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:
+        """Count rows and write them. Never raises: what cannot be written is counted."""
+        try:
+            yield from self.statistics.events_in_steps(rows)
+        except TraceError as error:
+            self._error = error
+            self._dropped_events += len(rows)
+
+    def close(self) -> None:
+        """End the file.
+
+        Raises: TraceError if events were lost, with their number.
+        """
+        try:
+            self.statistics.close(dropped_events=self._dropped_events)
+        except TraceError as error:
+            self._error = self._error or error
+        if (cause := self._error) is not None:
+            text = f"{cause} ({self._dropped_events} events were lost)"
+            raise TraceError(text) from cause
+
+
+class JobTraces:
+    """Takes the events of all jobs (an EventWriter). Those of no channel, which belong to a
+    connection, are in the trace of every job that is open then.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[int, JobTrace] = {}
+        self._last_number = _NOBODY
+        self._owner_of = np.zeros(1, np.int32)  # by channel; the last one is that of channel -1
+
+    def open(self, writer: EventWriter | None) -> JobTrace:
+        """A job begins."""
+        self._last_number += 1
+        trace = JobTrace(self._last_number, writer)
+        self._open[trace.number] = trace
+        return trace
+
+    def claim(self, trace: JobTrace, channels: Iterable[int]) -> None:
+        """These channels are of a job."""
+        known = list(channels)
+        count = 1 + max(known, default=-1)
+        trace.statistics.grow(count)
+        if count >= len(self._owner_of):
+            more = count + 1 - len(self._owner_of)
+            self._owner_of = np.pad(self._owner_of, (0, max(more, len(self._owner_of))))
+        self._owner_of[known] = trace.number
+
+    def close(self, *, dropped_events: int = 0) -> None:
+        """End every file. Raises: TraceError of the first that is not whole."""
+        errors = []
+        for trace in list(self._open.values()):
+            try:
+                self.close_one(trace)
+            except TraceError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def close_one(self, trace: JobTrace) -> None:
+        """A job has ended, whose events have all come. Raises: TraceError."""
+        del self._open[trace.number]
+        trace.close()
+
+    def events_in_steps(self, rows: NDArray[np.void]) -> Iterator[None]:
+        """Hand the rows of each job to its trace."""
+        if self._last_number == 1:  # there never was another one
+            for trace in list(self._open.values()):
+                yield from trace.events_in_steps(rows)
+            return
+        channels = rows["channel"]
+        owners = self._owner_of[channels]
+        for trace in list(self._open.values()):
+            own = rows[(owners == trace.number) | (channels < 0)]
+            if len(own):
+                yield from trace.events_in_steps(own)
