@@ -16,6 +16,8 @@ from .job_cluster import cluster
 from .job_run import run
 
 RUNS = Path("flinknet-runs")
+NO_ID = "-" * 16
+"""In a list, in place of the id of a job."""
 
 
 @click.group(cls=CommandGroup)
@@ -50,7 +52,7 @@ def list_jobs(directory: Path) -> None:
         except TransportError:
             state = "LOST"
         is_any_running = True
-        click.echo(f"{contact.job_id or '-':<16}  {state:<10}  {contact.name}  {run_dir}")
+        click.echo(f"{contact.job_id or NO_ID}  {state:<10}  {contact.name}  {run_dir}")
     if not is_any_running:
         hint = "; of jobs with --out DIR: flinknet job list DIR" if directory == RUNS else ""
         click.echo(f"no job runs in {directory}{hint}", err=True)

@@ -113,9 +113,10 @@ def start_job(
     run_dir = directory / "run"
     run_dir.mkdir()
     known = {**QUICK_HEARTBEATS, **(settings or {})}
-    spec = JobManagerSpec(new_token(), str(run_dir), task_managers, slots, known, records_trace)
+    spec = JobManagerSpec(new_token(), str(run_dir), task_managers, slots, known)
     submission = SubmitJob(
-        str(path), program, tuple(map(str, arguments)), known, False, duration_ns, 0, 1
+        *(str(path), program, tuple(map(str, arguments)), known, False, duration_ns, 0, 1),
+        *(str(run_dir), records_trace),
     )
     return LiveJob(submit_detached(spec, submission), run_dir)
 
