@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
-from flinknet.simulator.turn_costs import TCP_BYTES
+from flinknet.simulator.loop_costs import TCP_BYTES
 from flinknet.trace.event_block import EventColumns, same_message
 
 from .window_rows import ExchangeRows, of_channels, same_credit

@@ -30,14 +30,14 @@ at timeout 0 took 13 us for the way (13.2 to 13.8 us in half of the messages), a
 consumed 20 (20,000 records/s) to 40 us (200,000/s) longer than their steps."""
 
 SHALLOW_WAKE_NS = 30_000
-"""What the quickest of the recorded wakes (AWAKE) took longer than that: a poller saves so much,
+"""What the quickest of the recorded wakeups (AWAKE) took longer than that: a poller saves so much,
 and over a network that takes longer itself no more."""
 
 FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Wakes:
+class Wakeups:
     """What messages take by the time since the one before: the longer a TaskManager with consumers
     slept, the longer it takes to wake, and they to find their data.
 
@@ -130,7 +130,7 @@ def gaps_of(sent: EventColumns, receiver_of: Mapping[int, int]) -> IntArray:
     return gaps_ns
 
 
-def fit_wakes(
+def fit_wakeups(
     sent: EventColumns,
     received: EventColumns,
     receiver_of: Mapping[int, int],
@@ -138,13 +138,13 @@ def fit_wakes(
     awake_receive_ns: float,
     *,
     may_poll: bool = True,
-) -> Wakes | None:
+) -> Wakeups | None:
     """Fit what messages of a run took, from the rows of its data buffers.
 
     Args:
         receiver_of: as in `gaps_of`.
         producer_of: channel to index of its producer.
-        awake_receive_ns, may_poll: as in Wakes.
+        awake_receive_ns, may_poll: as in Wakeups.
 
     Returns: None for too few messages.
     """
@@ -163,7 +163,7 @@ def fit_wakes(
     receivers = len({receiver_of[each] for each in channels})
     flushers = len({(producer_of[each], receiver_of[each]) for each in channels})
     duration_ns = max(int(np.ptp(sent["at_ns"])), 1)
-    return Wakes(
+    return Wakeups(
         tuple(typical_gaps_ns),
         tuple(typical_ns),
         awake_receive_ns,
