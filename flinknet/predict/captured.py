@@ -29,6 +29,7 @@ from flinknet.trace.event_block import EventColumns, is_data
 from flinknet.units import format_duration_ns
 
 from .exchange import recorded_channels, recorded_network
+from .fit import SAMPLES_MIN
 from .fit.costs import ASSUMED_CONSUME_NS_PER_RECORD, CostFit
 from .fit.delays import NO_DELAYS, Delays, spread_of
 from .fit.flusher import beat_ns, flush_overhead_ns
@@ -53,7 +54,6 @@ WAY_SHARE = 0.4
 """Of the time from a buffer to its credit without that of its records, what the way to the reader
 takes; as much is the way back, and the rest goes into handling the buffer."""
 
-SAMPLES_MIN = 20
 
 QUICK = 0.1
 """Quantile of the times that the machine did not disturb."""

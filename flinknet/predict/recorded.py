@@ -24,7 +24,7 @@ from .fit.wakeups import Wakeups
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a prediction is made for: the network's settings, and the world around it.
+    """What a prediction is made for: the network's settings, and the situation around it.
 
     Attributes:
         round_trip_ns: round trip between TaskManagers, on top of the recorded way.
@@ -208,7 +208,7 @@ class RecordedExchange:
         return self.measured_to_ns + max(network.buffer_timeout_ns, 0)
 
     def under(self, setting: Setting) -> RecordedExchange:
-        """The exchange with the world around it as a setting has it; its network is the
+        """The exchange with the situation around it as a setting has it; its network is the
         simulation's argument.
         """
         changed = replace(
@@ -227,7 +227,7 @@ class RecordedExchange:
         )
 
     def costs_under(self, setting: Setting) -> CostModel:
-        """What the steps take with the world around the exchange as a setting has it."""
+        """What the steps take with the situation around the exchange as a setting has it."""
         costs = self._awake_under(setting)
         return replace(
             costs,

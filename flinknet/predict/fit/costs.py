@@ -19,6 +19,7 @@ from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.trace import RunManifest
 from flinknet.trace.event_block import EventColumns, same_message
 
+from . import SAMPLES_MIN
 from .delays import NO_DELAYS, Delays
 from .loop_costs import LoopFit
 from .queued import NOT_QUEUED, Queued
@@ -45,7 +46,6 @@ _SIZES_DIFFER = 2.0
 """Messages of at least this ratio between the upper and the lower quarter of sizes tell two costs
 apart."""
 
-_MIN_SAMPLES = 20
 
 SHARE_WORTH_TELLING = 0.02
 """Share of the time in preemptions from which on it is told."""
@@ -220,7 +220,7 @@ def _fit_consumers(
     per_record = [ASSUMED_CONSUME_NS_PER_RECORD] * consumers
     for index in range(consumers):
         own = np.flatnonzero((consumer == index) & (records > 0))
-        if len(own) < _MIN_SAMPLES:
+        if len(own) < SAMPLES_MIN:
             continue
         own = own[np.argsort(done_ns[own], kind="stable")]
         before_ns = np.r_[np.iinfo(np.int64).min, done_ns[own][:-1]]

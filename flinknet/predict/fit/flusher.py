@@ -9,14 +9,13 @@ import numpy as np
 from flinknet.core.probe import FlushReason
 from flinknet.trace.event_block import EventColumns
 
+from . import SAMPLES_MIN
+
 ASSUMED_FLUSH_OVERHEAD_NS = 100_000
 """As in Flink."""
 
 PERIODS_MIN = 10
 """Periods of the flusher that tell how long it is."""
-
-_SAMPLES_MIN = 20
-"""Gaps between flushes that tell the buffer timeout."""
 
 GAP_TOLERANCE = 0.1
 """Gaps between flushes within this share of each other are the same number of beats."""
@@ -50,7 +49,7 @@ def beat_ns(sent: EventColumns) -> int | None:
         own = (sent["channel"] == channel) & (sent["reason"] == FlushReason.FLUSH)
         gaps.append(np.diff(np.sort(sent["at_ns"][own])))
     gaps_ns = np.concatenate(gaps or [np.zeros(0, np.int64)])
-    if len(gaps_ns) < _SAMPLES_MIN:
+    if len(gaps_ns) < SAMPLES_MIN:
         return None
     middle_ns = float(np.median(gaps_ns))
     same = np.abs(gaps_ns - middle_ns) <= GAP_TOLERANCE * middle_ns

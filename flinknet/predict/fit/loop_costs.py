@@ -20,13 +20,13 @@ from flinknet.simulator.cost_model import Preemptions
 from flinknet.simulator.loop_costs import Jitter, LoopCosts
 from flinknet.trace import RunManifest
 
+from . import SAMPLES_MIN
 from .preemptions import activity_of, longest_ns, uncontended_ns, union
 from .steps import UNKNOWN_NS, Kind, Steps, steps_of
 from .window_rows import ExchangeRows
 
 FloatArray = npt.NDArray[Any]
 
-_MIN_SAMPLES = 20
 
 _SEEN: Mapping[Kind, Sequence[Kind]] = {
     Kind.SENDS: [Kind.WRITES, Kind.SENDS],
@@ -191,7 +191,7 @@ def _units(steps: Steps, places: IntArray, kind: Kind) -> IntArray:
 
 def _line_through(costs_ns: IntArray, units: IntArray) -> Line | None:
     """The line that fits best, preemptions apart, and goes through their means."""
-    if len(costs_ns) < _MIN_SAMPLES:
+    if len(costs_ns) < SAMPLES_MIN:
         return None
     usual = costs_ns <= longest_ns(costs_ns)
     costs_ns, units = costs_ns[usual], units[usual]
@@ -238,7 +238,7 @@ def _way_ns(processes: Sequence[_Process], kind: Kind, taking: Line, sending: Li
         ways_ns.append(steps.at_ns[pairs + 1] - taking_ns - handed_over_ns)
         has_waited.append(handed_over_ns >= steps.at_ns[pairs] + each.costs_ns(pairs))
     all_ns, waited = np.concatenate(ways_ns), np.concatenate(has_waited)
-    if np.count_nonzero(waited) < _MIN_SAMPLES:
+    if np.count_nonzero(waited) < SAMPLES_MIN:
         return max(float(all_ns.min(initial=longest_ns(all_ns))), 0.0)
     return max(uncontended_ns(all_ns[waited], 0.0), 0.0)
 

@@ -20,6 +20,8 @@ from flinknet.config import NetworkConfig
 from flinknet.simulator.cost_model import CostModel
 from flinknet.trace.event_block import EventColumns, same_message
 
+from . import SAMPLES_MIN
+
 POLLED_GAP_NS = 200_000
 """A TaskManager whose messages come closer than this does not sleep between them but polls
 (runtime.event_loop.SPIN_NS); after that it sleeps, in the middle of traffic, too."""
@@ -100,9 +102,6 @@ and was measured at 201."""
 
 GROUPS = 5
 """Messages are put together by their gaps; each group tells its typical way."""
-
-SAMPLES_MIN = 20
-"""Of a group; of fewer messages in all nothing is known."""
 
 UNKNOWN = -1
 
