@@ -59,7 +59,7 @@ CONSUMER_STARTS_BEHIND = (
     " with empty queues"
 )
 
-BEHIND_WORTH_TELLING_NS = 5_000_000
+BEHIND_WORTH_NOTING_NS = 5_000_000
 
 
 def recorded_network(manifest: RunManifest) -> NetworkConfig:
@@ -251,7 +251,7 @@ def _fit(
         wakeups,
     )
     notes = fit.notes if delays.note is None else (*fit.notes, delays.note)
-    if delays.queued_at_start_ns > BEHIND_WORTH_TELLING_NS:
+    if delays.queued_at_start_ns > BEHIND_WORTH_NOTING_NS:
         notes = (*notes, CONSUMER_STARTS_BEHIND.format(delays.queued_at_start_ns / 1e6))
     return _Fitted(replace(fit, delays=delays, notes=notes), wakeups)
 

@@ -120,10 +120,10 @@ class SimulatedTaskManager:
                 now_ns = end.pump(now_ns=now_ns)
         next_ns = NEVER_NS
         for each in self.tasks:
-            now_ns, again_ns = each.step(now_ns)
-            if again_ns > now_ns and each.task.times.is_busy:
+            now_ns, next_step_ns = each.step(now_ns)
+            if next_step_ns > now_ns and each.task.times.is_busy:
                 each.task.rest(now_ns=now_ns)
-            next_ns = min(next_ns, again_ns)
+            next_ns = min(next_ns, next_step_ns)
         if self.has_local_channels and any(each.task.is_ready for each in self.tasks):
             next_ns = now_ns  # what a later task did lets an earlier one go on
         self._free_since_ns = now_ns

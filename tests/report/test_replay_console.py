@@ -332,7 +332,9 @@ def test_time_and_latency_are_drawn() -> None:
 
 
 def test_what_to_doubt_stands_under_the_error() -> None:
-    given = answer(remarks=["a.fnt is cut off: what is told is the first half", "so [1] it is"])
+    given = answer(
+        remarks=["a.fnt is cut off: the answer is that of the first half", "so [1] it is"]
+    )
     given["trace"] |= {"damaged_files": ["a.fnt", "b.fnt"], "warnings": ["disturbed for 19 %"]}
     lines = [line.rstrip() for line in printed(given)]
     first = lines.index("! b.fnt is cut off; its whole blocks are used")
@@ -341,7 +343,7 @@ def test_what_to_doubt_stands_under_the_error() -> None:
     assert lines[first : first + 4] == [
         "! b.fnt is cut off; its whole blocks are used",
         "! disturbed for 19 %",
-        "! a.fnt is cut off: what is told is the first half",
+        "! a.fnt is cut off: the answer is that of the first half",
         "! so [1] it is",
     ]
 

@@ -38,8 +38,8 @@ SATURATED_RECEIVE_SHARE = 0.55
 KiB, 10.9 and 17.1."""
 
 BYTES_COST = (
-    "assumed: beside what turns take, sending and receiving cost by the byte; one run does not tell"
-    " it from a share of each message"
+    "assumed: besides what turns take, sending and receiving cost by the byte; one run does not"
+    " tell it from a share of each message"
 )
 
 _SIZES_DIFFER = 2.0
@@ -47,7 +47,7 @@ _SIZES_DIFFER = 2.0
 apart."""
 
 
-SHARE_WORTH_TELLING = 0.02
+SHARE_WORTH_NOTING = 0.02
 """Share of the time in preemptions from which on it is told."""
 
 
@@ -177,7 +177,7 @@ def _with_loop_costs(
 
 def _preemption_notes(saturation: Saturation) -> tuple[str, ...]:
     share = saturation.preemption_share
-    if share < SHARE_WORTH_TELLING:
+    if share < SHARE_WORTH_NOTING:
         return ()
     return (
         f"the machine kept the TaskManagers from their work for {share:.0%} of the time; the same"

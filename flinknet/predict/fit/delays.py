@@ -37,7 +37,7 @@ QUANTILES = 500
 PARTS = 4
 """Of a run, whose delays are compared to tell how much they differ."""
 
-TAIL_WORTH_TELLING_NS = 300_000
+TAIL_WORTH_NOTING_NS = 300_000
 """A machine that delays one record in a hundred by less shows in no p99."""
 
 _MIN_SAMPLES = 10
@@ -69,7 +69,7 @@ class Delays:
     @property
     def note(self) -> str | None:
         """How well p99 can be known; None where the machine hardly shows in it."""
-        if not self.tails_ns or max(self.tails_ns) < TAIL_WORTH_TELLING_NS:
+        if not self.tails_ns or max(self.tails_ns) < TAIL_WORTH_NOTING_NS:
             return None
         p99_ns = np.quantile(self.spread_ns, 0.99)
         return (

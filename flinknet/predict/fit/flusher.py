@@ -34,10 +34,10 @@ def flush_overhead_ns(sent: EventColumns, buffer_timeout_ns: int) -> int:
         gaps_ns = np.diff(np.sort(sent["at_ns"][own]))
         is_next = (gaps_ns > 0.8 * buffer_timeout_ns) & (gaps_ns < 1.5 * buffer_timeout_ns)
         periods.append(gaps_ns[is_next])
-    seen_ns = np.concatenate(periods or [np.zeros(0, np.int64)])
-    if len(seen_ns) < PERIODS_MIN:
+    periods_ns = np.concatenate(periods or [np.zeros(0, np.int64)])
+    if len(periods_ns) < PERIODS_MIN:
         return ASSUMED_FLUSH_OVERHEAD_NS
-    return max(int(np.median(seen_ns)) - buffer_timeout_ns, 0)
+    return max(int(np.median(periods_ns)) - buffer_timeout_ns, 0)
 
 
 def beat_ns(sent: EventColumns) -> int | None:

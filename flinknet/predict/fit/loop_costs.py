@@ -28,7 +28,7 @@ from .window_rows import ExchangeRows
 FloatArray = npt.NDArray[Any]
 
 
-_SEEN: Mapping[Kind, Sequence[Kind]] = {
+_FOLLOWERS: Mapping[Kind, Sequence[Kind]] = {
     Kind.SENDS: [Kind.WRITES, Kind.SENDS],
     Kind.WRITES: [Kind.WAITS, Kind.SENDS],
     Kind.TAKES_CREDIT: [Kind.SENDS],
@@ -177,7 +177,7 @@ def _line(processes: Iterable[Steps], kind: Kind) -> Line | None:
     """What steps of a kind cost; None if it is seen too seldom."""
     gaps_ns, units = [], []
     for steps in processes:
-        pairs = steps.pairs([kind], _SEEN[kind])
+        pairs = steps.pairs([kind], _FOLLOWERS[kind])
         gaps_ns.append(steps.gaps_ns(pairs))
         units.append(_units(steps, pairs, kind))
     return _line_through(np.concatenate(gaps_ns), np.concatenate(units))
@@ -270,7 +270,7 @@ def _jitter(process: _Process) -> Jitter:
     steps = process.steps
 
     def beyond_ns(kind: Kind) -> IntArray:
-        pairs = steps.pairs([kind], _SEEN[kind])
+        pairs = steps.pairs([kind], _FOLLOWERS[kind])
         spent_ns = steps.gaps_ns(pairs)
         pairs = pairs[spent_ns <= longest_ns(spent_ns)]
         found: IntArray = (steps.gaps_ns(pairs) - process.costs_ns(pairs)).astype(np.int64)

@@ -107,7 +107,7 @@ UNKNOWN = -1
 
 TOO_FEW = (
     f"fewer than {SAMPLES_MIN} messages: what consumers that slept took to wake is not known, and"
-    " settings that bring messages more often are told too slow"
+    " settings that bring messages more often are predicted too slow"
 )
 
 
