@@ -29,6 +29,7 @@ from ..signals import raise_dropped_termination, terminations_unwind
 from ..spill_file import create_spill_directory
 from . import control_messages as say
 from .cluster_process import TaskManagerProcess
+from .deployments import first_deployed_ns, times_of
 from .endings import Ending, error_of
 from .job_manager import JobManager, taken
 from .job_master import FixedPlan, JobMaster
@@ -337,6 +338,14 @@ class _Run:
         if self._metrics is not None and self._metrics.error is not None:
             incomplete = RunWarning("trace-incomplete", self._metrics.error)
             result = replace(result, warnings=(*result.warnings, incomplete))
+        graph = plan.plan.graph
+        result = replace(
+            result,
+            deployments={
+                each.name: times_of(each, first_deployed_ns(graph))
+                for each in graph.vertices.values()
+            },
+        )
         if scenario.workload.is_blocking:
             result = with_stages(result, plan, self._stage_begins_ns, reports, start)
         checkpoints = self._manager.checkpoints

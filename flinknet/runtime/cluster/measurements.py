@@ -22,6 +22,7 @@ from flinknet.trace.manifest import ChannelInfo
 
 from ..manifest import channel_infos
 from . import control_messages as say
+from .deployments import first_deployed_ns, times_of
 
 TIMES = ("accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")
 SHARES_NOW = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
@@ -217,6 +218,7 @@ class Measurements:
             _mean([each.back_pressured for each in tasks]),
             latency if latency.count else None,
             tuple(tasks),
+            times_of(vertex.vertex, first_deployed_ns(plan.graph)),
         )
 
     def shares_now(self, attempt_id: ExecutionAttemptID) -> Shares:
