@@ -42,11 +42,11 @@ from .replay import (
     ReplayedChannel,
     RunDetails,
     SimulatedPart,
+    SituationAdvice,
     TraceDescription,
     TracePart,
     Verdict,
     WindowMeasured,
-    WorldAdvice,
 )
 from .run import BlockingExchange, ChannelMeasured, Measured, RunMetrics, RunResult, Wiring
 from .strangers import DISTURBED_BY_STRANGERS, STRANGERS, Strangers
@@ -99,6 +99,7 @@ __all__ = [
     "RunResult",
     "RunWarning",
     "SimulatedPart",
+    "SituationAdvice",
     "Strangers",
     "Taken",
     "TaskDump",
@@ -116,5 +117,4 @@ __all__ = [
     "VertexTimes",
     "WindowMeasured",
     "Wiring",
-    "WorldAdvice",
 ]
