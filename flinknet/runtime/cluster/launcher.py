@@ -30,6 +30,7 @@ from ..spill_file import create_spill_directory
 from . import control_messages as say
 from .cluster_process import TaskManagerProcess
 from .collected import Collected
+from .deployments import first_deployed_ns, times_of
 from .endings import Ending, error_of
 from .job_manager import JobManager, taken
 from .job_master import FixedPlan, JobMaster
@@ -333,6 +334,14 @@ class _Run:
         bounds = [report.fill_bounds for report in reports]
         buffering = self._timeline.buffering(start.start_ns, bounds)
         result = assemble(plan, self._collected, start, trace, buffering, processors)
+        graph = plan.plan.graph
+        result = replace(
+            result,
+            deployments={
+                each.name: times_of(each, first_deployed_ns(graph))
+                for each in graph.vertices.values()
+            },
+        )
         if scenario.workload.is_blocking:
             result = with_stages(result, plan, self._stage_begins_ns, reports, start)
         checkpoints = self._manager.checkpoints

@@ -20,6 +20,7 @@ from flinknet.results import (
 
 from . import control_messages as say
 from .collected import Collected, backlog_of
+from .deployments import first_deployed_ns, times_of
 
 TIMES = ("accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")
 SHARES_NOW = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
@@ -162,6 +163,7 @@ class Measurements(Collected):
             _mean([each.back_pressured for each in tasks]),
             latency if latency.count else None,
             tuple(tasks),
+            times_of(vertex.vertex, first_deployed_ns(plan.graph)),
         )
 
     def shares_now(self, attempt_id: ExecutionAttemptID) -> Shares:
