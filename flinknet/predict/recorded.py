@@ -207,6 +207,15 @@ class RecordedExchange:
             return self.measured_to_ns
         return self.measured_to_ns + max(network.buffer_timeout_ns, 0)
 
+    def beat_ns(self, network: NetworkConfig) -> int | None:
+        """From one beat of the flusher to the next; None where it does not beat, 0 where each
+        record is flushed.
+        """
+        timeout_ns = network.buffer_timeout_ns
+        if timeout_ns < 0:
+            return None
+        return timeout_ns + self.flush_overhead_ns if timeout_ns else 0
+
     def under(self, setting: Setting) -> RecordedExchange:
         """The exchange with the world around it as a setting has it; its network is the
         simulation's argument.

@@ -42,7 +42,7 @@ def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOut
     """
     exchange = without_idle_tasks(exchange)
     network = _as_it_began(exchange, network)
-    if exchange.has_instants and _messages_of(exchange, network) >= FAST_FROM_MESSAGES:
+    if _messages_of(exchange, network) >= FAST_FROM_MESSAGES:
         load = recorded_load(exchange, network)
         load.check_memory()
         if is_covered(exchange, network, load):
@@ -61,7 +61,7 @@ def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOut
     Raises: ConfigError when the buffers do not fit into network memory.
     """
     exchange = without_idle_tasks(exchange)
-    if not exchange.channels or not exchange.has_instants:
+    if not exchange.channels:
         return None
     load = recorded_load(exchange, network)
     load.check_memory()
@@ -89,8 +89,7 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
     start_ns = exchange.measured_from_ns
     probe = BacklogProbe()
     if not exchange.has_instants:
-        beat_ns = _beat_ns(exchange, network)
-        probe = WaitBoundsProbe(start_ns, beat_ns)
+        probe = WaitBoundsProbe(start_ns, exchange.beat_ns(network))
     cluster = Cluster.of_load(
         load,
         plans_of(exchange, network),
@@ -128,13 +127,6 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
         credit_messages=probe.credit_messages,
         latency_bounds=(probe.low, probe.high) if isinstance(probe, WaitBoundsProbe) else None,
     )
-
-
-def _beat_ns(exchange: RecordedExchange, network: NetworkConfig) -> int | None:
-    timeout_ns = network.buffer_timeout_ns
-    if timeout_ns < 0:
-        return None
-    return timeout_ns + exchange.flush_overhead_ns if timeout_ns else 0
 
 
 def _as_it_began(exchange: RecordedExchange, network: NetworkConfig) -> NetworkConfig:
@@ -216,6 +208,7 @@ def _outcome_of(
         credits=fast.credits,
         credit_messages=fast.credit_messages,
         method="kernel",
+        latency_bounds=fast.latency_bounds,
     )
 
 
