@@ -40,16 +40,29 @@ def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOut
 
     Raises: as `simulate_in_full`.
     """
-    exchange = without_idle_tasks(exchange)
-    network = _as_it_began(exchange, network)
+    outcome = None
     if _messages_of(exchange, network) >= FAST_FROM_MESSAGES:
-        load = recorded_load(exchange, network)
-        load.check_memory()
-        if is_covered(exchange, network, load):
-            fast = run_fast(exchange, network, load)
-            if fast is not None:
-                return _outcome_of(fast, exchange, network, load)
-    return simulate_in_full(exchange, network)
+        outcome = simulate_compiled(exchange, network)
+    return simulate_in_full(exchange, network) if outcome is None else outcome
+
+
+def simulate_compiled(
+    exchange: RecordedExchange, network: NetworkConfig
+) -> SimulatedOutcome | None:
+    """The same by the compiled kernel. Returns: None where it does not know the exchange.
+
+    Raises: ConfigError when the buffers do not fit into network memory.
+    """
+    exchange = without_idle_tasks(exchange)
+    if not exchange.channels:
+        return None
+    network = _as_it_began(exchange, network)
+    load = recorded_load(exchange, network)
+    load.check_memory()
+    if not is_covered(exchange, network, load):
+        return None
+    fast = run_fast(exchange, network, load)
+    return None if fast is None else _outcome_of(fast, exchange, network, load)
 
 
 def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOutcome | None:
