@@ -77,6 +77,12 @@ class JobCall:
     type=click.Path(path_type=Path),
     help="Join the cluster that runs in DIR, beside the jobs that it has.",
 )
+@click.option(
+    "--start-condition",
+    type=click.Choice(("all", "any")),
+    help="Which of its blocking inputs a task waits for: all of them, or any one; what the program"
+    " sets wins. [default: all]",
+)
 @load_options(JOB_OPTIONS, defaults={"task-managers": "as many as the job needs"})
 @output_options
 @trace_option
@@ -111,11 +117,12 @@ def run(**values: Any) -> int:
 
 def _call(values: Mapping[str, Any]) -> JobCall:
     from flinknet.graph import execution_graph_of, job_graph_of, load_program, physical_plan_of
+    from flinknet.graph.job_config import START_CONDITION
     from flinknet.graph.program import read_source
     from flinknet.runtime.cluster.job_settings import joined_settings
 
     settings = collect(values)
-    network = settings.network
+    network = dict(settings.network)
     contact = cluster = None
     if values["cluster"] is not None:
         contact, cluster = _cluster_in(values["cluster"])
@@ -127,6 +134,8 @@ def _call(values: Mapping[str, Any]) -> JobCall:
     workload = {name: WORKLOAD_OPTIONS[name].parse(t) for name, t in settings.workload.items()}
     if swept := flink.swept_keys(settings.network):
         raise ConfigError(f"{swept[0]} has several values; a job has one of each")
+    if values["start_condition"] is not None:
+        network[START_CONDITION] = values["start_condition"]
     path = Path(values["file"])
     source = read_source(path)
     with redirect_stdout(sys.stderr):  # what the program prints is no result

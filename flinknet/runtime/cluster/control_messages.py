@@ -291,11 +291,25 @@ class TaskStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class OutputConsumable:
-    """TaskManager: there is something to read in every partition of an attempt that runs (Flink:
+    """TaskManager: there is something to read in a partition of an attempt that runs (Flink:
     scheduleOrUpdateConsumers).
+
+    Attributes:
+        output: which of its partitions.
     """
 
     attempt_id: ExecutionAttemptID
+    output: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatePartitions:
+    """JobManager: what these edges bring to an attempt can be read now (Flink:
+    TaskExecutorGateway.updatePartitions).
+    """
+
+    attempt_id: ExecutionAttemptID
+    edges: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -515,7 +529,7 @@ MESSAGES = {
         *(RequestCluster, ClusterStatus, StopCluster, ClusterStopped),
         *(RegisterTaskManager, TaskManagerFailed, InitializeJob, JobInitialized),
         *(ExpectReaders, ReadersExpected, SubmitTask, CancelTask, ReleasePartitions),
-        *(AwaitChannels, ChannelsOpen, Start, TaskStateChanged, OutputConsumable),
+        *(AwaitChannels, ChannelsOpen, Start, TaskStateChanged, OutputConsumable, UpdatePartitions),
         *(RequestDump, DescribeTasks, TaskManagerDump, JobDump),
         *(JobCommand, JobAnswer, CloseJob, JobClosed),
         *(Heartbeat, HeartbeatAnswer, Statistics, Disconnect),

@@ -16,13 +16,7 @@ from flinknet.errors import FlinknetError
 from flinknet.graph import execution_graph_of, job_graph_of, load_program
 from flinknet.graph.execution_graph import ExecutionGraph, initialize_on_master
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
-from flinknet.results import (
-    ClusterJob,
-    JobStatus,
-    RunWarning,
-    Strangers,
-    TaskManagerStatus,
-)
+from flinknet.results import ClusterJob, JobStatus, RunWarning, TaskManagerStatus
 from flinknet.trace.run_directory import seal_run
 
 from ..clock import timestamp_epoch_ns, wall_clock_iso
@@ -45,7 +39,7 @@ from .job_manager import JobManager, taken
 from .job_master import Deployment, JobMaster
 from .job_state import JobState
 from .job_status import status_of
-from .measurements import Measurements, NamedMetrics
+from .measurements import Measurements
 
 START_DELAY_NS = 100_000_000
 """From the deployment to the first generated record, so that every task runs by then."""
@@ -122,11 +116,10 @@ class SubmittedJob:
         self._submitted_ns = now_ns
         self._epoch_ns = timestamp_epoch_ns()
         self._started_at = wall_clock_iso()
-        self._measurements = Measurements()
-        self._metrics_log = MetricsLog(self.run_dir) if message.records_trace else None
+        log = MetricsLog(self.run_dir) if message.records_trace else None
+        self._measurements = Measurements(log)
         self._first_deployed_ns: int | None = None
         self._ended_ns: int | None = None
-        self._reports: dict[int, say.Report] = {}
         self._others: dict[str, None] = {}
         alive = sum(each.is_alive for each in self._task_managers)
         master = JobMaster(
@@ -221,8 +214,8 @@ class SubmittedJob:
 
     def tidy(self) -> None:
         """Remove what stands in the way of nothing but a job that runs."""
-        if self._metrics_log is not None:
-            self._metrics_log.close()
+        if self._measurements.metrics_log is not None:
+            self._measurements.metrics_log.close()
         shutil.rmtree(spill_directory(self.run_dir), ignore_errors=True)
         remove_empty(self.run_dir)
         with suppress(OSError):
@@ -230,14 +223,10 @@ class SubmittedJob:
 
     def _receive(self, task_manager: TaskManagerProcess, message: Any) -> None:
         if isinstance(message, say.JobClosed):
-            self._reports[task_manager.index] = message.report
-            self._measurements.close(message.report)
+            self._measurements.close(task_manager.index, message.report)
         elif isinstance(message, say.Statistics):
             self._measurements.add(task_manager.index, message)
             self._uses.tell(self.job_id, task_manager.index, message.connections)
-            if self._metrics_log is not None and message.memory:
-                named = NamedMetrics.of(message)
-                self._metrics_log.add(task_manager.index, named, now_ns=message.at_ns)
 
     def _deploy(self, deployment: Deployment, now_ns: int) -> None:
         if self._first_deployed_ns is None:
@@ -276,7 +265,7 @@ class SubmittedJob:
         waiting = [
             each
             for each in self._task_managers
-            if each.is_registered and each.index not in self._reports
+            if each.is_registered and each.index not in self._measurements.reports
         ]
         if waiting and now_ns - self._ended_ns < CLOSE_WAIT_NS:
             return
@@ -320,12 +309,6 @@ class SubmittedJob:
         if self._first_deployed_ns is not None:
             self._save_manifest()
         message = self._submission.message
-        reports = self._reports.values()
-        faults = [each.trace_error for each in reports if each.trace_error is not None]
-        if self._metrics_log is not None and self._metrics_log.error is not None:
-            faults.append(self._metrics_log.error)
-        strangers = sum((each.strangers for each in reports), Strangers())
-        visited = [each for each in (strangers.warning(),) if each is not None]
         checkpoints = self.led.checkpoints
         result = result_of(
             message,
@@ -336,12 +319,7 @@ class SubmittedJob:
             self._slots,
             None if checkpoints is None else checkpoints.summary(),
             self._instants(),
-            [
-                *self._submission.warnings,
-                *visited,
-                *self._shared(),
-                *(RunWarning("trace-incomplete", each) for each in faults),
-            ],
+            [*self._submission.warnings, *self._shared(), *self._measurements.warnings()],
             str(self.run_dir) if message.records_trace else None,
         )
         if self._submission.is_joining:  # what is idle of the cluster is not its doing

@@ -101,11 +101,9 @@ class TaskExecutor:
         wanted += [each.next_deadline_ns() for each in attempts.running]
         if attempts.load is not None:
             wanted.append(attempts.load.next_deadline_ns())
-        if (
-            attempts.is_any_waiting
-            or self._asked_for_channels is not None
-            or attempts.tells_first_output
-        ):
+        is_looking = attempts.is_any_set_up or attempts.is_any_waiting
+        is_looking = is_looking or self._asked_for_channels is not None
+        if is_looking or attempts.tells_first_output:
             wanted.append(monotonic_ns() + OPENING_LOOK_NS)
         due += [each for each in wanted if each is not None]
         return min(due)
@@ -129,6 +127,8 @@ class TaskExecutor:
             channels.handle_deadline(attempts.gates, now_ns=now_ns)
         if attempts.load is not None:
             attempts.load.handle_deadline(now_ns=now_ns)
+        if attempts.is_any_set_up:
+            attempts.advance_setups(now_ns=now_ns)
         if attempts.is_any_waiting:
             channels.check(attempts.waiting_gates)
         if self._asked_for_channels is not None and attempts.are_channels_open:
@@ -146,6 +146,8 @@ class TaskExecutor:
         attempts = self._attempts
         if isinstance(message, say.SubmitTask):
             attempts.submit(message, now_ns=now_ns)
+        elif isinstance(message, say.UpdatePartitions):
+            attempts.update_partitions(message, now_ns=now_ns)
         elif isinstance(message, say.ExpectReaders):
             self._channels.expect(attempts.jobs[message.job], message.readers)
             self._control.send(say.ReadersExpected())
