@@ -62,7 +62,7 @@ class JobTraces:
     def __init__(self) -> None:
         self._open: dict[int, JobTrace] = {}
         self._last_number = _NOBODY
-        self._owner_of = np.zeros(1, np.int32)  # by channel; the last one is that of channel -1
+        self._owner_of = np.zeros(1, np.int32)  # by channel
 
     def open(self, writer: EventWriter | None) -> JobTrace:
         """A job begins."""
@@ -104,7 +104,7 @@ class JobTraces:
                 yield from trace.events_in_steps(rows)
             return
         channels = rows["channel"]
-        owners = self._owner_of[channels]
+        owners = self._owner_of.take(channels, mode="clip")  # nobody has the last one
         for trace in list(self._open.values()):
             own = rows[(owners == trace.number) | (channels < 0)]
             if len(own):

@@ -330,6 +330,13 @@ def test_an_idle_connection_stays_open_only_to_be_used_again(node: NewNode, reus
     drive([one, other], lambda: bool(read.extend(other.read())) or bool(read))
     assert read == [(third.index, b"again")]
     assert len(one.accepted) == (1 if reuse else 2)
+    assert [other.manager.number_of(each) for each in other.clients] == (
+        [(0, 0)] if reuse else [(0, 0), (0, 1)]
+    )
+    for each in (one, other):
+        each.manager.forget_closed()
+    assert (len(one.accepted), len(other.clients)) == (1, 1)
+    assert other.manager.number_of(third.connection) == (0, 0 if reuse else 1)
 
 
 @pytest.mark.row("S078")

@@ -17,16 +17,11 @@ from flinknet.trace.recorder import BLOCK_EVENTS
 
 
 def environment(path: Path) -> ShuffleEnvironment:
-    return ShuffleEnvironment(
-        NetworkConfig(),
-        CREDIT,
-        "tm-0",
-        task_managers=1,
-        trace_path=path,
-        channels=1,
-        channel_of={},
-        may_spin=False,
+    found = ShuffleEnvironment(
+        NetworkConfig(), CREDIT, "tm-0", task_managers=1, channel_of={}, may_spin=False
     )
+    found.traces.claim(found.open_trace(path), [0])
+    return found
 
 
 def record(found: ShuffleEnvironment, events: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.cluster.live_job import LiveJob, start_job
+from tests.runtime.cluster.live_job import LiveJob, join_job, start_job
 
 
 @pytest.fixture
@@ -23,3 +23,17 @@ def start(tmp_path: Path) -> Iterator[Callable[..., LiveJob]]:
     yield submit
     for job in jobs:
         job.kill()
+
+
+@pytest.fixture
+def join() -> Iterator[Callable[..., LiveJob]]:
+    """Submits a program to the cluster of a job; see `join_job`."""
+    jobs: list[LiveJob] = []
+
+    def submit(job: LiveJob, program: str, *arguments: object) -> LiveJob:
+        jobs.append(join_job(job, program, *arguments))
+        return jobs[-1]
+
+    yield submit
+    for job in jobs:
+        job.client.__exit__()

@@ -21,6 +21,7 @@ from flinknet.runtime.cluster.client import (
     client_of,
     new_token,
     submit_detached,
+    submit_joined,
 )
 from flinknet.runtime.cluster.control_messages import JobEnded, SubmitJob
 from flinknet.runtime.cluster.job_files import Contact
@@ -119,6 +120,20 @@ def start_job(
         *(str(run_dir), records_trace),
     )
     return LiveJob(submit_detached(spec, submission), run_dir)
+
+
+def join_job(
+    job: LiveJob, program: str, *arguments: object, settings: Mapping[str, str] | None = None
+) -> LiveJob:
+    """Submit another program to the cluster of a job."""
+    run_dir = job.run_dir.parent / "joined"
+    run_dir.mkdir()
+    submission = SubmitJob(
+        *(str(job.run_dir.parent / "joined.py"), program, tuple(map(str, arguments))),
+        *(dict(settings or {}), False, None, 0, 1, str(run_dir), True),
+    )
+    accepted = submit_joined(job.contact, submission)
+    return LiveJob(DetachedJob(accepted.job_id, accepted.name, job.job.job_manager), run_dir)
 
 
 def gone(processes: Iterable[psutil.Process]) -> bool:

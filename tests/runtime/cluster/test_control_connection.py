@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinknet.config import Scenario
-from flinknet.core.wire.ids import ExecutionAttemptID
+from flinknet.core.wire.ids import ExecutionAttemptID, ExecutionGraphID
 from flinknet.errors import RemoteProtocolError
 from flinknet.graph import execution_graph_of, job_graph_of, physical_plan_of
 from flinknet.graph.execution import ExecutionState
 from flinknet.job import descriptors_of
-from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint
+from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint, TriggerCheckpoint
 from flinknet.plain_values import decode_message, encode_message
 from flinknet.results import FillLevels, FillSample, JobStatus, TaskManagerStatus, VertexStatus
 from flinknet.runtime.cluster import control_messages as say
@@ -28,12 +28,13 @@ from tests.graph.programs import all_to_all
 *_, DESCRIPTOR = chain.from_iterable(
     descriptors_of(physical_plan_of(execution_graph_of(job_graph_of(all_to_all(2)))))
 )
+JOB = ExecutionGraphID(bytes(range(16)))
 ATTEMPT = ExecutionAttemptID.decode(bytes(range(40)))
 
 MESSAGES = [
     say.SubmitJob("/a/job.py", "text", ("1", "2"), {"a.b": "c"}, True, None, 5, 1),
     say.TaskStateChanged(ATTEMPT, ExecutionState.FAILED, "why"),
-    say.InitializeJob(say.SubmitLoad(Scenario())),
+    say.InitializeJob(JOB, say.SubmitLoad(Scenario()), "/run", None, None),
     say.SubmitTask(DESCRIPTOR, {1: ("h", 2)}, say.Start(1, 2, None, None, 3, 4)),
     say.HeartbeatAnswer(3),
     say.Statistics(
@@ -41,8 +42,11 @@ MESSAGES = [
         (say.TaskCounts(ATTEMPT, "t", {"numIn": 5, "share": 0.5, "is": True}, b"\x00\xff"),),
         (say.ReadChannel(7, 8, 9),),
         fill=FillSample(1, FillLevels(6), True, False, True),
+        connections=(say.UsedConnection(0, 1, 2),),
     ),
-    AcknowledgeCheckpoint("t", 1, {0: 10}, {}, None, 5, 0, 0, False),
+    say.JobCommand(JOB, TriggerCheckpoint(1, 2)),
+    say.JobAnswer(JOB, AcknowledgeCheckpoint("t", 1, {0: 10}, {}, None, 5, 0, 0, False)),
+    say.JobClosed(JOB, say.Report(buffers=3)),
     say.CancelTask(ATTEMPT),
     JobStatus(
         "id",

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from flinknet.core.wire.ids import ExecutionGraphID
 from flinknet.runtime.cluster.control_messages import ExpectReaders
 from flinknet.runtime.cluster.outbox import Outbox
 
+JOB = ExecutionGraphID(bytes(16))
 READERS = {"ab": (0, 1)}
 
 
@@ -32,12 +34,12 @@ def test_without_an_announcement_nothing_is_held_back(
 def test_what_comes_behind_an_announcement_waits_for_every_answer(
     outbox: Outbox, sent: list[tuple[int, Any]]
 ) -> None:
-    outbox.announce(0, READERS)
-    outbox.announce(2, READERS)
+    outbox.announce(0, JOB, READERS)
+    outbox.announce(2, JOB, READERS)
     outbox.tell(1, "submit")
     outbox.tell(0, "cancel")
     outbox.answered(2)
-    announced = [(0, ExpectReaders(READERS)), (2, ExpectReaders(READERS))]
+    announced = [(0, ExpectReaders(JOB, READERS)), (2, ExpectReaders(JOB, READERS))]
     assert sent == announced
     outbox.answered(0)
     assert sent == [*announced, (1, "submit"), (0, "cancel")]
@@ -46,9 +48,9 @@ def test_what_comes_behind_an_announcement_waits_for_every_answer(
 def test_two_announcements_to_one_want_two_answers(
     outbox: Outbox, sent: list[tuple[int, Any]]
 ) -> None:
-    outbox.announce(0, READERS)
+    outbox.announce(0, JOB, READERS)
     outbox.tell(1, "first")
-    outbox.announce(0, READERS)
+    outbox.announce(0, JOB, READERS)
     outbox.tell(1, "second")
     outbox.answered(0)
     assert len(sent) == 2
@@ -57,11 +59,11 @@ def test_two_announcements_to_one_want_two_answers(
 
 
 def test_nobody_waits_for_one_that_is_gone(outbox: Outbox, sent: list[tuple[int, Any]]) -> None:
-    outbox.announce(0, READERS)
+    outbox.announce(0, JOB, READERS)
     outbox.tell(1, "submit")
     outbox.lose(0)
     assert sent[1:] == [(1, "submit")]
-    outbox.announce(0, READERS)
+    outbox.announce(0, JOB, READERS)
     outbox.tell(1, "again")
     assert sent[-1] == (1, "again")
 
@@ -70,6 +72,6 @@ def test_an_answer_that_nobody_asked_for_counts_for_nothing(
     outbox: Outbox, sent: list[tuple[int, Any]]
 ) -> None:
     outbox.answered(0)
-    outbox.announce(0, READERS)
+    outbox.announce(0, JOB, READERS)
     outbox.tell(1, "submit")
     assert len(sent) == 1

@@ -23,12 +23,11 @@ from flinknet.errors import TransportError
 from flinknet.graph.job_config import START_CONDITION
 from flinknet.results import STRANGERS
 from flinknet.runtime.cluster.client import JobClient, client_of
-from flinknet.runtime.cluster.control_messages import SubmitJob
 from flinknet.runtime.cluster.control_server import UNKNOWN_MAX
 from flinknet.runtime.cluster.job_files import Contact
 from flinknet.trace import open_run
 from flinknet.trace.verify import verify_run
-from tests.runtime.cluster.live_job import PATIENCE_NS, RESTARTS, LiveJob, gone, listening_port
+from tests.runtime.cluster.live_job import RESTARTS, LiveJob, gone, listening_port
 from tests.runtime.cluster.programs import (
     ACROSS,
     FAILS_ONCE,
@@ -73,7 +72,7 @@ def test_a_detached_job_goes_on_without_its_client(tmp_path: Path) -> None:
         for process in (job_manager, *task_managers):
             assert contact.token not in " ".join(process.cmdline())
         assert (run_dir / "jobmanager.json").stat().st_mode & 0o077 == 0
-        with JobClient(contact.host, contact.port, contact.token, contact.pid) as client:
+        with client_of(contact) as client:
             before = 0
             for _ in range(2):
                 while (read := _records(client)) <= before:
@@ -414,15 +413,6 @@ def test_who_has_not_the_secret_is_sent_away(start: Start) -> None:
     ):
         client.cancel()
     job.until_running()
-
-
-def test_a_cluster_has_one_job(start: Start) -> None:
-    job = start(PIPELINE)
-    job.client.send(SubmitJob("/other.py", "", (), {}, False, None, 0, 1))
-    with pytest.raises(TransportError, match="has a job already"):
-        job.client.receive(until_ns=_soon() + PATIENCE_NS)
-    with client_of(job.contact) as client:
-        assert client.status().name == "Pipeline"
 
 
 def test_a_program_that_is_none_is_told_by_the_job_manager(tmp_path: Path) -> None:

@@ -1,0 +1,117 @@
+"""Several jobs on the same processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from flinknet.results import ConnectionStatus
+from flinknet.runtime.cluster.child import JobManagerSpec
+from flinknet.runtime.cluster.client import (
+    client_of,
+    new_token,
+    run_joined,
+    start_session,
+    submit_joined,
+)
+from flinknet.runtime.cluster.control_messages import SubmitJob
+from flinknet.runtime.cluster.job_files import Contact
+from flinknet.trace import open_run
+from flinknet.trace.verify import verify_run
+from tests.runtime.cluster.live_job import LiveJob, gone
+from tests.runtime.cluster.programs import ACROSS
+
+pytestmark = pytest.mark.socket
+
+Start = Callable[..., LiveJob]
+
+RUNS = ("one", "two")
+SPREAD = {"taskmanager.load-balance.mode": "SLOTS"}
+"""One task of each job on each TaskManager."""
+
+OTHER = ACROSS.replace("Across", "Other")
+
+
+@pytest.mark.row("S148")
+@pytest.mark.row("S150")
+@pytest.mark.row("S079")
+def test_two_jobs_share_a_cluster_and_one_goes_on_when_the_other_ends(
+    start: Start, join: Start
+) -> None:
+    one = start(ACROSS, slots=2, settings=SPREAD)
+    two = join(one, OTHER)
+    processes = [one.job_manager, *one.task_managers().values()]
+    status = one.until(lambda each: any(found.shared_with for found in each.connections))
+    two.until(lambda each: any(found.shared_with for found in each.connections))
+    (connection,) = status.connections
+    assert (connection.name, connection.channels) == ("tm-0->tm-1", 1)
+    assert connection.shared_with == ("Other",)
+    assert [each.name for each in status.other_jobs] == ["Other"]
+    assert [each.slots_in_use for each in status.task_managers] == [2, 2]
+    assert one.client.cancel().state == "CANCELED"
+    assert not (one.run_dir / "jobmanager.json").exists()
+    before = two.client.status()
+    assert [each.slots_in_use for each in before.task_managers] == [1, 1]
+    two.until_running(records=before.vertices[-1].records_in + 1000)
+    after = two.until(lambda each: not each.other_jobs and bool(each.connections))
+    (connection,) = after.connections
+    assert (connection.shared_with, connection.jobs_before) == ((), 1)
+    assert two.client.cancel().state == "CANCELED"
+    assert gone(processes)
+    numbers = []
+    for job in (one, two):
+        run = open_run(job.run_dir)
+        assert verify_run(run).is_ok
+        assert run.manifest is not None
+        numbers.append([each.index for each in run.manifest.channels])
+        (warning,) = (each for each in job.result()["warnings"] if each["code"] == "shared-cluster")
+        assert ("Other" if job is one else "Across") in warning["text"]
+        assert job.result()["state"] == "canceled"
+    assert numbers == [[0], [1]]
+
+
+@pytest.mark.row("S078")
+def test_without_reuse_a_later_job_of_a_session_has_a_connection_of_its_own(
+    tmp_path: Path,
+) -> None:
+    session = tmp_path / "session"
+    session.mkdir()
+    settings = {"taskmanager.network.tcp-connection.enable-reuse-across-jobs": "false"}
+    started = start_session(JobManagerSpec(new_token(), str(session), 2, 1, settings, True))
+    contact = Contact.load(session)
+    assert contact is not None
+    pids = [contact.pid, *(each.pid for each in started.task_managers)]
+    processes = [psutil.Process(each) for each in pids]
+    try:
+        run_joined(contact, submission(tmp_path, "one", "max", "1000"), accepted=print, watch=print)
+        submit_joined(contact, submission(tmp_path, "two", "1k/s"))
+        two = Contact.load(tmp_path / "two")
+        assert two is not None
+        with client_of(two) as client:
+            while not (status := client.status()).connections:
+                assert status.state in ("CREATED", "RUNNING")
+            assert status.connections == (ConnectionStatus("tm-0->tm-1#1", 1),)
+        with client_of(contact) as client:
+            assert [each.run_dir for each in client.cluster().jobs] == [str(tmp_path / "two")]
+            assert client.stop_cluster().canceled == ("Across",)
+        assert gone(processes)
+        states = [json.loads((tmp_path / each / "result.json").read_text()) for each in RUNS]
+        assert [each["state"] for each in states] == ["finished", "canceled"]
+        assert not (session / "jobmanager.json").exists()
+    finally:
+        with suppress(OSError):
+            os.killpg(contact.pid, signal.SIGKILL)
+
+
+def submission(directory: Path, run: str, *arguments: str) -> SubmitJob:
+    run_dir = directory / run
+    run_dir.mkdir()
+    path = str(directory / "program.py")
+    return SubmitJob(path, ACROSS, arguments, {}, False, None, 0, 1, str(run_dir))

@@ -1,0 +1,370 @@
+"""Several jobs on one cluster, without processes: slots, numbers of channels, connections, and what
+a JobManager says to its clients.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinknet.errors import ConfigError
+from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of
+from flinknet.graph.execution import ExecutionState
+from flinknet.graph.slots import SharedSlot
+from flinknet.results import ClusterStatus, ConnectionStatus, JobStatus
+from flinknet.runtime.cluster import control_messages as say
+from flinknet.runtime.cluster.channel_numbers import ClusterNumbers
+from flinknet.runtime.cluster.child import JobManagerSpec
+from flinknet.runtime.cluster.connection_uses import ConnectionUses
+from flinknet.runtime.cluster.job_files import CONTACT_NAME, Contact
+from flinknet.runtime.cluster.job_master import JobMaster, SharedCluster
+from flinknet.runtime.cluster.job_process import JobManagerProcess
+from flinknet.runtime.cluster.job_settings import joined_settings
+from flinknet.runtime.cluster.job_state import JobState
+from flinknet.runtime.cluster.slot_pool import ClusterSlots, SlotPool
+from tests.graph.programs import environment
+from tests.runtime.cluster.programs import PIPELINE
+
+S = 1_000_000_000
+_E = ExecutionState
+SEVERAL_CONNECTIONS = {"taskmanager.network.max-num-tcp-connections": "2"}
+
+
+def joined(parallelism: int, settings: dict[str, str] | None = None) -> StreamGraph:
+    env = environment(settings)
+    env.set_parallelism(parallelism)
+    env.from_sequence(1, 9).name("A").shuffle().print().name("B")
+    return env.execute("Joined")
+
+
+class Session:
+    """Two TaskManagers of so many slots, and the masters of jobs on them."""
+
+    def __init__(self, slots: int = 2) -> None:
+        self.shared = SharedCluster(ClusterSlots(slots), ClusterNumbers())
+        self.slots = slots
+
+    def submit(
+        self,
+        parallelism: int,
+        run: str,
+        settings: dict[str, str] | None = None,
+        *,
+        ready: tuple[int, ...] = (0, 1),
+    ) -> JobMaster:
+        graph = execution_graph_of(job_graph_of(joined(parallelism, settings)), run)
+        master = JobMaster(graph, 2, self.slots, now_ns=0, cluster=self.shared, is_joining=True)
+        for index in ready:
+            master.register(index, now_ns=0)
+        return master
+
+    @property
+    def in_use(self) -> list[int]:
+        return [self.shared.slots.in_use(index) for index in range(2)]
+
+
+def places(master: JobMaster) -> set[tuple[int, int]]:
+    return {
+        (task.task_manager, task.slot)
+        for deployment in master.deployments
+        for task in deployment.tasks
+    }
+
+
+def channels(master: JobMaster) -> list[Any]:
+    return [
+        channel
+        for deployment in master.deployments
+        for task in deployment.tasks
+        for gate in task.inputs
+        for channel in gate.channels
+    ]
+
+
+def end(master: JobMaster) -> None:
+    for state in (_E.INITIALIZING, _E.RUNNING, _E.FINISHED):
+        for subtask in master.graph.subtasks():
+            master.update_state(subtask.current.attempt_id, state, now_ns=0)
+    assert master.state is JobState.FINISHED
+
+
+@pytest.mark.row("S150")
+def test_two_jobs_have_slots_of_their_own() -> None:
+    session = Session()
+    one, two = session.submit(2, "one"), session.submit(2, "two")
+    assert places(one) == {(0, 0), (0, 1)}
+    assert places(two) == {(1, 0), (1, 1)}
+    assert session.in_use == [2, 2]
+
+
+@pytest.mark.row("S150")
+def test_who_finds_too_few_slots_waits_until_another_job_ends() -> None:
+    session = Session()
+    one, two = session.submit(3, "one"), session.submit(2, "two")
+    assert not two.deployments
+    assert two.shortage() == (
+        "the job needs 2 slots, but 2 TaskManager(s) with 2 each, 3 of them other jobs', offer 1;"
+        " end another job, or give more TaskManagers, more slots, or a lower parallelism; waits"
+        " 5min for them (slot.request.timeout)"
+    )
+    end(one)
+    two.slots_changed(now_ns=S)
+    assert not two.deployments  # they are given back when the job has ended on every TaskManager
+    one.release_slots()
+    two.slots_changed(now_ns=S)
+    assert places(two) == {(0, 0), (0, 1)}
+    assert session.in_use == [2, 0]
+
+
+@pytest.mark.row("S150")
+def test_who_waits_for_slots_in_vain_fails_and_leaves_the_other_alone() -> None:
+    session = Session()
+    one = session.submit(4, "one")
+    two = session.submit(1, "two", {"slot.request.timeout": "500ms"})
+    two.handle_deadline(now_ns=S // 2 - 1)
+    assert two.state is JobState.CREATED
+    two.handle_deadline(now_ns=S // 2)
+    assert two.state is JobState.FAILED
+    assert "4 of them other jobs', offer 0" in two.reason
+    assert "waited for 500ms" in two.reason
+    assert one.state is JobState.RUNNING
+    assert session.in_use == [2, 2]
+
+
+@pytest.mark.row("S150")
+def test_a_job_restarts_beside_the_other_in_its_own_slots() -> None:
+    restarts = {
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.delay": "1s",
+    }
+    session = Session(slots=3)
+    one, two = session.submit(2, "one", restarts), session.submit(3, "two")
+    assert places(two) == {(0, 2), (1, 0), (1, 1)}
+    one.deployments.clear()
+    failed = next(iter(one.graph.subtasks())).current.attempt_id
+    one.update_state(failed, _E.FAILED, now_ns=0)
+    for subtask in one.graph.subtasks():
+        one.update_state(subtask.current.attempt_id, _E.CANCELED, now_ns=0)
+    one.handle_deadline(now_ns=S)
+    assert places(one) == {(0, 0), (0, 1)}
+
+
+@pytest.mark.row("S151")
+def test_a_lost_task_manager_fails_the_jobs_that_had_tasks_there_only() -> None:
+    session = Session()
+    one, two = session.submit(2, "one"), session.submit(2, "two")
+    waiting = session.submit(1, "three")
+    for master in (one, two, waiting):
+        master.lose(1, "tm-1 is gone", now_ns=S)
+    assert one.state is JobState.RUNNING
+    assert two.state is JobState.FAILED or two.state is JobState.FAILING
+    assert "tm-1 is gone" in two.reason
+    assert waiting.state is JobState.CREATED
+    assert "1 TaskManager(s) with 2 each, 2 of them other jobs', offer 0" in waiting.shortage()
+
+
+def test_a_job_does_not_wait_for_a_task_manager_that_is_lost_before_it_is_ready() -> None:
+    session = Session()
+    one = session.submit(2, "one", ready=(0,))
+    assert not one.deployments
+    one.lose(1, "tm-1 is gone", now_ns=S)
+    assert places(one) == {(0, 0), (0, 1)}
+
+
+def test_no_two_channels_of_a_cluster_have_the_same_number_or_id() -> None:
+    session = Session()
+    found = [*channels(session.submit(2, "one")), *channels(session.submit(2, "two"))]
+    assert sorted(each.index for each in found) == list(range(8))
+    assert len({each.receiver_id for each in found}) == 8
+    assert len({each.partition_id for each in found}) == 4
+
+
+@pytest.mark.row("S079")
+def test_data_sets_of_several_jobs_take_turns_on_connections() -> None:
+    session = Session()
+    turns = [
+        {each.connection_index for each in channels(session.submit(1, run, settings))}
+        for run, settings in (("1", SEVERAL_CONNECTIONS), ("2", SEVERAL_CONNECTIONS), ("3", {}))
+    ]
+    assert turns == [{0}, {1}, {0}]
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("NONE", [(0, 1), (0, 2)]), ("SLOTS", [(1, 0), (0, 1)])]
+)
+def test_slots_of_others_count_for_the_load_of_a_task_manager(
+    mode: str, expected: list[tuple[int, int]]
+) -> None:
+    cluster = ClusterSlots(3)
+    pools = [SlotPool([SharedSlot("default", 0)] * count, cluster, mode) for count in (1, 2)]
+    for pool in pools:
+        for task_manager in range(2):
+            pool.add(task_manager)
+        assert pool.allocate()
+    assert [(each.task_manager, each.slot) for each in pools[1].placed()] == expected
+
+
+@pytest.mark.row("S079")
+def test_a_connection_is_told_with_all_jobs_that_use_it() -> None:
+    uses = ConnectionUses()
+    uses.begin("1", "One")
+    uses.begin("2", "Two")
+    uses.tell("1", 1, [say.UsedConnection(0, 0, 4)])
+    uses.tell("2", 1, [say.UsedConnection(0, 0, 2), say.UsedConnection(0, 1, 3)])
+    uses.tell("2", 0, [say.UsedConnection(1, 0, 2)])
+    shared = ConnectionStatus("tm-0->tm-1", 4, ("Two",))
+    assert uses.of("1") == (shared,)
+    assert uses.of("2") == (
+        ConnectionStatus("tm-0->tm-1", 2, ("One",)),
+        ConnectionStatus("tm-0->tm-1#1", 3),
+        ConnectionStatus("tm-1->tm-0", 2),
+    )
+    uses.tell("2", 1, [])
+    uses.end("2")
+    assert uses.of("1") == (ConnectionStatus("tm-0->tm-1", 4, (), 1),)
+    uses.lose(0)
+    assert uses.of("1") == ()
+
+
+def test_keys_of_the_cluster_are_not_a_jobs_to_change() -> None:
+    cluster = {"taskmanager.numberOfTaskSlots": "2", "execution.buffer-timeout.interval": "5ms"}
+    assert joined_settings(cluster, {"execution.buffer-timeout.interval": "1ms"}) == {
+        "taskmanager.numberOfTaskSlots": "2",
+        "execution.buffer-timeout.interval": "1ms",
+    }
+    assert joined_settings(cluster, {"taskmanager.numberOfTaskSlots": "2"}) == cluster
+    with pytest.raises(ConfigError, match=r"numberOfTaskSlots: the cluster has 2, and a job that"):
+        joined_settings(cluster, {"taskmanager.numberOfTaskSlots": "3"})
+    with pytest.raises(ConfigError, match=r"heartbeat\.timeout: the cluster has its default"):
+        joined_settings(cluster, {"heartbeat.timeout": "3s"})
+
+
+class Client:
+    """The JobManager's end of a connection to a client."""
+
+    def __init__(self, process: JobManagerProcess) -> None:
+        self.process = process
+        self.said: list[Any] = []
+        self.is_closed = False
+
+    def send(self, message: Any) -> None:
+        self.said.append(message)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def says(self, message: Any) -> Any:
+        self.process._receive(self, message, 0)  # type: ignore[arg-type]
+        return self.said[-1] if self.said else None
+
+
+class Dispatcher:
+    """The process of a JobManager that has started no TaskManager."""
+
+    def __init__(self, directory: Path, *, is_session: bool) -> None:
+        self.directory = directory
+        self.spec = JobManagerSpec("secret", str(directory / "c"), 0, 2, {}, is_session)
+        self.process = JobManagerProcess(self.spec)
+        (directory / "c").mkdir()
+
+    def client(self) -> Client:
+        return Client(self.process)
+
+    def job(self, name: str, *, source: str = PIPELINE, is_attached: bool = False) -> say.SubmitJob:
+        run_dir = self.directory / name
+        run_dir.mkdir(exist_ok=True)
+        source = source.replace('"Pipeline"', f'"{name}"')
+        path = str(self.directory / "program.py")
+        return say.SubmitJob(path, source, (), {}, is_attached, None, 0, 1, str(run_dir))
+
+    def turn(self) -> None:
+        self.process._turn(0)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Any:
+    dispatcher = Dispatcher(tmp_path, is_session=True)
+    yield dispatcher
+    dispatcher.process._manager.close()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Any:
+    dispatcher = Dispatcher(tmp_path, is_session=False)
+    yield dispatcher
+    dispatcher.process._manager.close()
+
+
+@pytest.mark.socket
+def test_each_job_of_a_cluster_has_its_clients_directory_and_end(
+    cluster: Dispatcher, tmp_path: Path
+) -> None:
+    one, two, asking = (cluster.client() for _ in range(3))
+    accepted = one.says(cluster.job("c"))
+    assert one.says(say.RequestStatus()).name == "c"
+    assert two.says(cluster.job("other")).name == "other"
+    for name in ("c", "other"):
+        contact = Contact.load(tmp_path / name)
+        assert contact is not None
+        assert (contact.name, contact.cluster_dir) == (name, str(tmp_path / "c"))
+    status = asking.says(say.RequestStatus(accepted.job_id))
+    assert isinstance(status, JobStatus)
+    assert [(each.name, each.run_dir) for each in status.other_jobs] == [
+        ("other", str(tmp_path / "other"))
+    ]
+    asking.says(say.CancelJob(accepted.job_id))
+    cluster.turn()
+    assert one.said[-1] == asking.said[-1] == say.JobEnded("CANCELED", "it was canceled", 1)
+    assert not any(isinstance(each, say.JobEnded) for each in two.said)
+    assert not (tmp_path / "c" / CONTACT_NAME).exists()
+    assert (tmp_path / "c" / "result.json").exists()
+    assert not cluster.process._is_over  # for the other goes on
+    (other,) = two.says(say.RequestCluster()).jobs
+    two.says(say.CancelJob())
+    cluster.turn()
+    assert cluster.process._is_over
+    assert other.name == "other"
+
+
+@pytest.mark.socket
+def test_a_cluster_that_ends_with_a_client_takes_no_other_job(cluster: Dispatcher) -> None:
+    cluster.client().says(cluster.job("c", is_attached=True))
+    other = cluster.client()
+    refused = other.says(cluster.job("other"))
+    assert isinstance(refused, say.Refused)
+    assert "its cluster ends with the client of c" in refused.reason
+    assert other.is_closed
+
+
+@pytest.mark.socket
+def test_a_session_goes_on_without_jobs_until_it_is_stopped(session: Dispatcher) -> None:
+    bad, one, stopper = (session.client() for _ in range(3))
+    ended = bad.says(session.job("bad", source="def main(env):\n    env.nothing()\n"))
+    assert (ended.state, ended.exit_code) == ("FAILED", 2)
+    session.turn()
+    assert not session.process._is_over
+    one.says(session.job("one"))
+    status = stopper.says(say.RequestCluster())
+    assert isinstance(status, ClusterStatus)
+    assert [(each.name, each.state) for each in status.jobs] == [("one", "CREATED")]
+    stopper.says(say.StopCluster())
+    late = session.client()
+    assert late.says(session.job("late")) == say.Refused("its cluster ends")
+    session.turn()
+    assert one.said[-1] == say.JobEnded("CANCELED", "its cluster was stopped", 1)
+    assert session.process._is_over
+
+
+@pytest.mark.socket
+def test_a_job_that_is_not_there_is_not_told_of(session: Dispatcher) -> None:
+    client = session.client()
+    assert client.says(say.RequestStatus("abc")) == say.Refused("it has no job abc")
+
+
+@pytest.mark.socket
+def test_a_cluster_of_a_job_is_not_stopped_as_a_session_is(cluster: Dispatcher) -> None:
+    client = cluster.client()
+    refused = client.says(say.StopCluster())
+    assert refused == say.Refused("its cluster ends with its jobs; cancel those")
