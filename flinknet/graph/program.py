@@ -22,6 +22,11 @@ from .stream_graph import StreamGraph
 
 MODULE_NAME = "flinknet_job"
 
+_beside_last: list[str] = []
+"""Modules beside the last program that it has imported: another one may have others of that name,
+and the same one may have changed them (in Flink each job has a class loader of its own).
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -49,7 +54,17 @@ def load_program(
 
     Raises: ConfigError for a file that is no program, or that fails, with the line where it did.
     """
-    module = _load(path, read_source(path) if source is None else source)
+    for name in _beside_last:
+        sys.modules.pop(name, None)
+    known = set(sys.modules)
+    try:
+        return _run(path, settings, arguments, read_source(path) if source is None else source)
+    finally:
+        _beside_last[:] = _beside(path, known)
+
+
+def _run(path: Path, settings: Mapping[str, str], arguments: Sequence[str], source: str) -> Program:
+    module = _load(path, source)
     main = getattr(module, "main", None)
     if not callable(main):
         raise ConfigError(f"{path}: it has no function main(env); define one that builds the job")
@@ -87,9 +102,9 @@ def read_source(path: Path) -> str:
 def _load(path: Path, source: str) -> ModuleType:
     module = ModuleType(MODULE_NAME)
     module.__file__ = str(path)
-    folder = os.path.dirname(os.path.abspath(path))
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    folder = _folder(path)
+    if sys.path[:1] != [folder]:
+        sys.path[:] = [folder, *(each for each in sys.path if each != folder)]
     sys.modules[MODULE_NAME] = module  # annotations of its functions are looked up there
 
     def run() -> None:
@@ -97,6 +112,23 @@ def _load(path: Path, source: str) -> ModuleType:
 
     _guarded(path, run)
     return module
+
+
+def _folder(path: Path) -> str:
+    return os.path.dirname(os.path.abspath(path))
+
+
+def _beside(path: Path, known: set[str]) -> list[str]:
+    """Modules that were imported from the folder of a program, and are no part of a package that
+    was known before.
+    """
+    inside = _folder(path) + os.sep
+    return [
+        name
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] not in known
+        and (getattr(module, "__file__", None) or "").startswith(inside)
+    ]
 
 
 def _guarded(path: Path, call: Callable[[], object]) -> None:

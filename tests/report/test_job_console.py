@@ -7,9 +7,18 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from flinknet.report.job_console import JobView, print_job, print_status, status_line
+from flinknet.report.job_console import (
+    JobView,
+    print_cluster,
+    print_job,
+    print_status,
+    status_line,
+)
 from flinknet.results import (
     BacklogSummary,
+    ClusterJob,
+    ClusterStatus,
+    ConnectionStatus,
     EdgeMeasured,
     JobResult,
     JobStatus,
@@ -73,7 +82,8 @@ RESULT = JobResult(
 
 def shown(console_call: str, *arguments: object, width: int = 120) -> str:
     console = Console(file=io.StringIO(), width=width, highlight=False)
-    {"job": print_job, "status": print_status}[console_call](console, *arguments)  # type: ignore[operator]
+    printers = {"job": print_job, "status": print_status, "cluster": print_cluster}
+    printers[console_call](console, *arguments)  # type: ignore[operator]
     file = console.file
     assert isinstance(file, io.StringIO)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
@@ -93,6 +103,45 @@ edge               channels  local  records  records/s   bytes/s  buffers  backl
   tm-0->tm-1: 1 channel on one connection
 Limited by B: it is busy.
 Warning: of the result."""
+    )
+
+
+def test_a_status_says_with_whom_a_job_shares_its_connections() -> None:
+    status = replace(
+        STATUS,
+        connections=(
+            ConnectionStatus("tm-0->tm-1", 4, ("Other",)),
+            ConnectionStatus("tm-0->tm-1#1", 1, (), 2),
+        ),
+        other_jobs=(ClusterJob("x", "Other", "RUNNING", "/runs/other", 1),),
+    )
+    assert shown("status", status).splitlines()[-3:] == [
+        "  tm-0->tm-1: 4 channels on one connection, shared with Other",
+        "  tm-0->tm-1#1: 1 channel on one connection of its own; 2 jobs that ended had it before",
+        "  beside it: Other, running, 1 slot, /runs/other",
+    ]
+    alone = replace(status, connections=status.connections[1:], other_jobs=())
+    assert shown("status", alone).splitlines()[-1] == (
+        "  tm-0->tm-1#1: 1 channel on one connection; 2 jobs that ended had it before"
+    )
+
+
+def test_a_cluster_is_shown_with_its_jobs_and_free_slots() -> None:
+    jobs = (ClusterJob("1234", "Count", "RUNNING", "/runs/count", 1),)
+    cluster = ClusterStatus(True, 2, {}, jobs, STATUS.task_managers)
+    assert (
+        shown("cluster", cluster)
+        == """\
+cluster: 1 TaskManager, 1 job, 1 of 2 slots free
+job      id    state  slots  directory
+Count  1234  running      1  /runs/count
+TaskManager  pid  state  slots in use  heart-beats
+tm-0         100  ready        1 of 2            7
+tm-1         101   lost        0 of 2            3"""
+    )
+    empty = replace(cluster, jobs=(), task_managers=STATUS.task_managers[:1])
+    assert shown("cluster", empty).splitlines()[0] == (
+        "cluster: 1 TaskManager, 0 jobs, 1 of 2 slots free"
     )
 
 
