@@ -8,7 +8,7 @@ other.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from flinknet.core.buffers import BufferSlice, LocalBufferPool
 from flinknet.core.wire.ids import ResultPartitionID
@@ -92,16 +92,19 @@ class PipelinedSubpartitionView:
         view: the reading of the subpartition.
         pool: the producer's.
         producer_failure: why the producer failed; None if it did not.
+        publish_task_event: gives an event to the producer, if it listens.
     """
 
-    __slots__ = ("_pool", "_producer_failure", "_view")
+    __slots__ = ("_pool", "_producer_failure", "_view", "publish_task_event")
 
     def __init__(
         self,
         view: ResultSubpartitionView,
         pool: LocalBufferPool,
         producer_failure: Callable[[], str | None],
+        publish_task_event: Callable[[Any], None],
     ) -> None:
+        self.publish_task_event = publish_task_event
         self._view = view
         self._pool = pool
         self._producer_failure = producer_failure

@@ -16,6 +16,7 @@ from flinknet.core.buffers import BufferSlice, NetworkBuffer
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.channel_types import PipelinedSubpartitionView, ResultPartitionProvider
 from flinknet.core.probe import Probe, note_received, note_sent
+from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.errors import (
     FlinknetError,
@@ -180,6 +181,18 @@ class LocalInputChannel:
         """The answer to EndOfData."""
         assert self._view is not None
         self._view.acknowledge_all_records_processed()
+
+    def send_task_event(self, event: OtherEvent) -> bool:
+        """Give an event to the task that writes what is read here; one that has ended needs none.
+
+        Returns: False while its partition is not there.
+        """
+        if self.is_released:
+            return True
+        if self._view is None:
+            return False
+        self._view.publish_task_event(event)
+        return True
 
     def set_buffer_size(self, size_bytes: int, *, now_ns: int = 0) -> None:
         """Wish for a size of the producer's next buffers; no message is sent at any instant."""
