@@ -78,6 +78,7 @@ class RemoteInputChannel:
     Args:
         queue: called when there is something to read and was nothing, or the channel has failed
             (True: a priority event, and there was none): SingleInputGate.queue_channel.
+        exclusive_segments: of its exclusive buffers; None: to be requested now.
         connect: gives the connection to the producer's TaskManager, opened if need be; None for a
             channel whose connection asks for it by itself.
     """
@@ -114,6 +115,7 @@ class RemoteInputChannel:
         pool: LocalBufferPool,
         exclusive_buffers: int,
         *,
+        exclusive_segments: list[MemorySegment] | None = None,
         connect: Callable[[], PartitionRequestClient] | None = None,
     ) -> None:
         self.index = index
@@ -130,7 +132,9 @@ class RemoteInputChannel:
         self.error: FlinknetError | None = None
         self.connection: PartitionRequestClient | None = None
         self.connect = connect
-        self.buffers = BufferManager(self.notify_credit, global_pool, pool, exclusive_buffers)
+        self.buffers = BufferManager(
+            self.notify_credit, global_pool, pool, exclusive_buffers, exclusive_segments
+        )
 
     @property
     def initial_credit(self) -> int:
