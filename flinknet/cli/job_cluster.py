@@ -10,10 +10,9 @@ import click
 from flinknet import options as flink
 from flinknet.errors import ConfigError
 
-from .groups import CommandGroup
+from .commands import CommandGroup, SectionedCommand
 from .option_tables import WORKLOAD_OPTIONS
 from .options import collect, load_options, out_option
-from .sections import SectionedCommand
 
 DEFAULT_TASK_MANAGERS = 2
 
