@@ -65,7 +65,7 @@ def start(**values: Any) -> None:
     spec = JobManagerSpec(
         new_token(), str(out.absolute()), task_managers, slots, dict(settings.network), True
     )
-    started = start_session(spec)
+    started, _ = start_session(spec)
     free = slots * len(started.task_managers)
     click.echo(f"a cluster runs with {task_managers} TaskManagers and {free} slots")
     click.echo(f"directory: {out}")

@@ -244,8 +244,10 @@ def submit_joined(contact: Contact, submission: say.SubmitJob) -> say.JobAccepte
         return _leave(client, submission)
 
 
-def start_session(spec: JobManagerSpec) -> ClusterStatus:
-    """Start a cluster for jobs to come. Returns: it, when all its TaskManagers are there.
+def start_session(spec: JobManagerSpec) -> tuple[ClusterStatus, subprocess.Popen[bytes]]:
+    """Start a cluster for jobs to come, and leave it to itself.
+
+    Returns: it, when all its TaskManagers are there, and the process of its JobManager.
 
     Raises: TransportError when one of them does not come.
     """
@@ -259,7 +261,7 @@ def start_session(spec: JobManagerSpec) -> ClusterStatus:
             status = client.cluster()
             states = {each.state for each in status.task_managers}
             if states == {"registered"}:
-                return status
+                return status, process
             lost = [each for each in status.task_managers if each.state == "lost"]
             if lost or monotonic_ns() > until_ns:
                 name = f"tm-{lost[0].index}.log" if lost else "jobmanager.log"

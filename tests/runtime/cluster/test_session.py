@@ -84,7 +84,8 @@ def test_without_reuse_a_later_job_of_a_session_has_a_connection_of_its_own(
     session = tmp_path / "session"
     session.mkdir()
     settings = {"taskmanager.network.tcp-connection.enable-reuse-across-jobs": "false"}
-    started = start_session(JobManagerSpec(new_token(), str(session), 2, 1, settings, True))
+    spec = JobManagerSpec(new_token(), str(session), 2, 1, settings, True)
+    started, job_manager = start_session(spec)
     contact = Contact.load(session)
     assert contact is not None
     pids = [contact.pid, *(each.pid for each in started.task_managers)]
@@ -108,6 +109,7 @@ def test_without_reuse_a_later_job_of_a_session_has_a_connection_of_its_own(
     finally:
         with suppress(OSError):
             os.killpg(contact.pid, signal.SIGKILL)
+        job_manager.wait()
 
 
 def submission(directory: Path, run: str, *arguments: str) -> SubmitJob:
