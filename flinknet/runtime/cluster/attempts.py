@@ -183,7 +183,9 @@ class Attempts:
     def submit(self, message: say.SubmitTask, *, now_ns: int) -> None:
         """Run an attempt, at once or from the start of the run on."""
         descriptor = message.task
-        job = self._job_of(descriptor.attempt_id)
+        job = self.jobs.get(descriptor.attempt_id.execution_graph_id)
+        if job is None:  # it is over
+            return
         try:
             setup = self._set_up(job, message, now_ns)
         except (Exception, SystemExit) as error:

@@ -221,7 +221,13 @@ class JobManagerProcess:
                 replace(message, settings=settings), secrets.token_hex(8), is_joining=is_joining
             )
             job = SubmittedJob(
-                self._manager, submission, connection, self._spec.slots, self._uses, now_ns=now_ns
+                self._manager,
+                submission,
+                connection,
+                self._contact,
+                self._spec.slots,
+                self._uses,
+                now_ns=now_ns,
             )
         except (FlinknetError, OSError) as error:
             code = error.exit_code if isinstance(error, FlinknetError) else 1
@@ -231,7 +237,6 @@ class JobManagerProcess:
             else:
                 self._give_up(end)
             return
-        job.save_contact(self._contact)
         self._first = self._first or job
         self._jobs[job.job_id] = job
         for each in self._jobs.values():

@@ -83,6 +83,7 @@ class SubmittedJob:
     """One job of a cluster.
 
     Args:
+        contact: how its JobManager is reached, for its run directory to say.
         slots: of each TaskManager.
         uses: of connections, of all jobs.
 
@@ -90,7 +91,8 @@ class SubmittedJob:
         watchers: clients that are told how it ends.
         end: how it has ended; None: it has not, or has still to be saved.
 
-    Raises: ConfigError when a slot has less than its subtasks need.
+    Raises: ConfigError when a slot has less than its subtasks need; OSError when its run directory
+        cannot be written.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class SubmittedJob:
         manager: JobManager,
         submission: Submission,
         submitter: ControlConnection,
+        contact: Contact,
         slots: int,
         uses: ConnectionUses,
         *,
@@ -132,6 +135,7 @@ class SubmittedJob:
         )
         spill_dir = spill_directory(self.run_dir)
         spill_dir.mkdir(exist_ok=True)
+        replace(contact, job_id=self.job_id, name=self.name).save(self.run_dir)
         self.led = manager.submit(
             say.InitializeJob(
                 submission.graph.id,
@@ -158,10 +162,6 @@ class SubmittedJob:
     def is_attached(self) -> bool:
         """Whether it ends with its client."""
         return self._submission.message.is_attached
-
-    def save_contact(self, contact: Contact) -> None:
-        """Say in its run directory how its JobManager is reached."""
-        replace(contact, job_id=self.job_id, name=self.name).save(self.run_dir)
 
     def watch(self, client: ControlConnection) -> None:
         """A client wants to know how it ends."""
@@ -213,7 +213,7 @@ class SubmittedJob:
         return ClusterJob(self.job_id, self.name, state, str(self.run_dir), slots)
 
     def tidy(self) -> None:
-        """Remove what stands in the way of nothing but a job that runs."""
+        """Remove what a job has while it runs only."""
         if self._measurements.metrics_log is not None:
             self._measurements.metrics_log.close()
         shutil.rmtree(spill_directory(self.run_dir), ignore_errors=True)
@@ -232,7 +232,10 @@ class SubmittedJob:
         if self._first_deployed_ns is None:
             self._begin(deployment, now_ns)
         self._measurements.deploy(deployment.plan, deployment.tasks)
-        self._save_manifest()
+        try:
+            self._save_manifest()
+        except (FlinknetError, OSError) as error:  # which is no matter of the other jobs
+            self.led.master.fail(f"its manifest cannot be saved: {error}", now_ns=now_ns)
 
     def _begin(self, deployment: Deployment, now_ns: int) -> None:
         message = self._submission.message

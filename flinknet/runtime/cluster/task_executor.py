@@ -149,7 +149,8 @@ class TaskExecutor:
         elif isinstance(message, say.UpdatePartitions):
             attempts.update_partitions(message, now_ns=now_ns)
         elif isinstance(message, say.ExpectReaders):
-            self._channels.expect(attempts.jobs[message.job], message.readers)
+            if (job := attempts.jobs.get(message.job)) is not None:
+                self._channels.expect(job, message.readers)
             self._control.send(say.ReadersExpected())
         elif isinstance(message, say.CancelTask):
             attempts.cancel(message.attempt_id)
@@ -185,8 +186,12 @@ class TaskExecutor:
                 raise
             self._control.send(say.JobInitialized(message.job, str(error)))
             return
+        if not self._attempts.jobs:  # what is alive now stays: no collection looks at it again
+            if gc.get_freeze_count():  # with what is left of the jobs before
+                gc.unfreeze()
+                gc.collect()
+            gc.freeze()
         self._attempts.initialize(job)
-        gc.freeze()  # what is alive now stays; cycle collection need not look at it again
         self._control.send(say.JobInitialized(message.job))
 
     def _close(self, job_id: ExecutionGraphID) -> None:
