@@ -65,6 +65,13 @@ class _Waiting:
     partitions: tuple[ResultPartition, ...]
     gates: tuple[SingleInputGate, ...]
 
+    def cancel(self, cause: str) -> None:
+        """It will not run, and whoever reads its partitions is told why."""
+        for partition in self.partitions:
+            partition.fail(cause)
+        for gate in self.gates:
+            gate.close()
+
 
 class Attempts:
     """All attempts of one process.
@@ -230,14 +237,15 @@ class Attempts:
                 self._environment.partitions.release(partition)
 
     def release(self, cause: str) -> None:
-        """Those that run end with their process."""
+        """All end with their process, also those that wait, and what some have kept."""
+        for setup in self._setups:
+            setup.cancel(cause)
+        for waiting in self._waiting:
+            waiting.cancel(cause)
         for running in self.running:
             running.release(cause)
-
-    def fail_partitions(self, cause: str) -> None:
-        """Whoever reads of those that run is told why it ends."""
-        for running in self.running:
-            for partition in running.partitions:
+        for kept in self._written.values():
+            for partition in kept.partitions:
                 partition.fail(cause)
 
     def tell_first_output(self) -> None:
@@ -302,10 +310,7 @@ class Attempts:
                 now_ns=now_ns,
             )
         except (Exception, SystemExit) as error:
-            for partition in waiting.partitions:
-                partition.fail(told(error))
-            for gate in waiting.gates:
-                gate.close()
+            waiting.cancel(told(error))
             self._tell_failure(descriptor.attempt_id, error)
             return
         begin_ns = start.start_ns if is_load else max(start.start_ns, now_ns)
