@@ -92,7 +92,7 @@ class PipelinedSubpartitionView:
         view: the reading of the subpartition.
         pool: the producer's.
         producer_failure: why the producer failed; None if it did not.
-        publish_task_event: gives an event to the producer, if it listens.
+        publish_task_event: gives an event to the producer; False while that is not there.
     """
 
     __slots__ = ("_pool", "_producer_failure", "_view", "publish_task_event")
@@ -102,7 +102,7 @@ class PipelinedSubpartitionView:
         view: ResultSubpartitionView,
         pool: LocalBufferPool,
         producer_failure: Callable[[], str | None],
-        publish_task_event: Callable[[Any], None],
+        publish_task_event: Callable[[Any], bool],
     ) -> None:
         self.publish_task_event = publish_task_event
         self._view = view

@@ -110,8 +110,9 @@ class StreamTask:
         self._is_closed = False
         self._received_events: list[TaskEvent] = []
         self._has_unsent_events = False
-        for class_name in chain.listens_to:
-            for output in self.outputs:
+        for output in self.outputs:
+            output.partition.task_events.register()
+            for class_name in chain.listens_to:
                 output.partition.task_events.subscribe(class_name, self._receive_task_event)
         try:
             chain.open()
