@@ -22,6 +22,7 @@ from flinknet.core.wire.events import (
     CheckpointBarrier,
     Event,
     EventAnnouncement,
+    OtherEvent,
     decode_event,
     encode_pipelined,
 )
@@ -60,6 +61,9 @@ class PartitionRequestClient(Protocol):
 
     def acknowledge_all_records_processed(self, channel: RemoteInputChannel) -> None:
         """Send AckAllUserRecordsProcessed."""
+
+    def send_task_event(self, channel: RemoteInputChannel, event: OtherEvent) -> None:
+        """Send TaskEventRequest."""
 
     def announce_buffer_size(
         self, channel: RemoteInputChannel, size_bytes: int, *, now_ns: int
@@ -161,8 +165,8 @@ class RemoteInputChannel:
 
     @property
     def buffers_handed_out(self) -> int:
-        """Buffers and events that the gate has taken from here."""
-        return self.expected_sequence_number - len(self.received)
+        """Buffers and events that the gate has taken from here; not what was recovered."""
+        return max(0, self.expected_sequence_number - len(self.received))
 
     def request_subpartition(self, *, now_ns: int) -> None:
         """Send the request over the connection, which is opened if need be; once.
@@ -286,6 +290,18 @@ class RemoteInputChannel:
         assert self.connection is not None
         self.connection.acknowledge_all_records_processed(self)
 
+    def send_task_event(self, event: OtherEvent) -> bool:
+        """Send an event to the task that writes what is read here; one that has ended needs none.
+
+        Returns: False while it is not known to be there, since nothing of it has arrived.
+        """
+        if self.is_released:
+            return True
+        if self.connection is None or not self.expected_sequence_number:
+            return False
+        self.connection.send_task_event(self, event)
+        return True
+
     def set_buffer_size(self, size_bytes: int, *, now_ns: int) -> None:
         """Wish for a size of the producer's next buffers."""
         if self.connection is not None:
@@ -394,11 +410,13 @@ class RemoteInputChannel:
         )
 
 
+def unpooled_buffer(data: bytes, data_type: int) -> NetworkBuffer:
+    """A buffer or event that the consumer makes for itself, in memory of no pool."""
+    return NetworkBuffer(MemorySegment(memoryview(data)), free_memory, data_type, len(data))
+
+
 def _priority_event(event: Event) -> NetworkBuffer:
-    """An event that the consumer makes for itself, in memory of no pool."""
-    data = encode_pipelined(event)
-    segment = MemorySegment(memoryview(data))
-    return NetworkBuffer(segment, free_memory, _PRIORITIZED_EVENT, len(data))
+    return unpooled_buffer(encode_pipelined(event), _PRIORITIZED_EVENT)
 
 
 def _is_before(number: int, other: int) -> bool:

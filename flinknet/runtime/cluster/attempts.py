@@ -23,6 +23,7 @@ from flinknet.job.gates import GateSetup, blocking_storage, create_partitions
 from flinknet.job.scheduling import has_output
 from flinknet.job.stream_task import StreamTask
 
+from ..clock import monotonic_ns
 from ..shuffle_environment import ShuffleEnvironment
 from ..spill_file import create_spill_file
 from . import control_messages as say
@@ -40,7 +41,6 @@ class _Setup:
 
     Attributes:
         start: None: with the run.
-        unread: edges whose partitions are not to be requested yet.
     """
 
     descriptor: TaskDeploymentDescriptor
@@ -48,7 +48,6 @@ class _Setup:
     start: say.Start | None
     partitions: tuple[ResultPartition, ...]
     gates: GateSetup
-    unread: set[int]
 
     def cancel(self, cause: str) -> None:
         """It will not run, and whoever reads its partitions is told why."""
@@ -107,6 +106,7 @@ class Attempts:
         self._send = send
         self._begun: say.Start | None = None
         self._setups: list[_Setup] = []
+        self._unread: dict[ExecutionAttemptID, set[int]] = {}
         self._waiting: list[_Waiting] = []
         self._tasks: dict[ExecutionAttemptID, RunningTask] = {}
         self._written: dict[ExecutionAttemptID, RunningTask] = {}
@@ -192,14 +192,12 @@ class Attempts:
 
     def update_partitions(self, message: say.UpdatePartitions, *, now_ns: int) -> None:
         """Request what an attempt can read now and could not when it began."""
-        for setup in self._setups:
-            if setup.descriptor.attempt_id == message.attempt_id:
-                setup.unread.difference_update(message.edges)
+        self._unread.get(message.attempt_id, set()).difference_update(message.edges)
         running = self._tasks.get(message.attempt_id)
         if running is not None:
-            gates = zip(running.descriptor.inputs, running.task.gates, strict=True)
-            readable = [gate for described, gate in gates if described.edge in message.edges]
-            self._channels.request(readable, now_ns=now_ns)
+            for described, gate in zip(running.descriptor.inputs, running.task.gates, strict=True):
+                if described.edge in message.edges and gate.is_state_consumed:
+                    self._channels.request([gate], now_ns=now_ns)
 
     def start(self, start: say.Start, *, now_ns: int) -> None:
         """The run starts."""
@@ -215,6 +213,7 @@ class Attempts:
 
     def cancel(self, attempt_id: ExecutionAttemptID) -> None:
         """End one that may still run."""
+        self._unread.pop(attempt_id, None)
         for setup in self._setups:
             if setup.descriptor.attempt_id == attempt_id:
                 self._setups.remove(setup)
@@ -276,21 +275,31 @@ class Attempts:
             for partition in partitions:
                 partition.fail(told(error))
             raise
-        unread = {each.edge for each in descriptor.inputs if not each.is_consumable}
-        return _Setup(descriptor, message.addresses, message.start, partitions, gates, unread)
+        if unread := {each.edge for each in descriptor.inputs if not each.is_consumable}:
+            self._unread[descriptor.attempt_id] = unread
+        return _Setup(descriptor, message.addresses, message.start, partitions, gates)
 
     def _open(self, setup: _Setup, now_ns: int) -> _Waiting:
-        """The gates; those ask for what they read that can be read."""
+        """The gates; those ask for what they read that can be read, when what was recovered of
+        their channels has been.
+        """
         environment, descriptor = self._environment, setup.descriptor
         gates = setup.gates.gates(
             partitions=environment.partitions,
             connect=partial(self._channels.connect, setup.addresses),
             probe=environment.recorder,
         )
-        described = zip(descriptor.inputs, gates, strict=True)
-        readable = [gate for each, gate in described if each.edge not in setup.unread]
-        self._channels.request(readable, now_ns=now_ns)
+        for each, gate in zip(descriptor.inputs, gates, strict=True):
+            if setup.start is not None:  # its task reads what was recovered, and asks then
+                gate.finish_read_recovered_state()
+            gate.state_listener = partial(self._request, descriptor.attempt_id, each.edge)
+            if gate.is_state_consumed:
+                self._request(descriptor.attempt_id, each.edge, gate)
         return _Waiting(descriptor, setup.partitions, gates)
+
+    def _request(self, attempt_id: ExecutionAttemptID, edge: int, gate: SingleInputGate) -> None:
+        if edge not in self._unread.get(attempt_id, ()):
+            self._channels.request([gate], now_ns=monotonic_ns())
 
     def _start(self, waiting: _Waiting, start: say.Start, now_ns: int) -> None:
         """Create the task of an attempt, which runs from now on."""
@@ -354,6 +363,7 @@ class Attempts:
     def _task_ended(self, running: RunningTask) -> None:
         """An attempt has finished or failed: its last figures, then how it ended."""
         attempt_id = running.attempt_id
+        self._unread.pop(attempt_id, None)
         self._send(self._sampler.statistics_of([running], is_last=True))
         del self._tasks[attempt_id]
         if running.error is None and self.load is not None:
