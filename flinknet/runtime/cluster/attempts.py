@@ -236,16 +236,19 @@ class Attempts:
                 self._environment.partitions.release(partition)
 
     def release(self, cause: str) -> None:
-        """All end with their process, also those that wait, and what some have kept."""
+        """All end with their process, also those that have not begun, and what some have kept."""
+        for running in self.running:
+            running.release(cause)
         for setup in self._setups:
             setup.cancel(cause)
         for waiting in self._waiting:
             waiting.cancel(cause)
-        for running in self.running:
-            running.release(cause)
-        for kept in self._written.values():
-            for partition in kept.partitions:
-                partition.fail(cause)
+        self.fail_partitions(cause)
+
+    def fail_partitions(self, cause: str) -> None:
+        """Whoever reads something here is told why it ends."""
+        for partition in self._environment.partitions.partitions:
+            partition.fail(cause)
 
     def tell_first_output(self) -> None:
         """Name those that readers wait for no longer."""

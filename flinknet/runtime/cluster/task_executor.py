@@ -113,8 +113,14 @@ class TaskExecutor:
         """
         self.attempts.release(cause)
         self._io.flush()
-        for transport in list(self._loop.transports):
-            transport.pump()
+        self._flush()
+
+    def fail(self, error: FlinknetError) -> None:
+        """This process cannot go on, and will be gone: the same, but nobody that attempts read from
+        is told that they need no more.
+        """
+        self.attempts.fail_partitions(str(error))
+        self._flush()
 
     def save_trace(self) -> None:
         """Keep what was recorded; for the way out after an error."""
@@ -201,6 +207,10 @@ class TaskExecutor:
             self._control.send(self._report())
         elif isinstance(message, say.Disconnect):
             self._has_ended = True
+
+    def _flush(self) -> None:
+        for transport in list(self._loop.transports):
+            transport.pump()
 
     def _tell_statistics(self) -> None:
         began_ns = monotonic_ns()

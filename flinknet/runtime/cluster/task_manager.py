@@ -30,7 +30,7 @@ def run_task_manager(spec: TaskManagerProcessSpec) -> None:
         executor.run()
     except FlinknetError as error:
         if executor is not None:
-            executor.release(str(error))
+            executor.fail(error)
         _say_why(spec, str(error), type(error).__name__)
         _save_trace(executor)
         sys.exit(error.exit_code)
