@@ -45,6 +45,10 @@ Connect = Callable[[InputChannelDescriptor], ConsumerConnection]
 """The connection that a channel comes over, opened when it is first asked for."""
 
 
+CheckProducer = Callable[[RemoteInputChannel, int], None]
+"""Called at an instant with a channel whose producer does not have its partition."""
+
+
 def create_partitions(
     descriptor: TaskDeploymentDescriptor,
     network: NetworkConfig,
@@ -124,6 +128,7 @@ def create_gates(
     partitions: ResultPartitionManager,
     connect: Connect,
     probe: Probe | None = None,
+    check_producer: CheckProducer | None = None,
 ) -> tuple[SingleInputGate, ...]:
     """The input gates of a task, in the order of its inputs, with their pools and channels; none of
     them is requested yet.
@@ -136,6 +141,7 @@ def create_gates(
         partitions: those of the TaskManager, for local channels.
         connect: gives a remote channel its connection when it is requested.
         probe: of local channels; those of connections have their own.
+        check_producer: see RemoteInputChannel.
 
     Raises: InsufficientBuffersError; those that were made are closed then.
     """
@@ -149,6 +155,7 @@ def create_gates(
                     partitions=partitions,
                     connect=connect,
                     probe=probe,
+                    check_producer=check_producer,
                 )
             )
     except Exception:
@@ -167,6 +174,7 @@ def _create_gate(
     partitions: ResultPartitionManager,
     connect: Connect,
     probe: Probe | None,
+    check_producer: CheckProducer | None,
 ) -> SingleInputGate:
     size = described.pool
     pool = memory.create_buffer_pool(size.required_buffers, size.max_buffers)
@@ -208,6 +216,7 @@ def _create_gate(
             pool,
             described.exclusive_buffers,
             connect=partial(connect, each),
+            check_producer=check_producer,
         )
 
     gate.set_channels([create(*each) for each in enumerate(described.channels)])

@@ -29,6 +29,7 @@ from flinknet.job.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoi
 from flinknet.job.debloating import BufferDebloating, debloated_gates
 from flinknet.job.descriptor import InputChannelDescriptor, TaskDeploymentDescriptor
 from flinknet.job.gates import blocking_storage, create_gates, create_partitions
+from flinknet.job.producer_states import PartitionState, ProducerStateChecks
 from flinknet.job.stream_task import StreamTask
 
 from ..client_factory import ConnectionID
@@ -88,6 +89,7 @@ class TaskExecutor:
         self._connections = self._environment.connections
         self._io = ProcessIO()
         self._control = ControlConnection(spec.token, role="task manager")
+        self._producers = ProducerStateChecks(self._control.send, self._cancel)
         self._sampler = Sampler(self._connections, self._pool)
         self._waiting: list[_Waiting] = []
         self._tasks: dict[ExecutionAttemptID, RunningTask] = {}
@@ -147,6 +149,7 @@ class TaskExecutor:
     def _next_deadline_ns(self) -> int:
         due = [self._next_statistics_ns, self._next_flush_ns]
         wanted = [self._connections.next_deadline_ns(), self._gate_deadline_ns]
+        wanted.append(self._producers.next_deadline_ns())
         wanted += [each.next_deadline_ns() for each in self._running]
         if self._load is not None:
             wanted.append(self._load.next_deadline_ns())
@@ -168,6 +171,7 @@ class TaskExecutor:
             print("the JobManager has sent no heart-beat in time", file=sys.stderr)
             self._has_ended = True
         self._connections.handle_deadline(now_ns=now_ns)
+        self._producers.handle_deadline(now_ns=now_ns)
         if self._gate_deadline_ns is not None and now_ns >= self._gate_deadline_ns:
             self._repeat_requests(now_ns)
         if self._load is not None:
@@ -194,6 +198,8 @@ class TaskExecutor:
             self._control.send(say.ReadersExpected())
         elif isinstance(message, say.CancelTask):
             self._cancel(message.attempt_id)
+        elif isinstance(message, PartitionState):
+            self._producers.receive(message, now_ns=now_ns)
         elif isinstance(message, say.Heartbeat):
             self._control.send(say.HeartbeatAnswer(message.number))
         elif isinstance(message, TriggerCheckpoint | AbortCheckpoint):
@@ -258,6 +264,7 @@ class TaskExecutor:
                 partitions=self._partitions,
                 connect=partial(self._connect, message),
                 probe=self._environment.recorder,
+                check_producer=partial(self._producers.check, descriptor.attempt_id),
             )
         except BaseException as error:
             for partition in partitions:
@@ -371,12 +378,23 @@ class TaskExecutor:
 
     def _cancel(self, attempt_id: ExecutionAttemptID) -> None:
         running = self._tasks.pop(attempt_id, None)
-        if running is None:  # it has ended, and was told so
+        if running is None:  # it has not begun, or has ended, and was told so
+            self._cancel_waiting(attempt_id)
             return
         self._control.send(self._sampler.statistics_of([running], is_last=True))
         running.release("it was canceled")
         self._follow_tasks()
         self._tell_state(attempt_id, ExecutionState.CANCELED)
+
+    def _cancel_waiting(self, attempt_id: ExecutionAttemptID) -> None:
+        found = [each for each in self._waiting if each.descriptor.attempt_id == attempt_id]
+        for waiting in found:
+            self._waiting.remove(waiting)
+            for partition in waiting.partitions:
+                partition.fail("it was canceled")
+            for gate in waiting.gates:
+                gate.close()
+            self._tell_state(attempt_id, ExecutionState.CANCELED)
 
     def _release(self, attempt_id: ExecutionAttemptID) -> None:
         running = self._written.pop(attempt_id, None)
