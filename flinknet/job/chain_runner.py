@@ -17,7 +17,9 @@ from flinknet.graph.operators import StreamOperator, as_list
 
 from .channel_input import RecordBatch
 from .context import ProcessingContext
+from .latency_meter import LatencyMeter
 from .operators import delay_of, plain
+from .sinks import LatencyOperator
 from .task_chain import TaskChain
 
 MADE = -1
@@ -56,9 +58,10 @@ class ChainRunner(TaskChain):
         self._context = context
 
     @property
-    def operators(self) -> Sequence[StreamOperator]:
-        """The operators of the program, without their delays."""
-        return plain(list(self._chain.operators.values()))
+    def latency_meters(self) -> Sequence[LatencyMeter]:
+        """Those of the sinks of the chain."""
+        operators = plain(list(self._chain.operators.values()))
+        return [each.meter for each in operators if isinstance(each, LatencyOperator)]
 
     def open(self) -> None:
         """Open the operators. Raises: TaskFailedError."""

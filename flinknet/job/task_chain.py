@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from flinknet.graph.operators import StreamOperator
+from .latency_meter import LatencyMeter
 
 
 class TaskChain:
@@ -28,8 +28,8 @@ class TaskChain:
         self.record_ns = 0
 
     @property
-    def operators(self) -> Sequence[StreamOperator]:
-        """The operators of a program that it runs, without their delays."""
+    def latency_meters(self) -> Sequence[LatencyMeter]:
+        """What measures the latency of the records that end here."""
         return ()
 
     def open(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from flinknet.core.wire.layout import MAGIC
+MAGIC = b"\xba\xdc\x0f\xfe"
 
 
 def frame(message_id: int, body: bytes = b"", *, length: int | None = None) -> bytes:

@@ -82,13 +82,14 @@ class RemoteInputChannel:
     Args:
         queue: called when there is something to read and was nothing, or the channel has failed
             (True: a priority event, and there was none): SingleInputGate.queue_channel.
+        exclusive_segments: of its exclusive buffers; None: to be requested now.
         connect: gives the connection to the producer's TaskManager, opened if need be; None for a
             channel whose connection asks for it by itself.
-        check_producer: called when the producer does not have the partition, with the instant: what
-            its state is decides about the request (SingleInputGate.triggerPartitionStateCheck). By
-            default nobody knows it, and the request is repeated.
 
     Attributes:
+        check_producer: called when the producer does not have the partition, with the instant: what
+            its state is decides about the request (SingleInputGate.triggerPartitionStateCheck).
+            None: nobody knows it, and the request is repeated.
         refusal: what the producer said last, when it did not have the partition.
     """
 
@@ -126,8 +127,8 @@ class RemoteInputChannel:
         pool: LocalBufferPool,
         exclusive_buffers: int,
         *,
+        exclusive_segments: list[MemorySegment] | None = None,
         connect: Callable[[], PartitionRequestClient] | None = None,
-        check_producer: Callable[[RemoteInputChannel, int], None] | None = None,
     ) -> None:
         self.index = index
         self.receiver_id = receiver_id
@@ -143,9 +144,11 @@ class RemoteInputChannel:
         self.error: FlinknetError | None = None
         self.connection: PartitionRequestClient | None = None
         self.connect = connect
-        self.check_producer = check_producer
+        self.check_producer: Callable[[RemoteInputChannel, int], None] | None = None
         self.refusal: PartitionNotFoundError | None = None
-        self.buffers = BufferManager(self.notify_credit, global_pool, pool, exclusive_buffers)
+        self.buffers = BufferManager(
+            self.notify_credit, global_pool, pool, exclusive_buffers, exclusive_segments
+        )
 
     @property
     def initial_credit(self) -> int:

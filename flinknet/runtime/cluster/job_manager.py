@@ -192,7 +192,7 @@ class JobManager:
             else:
                 master.update_state(message.attempt_id, message.state, now_ns=now_ns)
         elif isinstance(message, say.OutputConsumable):
-            master.schedule_consumers(message.attempt_id, now_ns=now_ns)
+            master.schedule_consumers(message.attempt_id, message.output, now_ns=now_ns)
         elif isinstance(message, RequestPartitionState):
             task_manager.send(master.partition_state(message))
         elif isinstance(message, Answer):
