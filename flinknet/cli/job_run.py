@@ -16,10 +16,10 @@ from flinknet import options as flink
 from flinknet.errors import ConfigError, RunFailedError
 from flinknet.starting import EXIT_INTERRUPTED
 
+from .commands import SectionedCommand
 from .option_tables import DEFAULT_DURATION_NS, WORKLOAD_OPTIONS
 from .options import collect, load_options, output_options, trace_option
 from .plan import warn_of_idle_parallelism
-from .sections import SectionedCommand
 
 if TYPE_CHECKING:
     from flinknet.runtime.cluster.child import JobManagerSpec

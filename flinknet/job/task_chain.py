@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from flinknet.graph.operators import TaskEvent
+
 from .latency_meter import LatencyMeter
 
 
@@ -17,6 +19,7 @@ class TaskChain:
 
     Attributes:
         batches: what was taken and is not processed to its end.
+        sent_events: for the tasks that write what the chain reads, for the task to take.
         processed_records: handed to the operators, from gates or sources.
         record_ns: how long each record of the portion in work takes; 0 where that differs or is
             not known. Mail waits for the end of a record.
@@ -26,6 +29,16 @@ class TaskChain:
         self.batches: deque[Any] = deque()
         self.processed_records = 0
         self.record_ns = 0
+        self.sent_events: list[TaskEvent] = []
+
+    @property
+    def listens_to(self) -> frozenset[str]:
+        """Classes of events that it wants from the readers of what the task writes."""
+        return frozenset()
+
+    def add_task_event(self, event: TaskEvent) -> None:
+        """Take such an event."""
+        raise NotImplementedError
 
     @property
     def latency_meters(self) -> Sequence[LatencyMeter]:

@@ -35,11 +35,11 @@ from flinknet.units import (
     human_duration,
 )
 
-from .channel_name import channel_name
 from .checkpoint_table import checkpoint_table
 from .debloating_lines import debloating_lines
+from .live import channel_name
 from .number_table import NumberColumn, empty_table, fitting_table, number_table
-from .printable import printable
+from .plain_text import printable
 
 WIDTH_OFF_TERMINAL = 140
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from flinknet.core.connection import SEND_BATCH_BYTES, ConsumerSnapshot
 from flinknet.core.control_messages import ControlMessages
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
+from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.ids import ResultSubpartitionIndexSet
 from flinknet.core.wire.layout_detection import LayoutDetectingDecoder
 from flinknet.core.wire.messages import (
@@ -22,6 +23,7 @@ from flinknet.core.wire.messages import (
     NewBufferSize,
     PartitionRequest,
     ResumeConsumption,
+    TaskEventRequest,
 )
 from flinknet.core.wire.plain_frames import encode_add_credit
 from flinknet.core.wire.response_decoder import ResponseDecoder, ResponseSink
@@ -258,6 +260,11 @@ class ConsumerConnection:
         """Queue AckAllUserRecordsProcessed, the answer to EndOfData."""
         encoded = AckAllUserRecordsProcessed(channel.receiver_id).encode()
         self._control.send(encoded, MessageKind.ACK_ALL_USER_RECORDS_PROCESSED, channel.index)
+
+    def send_task_event(self, channel: RemoteInputChannel, event: OtherEvent) -> None:
+        """Queue TaskEventRequest."""
+        encoded = TaskEventRequest(event, channel.partition_id, channel.receiver_id).encode()
+        self._control.send(encoded, MessageKind.TASK_EVENT_REQUEST, channel.index)
 
     def announce_buffer_size(
         self, channel: RemoteInputChannel, size_bytes: int, *, now_ns: int

@@ -22,6 +22,7 @@ from flinknet.core.wire.events import (
     CheckpointBarrier,
     Event,
     EventAnnouncement,
+    OtherEvent,
     decode_event,
     encode_pipelined,
 )
@@ -64,6 +65,9 @@ class PartitionRequestClient(Protocol):
 
     def acknowledge_all_records_processed(self, channel: RemoteInputChannel) -> None:
         """Send AckAllUserRecordsProcessed."""
+
+    def send_task_event(self, channel: RemoteInputChannel, event: OtherEvent) -> None:
+        """Send TaskEventRequest."""
 
     def announce_buffer_size(
         self, channel: RemoteInputChannel, size_bytes: int, *, now_ns: int
@@ -312,6 +316,18 @@ class RemoteInputChannel:
         """Answer EndOfData."""
         assert self.connection is not None
         self.connection.acknowledge_all_records_processed(self)
+
+    def send_task_event(self, event: OtherEvent) -> bool:
+        """Send an event to the task that writes what is read here; one that has ended needs none.
+
+        Returns: False while it is not known to be there, since nothing of it has arrived.
+        """
+        if self.is_released:
+            return True
+        if self.connection is None or not self.expected_sequence_number:
+            return False
+        self.connection.send_task_event(self, event)
+        return True
 
     def set_buffer_size(self, size_bytes: int, *, now_ns: int) -> None:
         """Wish for a size of the producer's next buffers."""
