@@ -20,6 +20,7 @@ from flinknet.graph.execution import ExecutionState
 from flinknet.job.debloating import BufferDebloating, debloated_gates
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.gates import GateSetup, blocking_storage, create_partitions
+from flinknet.job.producer_states import ProducerStateChecks
 from flinknet.job.scheduling import has_output
 from flinknet.job.stream_task import StreamTask
 
@@ -76,6 +77,7 @@ class Attempts:
     Attributes:
         running: attempts that the event loop steps, in the order of their tasks.
         load: what follows them while they are those of a load.
+        producers: what is asked of producers that do not have a partition.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Attempts:
     ) -> None:
         self.running: list[RunningTask] = []
         self.load: LoadRun | None = None
+        self.producers = ProducerStateChecks(send, self.cancel)
         self._factory: TaskFactory | None = None
         self._network = network
         self._environment = environment
@@ -214,7 +217,8 @@ class Attempts:
                 self._tell_state(attempt_id, ExecutionState.CANCELED)
                 return
         running = self._tasks.pop(attempt_id, None)
-        if running is None:  # it has ended, and was told so
+        if running is None:  # it has not begun, or has ended, and was told so
+            self._cancel_waiting(attempt_id)
             return
         self._send(self._sampler.statistics_of([running], is_last=True))
         running.release("it was canceled")
@@ -281,6 +285,8 @@ class Attempts:
             connect=partial(self._channels.connect, setup.addresses),
             probe=environment.recorder,
         )
+        for channel in [each for gate in gates for each in gate.remote_channels]:
+            channel.check_producer = partial(self.producers.check, descriptor.attempt_id)
         for each, gate in zip(descriptor.inputs, gates, strict=True):
             if setup.start is not None:  # its task reads what was recovered, and asks then
                 gate.finish_read_recovered_state()
@@ -292,6 +298,16 @@ class Attempts:
     def _request(self, attempt_id: ExecutionAttemptID, edge: int, gate: SingleInputGate) -> None:
         if edge not in self._unread.get(attempt_id, ()):
             self._channels.request([gate], now_ns=monotonic_ns())
+
+    def _cancel_waiting(self, attempt_id: ExecutionAttemptID) -> None:
+        found = [each for each in self._waiting if each.descriptor.attempt_id == attempt_id]
+        for waiting in found:
+            self._waiting.remove(waiting)
+            for partition in waiting.partitions:
+                partition.fail("it was canceled")
+            for gate in waiting.gates:
+                gate.close()
+            self._tell_state(attempt_id, ExecutionState.CANCELED)
 
     def _start(self, waiting: _Waiting, start: say.Start, now_ns: int) -> None:
         """Create the task of an attempt, which runs from now on."""

@@ -18,6 +18,7 @@ from flinknet.job.checkpoint_coordinator import (
     TriggerCheckpoint,
 )
 from flinknet.job.descriptor import TaskDeploymentDescriptor
+from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.results import (
     DebloatingSample,
     FillLevels,
@@ -434,6 +435,7 @@ MESSAGES = {
         *(RegisterTaskManager, TaskManagerFailed, InitializeJob, JobInitialized),
         *(ExpectReaders, ReadersExpected, SubmitTask, CancelTask, ReleasePartitions),
         *(AwaitChannels, ChannelsOpen, Start, TaskStateChanged, OutputConsumable, UpdatePartitions),
+        *(RequestPartitionState, PartitionState),
         *(RequestDump, DescribeTasks, TaskManagerDump, JobDump),
         *(TriggerCheckpoint, AbortCheckpoint, AcknowledgeCheckpoint, DeclineCheckpoint),
         *(Heartbeat, HeartbeatAnswer, Statistics, CloseTrace, Report, Disconnect),

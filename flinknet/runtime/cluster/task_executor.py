@@ -20,6 +20,7 @@ from typing import Any
 
 from flinknet.errors import FlinknetError, TraceError
 from flinknet.job.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
+from flinknet.job.producer_states import PartitionState
 
 from ..clock import monotonic_ns
 from ..shuffle_environment import ShuffleEnvironment
@@ -115,6 +116,7 @@ class TaskExecutor:
         attempts = self._attempts
         due = [self._next_statistics_ns, self._next_flush_ns]
         wanted = [self._connections.next_deadline_ns(), self._channels.next_deadline_ns()]
+        wanted.append(attempts.producers.next_deadline_ns())
         wanted += [each.next_deadline_ns() for each in attempts.running]
         if attempts.load is not None:
             wanted.append(attempts.load.next_deadline_ns())
@@ -138,6 +140,7 @@ class TaskExecutor:
             print("the JobManager has sent no heart-beat in time", file=sys.stderr)
             self._has_ended = True
         self._connections.handle_deadline(now_ns=now_ns)
+        attempts.producers.handle_deadline(now_ns=now_ns)
         repeat_ns = channels.next_deadline_ns()
         if repeat_ns is not None and now_ns >= repeat_ns:
             channels.handle_deadline(attempts.gates, now_ns=now_ns)
@@ -169,6 +172,8 @@ class TaskExecutor:
             self._control.send(say.ReadersExpected())
         elif isinstance(message, say.CancelTask):
             attempts.cancel(message.attempt_id)
+        elif isinstance(message, PartitionState):
+            attempts.producers.receive(message, now_ns=now_ns)
         elif isinstance(message, say.Heartbeat):
             self._control.send(say.HeartbeatAnswer(message.number))
         elif isinstance(message, TriggerCheckpoint | AbortCheckpoint):
