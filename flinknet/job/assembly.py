@@ -47,6 +47,7 @@ from .sinks import LatencyOperator
 from .sources import record_source
 from .stream_task import StreamTask
 from .task_frame import TaskFrame
+from .task_worker import TaskWorker
 
 _KEYED = ("hash", "custom")
 
@@ -79,8 +80,9 @@ def create_task(
     timestamp_epoch_ns: int = 0,
     seed: int = 1,
     spills: SpillStore | None = None,
+    worker: Callable[[str], TaskWorker] | None = None,
 ) -> StreamTask:
-    """The task of a descriptor; its operators are opened.
+    """The task of a descriptor; its operators are opened, or the worker opens them.
 
     Args:
         job: from the same program; functions, partitioners and types of records are found there.
@@ -93,6 +95,8 @@ def create_task(
         timestamp_epoch_ns: the instant that timestamps of barriers count from.
         seed: of what is drawn: keys, arrivals, where rebalance begins, shuffle.
         spills: takes records that are too long for memory; None to keep all of them there.
+        worker: makes what a task of this name works in, if it calls functions of the program; None
+            where they are called in its steps.
 
     Raises: ConfigError when the program is not the one that was deployed; TaskFailedError when an
         operator cannot be opened.
@@ -102,6 +106,7 @@ def create_task(
         gates,
         io,
         spills,
+        worker,
         start_ns=start_ns,
         end_ns=end_ns,
         measured=(measured_from_ns, measured_to_ns),
@@ -139,6 +144,7 @@ class _Assembly:
         gates: Sequence[SingleInputGate],
         io: TaskIO,
         spills: SpillStore | None,
+        worker: Callable[[str], TaskWorker] | None,
         *,
         start_ns: int,
         end_ns: int | None,
@@ -187,6 +193,9 @@ class _Assembly:
         network_input = None
         if gates:
             network_input = self._network_input(gates, spills, has_arrays)
+        calls_functions = operators.call_functions(chain.operators) or any(
+            each.partitioner in _KEYED for each in descriptor.outputs
+        )
         return self._frame.task(
             ChainRunner(
                 descriptor.name,
@@ -198,6 +207,7 @@ class _Assembly:
             sources,
             network_input,
             start_ns=start_ns,
+            worker=worker(descriptor.name) if worker is not None and calls_functions else None,
         )
 
     def _output(

@@ -18,16 +18,13 @@ from flinknet.graph.operators import StreamOperator, as_list
 from .channel_input import RecordBatch
 from .context import ProcessingContext
 from .operators import delay_of, plain
-from .task_chain import TaskChain
+from .task_chain import PORTION_RECORDS, TaskChain
 
 MADE = -1
 """In place of an input number: the records were made by the operator, a source."""
 
 PORTION_NS = 1_000_000
 """Work that is done before what it put out is written."""
-
-PORTION_RECORDS = 4096
-"""Records put out before they are written."""
 
 
 class ChainRunner(TaskChain):
@@ -128,6 +125,8 @@ class ChainRunner(TaskChain):
             else:
                 process(values[position], output, number)
             if context.work_ns >= PORTION_NS or context.pending_records >= PORTION_RECORDS:
+                return
+            if self.is_asked_back:
                 return
 
     def _guarded(self, call: Callable[..., None], *arguments: RecordBatch) -> None:

@@ -105,12 +105,13 @@ class LatencyOperator(StreamOperator):
         self._kept: list[tuple[int, int]] = []  # instant, done
         self._batches: list[tuple[Instants, int]] = []  # instants, when all of them are done
         self._kept_records = 0
+        self._kept_max = KEPT_LATENCIES
 
     def process(self, value: Any, output: Output, input_number: int = 0) -> None:
         context = self._context
         self.records += 1
-        self._kept.append((context.instant_ns, context.now_ns + context.work_ns))
-        if len(self._kept) >= KEPT_LATENCIES:
+        self._kept.append((context.instant_ns, context.done_ns))
+        if len(self._kept) >= self._kept_max:
             self.settle()
 
     def process_batch(self, values: Sequence[Any], output: Output, input_number: int = 0) -> None:
@@ -120,13 +121,20 @@ class LatencyOperator(StreamOperator):
         if instants is None or len(instants) != count:
             instants = np.full(count, context.instant_ns, np.int64)
         self.records += count
-        self._batches.append((instants, context.now_ns + context.work_ns))
+        self._batches.append((instants, context.done_ns))
         self._kept_records += count
-        if self._kept_records >= KEPT_LATENCIES:
+        if self._kept_records >= self._kept_max:
             self.settle()
+
+    def settle_soon(self) -> None:
+        """Count what was kept with the next record; for who may not `settle`, since the task is at
+        work.
+        """
+        self._kept_max = 0
 
     def settle(self) -> None:
         """Count what was kept."""
+        self._kept_max = KEPT_LATENCIES
         if self._kept:
             instants, done = np.array(self._kept, np.int64).T
             self._kept.clear()

@@ -9,6 +9,9 @@ from typing import Any
 
 from flinknet.graph.operators import StreamOperator
 
+PORTION_RECORDS = 4096
+"""Records put out before they are written."""
+
 
 class TaskChain:
     """The operators of a task as StreamTask drives them (Flink: OperatorChain's main input).
@@ -20,12 +23,14 @@ class TaskChain:
         processed_records: handed to the operators, from gates or sources.
         record_ns: how long each record of the portion in work takes; 0 where that differs or is
             not known. Mail waits for the end of a record.
+        is_asked_back: no further record is to be begun, since the task has something else to do.
     """
 
     def __init__(self) -> None:
         self.batches: deque[Any] = deque()
         self.processed_records = 0
         self.record_ns = 0
+        self.is_asked_back = False
 
     @property
     def operators(self) -> Sequence[StreamOperator]:

@@ -71,7 +71,10 @@ def _counts(running: RunningTask, has_metrics: bool, now_ns: int) -> say.TaskCou
     records = size_bytes = 0
     for operator in running.task.chain.operators:
         if isinstance(operator, LatencyOperator):
-            operator.settle()
+            if running.task.is_handed_over:
+                operator.settle_soon()
+            else:
+                operator.settle()
             latency.merge(operator.latency)
     for receiver in () if running.task.outputs else running.task.receivers:
         if isinstance(receiver, LatencySink):
