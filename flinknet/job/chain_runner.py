@@ -71,7 +71,7 @@ class ChainRunner(TaskChain):
 
     def cancel(self) -> None:
         """Close the operators; what counts is why the task was cancelled."""
-        with suppress(Exception):
+        with suppress(Exception, SystemExit):
             self._chain.close()
 
     def add_made(self, operator_id: str, values: Any, instants: Any) -> None:

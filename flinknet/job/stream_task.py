@@ -120,7 +120,6 @@ class StreamTask:
         self._has_finished_operators = False
         self._is_open = False
         self._is_closed = False
-        self._is_canceled = False
         self._worker = worker
         self._is_handed_over = False
         self._began_ns = 0  # when the chain began with what was handed over
@@ -132,8 +131,6 @@ class StreamTask:
             self._is_open = self._hand_over(chain.open, start_ns)
         except (FlinknetError, SystemExit):
             self.cancel()
-            if worker is not None:
-                worker.release()
             raise
         for output in self.outputs:
             if output.partition.partition_type.can_be_pipelined_consumed:  # others recover nothing
@@ -293,10 +290,9 @@ class StreamTask:
         """The job ends early, or the task has failed: give back what it holds, close its
         operators. Its partitions and gates are the driver's.
 
-        A function that is in work goes on to its end, since nothing can stop it: the driver calls
-        again until `has_let_go`.
+        A function that is in work goes on to its end, since nothing can stop it: as long as the
+        task `is_handed_over`, the driver calls again.
         """
-        self._is_canceled = True
         worker = self._worker
         if self._is_handed_over and worker is not None:
             self.chain.is_asked_back = True
@@ -314,11 +310,7 @@ class StreamTask:
         if not self._is_closed:
             self._is_closed = True
             self._hand_over(self.chain.cancel, 0)
-
-    @property
-    def has_let_go(self) -> bool:
-        """Whether it ended early, and nothing of it is in work any more."""
-        return self._is_canceled and self._is_closed and not self._is_handed_over
+            self._release_worker()
 
     def step(self, *, now_ns: int) -> int | None:
         """Do a bounded piece of work.
@@ -411,6 +403,10 @@ class StreamTask:
         if not self.times.is_busy:
             self.times.go_on(now_ns=now_ns)
         return False
+
+    def _release_worker(self) -> None:
+        if self._worker is not None:
+            self._worker.release()
 
     def _take_back(self, now_ns: int) -> None:
         """Go on with what the worker has put out, if it is done. Raises: what it raised."""
@@ -561,6 +557,7 @@ class StreamTask:
         if not self._is_closed:
             self._is_closed = True
             self._hand_over(self.chain.close, now_ns)
+            self._release_worker()
 
     @property
     def _is_all_acknowledged(self) -> bool:

@@ -20,7 +20,7 @@ PATIENCE_S = 0.001
 """How long the loop waits for work to be over, if the last was within it."""
 
 RETRY_AFTER = 16
-"""Pieces of work that the loop does not wait for after one that was not over within its patience."""
+"""Pieces of work that the loop does not wait for after one that took longer than its patience."""
 
 
 class TaskThread(TaskWorker):
