@@ -11,8 +11,6 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from flinknet.job.task_worker import TaskWorker
-
 from .clock import monotonic_ns
 from .event_loop import EventLoop
 
@@ -23,8 +21,8 @@ RETRY_AFTER = 16
 """Pieces of work that the loop does not wait for after one that took longer than its patience."""
 
 
-class TaskThread(TaskWorker):
-    """Implements TaskWorker; its methods are the loop's to call.
+class TaskThread:
+    """Implements TaskWorker; all methods are the loop's to call.
 
     Args:
         name: of the task.

@@ -111,7 +111,7 @@ class Attempts:
     @property
     def has_news(self) -> bool:
         """Whether there are some that have opened or ended, and were not seen to."""
-        for running in self.running:  # noqa: SIM110 - in each turn; a generator takes longer
+        for running in self.running:
             if running.has_news:
                 return True
         return bool(self._ending)

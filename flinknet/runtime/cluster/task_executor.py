@@ -3,7 +3,7 @@
 
 Registers at the JobManager, hands what it says to the attempts of the process (Attempts) and their
 channels (AttemptChannels), answers heart-beats, tells how they stand. Tasks, network and control
-connection take turns on one event loop. Functions of a program have a thread for each task: one that
+connection take turns on one event loop. Functions of a program have a thread for each task: what
 does not return holds up that task, and nothing else.
 """
 
