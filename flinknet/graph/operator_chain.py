@@ -8,7 +8,7 @@ from typing import Any
 
 from flinknet.errors import ConfigError
 
-from .operators import OperatorFactory, Output, OutputTag, StreamOperator, as_list
+from .operators import OperatorFactory, Output, OutputTag, StreamOperator, TaskEvent, as_list
 from .stream_config import StreamConfig
 
 Emit = Callable[[Any], None]
@@ -17,6 +17,9 @@ Emit = Callable[[Any], None]
 class OperatorChain:
     """Built from the configuration of a vertex; records go from operator to operator without being
     serialised, and leave through one writer for each output of the vertex.
+
+    Attributes:
+        sent_events: for the tasks that write what the chain reads, for the task to take.
     """
 
     def __init__(
@@ -47,9 +50,21 @@ class OperatorChain:
             each.operator_id: factories[each.operator_id].create() for each in self._in_order()
         }
         self._writers = writers
+        self.sent_events: list[TaskEvent] = []
         self._outputs: dict[str, _ChainingOutput] = {}
         for each in reversed(list(self._in_order())):
             self._outputs[each.operator_id] = self._output_of(each)
+
+    @property
+    def listens_to(self) -> frozenset[str]:
+        """Classes of events that operators want from the readers of what leaves the chain."""
+        return frozenset(name for each in self.operators.values() for name in each.listens_to)
+
+    def receive_task_event(self, event: TaskEvent) -> None:
+        """Tell the operators that listen to it."""
+        for operator_id, operator in self.operators.items():
+            if event.class_name in operator.listens_to:
+                operator.receive_task_event(event, self._outputs[operator_id])
 
     @property
     def names(self) -> list[str]:
@@ -110,7 +125,7 @@ class OperatorChain:
         for leaving in self.config.outputs:
             if leaving.operator_id == config.operator_id:
                 targets.append((leaving.output_tag, None, self._writers[leaving.edge_id], 0))
-        return _ChainingOutput(targets)
+        return _ChainingOutput(targets, self.sent_events)
 
 
 class _ChainingOutput:
@@ -118,7 +133,12 @@ class _ChainingOutput:
     BroadcastingOutputCollector).
     """
 
-    def __init__(self, targets: list[tuple[str | None, Output | None, Any, int]]) -> None:
+    def __init__(
+        self,
+        targets: list[tuple[str | None, Output | None, Any, int]],
+        sent_events: list[TaskEvent],
+    ) -> None:
+        self._sent_events = sent_events
         self._main = [each[1:] for each in targets if each[0] is None]
         self._sides: dict[str, list[tuple[Output | None, Any, int]]] = {}
         for tag, *target in targets:
@@ -139,6 +159,9 @@ class _ChainingOutput:
                     target(value)
             else:
                 target.process_batch(values, output, input_number)
+
+    def send_task_event(self, event: TaskEvent) -> None:
+        self._sent_events.append(event)
 
     def collect_side(self, tag: OutputTag, value: Any) -> None:
         self._put(self._sides.get(tag.id, ()), value)

@@ -39,11 +39,10 @@ from .elements import StreamElementSerializer
 from .gates import input_of
 from .io import TaskIO
 from .network_input import ElementInput
-from .operators import TaskOperators, plain, source_of
+from .operators import TaskOperators, source_of
 from .output import RecordOutput
 from .partitioners import create_selector
 from .serializers import serializer_of
-from .sinks import LatencyOperator
 from .sources import record_source
 from .stream_task import StreamTask
 from .task_frame import TaskFrame
@@ -174,9 +173,6 @@ class _Assembly:
                 f"{descriptor.name}: its operators cannot be made: {type(error).__name__}: {error}"
             ) from error
         has_arrays = operators.has_arrays(chain.operators)
-        for operator in plain(list(chain.operators.values())):
-            if isinstance(operator, LatencyOperator):
-                operator.measured_from_ns, operator.measured_to_ns = measured
         sources = {
             operator_id: record_source(
                 source,
@@ -193,17 +189,20 @@ class _Assembly:
         network_input = None
         if gates:
             network_input = self._network_input(gates, spills, has_arrays)
+        runner = ChainRunner(
+            descriptor.name,
+            chain,
+            operators.names,
+            operators.batched(chain.operators),
+            self._frame.context,
+        )
+        for meter in runner.latency_meters:
+            meter.measured_from_ns, meter.measured_to_ns = measured
         calls_functions = operators.call_functions(chain.operators) or any(
             each.partitioner in _KEYED for each in descriptor.outputs
         )
         return self._frame.task(
-            ChainRunner(
-                descriptor.name,
-                chain,
-                operators.names,
-                operators.batched(chain.operators),
-                self._frame.context,
-            ),
+            runner,
             sources,
             network_input,
             start_ns=start_ns,

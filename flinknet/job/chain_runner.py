@@ -13,11 +13,13 @@ from typing import Any
 
 from flinknet.errors import FlinknetError, TaskFailedError
 from flinknet.graph.operator_chain import OperatorChain
-from flinknet.graph.operators import StreamOperator, as_list
+from flinknet.graph.operators import StreamOperator, TaskEvent, as_list
 
 from .channel_input import RecordBatch
 from .context import ProcessingContext
+from .latency_meter import LatencyMeter
 from .operators import delay_of, plain
+from .sinks import LatencyOperator
 from .task_chain import PORTION_RECORDS, TaskChain
 
 MADE = -1
@@ -51,11 +53,22 @@ class ChainRunner(TaskChain):
         self._names = names
         self._batched = batched
         self._context = context
+        self.sent_events = chain.sent_events
 
     @property
-    def operators(self) -> Sequence[StreamOperator]:
-        """The operators of the program, without their delays."""
-        return plain(list(self._chain.operators.values()))
+    def listens_to(self) -> frozenset[str]:
+        """What the operators listen to."""
+        return self._chain.listens_to
+
+    def add_task_event(self, event: TaskEvent) -> None:
+        """Take an event, behind the records that were taken before it."""
+        self.batches.append(event)
+
+    @property
+    def latency_meters(self) -> Sequence[LatencyMeter]:
+        """Those of the sinks of the chain."""
+        operators = plain(list(self._chain.operators.values()))
+        return [each.meter for each in operators if isinstance(each, LatencyOperator)]
 
     def open(self) -> None:
         """Open the operators. Raises: TaskFailedError."""
@@ -88,6 +101,10 @@ class ChainRunner(TaskChain):
         """
         context, batch = self._context, self.batches[0]
         context.now_ns, context.work_ns = began_ns, 0
+        if isinstance(batch, TaskEvent):
+            self._guarded(self._chain.receive_task_event, batch)
+            self.batches.popleft()
+            return
         count = len(batch.instants)
         if batch.operator_id in self._batched:
             context.instants = batch.instants
@@ -129,7 +146,7 @@ class ChainRunner(TaskChain):
             if self.is_asked_back:
                 return
 
-    def _guarded(self, call: Callable[..., None], *arguments: RecordBatch) -> None:
+    def _guarded(self, call: Callable[..., None], *arguments: RecordBatch | TaskEvent) -> None:
         """Call into the operators."""
         try:
             call(*arguments)
@@ -139,7 +156,7 @@ class ChainRunner(TaskChain):
             where = self._place(error, call == self._process_batch, *arguments)
             raise TaskFailedError(f"{where}: {type(error).__name__}: {error}") from error
 
-    def _place(self, error: Exception, is_batch: bool, *arguments: RecordBatch) -> str:
+    def _place(self, error: Exception, is_batch: bool, *arguments: RecordBatch | TaskEvent) -> str:
         """Which operator raised, at which record of the task, and where in the program."""
         operator = None
         for frame, _ in traceback.walk_tb(error.__traceback__):
@@ -148,9 +165,12 @@ class ChainRunner(TaskChain):
                 operator = self._names[id(found)]
         last = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{self._task}: {operator or self._chain.config.operator_name} failed"
-        if arguments and is_batch:
+        taken = arguments[0] if arguments else None
+        if isinstance(taken, TaskEvent):
+            text += f" at the event {taken.class_name}"
+        elif taken is not None and is_batch:
             first = self.processed_records + 1
-            text += f" at records {first} to {first + len(arguments[0].instants) - 1}"
-        elif arguments:
+            text += f" at records {first} to {first + len(taken.instants) - 1}"
+        elif taken is not None:
             text += f" at record {self.processed_records}"
         return f"{text} ({Path(last.filename).name}:{last.lineno})"

@@ -15,6 +15,7 @@ from flinknet.graph.operators import (
     StreamOperator,
     StreamSink,
     StreamSource,
+    TaskEvent,
     UserFunctionOperator,
 )
 from flinknet.graph.stream_config import StreamConfig
@@ -43,6 +44,13 @@ class DelayedOperator(StreamOperator):
     def process(self, value: Any, output: Output, input_number: int = 0) -> None:
         self._context.work_ns += self.delay_ns
         self.operator.process(value, output, input_number)
+
+    @property
+    def listens_to(self) -> Sequence[str]:
+        return self.operator.listens_to
+
+    def receive_task_event(self, event: TaskEvent, output: Output) -> None:
+        self.operator.receive_task_event(event, output)
 
     def finish(self, output: Output) -> None:
         self.operator.finish(output)

@@ -34,8 +34,10 @@ from flinknet.core.wire.events import (
     CheckpointBarrier,
     EndOfData,
     EndOfOutputChannelStateEvent,
+    OtherEvent,
 )
-from flinknet.errors import FlinknetError
+from flinknet.errors import FlinknetError, TaskFailedError
+from flinknet.graph.operators import TaskEvent
 
 from .barriers import OutputCheckpoints
 from .checkpoint_coordinator import AbortCheckpoint, Command
@@ -127,6 +129,11 @@ class StreamTask:
         self._triggers: list[tuple[int, int]] = []  # of checkpoints, that wait for the worker
         if worker is not None:
             context.clock = worker.now_ns
+        self._received_events: list[TaskEvent] = []
+        self._has_unsent_events = False
+        for class_name in chain.listens_to:
+            for output in self.outputs:
+                output.partition.task_events.subscribe(class_name, self._receive_task_event)
         try:
             self._is_open = self._hand_over(chain.open, start_ns)
         except (FlinknetError, SystemExit):
@@ -172,7 +179,7 @@ class StreamTask:
             return can_read or self._is_all_acknowledged
         if self.is_blocked:
             return all(output.partition.is_available for output in self.outputs)
-        return can_read and not self._is_busy
+        return (can_read or bool(self._received_events)) and not self._is_busy
 
     @property
     def gate(self) -> SingleInputGate | UnionInputGate | None:
@@ -327,6 +334,8 @@ class StreamTask:
         if self._is_handed_over:
             self._take_back(now_ns)
         self._read_mail(now_ns)
+        if self._has_unsent_events and not self._is_handed_over:
+            self._send_task_events()
         next_ns = self._work(now_ns)
         for output in self.outputs:
             next_ns = _sooner(next_ns, output.flusher.next_deadline_ns())
@@ -447,11 +456,15 @@ class StreamTask:
         return now_ns if network_input is not None and network_input.is_available else None
 
     def _run(self, began_ns: int, now_ns: int) -> int | None:
-        if self._context.pending_records:
+        if self._context.pending_records or self.chain.sent_events:
             self._write_outputs()
         if not self._can_write(now_ns):
             return None
         batches = self._batches
+        if self._received_events:
+            for event in self._received_events:
+                self.chain.add_task_event(event)
+            self._received_events.clear()
         if not batches:
             self._give_back()
             if not self._take(now_ns):
@@ -567,6 +580,28 @@ class StreamTask:
         for output in self.outputs:
             output.write()
         self._context.pending_records = 0
+        if self.chain.sent_events:
+            self._send_task_events()
+
+    def _receive_task_event(self, event: OtherEvent) -> None:
+        """Between two portions of records, while there are any."""
+        if self.state is TaskState.RUNNING:
+            self._received_events.append(TaskEvent(event.class_name, event.body))
+
+    def _send_task_events(self) -> None:
+        """Tell the producers that are there. Raises: TaskFailedError when there are none at all."""
+        sent, gates = self.chain.sent_events, self.gates
+        if sent and not gates:
+            raise TaskFailedError(
+                f"{self.name}: it reads nothing that a task writes, so that nobody takes its event"
+                f" {sent[0].class_name}"
+            )
+        for event in sent:
+            for gate in gates:
+                gate.send_task_event(OtherEvent(event.class_name, event.body))
+        sent.clear()
+        still = [gate.send_pending_events() for gate in gates]
+        self._has_unsent_events = any(still)
 
     def _give_back(self) -> None:
         if self.network_input is not None:

@@ -7,7 +7,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from flinknet.graph.operators import StreamOperator
+from flinknet.graph.operators import TaskEvent
+
+from .latency_meter import LatencyMeter
 
 PORTION_RECORDS = 4096
 """Records put out before they are written."""
@@ -20,6 +22,7 @@ class TaskChain:
 
     Attributes:
         batches: what was taken and is not processed to its end.
+        sent_events: for the tasks that write what the chain reads, for the task to take.
         processed_records: handed to the operators, from gates or sources.
         record_ns: how long each record of the portion in work takes; 0 where that differs or is
             not known. Mail waits for the end of a record.
@@ -31,10 +34,20 @@ class TaskChain:
         self.processed_records = 0
         self.record_ns = 0
         self.is_asked_back = False
+        self.sent_events: list[TaskEvent] = []
 
     @property
-    def operators(self) -> Sequence[StreamOperator]:
-        """The operators of a program that it runs, without their delays."""
+    def listens_to(self) -> frozenset[str]:
+        """Classes of events that it wants from the readers of what the task writes."""
+        return frozenset()
+
+    def add_task_event(self, event: TaskEvent) -> None:
+        """Take such an event."""
+        raise NotImplementedError
+
+    @property
+    def latency_meters(self) -> Sequence[LatencyMeter]:
+        """What measures the latency of the records that end here."""
         return ()
 
     def open(self) -> None:

@@ -22,7 +22,7 @@ from flinknet.job.load.payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
 from flinknet.job.load.plan import ListedChannel, LoadPlan, listed_load_plan
 from flinknet.results import BacklogSummary
 from flinknet.simulator.cluster import Cluster
-from flinknet.simulator.cost_model import Outages
+from flinknet.simulator.cost_model import Preemptions
 from flinknet.simulator.source_plan import SourcePlan
 
 from .fast_path import FastOutcome, is_covered, run_fast
@@ -40,16 +40,29 @@ def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOut
 
     Raises: as `simulate_in_full`.
     """
+    outcome = None
+    if _messages_of(exchange, network) >= FAST_FROM_MESSAGES:
+        outcome = simulate_compiled(exchange, network)
+    return simulate_in_full(exchange, network) if outcome is None else outcome
+
+
+def simulate_compiled(
+    exchange: RecordedExchange, network: NetworkConfig
+) -> SimulatedOutcome | None:
+    """The same by the compiled kernel. Returns: None where it does not know the exchange.
+
+    Raises: ConfigError when the buffers do not fit into network memory.
+    """
     exchange = without_idle_tasks(exchange)
+    if not exchange.channels:
+        return None
     network = _as_it_began(exchange, network)
-    if exchange.has_instants and _messages_of(exchange, network) >= FAST_FROM_MESSAGES:
-        load = recorded_load(exchange, network)
-        load.check_memory()
-        if is_covered(exchange, network, load):
-            fast = run_fast(exchange, network, load)
-            if fast is not None:
-                return _outcome_of(fast, exchange, network, load)
-    return simulate_in_full(exchange, network)
+    load = recorded_load(exchange, network)
+    load.check_memory()
+    if not is_covered(exchange, network, load):
+        return None
+    fast = run_fast(exchange, network, load)
+    return None if fast is None else _outcome_of(fast, exchange, network, load)
 
 
 def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOutcome | None:
@@ -61,7 +74,7 @@ def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOut
     Raises: ConfigError when the buffers do not fit into network memory.
     """
     exchange = without_idle_tasks(exchange)
-    if not exchange.channels or not exchange.has_instants:
+    if not exchange.channels:
         return None
     load = recorded_load(exchange, network)
     load.check_memory()
@@ -89,15 +102,14 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
     start_ns = exchange.measured_from_ns
     probe = BacklogProbe()
     if not exchange.has_instants:
-        beat_ns = _beat_ns(exchange, network)
-        probe = WaitBoundsProbe(start_ns, beat_ns)
+        probe = WaitBoundsProbe(start_ns, exchange.beat_ns(network))
     cluster = Cluster.of_load(
         load,
         plans_of(exchange, network),
         exchange.costs,
         start_ns=start_ns,
         probes=(probe,) * load.task_managers,
-        outages=outages_of(exchange, load),
+        preemptions=preemptions_of(exchange, load),
         flush_overhead_ns=exchange.flush_overhead_ns,
     )
     cluster.run_until_idle()
@@ -128,13 +140,6 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
         credit_messages=probe.credit_messages,
         latency_bounds=(probe.low, probe.high) if isinstance(probe, WaitBoundsProbe) else None,
     )
-
-
-def _beat_ns(exchange: RecordedExchange, network: NetworkConfig) -> int | None:
-    timeout_ns = network.buffer_timeout_ns
-    if timeout_ns < 0:
-        return None
-    return timeout_ns + exchange.flush_overhead_ns if timeout_ns else 0
 
 
 def _as_it_began(exchange: RecordedExchange, network: NetworkConfig) -> NetworkConfig:
@@ -216,6 +221,7 @@ def _outcome_of(
         credits=fast.credits,
         credit_messages=fast.credit_messages,
         method="kernel",
+        latency_bounds=fast.latency_bounds,
     )
 
 
@@ -258,7 +264,7 @@ def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
             )
             for channel in channels
         ),
-        outages=_of_those(exchange.outages, producers, consumers),
+        preemptions=_of_those(exchange.preemptions, producers, consumers),
         costs=replace(
             costs,
             consume_ns_per_record=tuple(costs.consume_ns_per_record[each] for each in consumers),
@@ -267,23 +273,23 @@ def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
 
 
 def _of_those(
-    outages: tuple[tuple[Outages, ...], tuple[Outages, ...]],
+    preemptions: tuple[tuple[Preemptions, ...], tuple[Preemptions, ...]],
     producers: Sequence[int],
     consumers: Sequence[int],
-) -> tuple[tuple[Outages, ...], tuple[Outages, ...]]:
-    of_producers, of_consumers = outages
+) -> tuple[tuple[Preemptions, ...], tuple[Preemptions, ...]]:
+    of_producers, of_consumers = preemptions
     if not of_producers:
-        return outages
+        return preemptions
     return (
         tuple(of_producers[each] for each in producers),
         tuple(of_consumers[each] for each in consumers),
     )
 
 
-def outages_of(exchange: RecordedExchange, load: LoadPlan) -> dict[int, Outages]:
-    """The outages of each TaskManager: those of the process of its first task."""
-    found: dict[int, Outages] = {}
-    for of_tasks, tasks in zip(exchange.outages, (load.sources, load.sinks), strict=True):
+def preemptions_of(exchange: RecordedExchange, load: LoadPlan) -> dict[int, Preemptions]:
+    """The preemptions of each TaskManager: those of the process of its first task."""
+    found: dict[int, Preemptions] = {}
+    for of_tasks, tasks in zip(exchange.preemptions, (load.sources, load.sinks), strict=True):
         for each, task in zip(of_tasks, tasks, strict=False):
             found.setdefault(task.task_manager, each)
     return found

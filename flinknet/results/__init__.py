@@ -23,6 +23,7 @@ from .measures import (
     FlushCounts,
     LatencySummary,
     RunWarning,
+    VertexTimes,
 )
 from .peer import PeerChannel, PeerResult
 from .prediction import ERROR_TO_BET_ON, ModelError, TradeOffPoint
@@ -41,11 +42,11 @@ from .replay import (
     ReplayedChannel,
     RunDetails,
     SimulatedPart,
+    SituationAdvice,
     TraceDescription,
     TracePart,
     Verdict,
     WindowMeasured,
-    WorldAdvice,
 )
 from .run import BlockingExchange, ChannelMeasured, Measured, RunMetrics, RunResult, Wiring
 from .strangers import DISTURBED_BY_STRANGERS, STRANGERS, Strangers
@@ -98,6 +99,7 @@ __all__ = [
     "RunResult",
     "RunWarning",
     "SimulatedPart",
+    "SituationAdvice",
     "Strangers",
     "Taken",
     "TaskDump",
@@ -112,7 +114,7 @@ __all__ = [
     "Verdict",
     "VertexMeasured",
     "VertexStatus",
+    "VertexTimes",
     "WindowMeasured",
     "Wiring",
-    "WorldAdvice",
 ]

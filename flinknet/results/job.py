@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .job_status import PriorAttempt
-from .measures import BacklogSummary, CheckpointSummary, LatencySummary, RunWarning
+from .measures import BacklogSummary, CheckpointSummary, LatencySummary, RunWarning, VertexTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class VertexMeasured:
     back_pressured: float | None
     latency_ns: LatencySummary | None  # of records that its sinks measured
     tasks: tuple[TaskMeasured, ...]
+    times: VertexTimes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from flinknet.core.connection import SEND_BATCH_BYTES, ConsumerSnapshot
 from flinknet.core.control_messages import ControlMessages
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
+from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.ids import ResultSubpartitionIndexSet
 from flinknet.core.wire.layout_detection import LayoutDetectingDecoder
 from flinknet.core.wire.messages import (
@@ -22,6 +23,7 @@ from flinknet.core.wire.messages import (
     NewBufferSize,
     PartitionRequest,
     ResumeConsumption,
+    TaskEventRequest,
 )
 from flinknet.core.wire.plain_frames import encode_add_credit
 from flinknet.core.wire.response_decoder import ResponseDecoder, ResponseSink
@@ -144,19 +146,19 @@ class ConsumerConnection:
         ones are refused.
         """
         self._control.now_ns = now_ns
-        self._fail_all(self._told(error))
+        self._fail_all(self._described(error))
 
     def fail_to_connect(self, error: TransportError, *, now_ns: int) -> None:
         """The connection did not come up: as `fail`, but each channel fails with a
         PartitionConnectionError that names its partition.
         """
         self._control.now_ns = now_ns
-        told = self._told(error)
+        described = self._described(error)
         for channel in self._channels.values():
-            channel.fail(channel.unreachable(told))
-        self._fail_all(told)
+            channel.fail(channel.unreachable(described))
+        self._fail_all(described)
 
-    def _told(self, error: TransportError) -> TransportError:
+    def _described(self, error: TransportError) -> TransportError:
         """An error with the other end and the channels that fail with it."""
         channels = sorted(channel.index for channel in self._channels.values())
         text = f"the connection to {self.peer} {error}"
@@ -248,6 +250,11 @@ class ConsumerConnection:
         """Queue AckAllUserRecordsProcessed, the answer to EndOfData."""
         encoded = AckAllUserRecordsProcessed(channel.receiver_id).encode()
         self._control.send(encoded, MessageKind.ACK_ALL_USER_RECORDS_PROCESSED, channel.index)
+
+    def send_task_event(self, channel: RemoteInputChannel, event: OtherEvent) -> None:
+        """Queue TaskEventRequest."""
+        encoded = TaskEventRequest(event, channel.partition_id, channel.receiver_id).encode()
+        self._control.send(encoded, MessageKind.TASK_EVENT_REQUEST, channel.index)
 
     def announce_buffer_size(
         self, channel: RemoteInputChannel, size_bytes: int, *, now_ns: int

@@ -22,6 +22,7 @@ from flinknet.core.wire.events import (
     CheckpointBarrier,
     Event,
     EventAnnouncement,
+    OtherEvent,
     decode_event,
     encode_pipelined,
 )
@@ -61,6 +62,9 @@ class PartitionRequestClient(Protocol):
     def acknowledge_all_records_processed(self, channel: RemoteInputChannel) -> None:
         """Send AckAllUserRecordsProcessed."""
 
+    def send_task_event(self, channel: RemoteInputChannel, event: OtherEvent) -> None:
+        """Send TaskEventRequest."""
+
     def announce_buffer_size(
         self, channel: RemoteInputChannel, size_bytes: int, *, now_ns: int
     ) -> None:
@@ -78,6 +82,7 @@ class RemoteInputChannel:
     Args:
         queue: called when there is something to read and was nothing, or the channel has failed
             (True: a priority event, and there was none): SingleInputGate.queue_channel.
+        exclusive_segments: of its exclusive buffers; None: to be requested now.
         connect: gives the connection to the producer's TaskManager, opened if need be; None for a
             channel whose connection asks for it by itself.
     """
@@ -114,6 +119,7 @@ class RemoteInputChannel:
         pool: LocalBufferPool,
         exclusive_buffers: int,
         *,
+        exclusive_segments: list[MemorySegment] | None = None,
         connect: Callable[[], PartitionRequestClient] | None = None,
     ) -> None:
         self.index = index
@@ -130,7 +136,9 @@ class RemoteInputChannel:
         self.error: FlinknetError | None = None
         self.connection: PartitionRequestClient | None = None
         self.connect = connect
-        self.buffers = BufferManager(self.notify_credit, global_pool, pool, exclusive_buffers)
+        self.buffers = BufferManager(
+            self.notify_credit, global_pool, pool, exclusive_buffers, exclusive_segments
+        )
 
     @property
     def initial_credit(self) -> int:
@@ -281,6 +289,18 @@ class RemoteInputChannel:
         """Answer EndOfData."""
         assert self.connection is not None
         self.connection.acknowledge_all_records_processed(self)
+
+    def send_task_event(self, event: OtherEvent) -> bool:
+        """Send an event to the task that writes what is read here; one that has ended needs none.
+
+        Returns: False while it is not known to be there, since nothing of it has arrived.
+        """
+        if self.is_released:
+            return True
+        if self.connection is None or not self.expected_sequence_number:
+            return False
+        self.connection.send_task_event(self, event)
+        return True
 
     def set_buffer_size(self, size_bytes: int, *, now_ns: int) -> None:
         """Wish for a size of the producer's next buffers."""

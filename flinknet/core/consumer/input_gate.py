@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from flinknet.core.buffers import BufferSlice, DataType, LocalBufferPool, NetworkBuffer
+from flinknet.core.wire.events import OtherEvent
 from flinknet.errors import FlinknetError, GateClosedError
 
 from .input_channel import RemoteInputChannel
@@ -65,6 +66,7 @@ class SingleInputGate:
         self._priority_channels = 0  # first so many of the ready ones
         self._is_queued: list[bool] = []
         self._ended: set[int] = set()
+        self._unsent: list[tuple[InputChannel, OtherEvent]] = []
 
     def set_channels(self, channels: Sequence[InputChannel]) -> None:
         """Attach the channels, once; their order is that of the producers."""
@@ -96,6 +98,18 @@ class SingleInputGate:
             except FlinknetError as error:
                 channel.fail(error)
                 return
+
+    def send_task_event(self, event: OtherEvent) -> None:
+        """Send an event to the producer of every channel (Flink: sendTaskEvent); to those that are
+        not there yet when they are.
+        """
+        self._unsent += [(channel, event) for channel in self.channels]
+        self.send_pending_events()
+
+    def send_pending_events(self) -> bool:
+        """Send events to producers that are there now. Returns: whether some are still to come."""
+        self._unsent = [each for each in self._unsent if not each[0].send_task_event(each[1])]
+        return bool(self._unsent)
 
     @property
     def remote_channels(self) -> list[RemoteInputChannel]:
@@ -196,7 +210,7 @@ class SingleInputGate:
                     ready.append(channel)
                 else:
                     is_next = received and received[0][0].data_type == _PRIORITIZED_EVENT
-                    self._queue_again(channel, has_priority=bool(is_next))
+                    self._requeue(channel, has_priority=bool(is_next))
             return channel, buffer, sequence_number
         if self.is_closed and not self.is_finished:
             raise GateClosedError("the input gate is closed")
@@ -251,10 +265,10 @@ class SingleInputGate:
             return None
         if piece.next_data_type and not self._is_queued[channel.index_in_gate]:
             self._is_queued[channel.index_in_gate] = True
-            self._queue_again(channel, has_priority=piece.next_data_type == _PRIORITIZED_EVENT)
+            self._requeue(channel, has_priority=piece.next_data_type == _PRIORITIZED_EVENT)
         return channel, piece, piece.sequence_number
 
-    def _queue_again(self, channel: InputChannel, *, has_priority: bool) -> None:
+    def _requeue(self, channel: InputChannel, *, has_priority: bool) -> None:
         if has_priority:
             self._ready.insert(self._priority_channels, channel)
             self._priority_channels += 1

@@ -30,9 +30,10 @@ from flinknet.errors import FrameCorruptedError
 
 from .buffer_response import BufferResponse
 from .events import Event, decode_event
+from .header import ADD_CREDIT_ID, FRAME_HEADER, FRAME_HEADER_BYTES, MAGIC
 from .ids import Bytes, InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
 from .java_errors import JavaThrowable, encode_throwable, parse_throwable
-from .layout import ADD_CREDIT_ID, FRAME_HEADER, FRAME_HEADER_BYTES, MAGIC, Direction
+from .layout import Direction
 from .plain_frames import encode_add_credit
 
 __all__ = [
@@ -156,12 +157,12 @@ class TaskEventRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class CancelPartitionRequest:
-    """Close a channel, keep the connection. May come more than once."""
+class _OfReceiver:
+    """What a consumer says of one channel, and nothing else with it."""
 
     receiver_id: InputChannelID
 
-    ID: ClassVar[int] = 4
+    ID: ClassVar[int]
     DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER
 
     def encode(self) -> bytes:
@@ -170,6 +171,13 @@ class CancelPartitionRequest:
     @classmethod
     def decode(cls, body: Bytes) -> Self:
         return cls(*_unpack(_RECEIVER, body))
+
+
+class CancelPartitionRequest(_OfReceiver):
+    """Close a channel, keep the connection. May come more than once."""
+
+    __slots__ = ()
+    ID = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,38 +215,18 @@ class AddCredit:
         return cls(credit, receiver_id)
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeConsumption:
+class ResumeConsumption(_OfReceiver):
     """Unblock the channel after an event of a blocking type."""
 
-    receiver_id: InputChannelID
-
-    ID: ClassVar[int] = 7
-    DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER
-
-    def encode(self) -> bytes:
-        return _frame(self.ID, self.receiver_id)
-
-    @classmethod
-    def decode(cls, body: Bytes) -> Self:
-        return cls(*_unpack(_RECEIVER, body))
+    __slots__ = ()
+    ID = 7
 
 
-@dataclass(frozen=True, slots=True)
-class AckAllUserRecordsProcessed:
+class AckAllUserRecordsProcessed(_OfReceiver):
     """The answer to EndOfData."""
 
-    receiver_id: InputChannelID
-
-    ID: ClassVar[int] = 8
-    DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER
-
-    def encode(self) -> bytes:
-        return _frame(self.ID, self.receiver_id)
-
-    @classmethod
-    def decode(cls, body: Bytes) -> Self:
-        return cls(*_unpack(_RECEIVER, body))
+    __slots__ = ()
+    ID = 8
 
 
 @dataclass(frozen=True, slots=True)

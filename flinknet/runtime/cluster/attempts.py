@@ -5,7 +5,7 @@ TaskSlotTable, and the part of TaskExecutor that submits, cancels and releases).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,14 +20,15 @@ from flinknet.errors import FlinknetError
 from flinknet.graph.execution import ExecutionState
 from flinknet.job.debloating import BufferDebloating, debloated_gates
 from flinknet.job.descriptor import TaskDeploymentDescriptor
-from flinknet.job.gates import blocking_storage, create_gates, create_partitions
+from flinknet.job.gates import GateSetup, blocking_storage, create_partitions
+from flinknet.job.scheduling import has_output
 from flinknet.job.stream_task import StreamTask
 
 from ..clock import monotonic_ns
 from ..shuffle_environment import ShuffleEnvironment
 from ..spill_file import create_spill_file
 from . import control_messages as say
-from .attempt_channels import AttemptChannels, are_read, has_output
+from .attempt_channels import AttemptChannels, are_read
 from .load_run import LoadRun
 from .running_task import RunningTask, told
 from .sampling import Sampler
@@ -38,6 +39,29 @@ FAREWELL_NS = 500_000_000
 """How long a process that ends waits for functions that are in work, so that files are written."""
 
 FAREWELL_LOOK_S = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class _Setup:
+    """An attempt whose gates wait for memory that others are to give back.
+
+    Attributes:
+        start: None: with the run.
+        unread: edges whose partitions are not to be requested yet.
+    """
+
+    descriptor: TaskDeploymentDescriptor
+    addresses: Mapping[int, tuple[str, int]]
+    start: say.Start | None
+    partitions: tuple[ResultPartition, ...]
+    gates: GateSetup
+    unread: set[int]
+
+    def cancel(self, cause: str) -> None:
+        """It will not run, and whoever reads its partitions is told why."""
+        self.gates.cancel()
+        for partition in self.partitions:
+            partition.fail(cause)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +105,24 @@ class Attempts:
         self._sampler = sampler
         self._io = io
         self._send = send
+        self._begun: say.Start | None = None
+        self._setups: list[_Setup] = []
         self._waiting: list[_Waiting] = []
         self._tasks: dict[ExecutionAttemptID, RunningTask] = {}
         self._written: dict[ExecutionAttemptID, RunningTask] = {}
         self._ending: list[tuple[RunningTask, say.TaskStateChanged]] = []
-        self._told_consumable: set[ExecutionAttemptID] = set()
+        self._told_consumable: set[tuple[ExecutionAttemptID, int]] = set()
         self._storage = blocking_storage(network, partial(create_spill_file, spill_dir))
 
     @property
     def is_any_waiting(self) -> bool:
         """Whether there are attempts that wait for the start of the run."""
         return bool(self._waiting)
+
+    @property
+    def is_any_set_up(self) -> bool:
+        """Whether there are attempts whose gates wait for memory."""
+        return bool(self._setups)
 
     @property
     def gates(self) -> list[SingleInputGate]:
@@ -106,7 +137,9 @@ class Attempts:
     @property
     def are_channels_open(self) -> bool:
         """Whether each channel that those that wait write has its reader."""
-        return are_read(partition for each in self._waiting for partition in each.partitions)
+        return not self._setups and are_read(
+            partition for each in self._waiting for partition in each.partitions
+        )
 
     @property
     def has_news(self) -> bool:
@@ -130,18 +163,48 @@ class Attempts:
         """Run an attempt, at once or from the start of the run on."""
         descriptor = message.task
         try:
-            waiting = self._open(descriptor, message, now_ns)
+            setup = self._set_up(message, now_ns)
         except (Exception, SystemExit) as error:
             self._tell_failure(descriptor.attempt_id, error)
             return
-        self._tell_state(descriptor.attempt_id, ExecutionState.INITIALIZING)
-        if message.start is None:
-            self._waiting.append(waiting)
-        else:
-            self._start(waiting, message.start, now_ns)
+        self._setups.append(setup)
+        self.advance_setups(now_ns=now_ns)
+
+    def advance_setups(self, *, now_ns: int) -> None:
+        """Go on with attempts for whose gates there is memory now."""
+        setups, self._setups = self._setups, []
+        for setup in setups:
+            attempt_id = setup.descriptor.attempt_id
+            try:
+                if not setup.gates.is_complete(now_ns=now_ns):
+                    self._setups.append(setup)
+                    continue
+                waiting = self._open(setup, now_ns)
+            except (Exception, SystemExit) as error:
+                setup.cancel(told(error))
+                self._tell_failure(attempt_id, error)
+                continue
+            self._tell_state(attempt_id, ExecutionState.INITIALIZING)
+            start = setup.start or self._begun
+            if start is None:
+                self._waiting.append(waiting)
+            else:
+                self._start(waiting, start, now_ns)
+
+    def update_partitions(self, message: say.UpdatePartitions, *, now_ns: int) -> None:
+        """Request what an attempt can read now and could not when it began."""
+        for setup in self._setups:
+            if setup.descriptor.attempt_id == message.attempt_id:
+                setup.unread.difference_update(message.edges)
+        running = self._tasks.get(message.attempt_id)
+        if running is not None:
+            gates = zip(running.descriptor.inputs, running.task.gates, strict=True)
+            readable = [gate for described, gate in gates if described.edge in message.edges]
+            self._channels.request(readable, now_ns=now_ns)
 
     def start(self, start: say.Start, *, now_ns: int) -> None:
         """The run starts."""
+        self._begun = start
         begun, self._waiting = self._waiting, []
         for attempt in begun:
             self._start(attempt, start, now_ns)
@@ -161,6 +224,12 @@ class Attempts:
 
     def cancel(self, attempt_id: ExecutionAttemptID) -> None:
         """End one that may still run."""
+        for setup in self._setups:
+            if setup.descriptor.attempt_id == attempt_id:
+                self._setups.remove(setup)
+                setup.cancel("it was canceled")
+                self._tell_state(attempt_id, ExecutionState.CANCELED)
+                return
         running = self._tasks.pop(attempt_id, None)
         if running is None:  # it has ended, and was told so
             return
@@ -197,17 +266,15 @@ class Attempts:
     def tell_first_output(self) -> None:
         """Name those that readers wait for no longer."""
         for attempt_id, running in self._tasks.items():
-            if attempt_id in self._told_consumable or not running.partitions:
-                continue
-            if all(has_output(each) for each in running.partitions):
-                self._told_consumable.add(attempt_id)
-                self._send(say.OutputConsumable(attempt_id))
+            for output, partition in enumerate(running.partitions):
+                told_of = attempt_id, output
+                if told_of not in self._told_consumable and has_output(partition):
+                    self._told_consumable.add(told_of)
+                    self._send(say.OutputConsumable(attempt_id, output))
 
-    def _open(
-        self, descriptor: TaskDeploymentDescriptor, message: say.SubmitTask, now_ns: int
-    ) -> _Waiting:
-        """Partitions and gates; these ask for what they read."""
-        environment = self._environment
+    def _set_up(self, message: say.SubmitTask, now_ns: int) -> _Setup:
+        """Partitions, and the memory of gates, as far as it is there."""
+        descriptor, environment = message.task, self._environment
         own = [channel.index for gate in descriptor.inputs for channel in gate.channels]
         written = [channel for output in descriptor.outputs for channel in output.channels]
         environment.statistics.grow(1 + max([*own, *written], default=-1))
@@ -219,20 +286,26 @@ class Attempts:
             storage=self._storage,
         )
         try:
-            gates = create_gates(
-                descriptor,
-                self._network,
-                environment.pool,
-                partitions=environment.partitions,
-                connect=partial(self._channels.connect, message.addresses),
-                probe=environment.recorder,
-            )
+            gates = GateSetup(descriptor, self._network, environment.pool, now_ns=now_ns)
         except BaseException as error:
             for partition in partitions:
                 partition.fail(told(error))
             raise
-        self._channels.request(gates, now_ns=now_ns)
-        return _Waiting(descriptor, partitions, gates)
+        unread = {each.edge for each in descriptor.inputs if not each.is_consumable}
+        return _Setup(descriptor, message.addresses, message.start, partitions, gates, unread)
+
+    def _open(self, setup: _Setup, now_ns: int) -> _Waiting:
+        """The gates; those ask for what they read that can be read."""
+        environment, descriptor = self._environment, setup.descriptor
+        gates = setup.gates.gates(
+            partitions=environment.partitions,
+            connect=partial(self._channels.connect, setup.addresses),
+            probe=environment.recorder,
+        )
+        described = zip(descriptor.inputs, gates, strict=True)
+        readable = [gate for each, gate in described if each.edge not in setup.unread]
+        self._channels.request(readable, now_ns=now_ns)
+        return _Waiting(descriptor, setup.partitions, gates)
 
     def _start(self, waiting: _Waiting, start: say.Start, now_ns: int) -> None:
         """Create the task of an attempt, which runs from now on."""

@@ -191,7 +191,7 @@ class JobManager:
             else:
                 master.update_state(message.attempt_id, message.state, now_ns=now_ns)
         elif isinstance(message, say.OutputConsumable):
-            master.schedule_consumers(message.attempt_id, now_ns=now_ns)
+            master.schedule_consumers(message.attempt_id, message.output, now_ns=now_ns)
         elif isinstance(message, Answer):
             if self.checkpoints is not None:
                 self._tell_tasks(self.checkpoints.receive(message, now_ns=now_ns))

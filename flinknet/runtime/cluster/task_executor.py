@@ -118,7 +118,8 @@ class TaskExecutor:
         wanted += [each.next_deadline_ns() for each in attempts.running]
         if attempts.load is not None:
             wanted.append(attempts.load.next_deadline_ns())
-        if attempts.is_any_waiting or self._is_asked_for_channels or attempts.tells_first_output:
+        is_looking = attempts.is_any_set_up or attempts.is_any_waiting
+        if is_looking or self._is_asked_for_channels or attempts.tells_first_output:
             wanted.append(monotonic_ns() + OPENING_LOOK_NS)
         due += [each for each in wanted if each is not None]
         return min(due)
@@ -142,6 +143,8 @@ class TaskExecutor:
             channels.handle_deadline(attempts.gates, now_ns=now_ns)
         if attempts.load is not None:
             attempts.load.handle_deadline(now_ns=now_ns)
+        if attempts.is_any_set_up:
+            attempts.advance_setups(now_ns=now_ns)
         if attempts.is_any_waiting:
             channels.check(attempts.waiting_gates)
         if self._is_asked_for_channels and attempts.are_channels_open:
@@ -159,6 +162,8 @@ class TaskExecutor:
         attempts = self._attempts
         if isinstance(message, say.SubmitTask):
             attempts.submit(message, now_ns=now_ns)
+        elif isinstance(message, say.UpdatePartitions):
+            attempts.update_partitions(message, now_ns=now_ns)
         elif isinstance(message, say.ExpectReaders):
             self._channels.expect(message.readers)
             self._control.send(say.ReadersExpected())

@@ -29,6 +29,7 @@ from flinknet.core.wire.events import (
     EndOfData,
     EndOfOutputChannelStateEvent,
     EndOfPartitionEvent,
+    OtherEvent,
 )
 from flinknet.core.wire.frames import Direction, FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
@@ -352,6 +353,30 @@ def test_every_message_has_its_effect() -> None:
     receive(connection, CancelPartitionRequest(RECEIVER))
     assert subpartition.is_released
     assert connection.queue.readers == {}
+
+
+@pytest.mark.row("S081")
+def test_a_task_event_reaches_who_listens_to_its_class_at_its_partition() -> None:
+    partition, _ = partition_of()
+    connection, manager = producer_of(partition)
+    event = OtherEvent("org.example.Terminate", b"body")
+    heard: list[OtherEvent] = []
+    partition.task_events.subscribe(event.class_name, heard.append)
+    receive(connection, request(), TaskEventRequest(event, partition_id(), RECEIVER))
+    unheard = OtherEvent("org.example.Other")
+    receive(connection, TaskEventRequest(unheard, partition_id(), RECEIVER))
+    assert heard == [event]
+    assert sent(connection) == []
+    receive(connection, TaskEventRequest(event, partition_id(1), RECEIVER))
+    (error,) = sent(connection)
+    assert isinstance(error, ErrorResponse)
+    assert (error.receiver_id, error.cause.message) == (
+        RECEIVER,
+        "Task event receiver not found.",
+    )
+    manager.release(partition)
+    assert not manager.publish_task_event(partition_id(), event)
+    assert heard == [event]
 
 
 @pytest.mark.row("S092")
