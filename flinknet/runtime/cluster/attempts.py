@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 from flinknet.config import NetworkConfig
@@ -34,6 +35,11 @@ from .running_task import RunningTask, told
 from .sampling import Sampler
 from .task_factory import LoadFactory, TaskFactory
 from .task_io import ProcessIO, reader_of
+
+FAREWELL_NS = 500_000_000
+"""How long a process that ends waits for functions that are in work, so that files are written."""
+
+FAREWELL_LOOK_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,7 @@ class Attempts:
         self._waiting: list[_Waiting] = []
         self._tasks: dict[ExecutionAttemptID, RunningTask] = {}
         self._written: dict[ExecutionAttemptID, RunningTask] = {}
+        self._ending: list[tuple[RunningTask, say.TaskStateChanged]] = []
         self._told_consumable: set[tuple[ExecutionAttemptID, int]] = set()
         self._storage = blocking_storage(network, partial(create_spill_file, spill_dir))
 
@@ -137,12 +144,12 @@ class Attempts:
         )
 
     @property
-    def is_any_over(self) -> bool:
-        """Whether there are some that have ended, and were not seen to."""
-        for running in self.running:  # noqa: SIM110 - in each turn; a generator takes longer
-            if running.has_ended:
+    def has_news(self) -> bool:
+        """Whether there are some that have opened or ended, and were not seen to."""
+        for running in self.running:
+            if running.has_news:
                 return True
-        return False
+        return bool(self._ending)
 
     @property
     def tells_first_output(self) -> bool:
@@ -202,10 +209,18 @@ class Attempts:
         for attempt in begun:
             self._start(attempt, start, now_ns)
 
-    def handle_ended(self) -> None:
-        """Let go of those that have finished or failed."""
-        for running in [each for each in self.running if each.has_ended]:
-            self._task_ended(running)
+    def handle_news(self) -> None:
+        """Tell of those that have opened, let go of those that have finished or failed."""
+        for running in [each for each in self.running if each.has_news]:
+            if not running.is_told_running and running.task.is_open:
+                running.is_told_running = True
+                self._tell_state(running.attempt_id, ExecutionState.RUNNING)
+            if running.has_ended:
+                self._task_ended(running)
+        if self._ending:
+            ending, self._ending = self._ending, []
+            for running, told_then in ending:
+                self._end(running, told_then)
 
     def cancel(self, attempt_id: ExecutionAttemptID) -> None:
         """End one that may still run."""
@@ -223,7 +238,7 @@ class Attempts:
         self._send(self._sampler.statistics_of([running], is_last=True))
         running.release("it was canceled")
         self._follow_tasks()
-        self._tell_state(attempt_id, ExecutionState.CANCELED)
+        self._end(running, say.TaskStateChanged(attempt_id, ExecutionState.CANCELED))
 
     def release_partitions(self, attempt_id: ExecutionAttemptID) -> None:
         """Nobody will read what one has kept."""
@@ -233,9 +248,16 @@ class Attempts:
                 self._environment.partitions.release(partition)
 
     def release(self, cause: str) -> None:
-        """Those that run end with their process."""
+        """Those that run end with their process, which waits a moment for functions to return."""
         for running in self.running:
             running.release(cause)
+        ending = [*self.running, *(running for running, _ in self._ending)]
+        until_ns = monotonic_ns() + FAREWELL_NS
+        while monotonic_ns() < until_ns:
+            ending = [each for each in ending if not each.let_go()]
+            if not ending:
+                break
+            sleep(FAREWELL_LOOK_S)
 
     def fail_partitions(self, cause: str) -> None:
         """Whoever reads of those that run is told why it ends."""
@@ -345,7 +367,6 @@ class Attempts:
             is_detailed=self._network.detailed_metrics,
             waits_for_readers=is_load,
         )
-        self._tell_state(descriptor.attempt_id, ExecutionState.RUNNING)
         self._tasks[descriptor.attempt_id] = running
         if isinstance(factory, LoadFactory):
             if self.load is None:
@@ -385,15 +406,26 @@ class Attempts:
             self._keep_blocking(running)
             self._tell_state(attempt_id, ExecutionState.FINISHED)
         else:
-            self._send(
+            self._end(
+                running,
                 say.TaskStateChanged(
                     attempt_id,
                     ExecutionState.FAILED,
                     running.error,
                     running.is_consequence,
                     running.kind,
-                )
+                ),
             )
+
+    def _end(self, running: RunningTask, told_then: say.TaskStateChanged) -> None:
+        """Tell how one has ended as soon as no function of it is in work: until then it would be in
+        the way of the next attempt (Flink: CANCELING; task.cancellation.timeout is the
+        JobManager's).
+        """
+        if running.let_go():
+            self._send(told_then)
+        else:
+            self._ending.append((running, told_then))
 
     def _keep_blocking(self, running: RunningTask) -> None:
         """What it wrote for later stays until the JobManager says otherwise; the rest goes when it
