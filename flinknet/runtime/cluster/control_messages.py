@@ -19,6 +19,7 @@ from flinknet.job.checkpoint_coordinator import (
 )
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.load.counting import MEASURED
+from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.results import (
     DebloatingSample,
     FillLevels,
@@ -447,6 +448,7 @@ MESSAGES = {
         *(RegisterTaskManager, TaskManagerFailed, InitializeJob, JobInitialized),
         *(ExpectReaders, ReadersExpected, SubmitTask, CancelTask, ReleasePartitions),
         *(AwaitChannels, ChannelsOpen, Start, TaskStateChanged, OutputConsumable, UpdatePartitions),
+        *(RequestPartitionState, PartitionState),
         *(RequestDump, DescribeTasks, TaskManagerDump, JobDump),
         *(TriggerCheckpoint, AbortCheckpoint, AcknowledgeCheckpoint, DeclineCheckpoint),
         *(Heartbeat, HeartbeatAnswer, Statistics, CloseTrace, Report, Disconnect),

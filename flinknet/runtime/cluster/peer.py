@@ -28,6 +28,7 @@ from flinknet.job import TaskDeploymentDescriptor
 from flinknet.job.load.counting import MEASURED, STAMPED
 from flinknet.job.load.peer import CONSUMERS, PRODUCERS
 from flinknet.job.load.plan import LoadPlan
+from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.results import PeerChannel, PeerResult
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.message_counts import MessageCounts
@@ -231,6 +232,9 @@ class Peer:
                 self._states[message.attempt_id] = message.state
                 if message.state is ExecutionState.FAILED and self._failure is None:
                     self._failure = _failure_of(message)
+            elif isinstance(message, RequestPartitionState):  # nobody can be asked: it may run
+                asked = message.attempt_id, message.partition_id
+                self._tell(PartitionState(*asked, ExecutionState.RUNNING))
         if self._failure is not None:
             self._stop(FAILED)
         elif self._interrupts:
