@@ -213,7 +213,7 @@ ONLY_IN = {
     "selectors": {"runtime", "capture.tap"},
     "signal": {"starting", "runtime", "capture.tap", "replay.spark.jvm"},
     "multiprocessing": {"predict.synth.run"},
-    "threading": set(),
+    "threading": {"runtime.task_thread"},
     "asyncio": set(),
     "pickle": set(),
     "_typeshed": set(),  # for type checkers alone

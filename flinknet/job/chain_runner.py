@@ -20,16 +20,13 @@ from .context import ProcessingContext
 from .latency_meter import LatencyMeter
 from .operators import delay_of, plain
 from .sinks import LatencyOperator
-from .task_chain import TaskChain
+from .task_chain import PORTION_RECORDS, TaskChain
 
 MADE = -1
 """In place of an input number: the records were made by the operator, a source."""
 
 PORTION_NS = 1_000_000
 """Work that is done before what it put out is written."""
-
-PORTION_RECORDS = 4096
-"""Records put out before they are written."""
 
 
 class ChainRunner(TaskChain):
@@ -87,7 +84,7 @@ class ChainRunner(TaskChain):
 
     def cancel(self) -> None:
         """Close the operators; what counts is why the task was cancelled."""
-        with suppress(Exception):
+        with suppress(Exception, SystemExit):
             self._chain.close()
 
     def add_made(self, operator_id: str, values: Any, instants: Any) -> None:
@@ -145,6 +142,8 @@ class ChainRunner(TaskChain):
             else:
                 process(values[position], output, number)
             if context.work_ns >= PORTION_NS or context.pending_records >= PORTION_RECORDS:
+                return
+            if self.is_asked_back:
                 return
 
     def _guarded(self, call: Callable[..., None], *arguments: RecordBatch | TaskEvent) -> None:

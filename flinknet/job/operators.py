@@ -16,6 +16,7 @@ from flinknet.graph.operators import (
     StreamSink,
     StreamSource,
     TaskEvent,
+    UserFunctionOperator,
 )
 from flinknet.graph.stream_config import StreamConfig
 
@@ -83,6 +84,16 @@ class TaskOperators:
             for operator_id, each in self._configs.items()
             if operator_id in job.factories
         }
+
+    @staticmethod
+    def call_functions(operators: Mapping[str, StreamOperator]) -> bool:
+        """Whether there are functions of the program among them, of which nobody knows how long
+        they take.
+        """
+        return any(
+            isinstance(each, UserFunctionOperator) and source_of(each) is None
+            for each in plain(list(operators.values()))
+        )
 
     @staticmethod
     def has_arrays(operators: Mapping[str, StreamOperator]) -> bool:

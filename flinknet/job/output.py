@@ -1,9 +1,12 @@
 # mypyc
-"""RecordOutput: the records that leave a task along one edge, dealt out, serialised and written."""
+"""RecordOutput: the records that leave a task along one edge, dealt out, serialised and written.
+
+Who collects records may be another thread than who writes them: never both at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +27,9 @@ from .keys import java_hashes
 from .task_output import TaskOutput
 
 KeySelector = Callable[[Any], Any]
+
+_Share = tuple[int, SerializedRecords, int]
+"""Records for a channel, and how many they are."""
 
 KEPT_KEYS = 1 << 16
 """Hashes of keys whose channel is remembered."""
@@ -66,6 +72,8 @@ class RecordOutput(TaskOutput):
         self._hashes_keys = hashes_keys
         self._channel_of_key: dict[int, int] = {}
         self._sent = [0] * len(self.channels)
+        self._dealt_out = 0
+        self._ready: list[_Share] = []
         self._batches: list[tuple[Values, Instants]] = []
         self._values: list[Any] = []
         self._instants: list[int] = []
@@ -98,18 +106,28 @@ class RecordOutput(TaskOutput):
         self._batches.append((values, instants))
         context.pending_records += count
 
+    def prepare(self) -> None:
+        """Deal out and serialise what was collected: here functions of the program choose keys and
+        channels.
+
+        Raises: TaskFailedError when a record cannot be dealt out or serialised.
+        """
+        self._ready.extend(self._dealt())
+
     def write(self) -> None:
         """Hand all that was collected to the writer; what finds no buffer waits there.
 
         Raises: TaskFailedError when a record cannot be dealt out or serialised.
         """
-        self._close_list()
-        batches, self._batches = self._batches, []
-        for values, instants in batches:
-            self._write(values, instants)
+        ready, self._ready = self._ready, []
+        for share in ready:
+            self._emit(*share)
+        for share in self._dealt():
+            self._emit(*share)
 
     def discard(self) -> None:
         """Drop what was collected."""
+        self._ready.clear()
         self._batches.clear()
         self._values.clear()
         self._instants.clear()
@@ -119,23 +137,31 @@ class RecordOutput(TaskOutput):
             self._batches.append((self._values, np.array(self._instants, np.int64)))
             self._values, self._instants = [], []
 
-    def _write(self, values: Values, instants: Instants) -> None:
-        count = len(values)
-        for channel, picked in self._split(values, count):
-            share = _picked(values, picked)
-            try:
-                records = self._elements.write(share, instants[picked])
-            except WrongValueError as error:
-                number = self.emitted_records + int(np.arange(count)[picked][error.position]) + 1
-                raise TaskFailedError(
-                    f"{self._operator_name}: record {number} that it put out: {error}"
-                ) from error
-            if channel == BROADCAST:
-                self._sent = [sent + len(share) for sent in self._sent]
-            else:
-                self._sent[channel] += len(share)
-            self.emit(channel, records)
+    def _dealt(self) -> Iterator[_Share]:
+        """What was collected, share by share."""
+        self._close_list()
+        batches, self._batches = self._batches, []
+        for values, instants in batches:
+            count = len(values)
+            for channel, picked in self._split(values, count):
+                share = _picked(values, picked)
+                try:
+                    records = self._elements.write(share, instants[picked])
+                except WrongValueError as error:
+                    number = self._dealt_out + int(np.arange(count)[picked][error.position]) + 1
+                    raise TaskFailedError(
+                        f"{self._operator_name}: record {number} that it put out: {error}"
+                    ) from error
+                yield channel, records, len(share)
+            self._dealt_out += count
+
+    def _emit(self, channel: int, records: SerializedRecords, count: int) -> None:
+        if channel == BROADCAST:
+            self._sent = [sent + count for sent in self._sent]
+        else:
+            self._sent[channel] += count
         self.emitted_records += count
+        self.emit(channel, records)
 
     def _split(self, values: Values, count: int) -> Split:
         """Which records go to which channel; that of a single key is remembered."""
@@ -164,7 +190,7 @@ class RecordOutput(TaskOutput):
         except FlinknetError:
             raise
         except Exception as error:
-            number = self.emitted_records + min(len(keys), len(values) - 1) + 1
+            number = self._dealt_out + min(len(keys), len(values) - 1) + 1
             raise TaskFailedError(
                 f"{self._operator_name}: record {number} that it put out has no key:"
                 f" {type(error).__name__}: {error}"

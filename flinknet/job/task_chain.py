@@ -11,6 +11,9 @@ from flinknet.graph.operators import TaskEvent
 
 from .latency_meter import LatencyMeter
 
+PORTION_RECORDS = 4096
+"""Records put out before they are written."""
+
 
 class TaskChain:
     """The operators of a task as StreamTask drives them (Flink: OperatorChain's main input).
@@ -23,12 +26,14 @@ class TaskChain:
         processed_records: handed to the operators, from gates or sources.
         record_ns: how long each record of the portion in work takes; 0 where that differs or is
             not known. Mail waits for the end of a record.
+        is_asked_back: no further record is to be begun, since the task has something else to do.
     """
 
     def __init__(self) -> None:
         self.batches: deque[Any] = deque()
         self.processed_records = 0
         self.record_ns = 0
+        self.is_asked_back = False
         self.sent_events: list[TaskEvent] = []
 
     @property

@@ -179,8 +179,8 @@ class RemoteInputChannel:
 
     @property
     def buffers_handed_out(self) -> int:
-        """Buffers and events that the gate has taken from here."""
-        return self.expected_sequence_number - len(self.received)
+        """Buffers and events that the gate has taken from here; not what was recovered."""
+        return max(0, self.expected_sequence_number - len(self.received))
 
     def request_subpartition(self, *, now_ns: int) -> None:
         """Send the request over the connection, which is opened if need be; once.
@@ -437,11 +437,13 @@ class RemoteInputChannel:
         )
 
 
+def unpooled_buffer(data: bytes, data_type: int) -> NetworkBuffer:
+    """A buffer or event that the consumer makes for itself, in memory of no pool."""
+    return NetworkBuffer(MemorySegment(memoryview(data)), free_memory, data_type, len(data))
+
+
 def _priority_event(event: Event) -> NetworkBuffer:
-    """An event that the consumer makes for itself, in memory of no pool."""
-    data = encode_pipelined(event)
-    segment = MemorySegment(memoryview(data))
-    return NetworkBuffer(segment, free_memory, _PRIORITIZED_EVENT, len(data))
+    return unpooled_buffer(encode_pipelined(event), _PRIORITIZED_EVENT)
 
 
 def _is_before(number: int, other: int) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 from flinknet.config import NetworkConfig
@@ -24,6 +25,7 @@ from flinknet.job.producer_states import ProducerStateChecks
 from flinknet.job.scheduling import has_output
 from flinknet.job.stream_task import StreamTask
 
+from ..clock import monotonic_ns
 from ..shuffle_environment import ShuffleEnvironment
 from ..spill_file import create_spill_file
 from . import control_messages as say
@@ -34,6 +36,11 @@ from .sampling import Sampler
 from .task_factory import LoadFactory, TaskFactory
 from .task_io import ProcessIO, reader_of
 
+FAREWELL_NS = 500_000_000
+"""How long a process that ends waits for functions that are in work, so that files are written."""
+
+FAREWELL_LOOK_S = 0.001
+
 
 @dataclass(frozen=True, slots=True)
 class _Setup:
@@ -41,7 +48,6 @@ class _Setup:
 
     Attributes:
         start: None: with the run.
-        unread: edges whose partitions are not to be requested yet.
     """
 
     descriptor: TaskDeploymentDescriptor
@@ -49,7 +55,6 @@ class _Setup:
     start: say.Start | None
     partitions: tuple[ResultPartition, ...]
     gates: GateSetup
-    unread: set[int]
 
     def cancel(self, cause: str) -> None:
         """It will not run, and whoever reads its partitions is told why."""
@@ -103,9 +108,11 @@ class Attempts:
         self._send = send
         self._begun: say.Start | None = None
         self._setups: list[_Setup] = []
+        self._unread: dict[ExecutionAttemptID, set[int]] = {}
         self._waiting: list[_Waiting] = []
         self._tasks: dict[ExecutionAttemptID, RunningTask] = {}
         self._written: dict[ExecutionAttemptID, RunningTask] = {}
+        self._ending: list[tuple[RunningTask, say.TaskStateChanged]] = []
         self._told_consumable: set[tuple[ExecutionAttemptID, int]] = set()
         self._storage = blocking_storage(network, partial(create_spill_file, spill_dir))
 
@@ -137,12 +144,12 @@ class Attempts:
         )
 
     @property
-    def is_any_over(self) -> bool:
-        """Whether there are some that have ended, and were not seen to."""
-        for running in self.running:  # noqa: SIM110 - in each turn; a generator takes longer
-            if running.has_ended:
+    def has_news(self) -> bool:
+        """Whether there are some that have opened or ended, and were not seen to."""
+        for running in self.running:
+            if running.has_news:
                 return True
-        return False
+        return bool(self._ending)
 
     @property
     def tells_first_output(self) -> bool:
@@ -188,14 +195,12 @@ class Attempts:
 
     def update_partitions(self, message: say.UpdatePartitions, *, now_ns: int) -> None:
         """Request what an attempt can read now and could not when it began."""
-        for setup in self._setups:
-            if setup.descriptor.attempt_id == message.attempt_id:
-                setup.unread.difference_update(message.edges)
+        self._unread.get(message.attempt_id, set()).difference_update(message.edges)
         running = self._tasks.get(message.attempt_id)
         if running is not None:
-            gates = zip(running.descriptor.inputs, running.task.gates, strict=True)
-            readable = [gate for described, gate in gates if described.edge in message.edges]
-            self._channels.request(readable, now_ns=now_ns)
+            for described, gate in zip(running.descriptor.inputs, running.task.gates, strict=True):
+                if described.edge in message.edges and gate.is_state_consumed:
+                    self._channels.request([gate], now_ns=now_ns)
 
     def start(self, start: say.Start, *, now_ns: int) -> None:
         """The run starts."""
@@ -204,13 +209,22 @@ class Attempts:
         for attempt in begun:
             self._start(attempt, start, now_ns)
 
-    def handle_ended(self) -> None:
-        """Let go of those that have finished or failed."""
-        for running in [each for each in self.running if each.has_ended]:
-            self._task_ended(running)
+    def handle_news(self) -> None:
+        """Tell of those that have opened, let go of those that have finished or failed."""
+        for running in [each for each in self.running if each.has_news]:
+            if not running.is_told_running and running.task.is_open:
+                running.is_told_running = True
+                self._tell_state(running.attempt_id, ExecutionState.RUNNING)
+            if running.has_ended:
+                self._task_ended(running)
+        if self._ending:
+            ending, self._ending = self._ending, []
+            for running, told_then in ending:
+                self._end(running, told_then)
 
     def cancel(self, attempt_id: ExecutionAttemptID) -> None:
         """End one that may still run."""
+        self._unread.pop(attempt_id, None)
         for setup in self._setups:
             if setup.descriptor.attempt_id == attempt_id:
                 self._setups.remove(setup)
@@ -224,7 +238,7 @@ class Attempts:
         self._send(self._sampler.statistics_of([running], is_last=True))
         running.release("it was canceled")
         self._follow_tasks()
-        self._tell_state(attempt_id, ExecutionState.CANCELED)
+        self._end(running, say.TaskStateChanged(attempt_id, ExecutionState.CANCELED))
 
     def release_partitions(self, attempt_id: ExecutionAttemptID) -> None:
         """Nobody will read what one has kept."""
@@ -234,9 +248,16 @@ class Attempts:
                 self._environment.partitions.release(partition)
 
     def release(self, cause: str) -> None:
-        """Those that run end with their process."""
+        """Those that run end with their process, which waits a moment for functions to return."""
         for running in self.running:
             running.release(cause)
+        ending = [*self.running, *(running for running, _ in self._ending)]
+        until_ns = monotonic_ns() + FAREWELL_NS
+        while monotonic_ns() < until_ns:
+            ending = [each for each in ending if not each.let_go()]
+            if not ending:
+                break
+            sleep(FAREWELL_LOOK_S)
 
     def fail_partitions(self, cause: str) -> None:
         """Whoever reads of those that run is told why it ends."""
@@ -272,11 +293,14 @@ class Attempts:
             for partition in partitions:
                 partition.fail(told(error))
             raise
-        unread = {each.edge for each in descriptor.inputs if not each.is_consumable}
-        return _Setup(descriptor, message.addresses, message.start, partitions, gates, unread)
+        if unread := {each.edge for each in descriptor.inputs if not each.is_consumable}:
+            self._unread[descriptor.attempt_id] = unread
+        return _Setup(descriptor, message.addresses, message.start, partitions, gates)
 
     def _open(self, setup: _Setup, now_ns: int) -> _Waiting:
-        """The gates; those ask for what they read that can be read."""
+        """The gates; those ask for what they read that can be read, when what was recovered of
+        their channels has been.
+        """
         environment, descriptor = self._environment, setup.descriptor
         gates = setup.gates.gates(
             partitions=environment.partitions,
@@ -285,10 +309,17 @@ class Attempts:
         )
         for channel in [each for gate in gates for each in gate.remote_channels]:
             channel.check_producer = partial(self.producers.check, descriptor.attempt_id)
-        described = zip(descriptor.inputs, gates, strict=True)
-        readable = [gate for each, gate in described if each.edge not in setup.unread]
-        self._channels.request(readable, now_ns=now_ns)
+        for each, gate in zip(descriptor.inputs, gates, strict=True):
+            if setup.start is not None:  # its task reads what was recovered, and asks then
+                gate.finish_read_recovered_state()
+            gate.state_listener = partial(self._request, descriptor.attempt_id, each.edge)
+            if gate.is_state_consumed:
+                self._request(descriptor.attempt_id, each.edge, gate)
         return _Waiting(descriptor, setup.partitions, gates)
+
+    def _request(self, attempt_id: ExecutionAttemptID, edge: int, gate: SingleInputGate) -> None:
+        if edge not in self._unread.get(attempt_id, ()):
+            self._channels.request([gate], now_ns=monotonic_ns())
 
     def _cancel_waiting(self, attempt_id: ExecutionAttemptID) -> None:
         found = [each for each in self._waiting if each.descriptor.attempt_id == attempt_id]
@@ -336,7 +367,6 @@ class Attempts:
             is_detailed=self._network.detailed_metrics,
             waits_for_readers=is_load,
         )
-        self._tell_state(descriptor.attempt_id, ExecutionState.RUNNING)
         self._tasks[descriptor.attempt_id] = running
         if isinstance(factory, LoadFactory):
             if self.load is None:
@@ -365,6 +395,7 @@ class Attempts:
     def _task_ended(self, running: RunningTask) -> None:
         """An attempt has finished or failed: its last figures, then how it ended."""
         attempt_id = running.attempt_id
+        self._unread.pop(attempt_id, None)
         self._send(self._sampler.statistics_of([running], is_last=True))
         del self._tasks[attempt_id]
         if running.error is None and self.load is not None:
@@ -375,15 +406,26 @@ class Attempts:
             self._keep_blocking(running)
             self._tell_state(attempt_id, ExecutionState.FINISHED)
         else:
-            self._send(
+            self._end(
+                running,
                 say.TaskStateChanged(
                     attempt_id,
                     ExecutionState.FAILED,
                     running.error,
                     running.is_consequence,
                     running.kind,
-                )
+                ),
             )
+
+    def _end(self, running: RunningTask, told_then: say.TaskStateChanged) -> None:
+        """Tell how one has ended as soon as no function of it is in work: until then it would be in
+        the way of the next attempt (Flink: CANCELING; task.cancellation.timeout is the
+        JobManager's).
+        """
+        if running.let_go():
+            self._send(told_then)
+        else:
+            self._ending.append((running, told_then))
 
     def _keep_blocking(self, running: RunningTask) -> None:
         """What it wrote for later stays until the JobManager says otherwise; the rest goes when it

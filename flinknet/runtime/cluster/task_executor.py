@@ -3,8 +3,8 @@
 
 Registers at the JobManager, hands what it says to the attempts of the process (Attempts) and their
 channels (AttemptChannels), answers heart-beats, tells how they stand. Tasks, network and control
-connection take turns on one event loop: a function of the program that does not return holds all of
-them up, and is noticed by the heart-beats.
+connection take turns on one event loop. Functions of a program have a thread for each task: what
+does not return holds up that task, and nothing else.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class TaskExecutor:
             loop.run_once(until_ns=due_ns)
             now_ns = monotonic_ns()
             is_quiet = now_ns < due_ns and control.is_quiet and not io.has_lines
-            if is_quiet and not self._attempts.is_any_over:
+            if is_quiet and not self._attempts.has_news:
                 continue
             self._turn(now_ns)
             due_ns = self._next_deadline_ns()
@@ -155,7 +155,7 @@ class TaskExecutor:
             self._control.send(say.ChannelsOpen())
         if attempts.tells_first_output:
             attempts.tell_first_output()
-        attempts.handle_ended()
+        attempts.handle_news()
         self._io.flush()
         if now_ns >= self._next_statistics_ns:
             self._tell_statistics()

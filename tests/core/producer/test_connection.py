@@ -331,6 +331,7 @@ def test_a_task_event_reaches_who_listens_to_its_class_at_its_partition() -> Non
     event = OtherEvent("org.example.Terminate", b"body")
     heard: list[OtherEvent] = []
     partition.task_events.subscribe(event.class_name, heard.append)
+    partition.task_events.register()
     receive(connection, request(), TaskEventRequest(event, partition_id(), RECEIVER))
     unheard = OtherEvent("org.example.Other")
     receive(connection, TaskEventRequest(unheard, partition_id(), RECEIVER))
