@@ -35,6 +35,7 @@ from .program import Program, load_program
 from .resources import ResourceSpec
 from .stream_config import StreamConfig
 from .stream_graph import StreamGraph
+from .watermarks import WatermarkStrategy
 
 __all__ = [
     "CollectionSource",
@@ -58,6 +59,7 @@ __all__ = [
     "StreamConfig",
     "StreamExecutionEnvironment",
     "StreamGraph",
+    "WatermarkStrategy",
     "execution_graph_of",
     "job_graph_of",
     "load_program",

@@ -26,6 +26,7 @@ from .operators import (
     StreamMap,
     StreamProject,
     StreamSink,
+    TimestampsAndWatermarks,
     factory,
 )
 from .partitioners import KeySelector, StreamPartitioner
@@ -42,6 +43,7 @@ from .transformations import (
     UnionTransformation,
 )
 from .type_information import known_type, type_of_results
+from .watermarks import WatermarkStrategy
 
 
 def duration_ns(value: str | int, name: str) -> int:
@@ -156,13 +158,21 @@ class DataStream:
 
     def process(self, function: Any, *, output_type: Any) -> SingleOutputStreamOperator:
         """Any number of records for each, and side outputs: the function takes a record and the
-        output, which has `collect` and `collect_side`.
+        output, which has `collect` and `collect_side`; a third parameter is the context, which has
+        `timestamp_ms` and `current_watermark_ms`.
         """
         return self.transform("Process", factory(ProcessOperator, function), output_type)
 
     def project(self, *fields: int) -> SingleOutputStreamOperator:
         """Fields of a tuple, in this order."""
         return self.transform("Projection", factory(StreamProject, fields), tuple)
+
+    def assign_timestamps_and_watermarks(
+        self, strategy: WatermarkStrategy
+    ) -> SingleOutputStreamOperator:
+        """Give records event time, and tell how far it has come."""
+        made = factory(TimestampsAndWatermarks, strategy)
+        return self.transform("Timestamps/Watermarks", made, self.output_type)
 
     def transform(
         self,
@@ -244,7 +254,9 @@ class DataStream:
         return self.sink_to(LatencySink())
 
     def add_sink(self, function: Callable[[Any], Any]) -> DataStreamSink:
-        """Call a function with each record."""
+        """Call a function with each record, and with the context (see `process`) if it has two
+        parameters.
+        """
         return self.sink_to(FunctionSink(function))
 
     def sink_to(self, sink: Sink) -> DataStreamSink:

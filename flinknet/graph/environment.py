@@ -95,6 +95,14 @@ class StreamExecutionEnvironment:
         self.config.checkpoint_interval_ns = duration_ns(interval, "checkpoint interval")
         self.config.has_unaligned_checkpoints = unaligned
 
+    def set_auto_watermark_interval(self, interval: str | int) -> None:
+        """Set how often watermarks are made; 0: only where a generator makes them of a record."""
+        self.config.auto_watermark_interval_ns = duration_ns(interval, "auto watermark interval")
+
+    def set_latency_tracking_interval(self, interval: str | int) -> None:
+        """Let sources emit a latency marker every so often; 0: none."""
+        self.config.latency_interval_ns = duration_ns(interval, "latency tracking interval")
+
     def register_cached_file(self, path: str, name: str) -> None:
         """Let the job have a file."""
         self.artifacts[name] = path
@@ -191,7 +199,7 @@ class StreamExecutionEnvironment:
         Args:
             chains_sources: take the sources among the inputs into the task of the operator.
         """
-        plain = factory(MultipleInputOperator, function)
+        plain = factory(MultipleInputOperator, function, len(streams))
         strategy = ChainingStrategy.HEAD_WITH_SOURCES if chains_sources else plain.chaining_strategy
         made = MultipleInputTransformation(
             name,

@@ -11,7 +11,13 @@ from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.errors import ConfigError
 
 from .job_config import JobConfig
-from .operators import BatchGroupedReduce, OperatorFactory, StreamGroupedReduce, factory
+from .operators import (
+    BatchGroupedReduce,
+    OperatorFactory,
+    StreamGroupedReduce,
+    TimestampsAndWatermarks,
+    factory,
+)
 from .stream_graph import (
     DEFAULT_SLOT_SHARING_GROUP,
     GlobalStreamExchangeMode,
@@ -217,6 +223,10 @@ class StreamGraphGenerator:
             transformation.description or name,
             transformation.delay_ns_per_record,
             transformation.emits_only_at_end,
+        )
+        made_by = node.operator_factory
+        node.has_event_time = made_by is not None and issubclass(
+            made_by.kind, TimestampsAndWatermarks
         )
         self.graph.add_node(node)
         is_single = isinstance(transformation, OneInputTransformation | SinkTransformation)

@@ -10,16 +10,25 @@ import numpy as np
 
 from flinknet.core.producer import (
     BROADCAST,
+    BroadcastSelector,
     OutputFlusher,
     RecordWriter,
+    SerializedElement,
     SerializedRecords,
 )
 from flinknet.core.producer.channel_selector import Indices, Split
+from flinknet.core.wire.records import (
+    LatencyMarker,
+    StreamElement,
+    Watermark,
+    WatermarkStatus,
+    encode_record,
+)
 from flinknet.errors import FlinknetError, TaskFailedError
 from flinknet.graph.operators import as_list
 
 from .context import ProcessingContext
-from .elements import Instants, StreamElementSerializer, Values, WrongValueError
+from .elements import NO_TIMESTAMP, Instants, StreamElementSerializer, Values, WrongValueError
 from .keys import java_hashes
 from .task_output import TaskOutput
 
@@ -27,6 +36,9 @@ KeySelector = Callable[[Any], Any]
 
 KEPT_KEYS = 1 << 16
 """Hashes of keys whose channel is remembered."""
+
+ALL = -1
+"""In place of a channel: each of them (Flink: broadcastEmit)."""
 
 
 class RecordOutput(TaskOutput):
@@ -42,6 +54,8 @@ class RecordOutput(TaskOutput):
         key_selector: for hash and custom partitioners.
         hashes_keys: whether the selector takes hashes of keys or keys.
         channels: indices of the channels in the job.
+        has_event_time: records are written with their event time, and not with when they were due.
+        draw: of so many channels, the one that a latency marker takes.
     """
 
     def __init__(
@@ -56,6 +70,8 @@ class RecordOutput(TaskOutput):
         *,
         key_selector: KeySelector | None = None,
         hashes_keys: bool = False,
+        has_event_time: bool = False,
+        draw: Callable[[int], int] | None = None,
     ) -> None:
         super().__init__(edge, writer, flusher, channels)
         self.emit: Callable[[int, SerializedRecords], None] = writer.emit
@@ -66,9 +82,13 @@ class RecordOutput(TaskOutput):
         self._hashes_keys = hashes_keys
         self._channel_of_key: dict[int, int] = {}
         self._sent = [0] * len(self.channels)
-        self._batches: list[tuple[Values, Instants]] = []
+        self._has_event_time = has_event_time
+        self._draw = draw
+        self._batches: list[tuple[Values, Instants, Instants | None]] = []
         self._values: list[Any] = []
         self._instants: list[int] = []
+        self._timestamps: list[int] = []
+        self._elements_behind: list[tuple[int, int, SerializedElement]] = []
 
     @property
     def sent_records(self) -> dict[int, int]:
@@ -80,6 +100,8 @@ class RecordOutput(TaskOutput):
         context = self._context
         self._values.append(value)
         self._instants.append(context.instant_ns)
+        if self._has_event_time:
+            self._timestamps.append(context.timestamp_ms)
         context.pending_records += 1
 
     def collect_batch(self, values: Values) -> None:
@@ -95,8 +117,27 @@ class RecordOutput(TaskOutput):
             instants = context.instants
         else:
             instants = np.full(count, context.instant_ns, np.int64)
-        self._batches.append((values, instants))
+        timestamps: Instants | None = None
+        if self._has_event_time:
+            timestamps = context.timestamps
+            if timestamps is None or len(timestamps) != count:
+                timestamps = np.full(count, context.timestamp_ms, np.int64)
+        self._batches.append((values, instants, timestamps))
         context.pending_records += count
+
+    def emit_watermark(self, timestamp_ms: int) -> None:
+        """Take a watermark, for every channel."""
+        self._take_element(ALL, Watermark(timestamp_ms))
+
+    def emit_watermark_status(self, is_idle: bool) -> None:
+        """Take a change of the status, for every channel."""
+        status = WatermarkStatus.IDLE if is_idle else WatermarkStatus.ACTIVE
+        self._take_element(ALL, WatermarkStatus(status))
+
+    def emit_latency_marker(self, marker: LatencyMarker) -> None:
+        """Take a latency marker, for any one channel."""
+        draw = self._draw
+        self._take_element(0 if draw is None else draw(len(self.channels)), marker)
 
     def write(self) -> None:
         """Hand all that was collected to the writer; what finds no buffer waits there.
@@ -105,26 +146,64 @@ class RecordOutput(TaskOutput):
         """
         self._close_list()
         batches, self._batches = self._batches, []
-        for values, instants in batches:
-            self._write(values, instants)
+        if self._elements_behind:
+            self._write_with_elements(batches)
+            return
+        for values, instants, timestamps in batches:
+            self._write(values, instants, timestamps)
 
     def discard(self) -> None:
         """Drop what was collected."""
         self._batches.clear()
         self._values.clear()
         self._instants.clear()
+        self._timestamps.clear()
+        self._elements_behind.clear()
 
     def _close_list(self) -> None:
         if self._values:
-            self._batches.append((self._values, np.array(self._instants, np.int64)))
+            timestamps: Instants | None = None
+            if self._has_event_time:
+                timestamps = np.array(self._timestamps, np.int64)
+                self._timestamps = []
+            self._batches.append((self._values, np.array(self._instants, np.int64), timestamps))
             self._values, self._instants = [], []
 
-    def _write(self, values: Values, instants: Instants) -> None:
+    def _take_element(self, channel: int, element: StreamElement) -> None:
+        """Keep an element that is no record in its place behind the records so far."""
+        self._close_list()
+        serialized = SerializedElement(encode_record(element))
+        self._elements_behind.append((len(self._batches), channel, serialized))
+        self._context.pending_records += 1
+
+    def _write_with_elements(self, batches: list[tuple[Values, Instants, Instants | None]]) -> None:
+        elements, self._elements_behind = self._elements_behind, []
+        written = 0
+        for place, channel, element in elements:
+            for each in batches[written:place]:
+                self._write(*each)
+            written = place
+            if channel != ALL:
+                self.emit(channel, element)
+            elif isinstance(self.writer.selector, BroadcastSelector):
+                self.emit(BROADCAST, element)
+            else:  # into the buffers of each, which go on
+                for index in range(len(self.channels)):
+                    self.emit(index, element)
+        for each in batches[written:]:
+            self._write(*each)
+
+    def _write(self, values: Values, instants: Instants, timestamps: Instants | None) -> None:
         count = len(values)
+        if timestamps is not None:
+            instants = np.where(instants == NO_TIMESTAMP, -1, instants)
         for channel, picked in self._split(values, count):
             share = _picked(values, picked)
             try:
-                records = self._elements.write(share, instants[picked])
+                if timestamps is None:
+                    records = self._elements.write(share, instants[picked])
+                else:
+                    records = self._elements.write(share, timestamps[picked], instants[picked])
             except WrongValueError as error:
                 number = self.emitted_records + int(np.arange(count)[picked][error.position]) + 1
                 raise TaskFailedError(

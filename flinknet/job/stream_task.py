@@ -38,7 +38,7 @@ from .context import ProcessingContext
 from .io import TextInput
 from .network_input import NetworkInput, Polled
 from .sources import RecordSource
-from .task_chain import TaskChain
+from .task_chain import NEVER_NS, TaskChain
 from .task_output import TaskOutput
 from .times import TaskTimes
 
@@ -339,10 +339,12 @@ class StreamTask:
         return now_ns if network_input is not None and network_input.is_available else None
 
     def _run(self, began_ns: int, now_ns: int) -> int | None:
+        if now_ns >= self.chain.timer_ns and not self._is_waiting:
+            self.chain.fire_timers(now_ns)
         if self._context.pending_records:
             self._write_outputs()
         if not self._can_write(now_ns):
-            return None
+            return None if self._is_waiting else self._timer_ns
         batches = self._batches
         if not batches:
             self._give_back()
@@ -396,12 +398,25 @@ class StreamTask:
                 return False
         return True
 
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether records of an output wait for buffers: in Flink the task's thread would."""
+        for output in self.outputs:  # noqa: SIM110 - see _has_ended_data
+            if output.writer.is_waiting:
+                return True
+        return False
+
+    @property
+    def _timer_ns(self) -> int | None:
+        timer_ns = self.chain.timer_ns
+        return None if timer_ns == NEVER_NS else timer_ns
+
     def _next_ns(self, now_ns: int) -> int | None:
         """When there is something to take; None for when it arrives."""
         network_input = self.network_input
         if network_input is not None and network_input.is_available:
             return now_ns
-        next_ns: int | None = None
+        next_ns = self._timer_ns
         for source in self.sources.values():
             next_ns = _sooner(next_ns, source.next_ns(now_ns=now_ns))
         return next_ns
@@ -458,13 +473,14 @@ class StreamTask:
             if self._waiting_since_ns < 0:
                 self._waits_for = waits_for
                 self._note_waiting(TracePoint.WRITER_WAITS, waits_for, now_ns)
-                self._waiting_since_ns = now_ns
+                self._waiting_since_ns = self._context.pressed_since_ns = now_ns
             self.times.wait_for_output(waits_for.writer.is_inside_record, now_ns=now_ns)
             return False
         if self._waits_for is not None:
             self._note_waiting(TracePoint.WRITER_RESUMES, self._waits_for, now_ns)
             self._waits_for = None
-            self._waiting_since_ns = -1
+            self._context.pressed_ns += now_ns - self._waiting_since_ns
+            self._waiting_since_ns = self._context.pressed_since_ns = -1
             self.times.go_on(now_ns=now_ns)
         return True
 

@@ -8,6 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from flinknet.graph.operators import StreamOperator
+from flinknet.graph.watermarks import MIN_WATERMARK_MS
+
+from .latency_stats import LatencyStats
+
+NEVER_NS = 1 << 62
 
 
 class TaskChain:
@@ -20,17 +25,26 @@ class TaskChain:
         processed_records: handed to the operators, from gates or sources.
         record_ns: how long each record of the portion in work takes; 0 where that differs or is
             not known. Mail waits for the end of a record.
+        latency_stats: what latency markers told its operators; None where there are none.
+        timer_ns: when `fire_timers` is to be called next; NEVER_NS if there are no timers.
     """
 
     def __init__(self) -> None:
         self.batches: deque[Any] = deque()
         self.processed_records = 0
         self.record_ns = 0
+        self.timer_ns = NEVER_NS
+        self.latency_stats: LatencyStats | None = None
 
     @property
     def operators(self) -> Sequence[StreamOperator]:
         """The operators of a program that it runs, without their delays."""
         return ()
+
+    @property
+    def current_watermark_ms(self) -> int:
+        """The watermark of its inputs; MIN_WATERMARK_MS before the first."""
+        return MIN_WATERMARK_MS
 
     def open(self) -> None:
         """Open the operators. Raises: TaskFailedError."""
@@ -48,6 +62,9 @@ class TaskChain:
         Raises: TaskFailedError.
         """
         raise NotImplementedError
+
+    def fire_timers(self, now_ns: int) -> None:
+        """Do what is due by the clock. Raises: TaskFailedError."""
 
     def finish(self) -> None:
         """No more records come: operators emit what they kept. Raises: TaskFailedError."""
