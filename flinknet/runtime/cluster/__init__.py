@@ -6,8 +6,10 @@
     job_master      what is done with a job, and when; slot_pool, restart_delay. Sans-IO. A bench
                     comes with the places of its tasks (`job.load.plan`)
     resource_manager, heartbeats, cluster_process, child: the processes of TaskManagers
-    task_executor   the process of a TaskManager; task_factory makes its tasks, running_task is an
-                    attempt, load_run follows a load, sampling reports where all of it stands
+    task_executor   the process of a TaskManager: its loop, and what it is told. attempts: what it
+                    runs (task_factory makes the tasks, running_task is an attempt);
+                    attempt_channels: what these read; load_run follows a load; sampling reports
+                    where all of it stands
     control_messages    what is said; control_connection: as JSON, after a token; control_server:
                     the port on loopback; outbox: in what order
     measure, diagnosis, stages, asked_rate, progress    the result of a bench (RunResult)

@@ -1,0 +1,103 @@
+# mypyc
+"""AttemptChannels: what the attempts of a TaskManager read from others and others read from them:
+how a channel is connected to, which are open, what has gone wrong with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from flinknet.core.consumer import ConsumerConnection, SingleInputGate
+from flinknet.core.producer import ResultPartition
+from flinknet.errors import PartitionConnectionError
+from flinknet.job.descriptor import InputChannelDescriptor
+
+from ..client_factory import ConnectionID
+from ..shuffle_environment import ShuffleEnvironment
+
+
+class AttemptChannels:
+    """The channels of all attempts of one process.
+
+    Args:
+        channel_of: index of each channel in the run, by receiver id; the trace names them by it.
+    """
+
+    def __init__(self, environment: ShuffleEnvironment, channel_of: dict[bytes, int]) -> None:
+        self._connections = environment.connections
+        self._statistics = environment.statistics
+        self._channel_of = channel_of
+        self._reader_names: dict[int, str] = {}
+        self._deadline_ns: int | None = None
+
+    def connect(
+        self, addresses: Mapping[int, tuple[str, int]], channel: InputChannelDescriptor
+    ) -> ConsumerConnection:
+        """The shared client that a channel is requested with: its TaskManager is connected to
+        when the first channel asks.
+        """
+        address = addresses[channel.task_manager]
+        connection_id = ConnectionID(channel.task_manager, address, channel.connection_index)
+        client: ConsumerConnection = self._connections.create_client(connection_id)
+        return client
+
+    def expect(self, readers: Mapping[str, tuple[int, int]]) -> None:
+        """Know the channels that will be asked for, so that the trace names them."""
+        for receiver_id, (channel, task_manager) in readers.items():
+            self._channel_of[bytes.fromhex(receiver_id)] = channel
+            self._reader_names[channel] = f"tm-{task_manager}"
+            self._statistics.grow(1 + channel)
+
+    def request(self, gates: Iterable[SingleInputGate], *, now_ns: int) -> None:
+        """Gates ask for what they read."""
+        for gate in gates:
+            gate.request_partitions(now_ns=now_ns)
+            deadline_ns = gate.next_deadline_ns()
+            if deadline_ns is not None:
+                self._deadline_ns = min(deadline_ns, self._deadline_ns or deadline_ns)
+
+    def next_deadline_ns(self) -> int | None:
+        """When local channels ask again whose partition was not there, None for never."""
+        return self._deadline_ns
+
+    def handle_deadline(self, gates: Iterable[SingleInputGate], *, now_ns: int) -> None:
+        """Those that are due ask again.
+
+        Args:
+            gates: of all attempts.
+        """
+        due: list[int] = []
+        for gate in gates:
+            gate.handle_deadline(now_ns=now_ns)
+            deadline_ns = gate.next_deadline_ns()
+            if deadline_ns is not None:
+                due.append(deadline_ns)
+        self._deadline_ns = min(due, default=None)
+
+    def check(self, gates: Sequence[SingleInputGate]) -> None:
+        """Raises: what keeps the tasks behind these gates from beginning."""
+        self._connections.check_accepting()
+        channels = [channel.error for gate in gates for channel in gate.channels]
+        errors = [client.error for client in self._connections.clients] + channels
+        # an error that names the partition first: its client's does not
+        errors.sort(key=lambda error: not isinstance(error, PartitionConnectionError))
+        for error in errors:
+            if error is not None:
+                raise error
+        self.check_readers()
+
+    def check_readers(self) -> None:
+        """Raises: TransportError for a reader that has gone away with channels open."""
+        for accepted in self._connections.accepted:
+            if accepted.connection.loss is not None:
+                raise accepted.loss_error(self._reader_names)
+
+
+def are_read(partitions: Iterable[ResultPartition]) -> bool:
+    """Whether each of their subpartitions has its reader."""
+    return all(each.has_view for partition in partitions for each in partition.subpartitions)
+
+
+def has_output(partition: ResultPartition) -> bool:
+    """Whether there is something of it to be read."""
+    return partition.is_finished or any(each.buffers_in_backlog for each in partition.subpartitions)
