@@ -172,7 +172,10 @@ class DataStream:
     ) -> SingleOutputStreamOperator:
         """Give records event time, and tell how far it has come."""
         made = factory(TimestampsAndWatermarks, strategy)
-        return self.transform("Timestamps/Watermarks", made, self.output_type)
+        added = self.transform("Timestamps/Watermarks", made, self.output_type)
+        added.transformation.assigns_time = True
+        added.transformation.assigns_own_time = strategy.assigner is not None
+        return added
 
     def transform(
         self,
@@ -263,6 +266,7 @@ class DataStream:
         """Take records out of the job. Raises: ConfigError when their type is not known."""
         self._need_type()
         made_by = factory(StreamSink, sink)
+        made_by = replace(made_by, measures_latency=isinstance(sink, LatencySink))
         if isinstance(sink, FileSink):
             made_by = replace(made_by, master_hook=sink.initialize_on_master)
         made = SinkTransformation(sink.NAME, made_by, None, [self.transformation])

@@ -7,6 +7,7 @@ from typing import Any
 
 from flinknet.config import RATE_MAX
 from flinknet.errors import ConfigError
+from flinknet.results import RunWarning
 from flinknet.units import parse_rate_per_s, parse_size_bytes
 
 from .data_stream import (
@@ -217,6 +218,7 @@ class StreamExecutionEnvironment:
         """
         self.job_name = job_name
         graph = self.get_stream_graph()
+        self.warnings = (*self.warnings, *self._unmeasured(graph))
         self.executed.append(graph)
         return graph
 
@@ -225,6 +227,20 @@ class StreamExecutionEnvironment:
         return StreamGraphGenerator(
             self.transformations, self.config, self.job_name, self.artifacts
         ).generate()
+
+    def _unmeasured(self, graph: StreamGraph) -> list[RunWarning]:
+        """Sinks whose records bring a time of the program's instead of when they were due."""
+        return [
+            RunWarning(
+                "latency-not-known",
+                f"{each.operator_name} measures no latency of what comes over the network: a"
+                " record has one timestamp, and an assigner of the program sets it",
+            )
+            for each in graph.nodes.values()
+            if each.has_own_time
+            and each.operator_factory
+            and each.operator_factory.measures_latency
+        ]
 
     def _source(
         self, transformation: SourceTransformation, *, is_parallel: bool

@@ -363,12 +363,14 @@ class OperatorFactory:
     Attributes:
         master_hook: called with the parallelism when the job is submitted, before anything is
             deployed (Flink: InitializeOnMaster); what it raises refuses the job.
+        measures_latency: its operators tell how old records are.
     """
 
     create: Callable[[], StreamOperator]
     kind: type[StreamOperator]
     chaining_strategy: ChainingStrategy
     master_hook: Callable[[int], None] | None = None
+    measures_latency: bool = False
 
     @property
     def is_yielding(self) -> bool:

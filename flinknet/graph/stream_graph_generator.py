@@ -11,13 +11,7 @@ from flinknet.config import BUFFER_TIMEOUT_NEVER_NS
 from flinknet.errors import ConfigError
 
 from .job_config import JobConfig
-from .operators import (
-    BatchGroupedReduce,
-    OperatorFactory,
-    StreamGroupedReduce,
-    TimestampsAndWatermarks,
-    factory,
-)
+from .operators import BatchGroupedReduce, OperatorFactory, StreamGroupedReduce, factory
 from .stream_graph import (
     DEFAULT_SLOT_SHARING_GROUP,
     GlobalStreamExchangeMode,
@@ -224,10 +218,8 @@ class StreamGraphGenerator:
             transformation.delay_ns_per_record,
             transformation.emits_only_at_end,
         )
-        made_by = node.operator_factory
-        node.has_event_time = made_by is not None and issubclass(
-            made_by.kind, TimestampsAndWatermarks
-        )
+        node.has_event_time = transformation.assigns_time
+        node.has_own_time = transformation.assigns_own_time
         self.graph.add_node(node)
         is_single = isinstance(transformation, OneInputTransformation | SinkTransformation)
         for number, ids in enumerate(input_ids, start=1):

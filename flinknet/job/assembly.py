@@ -130,6 +130,7 @@ class _Assembly:
         self._configs = {self._config.operator_id: self._config, **self._config.chained}
         self._job = job
         self._edge_of = dict(self._edges())
+        self._epoch_ns = timestamp_epoch_ns
         self._network = network_of(job)
         self._probe = probe
         self._seed = f"flinknet {seed} {descriptor.vertex} {descriptor.subtask}"
@@ -368,6 +369,7 @@ class _Assembly:
                 *(described.edge, coming.operator_id, coming.input_number, elements),
                 *(next(numbers), valve),
                 has_event_time=edge.source.has_event_time,
+                due_epoch_ns=None if edge.source.has_own_time else self._epoch_ns,
             )
             for _ in described.channels
         ]

@@ -10,6 +10,7 @@ import numpy as np
 
 from flinknet.core.consumer import RecordRun
 from flinknet.core.wire.records import StreamElement
+from flinknet.units import NS_PER_MS
 
 from .elements import NO_TIMESTAMP, Instants, StreamElementSerializer
 from .watermark_valve import StatusWatermarkValve
@@ -59,7 +60,8 @@ class ChannelInput:
     Args:
         channel: its number among those of the input.
         valve: of all channels of the input.
-        has_event_time: timestamps of the records are event time, and not when they were due.
+        has_event_time: timestamps of the records are event time in ms, and not when they were due.
+        due_epoch_ns: event time is when a record was due, counted from there; None if it is not.
     """
 
     def __init__(
@@ -71,7 +73,8 @@ class ChannelInput:
         channel: int,
         valve: StatusWatermarkValve,
         *,
-        has_event_time: bool,
+        has_event_time: bool = False,
+        due_epoch_ns: int | None = None,
     ) -> None:
         self.edge = edge
         self.records = 0
@@ -83,6 +86,7 @@ class ChannelInput:
         self._elements = elements
         self._source = valve, channel
         self._has_event_time = has_event_time
+        self._due_epoch_ns = due_epoch_ns
 
     def receive(self, runs: Sequence[RecordRun], *, now_ns: int) -> int:
         """Make batches of the elements of a buffer; their arrays may lie in it."""
@@ -96,7 +100,7 @@ class ChannelInput:
             timestamps: Instants | None = None
             if self._has_event_time:
                 timestamps = instants
-                instants = np.full(len(timestamps), NO_TIMESTAMP, np.int64)
+                instants = self._due(timestamps)
             self.batches.append(RecordBatch(*self._target, values, instants, timestamps))
             if not self.received_records:
                 self.first_record_ns = _instant(instants[0])
@@ -104,6 +108,14 @@ class ChannelInput:
             self.received_records += len(instants)
         self.records += self.received_records
         return now_ns
+
+    def _due(self, timestamps: Instants) -> Instants:
+        """When records of this event time were due, in whole ms."""
+        unknown = np.full(len(timestamps), NO_TIMESTAMP, np.int64)
+        if self._due_epoch_ns is None:
+            return unknown
+        due_ns = self._due_epoch_ns + timestamps * NS_PER_MS
+        return np.where(timestamps == NO_TIMESTAMP, unknown, due_ns)
 
     def settle(self) -> None:
         """Counts are always up to date."""

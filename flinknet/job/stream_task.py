@@ -50,6 +50,9 @@ STEPS_PER_TURN = 3
 side still has work; not one, so that an AddCredit speaks for more than one buffer. GB/s at 100-byte
 records, with batches of 128 KiB: 0.9 with 1, 1.05 with 2, 1.2 with 3."""
 
+WAITING_BATCHES_MAX = 1024
+"""With so many in a writer that waits for buffers, timers wait, too."""
+
 _BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
 
 
@@ -339,12 +342,12 @@ class StreamTask:
         return now_ns if network_input is not None and network_input.is_available else None
 
     def _run(self, began_ns: int, now_ns: int) -> int | None:
-        if now_ns >= self.chain.timer_ns and not self._is_waiting:
+        if now_ns >= self.chain.timer_ns and self._may_fire_timers:
             self.chain.fire_timers(now_ns)
         if self._context.pending_records:
             self._write_outputs()
         if not self._can_write(now_ns):
-            return None if self._is_waiting else self._timer_ns
+            return self._timer_ns if self._may_fire_timers else None
         batches = self._batches
         if not batches:
             self._give_back()
@@ -399,12 +402,15 @@ class StreamTask:
         return True
 
     @property
-    def _is_waiting(self) -> bool:
-        """Whether records of an output wait for buffers: in Flink the task's thread would."""
-        for output in self.outputs:  # noqa: SIM110 - see _has_ended_data
-            if output.writer.is_waiting:
-                return True
-        return False
+    def _may_fire_timers(self) -> bool:
+        """Whether nothing holds the task's thread up, were it Flink's: no output waits inside a
+        record, or with all too much. What timers emit goes behind the records that wait.
+        """
+        for output in self.outputs:
+            writer = output.writer
+            if writer.waiting_batches >= WAITING_BATCHES_MAX or writer.is_inside_record:
+                return False
+        return True
 
     @property
     def _timer_ns(self) -> int | None:

@@ -13,6 +13,7 @@ from flinknet.job import TaskDeploymentDescriptor
 from flinknet.results import (
     BacklogSummary,
     EdgeMeasured,
+    LatencyMarkersMeasured,
     LatencySummary,
     PriorAttempt,
     TaskMeasured,
@@ -22,6 +23,7 @@ from flinknet.trace.manifest import ChannelInfo
 
 from ..manifest import channel_infos
 from . import control_messages as say
+from .marked_latency import markers_measured
 
 TIMES = ("accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")
 SHARES_NOW = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
@@ -111,7 +113,7 @@ class Measurements:
         for each in statistics.tasks:
             known = self._tasks.get(each.attempt_id)
             if known is not None and not each.metrics:
-                each = replace(each, metrics=known.metrics)
+                each = replace(each, metrics=known.metrics, marked=known.marked)
             self._tasks[each.attempt_id] = each
         self._read.update((each.channel, each) for each in statistics.read)
         self._written.update((each.channel, each) for each in statistics.written)
@@ -171,6 +173,13 @@ class Measurements:
             ):
                 total.merge(LogLinearHistogram.from_bytes(counts.latency))
         return total
+
+    def latency_markers(self, plan: PhysicalPlan) -> LatencyMarkersMeasured | None:
+        """What latency markers told the operators; None if no source emits any."""
+        if plan.graph.job.config.latency_interval_ns <= 0:
+            return None
+        marked = {each: counts.marked for each, counts in self._tasks.items()}
+        return markers_measured(plan, marked, lambda vertex: self.latency(plan, vertex).summary())
 
     def vertices(self, plan: PhysicalPlan) -> tuple[VertexMeasured, ...]:
         """What every vertex did."""
