@@ -89,7 +89,7 @@ def point(timeout_ms: int, floating: int = 8, *, is_recorded: bool = False) -> d
     }
 
 
-def world(**changes: Any) -> dict[str, Any]:
+def situation(**changes: Any) -> dict[str, Any]:
     """What is advised at the recorded rate: a knee."""
     given: dict[str, Any] = {
         "rate_factor": 1.0,
@@ -177,7 +177,7 @@ def answer(
         "advice": {
             "frontier": [0, 1],
             "withheld": None,
-            "worlds": [world(knee=min(2, len(timeouts_ms) - 1))],
+            "situations": [situation(knee=min(2, len(timeouts_ms) - 1))],
         },
         "simulated": {"records": 30_000, "window_ns": 3 * S, "is_whole": True},
         "messages": [{"kind": "DATA_BUFFER", "messages": 1_276, "payload_bytes": 3_000_000}],

@@ -7,22 +7,19 @@ held is a header, a small message, or, while searching, CONFIRM_BYTES_MAX.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final, Protocol
 
-from flinknet.core.wire.header import PARTIAL_BUFFERS, PARTIAL_SIZE_BYTES, SIZE, Header
-from flinknet.core.wire.layout import BUFFER_RESPONSE_ID, Direction
-from flinknet.core.wire.peek import (
+from flinknet.core.wire.header import (
+    BUFFER_RESPONSE_ID,
     FRAME_HEADER_BYTES,
     MAGIC,
-    MAGIC_OFFSET,
-    PEEK_LAYOUTS,
-    PLAUSIBLE_BYTES_MAX,
-    PeekLayout,
-    is_usual,
-    peek_frame,
-    peek_sizes,
+    PARTIAL_BUFFERS,
+    PARTIAL_SIZE_BYTES,
+    SIZE,
+    Header,
 )
+from flinknet.core.wire.layout import LAYOUTS, PLAUSIBLE_BYTES_MAX, Direction, Layout, detect_layout
+from flinknet.core.wire.peek import MAGIC_OFFSET, is_usual, peek_frame, peek_sizes
 
 MESSAGE_BYTES_MAX: Final = 1 << 20
 """The largest message that is read whole: an exception with its stack trace. Larger ones are passed
@@ -34,7 +31,7 @@ PARTIAL_BUFFERS_MAX: Final = 1 << 18
 CONFIRM_BYTES_MAX: Final = 256 << 10
 """How far behind a frame that was found the next one is looked for."""
 
-_HEADER_BYTES_MAX = max(each.header_bytes for each in PEEK_LAYOUTS.values())
+_HEADER_BYTES_MAX = max(each.header_bytes for each in LAYOUTS.values())
 
 
 class FrameSink(Protocol):
@@ -78,7 +75,7 @@ class FrameStream:
         self,
         direction: Direction,
         sink: FrameSink,
-        layout: PeekLayout | None = None,
+        layout: Layout | None = None,
         *,
         is_from_start: bool = True,
     ) -> None:
@@ -188,9 +185,9 @@ class FrameStream:
             self._wanted = header_bytes
             return
         if layout is None:
-            layout = self.layout = _layout_of(rest, PeekLayout.is_consistent)
+            layout = self.layout = detect_layout(rest)
         if layout is None:  # its frame contradicts its sizes, by which a peer goes
-            layout = _layout_of(rest, PeekLayout.is_plausible)
+            layout = detect_layout(rest, Layout.is_plausible)
         if layout is not None and len(rest) < layout.header_bytes:
             layout = None
         header = layout.read(rest, 0) if layout is not None else None
@@ -278,18 +275,10 @@ class FrameStream:
         length, message_id, _ = frame
         if message_id != BUFFER_RESPONSE_ID:
             return length if is_usual(length, message_id) else 0
-        for layout in (self.layout,) if self.layout else PEEK_LAYOUTS.values():
+        for layout in (self.layout,) if self.layout else LAYOUTS.values():
             if left < layout.header_bytes:
                 if length >= layout.header_bytes:
                     return None
             elif layout.is_consistent(layout.read(held, start)):
                 return length
         return 0
-
-
-def _layout_of(start: bytearray, test: Callable[[PeekLayout, Header], bool]) -> PeekLayout | None:
-    """The first layout in which the BufferResponse that starts so passes the test."""
-    for layout in PEEK_LAYOUTS.values():
-        if len(start) >= layout.header_bytes and test(layout, layout.read(start, 0)):
-            return layout
-    return None

@@ -14,13 +14,18 @@ from flinknet.core.wire.events import (
     SubtaskConnectionDescriptor,
     decode_event,
 )
-from flinknet.core.wire.header import DATA_TYPE, IS_COMPRESSED, SUBPARTITION, Header
+from flinknet.core.wire.header import (
+    DATA_TYPE,
+    FRAME_HEADER_BYTES,
+    IS_COMPRESSED,
+    SUBPARTITION,
+    Header,
+)
 from flinknet.core.wire.messages import (
     MESSAGE_CLASSES,
     Message,
     PartitionRequest,
 )
-from flinknet.core.wire.peek import FRAME_HEADER_BYTES
 from flinknet.core.wire.plain_frames import next_sequence_number
 from flinknet.core.wire.record_counter import RecordCounter
 from flinknet.errors import ProtocolError

@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from flinknet.core.probe import MessageKind, Probe
-from flinknet.core.wire.layout import Direction
-from flinknet.core.wire.peek import PEEK_LAYOUTS
+from flinknet.core.wire.layout import LAYOUTS, Direction
 from flinknet.errors import ConfigError
 
 from .channels import ChannelTable, Ends
@@ -115,11 +114,10 @@ class ConnectionObserver:
             counts_records=counts_records,
             segment_size_bytes=segment_size_bytes,
         )
-        peeked = PEEK_LAYOUTS[layout] if layout is not None else None
         self._server = FrameStream(
             Direction.PRODUCER_TO_CONSUMER,
             FromServer(self._connection),
-            peeked,
+            LAYOUTS[layout] if layout is not None else None,
             is_from_start=is_from_start,
         )
         self._client = FrameStream(

@@ -113,7 +113,7 @@ def _grid_options(command: Any) -> Any:
     metavar="N|auto",
     default="auto",
     show_default=True,
-    help="Stretches of time that each run is cut into, so that one busy exchange is the work of"
+    help="Slices of time that each run is cut into, so that one busy exchange is the work of"
     " many; auto: as suits its size and the cores. The observed answer does not depend on it.",
 )
 @click.option(

@@ -40,7 +40,7 @@ Examples:
     "--events",
     metavar="N",
     help="Make about so many, such as 10M or 1G, however long the run then lasts; the ends of"
-    " channels, up to 10 events each, come besides.",
+    " channels, up to 10 events each, are extra.",
 )
 @click.option(
     "--skew",

@@ -34,7 +34,7 @@ def record_size(text: str) -> RecordSize:
     if low < RECORD_SIZE_MIN_BYTES:
         raise ConfigError(
             f"--record-size: {text!r} is too small; a record needs {RECORD_SIZE_MIN_BYTES}b at"
-            " least, to be told from others"
+            " least, to be told apart"
         )
     if high > RECORD_SIZE_MAX_BYTES:
         raise ConfigError(f"--record-size: {text!r} is too large; a record can have 1gb at most")

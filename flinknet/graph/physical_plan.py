@@ -309,7 +309,7 @@ class PhysicalPlan:
         """Why the job would not start with the memory it has, and what would do; None: it would."""
         return shortage(self.buffers(), self.network)
 
-    def buffers_told(self) -> str:
+    def buffers_in_words(self) -> str:
         """One sentence on how many buffers a TaskManager needs: the one that needs most."""
         each_manager = self.buffers()
         least = max(each.needed_buffers for each in each_manager)

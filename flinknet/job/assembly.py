@@ -47,7 +47,6 @@ from .operators import TaskOperators, plain, source_of
 from .output import RecordOutput
 from .partitioners import create_selector, drawing
 from .serializers import serializer_of
-from .sinks import LatencyOperator
 from .sources import record_source
 from .stream_task import StreamTask
 from .task_frame import TaskFrame
@@ -182,9 +181,6 @@ class _Assembly:
                 f"{descriptor.name}: its operators cannot be made: {type(error).__name__}: {error}"
             ) from error
         has_arrays = operators.has_arrays(chain.operators)
-        for operator in plain(list(chain.operators.values())):
-            if isinstance(operator, LatencyOperator):
-                operator.measured_from_ns, operator.measured_to_ns = measured
         sources = {
             operator_id: record_source(
                 source,
@@ -201,21 +197,19 @@ class _Assembly:
         network_input = None
         if gates:
             network_input = self._network_input(gates, spills, has_arrays)
-        return self._frame.task(
-            ChainRunner(
-                descriptor.name,
-                chain,
-                operators.names,
-                operators.batched(chain.operators),
-                self._frame.context,
-                sources=list(sources),
-                timers=self._timers(chain, sources, start_ns),
-                latency_stats=latency_stats,
-            ),
-            sources,
-            network_input,
-            start_ns=start_ns,
+        runner = ChainRunner(
+            descriptor.name,
+            chain,
+            operators.names,
+            operators.batched(chain.operators),
+            self._frame.context,
+            sources=list(sources),
+            timers=self._timers(chain, sources, start_ns),
+            latency_stats=latency_stats,
         )
+        for meter in runner.latency_meters:
+            meter.measured_from_ns, meter.measured_to_ns = measured
+        return self._frame.task(runner, sources, network_input, start_ns=start_ns)
 
     def _output(
         self,

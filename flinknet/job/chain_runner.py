@@ -26,8 +26,10 @@ from .channel_input import ElementBatch, RecordBatch
 from .context import ProcessingContext
 from .elements import NO_TIMESTAMP
 from .event_time import Timer
+from .latency_meter import LatencyMeter
 from .latency_stats import LatencyStats
 from .operators import delay_of, plain
+from .sinks import LatencyOperator
 from .task_chain import NEVER_NS, TaskChain
 
 MADE = -1
@@ -78,9 +80,10 @@ class ChainRunner(TaskChain):
         self._set_timer()
 
     @property
-    def operators(self) -> Sequence[StreamOperator]:
-        """The operators of the program, without their delays."""
-        return plain(list(self._chain.operators.values()))
+    def latency_meters(self) -> Sequence[LatencyMeter]:
+        """Those of the sinks of the chain."""
+        operators = plain(list(self._chain.operators.values()))
+        return [each.meter for each in operators if isinstance(each, LatencyOperator)]
 
     def open(self) -> None:
         """Open the operators. Raises: TaskFailedError."""

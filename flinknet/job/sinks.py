@@ -9,17 +9,13 @@ import numpy as np
 
 from flinknet.graph.endpoints import DiscardSink, FileSink, LatencySink, PrintSink
 from flinknet.graph.operators import Output, StreamOperator, StreamSink
-from flinknet.histogram import LogLinearHistogram
 
 from .context import ProcessingContext
-from .elements import NO_TIMESTAMP, Instants
 from .io import TaskIO
+from .latency_meter import RecordLatency
 
 FILE_BYTES = 64 * 1024
 """What a file sink gathers before it writes."""
-
-KEPT_LATENCIES = 16_384
-"""Latencies that are counted at once."""
 
 
 class PrintOperator(StreamOperator):
@@ -83,71 +79,24 @@ class FileOperator(StreamOperator):
 class LatencyOperator(StreamOperator):
     """Measures how old records are when the task is done with them: from their timestamp, which is
     the instant they were due at their source.
-
-    Records whose instant lies in [measured_from_ns, measured_to_ns) count as measured. Figures are
-    up to date after `settle`.
-
-    Attributes:
-        records: all that came.
-        last_measured_ns: when the task was done with the last measured one.
     """
 
     takes_batches = True
 
     def __init__(self, context: ProcessingContext) -> None:
         self._context = context
-        self.measured_from_ns = 0
-        self.measured_to_ns: int | None = None
-        self.records = 0
-        self.measured_records = 0
-        self.last_measured_ns = 0
-        self.latency = LogLinearHistogram()
-        self._kept: list[tuple[int, int]] = []  # instant, done
-        self._batches: list[tuple[Instants, int]] = []  # instants, when all of them are done
-        self._kept_records = 0
+        self.meter = RecordLatency()
 
     def process(self, value: Any, output: Output, input_number: int = 0) -> None:
         context = self._context
-        self.records += 1
-        self._kept.append((context.instant_ns, context.now_ns + context.work_ns))
-        if len(self._kept) >= KEPT_LATENCIES:
-            self.settle()
+        self.meter.add(context.instant_ns, context.now_ns + context.work_ns)
 
     def process_batch(self, values: Sequence[Any], output: Output, input_number: int = 0) -> None:
         context = self._context
-        count = len(values)
         instants = context.instants
-        if instants is None or len(instants) != count:
-            instants = np.full(count, context.instant_ns, np.int64)
-        self.records += count
-        self._batches.append((instants, context.now_ns + context.work_ns))
-        self._kept_records += count
-        if self._kept_records >= KEPT_LATENCIES:
-            self.settle()
-
-    def settle(self) -> None:
-        """Count what was kept."""
-        if self._kept:
-            instants, done = np.array(self._kept, np.int64).T
-            self._kept.clear()
-            self._count(instants, done)
-        if self._batches:
-            parts, ends = zip(*self._batches, strict=True)
-            self._batches.clear()
-            self._kept_records = 0
-            sizes = [len(each) for each in parts]
-            self._count(np.concatenate(parts), np.repeat(np.array(ends, np.int64), sizes))
-
-    def _count(self, instants: Instants, done: Instants) -> None:
-        is_measured = (instants >= self.measured_from_ns) & (instants != NO_TIMESTAMP)
-        if self.measured_to_ns is not None:
-            is_measured &= instants < self.measured_to_ns
-        if not is_measured.all():
-            instants, done = instants[is_measured], done[is_measured]
-        if len(instants):
-            self.measured_records += len(instants)
-            self.last_measured_ns = max(self.last_measured_ns, int(done[-1]))
-            self.latency.add(done - instants)
+        if instants is None or len(instants) != len(values):
+            instants = np.full(len(values), context.instant_ns, np.int64)
+        self.meter.add_batch(instants, context.now_ns + context.work_ns)
 
 
 def sink_operator(

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from flinknet.graph.operators import StreamOperator
 from flinknet.graph.watermarks import MIN_WATERMARK_MS
 
+from .latency_meter import LatencyMeter
 from .latency_stats import LatencyStats
 
 NEVER_NS = 1 << 62
@@ -37,8 +37,8 @@ class TaskChain:
         self.latency_stats: LatencyStats | None = None
 
     @property
-    def operators(self) -> Sequence[StreamOperator]:
-        """The operators of a program that it runs, without their delays."""
+    def latency_meters(self) -> Sequence[LatencyMeter]:
+        """What measures the latency of the records that end here."""
         return ()
 
     @property

@@ -1,4 +1,5 @@
-"""Traces of messages seen in passing: what can be told of records and costs that nobody timed.
+"""Traces of messages captured between processes: what can be known of records and costs that nobody
+timed.
 
 A tap or a packet capture has no instants of records and does not see buffers consumed. It has the
 instants of buffers with how many records each holds, and of the credit that comes back when a
@@ -29,6 +30,7 @@ from flinknet.trace.event_block import EventColumns, is_data
 from flinknet.units import format_duration_ns
 
 from .exchange import recorded_channels, recorded_network
+from .fit import SAMPLES_MIN
 from .fit.costs import ASSUMED_CONSUME_NS_PER_RECORD, CostFit
 from .fit.delays import NO_DELAYS, Delays, spread_of
 from .fit.flusher import beat_ns, flush_overhead_ns
@@ -53,12 +55,11 @@ WAY_SHARE = 0.4
 """Of the time from a buffer to its credit without that of its records, what the way to the reader
 takes; as much is the way back, and the rest goes into handling the buffer."""
 
-SAMPLES_MIN = 20
 
 QUICK = 0.1
 """Quantile of the times that the machine did not disturb."""
 
-STARVED_WORTH_TELLING = 0.02
+STARVED_WORTH_NOTING = 0.02
 
 SETTINGS_ROWS = 200_000
 """Rows that the settings of the cluster are guessed from, where nobody stated them."""
@@ -84,7 +85,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class PassingRows:
+class CapturedRows:
     """Rows of one exchange as a tap writes them; columns as in the trace, channels >= 0.
 
     Attributes:
@@ -103,7 +104,7 @@ class PassingRows:
 def load_captured(
     path: Path, from_ns: int, to_ns: int, *, edge: int | None = None
 ) -> tuple[RecordedExchange, CostFit]:
-    """An exchange from messages seen in passing; see `exchange.load_exchange`."""
+    """An exchange from messages captured between processes; see `exchange.load_exchange`."""
     manifest = open_run(path).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     manifest, assumed, is_timeout_known = with_settings(manifest, path)
@@ -115,7 +116,7 @@ def load_captured(
     rows = _read(path, from_ns, to_ns + 2 * max(network.buffer_timeout_ns, 0), channels=own)
     producers = 1 + max((each.producer for each in manifest.channels), default=0)
     consumers = 1 + max((each.consumer for each in manifest.channels), default=0)
-    fit = fit_in_passing(rows, {each.index: each.consumer for each in manifest.channels}, consumers)
+    fit = fit_captured(rows, {each.index: each.consumer for each in manifest.channels}, consumers)
     share = starved_share(rows, to_ns - from_ns)
     overhead_ns = flush_overhead_ns(rows.sent, network.buffer_timeout_ns)
     wait_max_ns = None
@@ -123,7 +124,7 @@ def load_captured(
         wait_max_ns = network.buffer_timeout_ns + overhead_ns + FLUSHER_LATE_NS
     even = EVEN_ARRIVALS if wait_max_ns is None else EVEN_WITHIN_TIMEOUT
     notes = [even, *assumed, *fit.notes]
-    if share >= STARVED_WORTH_TELLING:
+    if share >= STARVED_WORTH_NOTING:
         notes.append(
             f"for {share:.0%} of the channels' time data waited for credit: there no timeout acts,"
             " and when its records came does not show"
@@ -179,7 +180,7 @@ def with_settings(manifest: RunManifest, path: Path) -> tuple[RunManifest, tuple
 
 
 def arrivals_between(
-    rows: PassingRows, from_ns: int, wait_max_ns: int | None = None
+    rows: CapturedRows, from_ns: int, wait_max_ns: int | None = None
 ) -> dict[int, Ramps]:
     """When the records of each channel came, spread evenly over the time since the buffer before.
 
@@ -208,7 +209,7 @@ def arrivals_between(
     return found
 
 
-def _is_held(rows: PassingRows, own: IntArray) -> npt.NDArray[np.bool_]:
+def _is_held(rows: CapturedRows, own: IntArray) -> npt.NDArray[np.bool_]:
     """Whether each buffer of a channel may have been ready to leave for longer than it took: the
     one before it left others behind, or it left as soon as credit came where there was none, or as
     soon as the channel was resumed.
@@ -236,7 +237,7 @@ def _follows(at_ns: IntArray, causes_ns: IntArray) -> npt.NDArray[np.bool_]:
     return found
 
 
-def fit_in_passing(rows: PassingRows, consumer_of: Mapping[int, int], consumers: int) -> CostFit:
+def fit_captured(rows: CapturedRows, consumer_of: Mapping[int, int], consumers: int) -> CostFit:
     """The costs of an exchange, from buffers that were alone on their way: nothing else passed
     between the buffer and its credit, so the time between is its own.
     """
@@ -281,7 +282,7 @@ def _slope_ns(total_ns: IntArray, records: IntArray) -> float:
     return max(float(quick_ns) / more, 0.0)
 
 
-def starved_share(rows: PassingRows, duration_ns: int) -> float:
+def starved_share(rows: CapturedRows, duration_ns: int) -> float:
     """Share of the channels' time in which a producer had used up its credit and said that more
     waited: pressure, in which no timeout acts.
     """
@@ -303,7 +304,7 @@ def starved_share(rows: PassingRows, duration_ns: int) -> float:
 
 
 def _alone(
-    rows: PassingRows, consumer_of: Mapping[int, int]
+    rows: CapturedRows, consumer_of: Mapping[int, int]
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Of each buffer between two credits without company: time to its credit, records, consumer."""
     total_ns, records, consumers = [], [], []
@@ -333,7 +334,7 @@ def _read(
     *,
     channels: Sequence[int] | None = None,
     rows_max: int | None = None,
-) -> PassingRows:
+) -> CapturedRows:
     sent: list[EventColumns] = []
     credit: list[EventColumns] = []
     resumed: list[EventColumns] = []
@@ -356,7 +357,7 @@ def _read(
                     break
         if rows_max is not None and seen >= rows_max:
             break
-    return PassingRows(
+    return CapturedRows(
         joined_rows(sent, _COLUMNS),
         joined_rows(credit, _COLUMNS),
         np.concatenate([*initial_credit, np.zeros(0, np.int64)]),

@@ -13,7 +13,7 @@ import numpy as np
 from flinknet.config import BLOCKING, BUFFER_TIMEOUT_NEVER_NS, CREDIT, RATE_MAX, NetworkConfig
 from flinknet.core.probe import MessageKind, TracePoint
 from flinknet.options import canonical, network_config
-from flinknet.simulator.cost_model import TYPICAL_COSTS, Outages
+from flinknet.simulator.cost_model import TYPICAL_COSTS, Preemptions
 from flinknet.trace import Run, RunManifest, TraceReader, open_run
 
 from .fit.costs import CostFit, fit_costs, saturated_costs
@@ -21,7 +21,7 @@ from .fit.delays import fit_delays
 from .fit.flusher import flush_overhead_ns
 from .fit.machine import may_poll, places, receivers
 from .fit.saturation import Saturation, fit_saturation
-from .fit.wakes import TOO_FEW, Wakes, fit_wakes
+from .fit.wakeups import TOO_FEW, Wakeups, fit_wakeups
 from .fit.window_rows import ExchangeRows, Window, read_window
 from .measured_part import measured_part
 from .recorded import Ramps, RecordedChannel, RecordedExchange, Setting
@@ -37,7 +37,7 @@ LATEST_ARRIVAL_NS = 10_000_000_000
 """How long after its intended instant a record is looked for among the buffers sent, beside the
 buffer timeout."""
 
-OUTAGES_FOR_WINDOWS = 5
+PREEMPTIONS_FOR_WINDOWS = 5
 
 HELD_UP_SHARE = 0.01
 """Of the time of writers: what they waited for buffers if that is what delayed messages. Less is an
@@ -59,7 +59,7 @@ CONSUMER_STARTS_BEHIND = (
     " with empty queues"
 )
 
-BEHIND_WORTH_TELLING_NS = 5_000_000
+BEHIND_WORTH_NOTING_NS = 5_000_000
 
 
 def recorded_network(manifest: RunManifest) -> NetworkConfig:
@@ -143,8 +143,8 @@ def load_exchange(
         task_managers=places(manifest),
         flush_overhead_ns=flush_overhead_ns(window.rows.sent, network.buffer_timeout_ns),
         buffer_size_bytes=_announced_bytes(run, from_ns) if network.debloating_enabled else None,
-        outages=fitted.outages,
-        wakes=fitted.wakes,
+        preemptions=fitted.preemptions,
+        wakeups=fitted.wakeups,
         ends_its_data=not manifest.is_from_between and to_ns == manifest.measured_to_ns,
     )
     return exchange, fitted.fit
@@ -187,20 +187,20 @@ def _announced_bytes(run: Run, before_ns: int) -> int | None:
     return int(np.median([size for _, size in sizes.values()])) if sizes else None
 
 
-def _outages(
+def _preemptions(
     saturation: Saturation | None, manifest: RunManifest, fitted_ns: int, window_ns: int
-) -> tuple[tuple[Outages, ...], tuple[Outages, ...]]:
+) -> tuple[tuple[Preemptions, ...], tuple[Preemptions, ...]]:
     """Of the process of each producer and each consumer; a sample if they were looked for in more
     than the window, over and over if in less, and for longer than it, for a slower setting needs
     longer.
     """
     if saturation is None:
         return (), ()
-    found = dict(saturation.outages)
+    found = dict(saturation.preemptions)
     if fitted_ns > window_ns > 0:
         found = {name: each.condensed(fitted_ns / window_ns) for name, each in found.items()}
         fitted_ns = window_ns
-    times = 1 + OUTAGES_FOR_WINDOWS * window_ns // max(fitted_ns, 1)
+    times = 1 + PREEMPTIONS_FOR_WINDOWS * window_ns // max(fitted_ns, 1)
     found = {process: each.repeated(times, fitted_ns) for process, each in found.items()}
     producers = {each.producer: each.producer_process for each in manifest.channels}
     consumers = {each.consumer: each.consumer_process for each in manifest.channels}
@@ -215,8 +215,8 @@ class _Fitted:
     """What was fitted to the rows of a window."""
 
     fit: CostFit
-    wakes: Wakes | None = None
-    outages: tuple[tuple[Outages, ...], tuple[Outages, ...]] = ((), ())
+    wakeups: Wakeups | None = None
+    preemptions: tuple[tuple[Preemptions, ...], tuple[Preemptions, ...]] = ((), ())
 
 
 def _fit(
@@ -230,7 +230,7 @@ def _fit(
     if rows.waited_ns(from_ns, to_ns) > HELD_UP_SHARE * (to_ns - from_ns) * producers:
         return _Fitted(replace(fit, notes=(*fit.notes, QUEUES_START_EMPTY)))
     receiver_of = receivers(manifest)
-    wakes = fit_wakes(
+    wakeups = fit_wakeups(
         rows.sent,
         rows.received,
         receiver_of,
@@ -238,7 +238,7 @@ def _fit(
         min(TYPICAL_COSTS.receive_ns_per_message, fit.costs.receive_ns_per_message),
         may_poll=may_poll(manifest),
     )
-    if wakes is None and any(not each.is_local for each in manifest.channels):
+    if wakeups is None and any(not each.is_local for each in manifest.channels):
         fit = replace(fit, notes=(*fit.notes, TOO_FEW))
     consumer_of = {each.index: each.consumer for each in manifest.channels}
     delays = fit_delays(
@@ -248,12 +248,12 @@ def _fit(
         fit.costs,
         consumer_of,
         receiver_of,
-        wakes,
+        wakeups,
     )
     notes = fit.notes if delays.note is None else (*fit.notes, delays.note)
-    if delays.queued_at_start_ns > BEHIND_WORTH_TELLING_NS:
+    if delays.queued_at_start_ns > BEHIND_WORTH_NOTING_NS:
         notes = (*notes, CONSUMER_STARTS_BEHIND.format(delays.queued_at_start_ns / 1e6))
-    return _Fitted(replace(fit, delays=delays, notes=notes), wakes)
+    return _Fitted(replace(fit, delays=delays, notes=notes), wakeups)
 
 
 def _fit_at_max_rate(window: Window, manifest: RunManifest, from_ns: int, to_ns: int) -> _Fitted:
@@ -273,7 +273,7 @@ def _fit_at_max_rate(window: Window, manifest: RunManifest, from_ns: int, to_ns:
     fit = _costs_of(window.rows, manifest, busy_ns_per_record)
     return _Fitted(
         saturated_costs(fit, window.rows.consumed, saturation, manifest),
-        outages=_outages(saturation, manifest, rows_to_ns - from_ns, to_ns - from_ns),
+        preemptions=_preemptions(saturation, manifest, rows_to_ns - from_ns, to_ns - from_ns),
     )
 
 

@@ -56,7 +56,7 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
     upstream = {each.task_manager for each in load.sources}
     return (
         not exchange.is_max_rate
-        and not exchange.outages[0]
+        and not exchange.preemptions[0]
         and exchange.costs.back_ns is None
         and exchange.flow_control == CREDIT
         and network.exclusive_buffers > 0

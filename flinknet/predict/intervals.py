@@ -50,7 +50,7 @@ class Intervals:
         """What lies in this set and not in the other."""
         return self._where(other, is_in_other=False)
 
-    def beside(self, other: Intervals) -> Intervals:
+    def union(self, other: Intervals) -> Intervals:
         """What lies in either set; they have nothing in common."""
         if not len(other.starts_ns):
             return self

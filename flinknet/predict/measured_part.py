@@ -89,9 +89,9 @@ def measured_part(run: Run) -> MeasuredPart:
         raise TraceFormatError(
             f"{run.path}: {why} before anything of its measured part was done with; record it again"
         )
-    told = human_duration(first.known_to_ns - from_ns)
+    known = human_duration(first.known_to_ns - from_ns)
     whole = "" if to_ns is None else f" of {human_duration(to_ns - from_ns)}"
-    note = f"{why}: what is told is the first {told}{whole} of the measured part"
+    note = f"{why}: the answer is that of the first {known}{whole} of the measured part"
     until_ns = min(span.last_ns for span in ends) + 1
     return MeasuredPart(from_ns, first.known_to_ns, until_ns, (note,))
 

@@ -17,14 +17,14 @@ from flinknet.arrays import IntArray
 from flinknet.config import CREDIT, NetworkConfig
 from flinknet.histogram import LogLinearHistogram
 from flinknet.results import BacklogSummary
-from flinknet.simulator.cost_model import CostModel, Outages
+from flinknet.simulator.cost_model import CostModel, Preemptions
 
-from .fit.wakes import Wakes
+from .fit.wakeups import Wakeups
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a prediction is made for: the network's settings, and the world around it.
+    """What a prediction is made for: the network's settings, and the situation around it.
 
     Attributes:
         round_trip_ns: round trip between TaskManagers, on top of the recorded way.
@@ -170,11 +170,11 @@ class RecordedExchange:
             channels share a connection. Channels within one TaskManager are local.
         flush_overhead_ns: what the flusher's period is longer than the buffer timeout.
         counted_ns: messages that are sent in this time count; None for all.
-        outages: of the process of each producer and each consumer; empty for none.
+        preemptions: of the process of each producer and each consumer; empty for none.
         has_instants: False where the arrivals are assumed, for messages were seen in passing only.
         buffer_size_bytes: that consumers with buffer debloating had announced last when the window
             began; None where they had not.
-        wakes: what messages take by their distance; None if all take as long.
+        wakeups: what messages take by their distance; None if all take as long.
         ends_its_data: the producers of the recorded run ended with the window.
     """
 
@@ -189,12 +189,12 @@ class RecordedExchange:
     costs: CostModel
     flow_control: str = CREDIT
     task_managers: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-    outages: tuple[tuple[Outages, ...], tuple[Outages, ...]] = ((), ())
+    preemptions: tuple[tuple[Preemptions, ...], tuple[Preemptions, ...]] = ((), ())
     flush_overhead_ns: int = 0
     counted_ns: tuple[int, int] | None = None
     has_instants: bool = True
     buffer_size_bytes: int | None = None
-    wakes: Wakes | None = None
+    wakeups: Wakeups | None = None
     ends_its_data: bool = False
 
     def data_ends_ns(self, network: NetworkConfig) -> int:
@@ -208,11 +208,11 @@ class RecordedExchange:
         return self.measured_to_ns + max(network.buffer_timeout_ns, 0)
 
     def under(self, setting: Setting) -> RecordedExchange:
-        """The exchange with the world around it as a setting has it; its network is the
+        """The exchange with the situation around it as a setting has it; its network is the
         simulation's argument.
         """
         changed = replace(
-            self, costs=self.costs_under(setting), flow_control=setting.flow_control, wakes=None
+            self, costs=self.costs_under(setting), flow_control=setting.flow_control, wakeups=None
         )
         if setting.rate_factor == 1:
             return changed
@@ -227,7 +227,7 @@ class RecordedExchange:
         )
 
     def costs_under(self, setting: Setting) -> CostModel:
-        """What the steps take with the world around the exchange as a setting has it."""
+        """What the steps take with the situation around the exchange as a setting has it."""
         costs = self._awake_under(setting)
         return replace(
             costs,
@@ -258,17 +258,17 @@ class RecordedExchange:
         return self._polls(Setting(self.network)) and not self._polls(setting)
 
     def _polls(self, setting: Setting) -> bool:
-        wakes = self.wakes
-        if wakes is None:
+        wakeups = self.wakeups
+        if wakeups is None:
             return False
-        return wakes.is_polled(wakes.gap_ns(setting.network, setting.rate_factor))
+        return wakeups.is_polled(wakeups.gap_ns(setting.network, setting.rate_factor))
 
     def _awake_under(self, setting: Setting) -> CostModel:
-        wakes = self.wakes
-        if wakes is None:
+        wakeups = self.wakeups
+        if wakeups is None:
             return self.costs
-        gap_ns = wakes.gap_ns(setting.network, setting.rate_factor)
-        return wakes.moved(self.costs, wakes.gap_ns(self.network), gap_ns)
+        gap_ns = wakeups.gap_ns(setting.network, setting.rate_factor)
+        return wakeups.moved(self.costs, wakeups.gap_ns(self.network), gap_ns)
 
     @property
     def records(self) -> int:

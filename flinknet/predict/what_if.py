@@ -22,7 +22,7 @@ from flinknet.job.load.payload import OVERHEAD_BYTES, SMALLEST_VALUE_BYTES
 from flinknet.job.load.plan import ListedChannel, LoadPlan, listed_load_plan
 from flinknet.results import BacklogSummary
 from flinknet.simulator.cluster import Cluster
-from flinknet.simulator.cost_model import Outages
+from flinknet.simulator.cost_model import Preemptions
 from flinknet.simulator.source_plan import SourcePlan
 
 from .fast_path import FastOutcome, is_covered, run_fast
@@ -97,7 +97,7 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
         exchange.costs,
         start_ns=start_ns,
         probes=(probe,) * load.task_managers,
-        outages=outages_of(exchange, load),
+        preemptions=preemptions_of(exchange, load),
         flush_overhead_ns=exchange.flush_overhead_ns,
     )
     cluster.run_until_idle()
@@ -258,7 +258,7 @@ def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
             )
             for channel in channels
         ),
-        outages=_of_those(exchange.outages, producers, consumers),
+        preemptions=_of_those(exchange.preemptions, producers, consumers),
         costs=replace(
             costs,
             consume_ns_per_record=tuple(costs.consume_ns_per_record[each] for each in consumers),
@@ -267,23 +267,23 @@ def without_idle_tasks(exchange: RecordedExchange) -> RecordedExchange:
 
 
 def _of_those(
-    outages: tuple[tuple[Outages, ...], tuple[Outages, ...]],
+    preemptions: tuple[tuple[Preemptions, ...], tuple[Preemptions, ...]],
     producers: Sequence[int],
     consumers: Sequence[int],
-) -> tuple[tuple[Outages, ...], tuple[Outages, ...]]:
-    of_producers, of_consumers = outages
+) -> tuple[tuple[Preemptions, ...], tuple[Preemptions, ...]]:
+    of_producers, of_consumers = preemptions
     if not of_producers:
-        return outages
+        return preemptions
     return (
         tuple(of_producers[each] for each in producers),
         tuple(of_consumers[each] for each in consumers),
     )
 
 
-def outages_of(exchange: RecordedExchange, load: LoadPlan) -> dict[int, Outages]:
-    """The outages of each TaskManager: those of the process of its first task."""
-    found: dict[int, Outages] = {}
-    for of_tasks, tasks in zip(exchange.outages, (load.sources, load.sinks), strict=True):
+def preemptions_of(exchange: RecordedExchange, load: LoadPlan) -> dict[int, Preemptions]:
+    """The preemptions of each TaskManager: those of the process of its first task."""
+    found: dict[int, Preemptions] = {}
+    for of_tasks, tasks in zip(exchange.preemptions, (load.sources, load.sinks), strict=True):
         for each, task in zip(of_tasks, tasks, strict=False):
             found.setdefault(task.task_manager, each)
     return found

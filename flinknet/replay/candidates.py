@@ -49,7 +49,7 @@ class Candidates:
         runs = {each.run.run: each.run for each in self.all}.values()
         for run, each in zip(runs, advice, strict=True):
             own = self.of(run)
-            settings = refined_settings(each.worlds, [candidate.setting for candidate in own])
+            settings = refined_settings(each.situations, [candidate.setting for candidate in own])
             found += [
                 replace(own[0], number=number, setting=setting)
                 for number, setting in enumerate(settings, len(own))

@@ -31,7 +31,7 @@ from flinknet.trace import find_runs, open_run
 from flinknet.units import parse_duration_ns
 
 from .candidates import candidates_of
-from .observe import details
+from .observe import notebook_tables
 from .observe.observed import ObservedTables, observe
 from .read import RecordedRun, open_runs
 from .spark.session import spark_errors
@@ -60,7 +60,7 @@ _NUMBERS: dict[str, tuple[tuple[type, ...], str]] = {
 class Tables:
     """The observed tables of some runs as DataFrames: those of `observed.ObservedTables` under
     their names, computed together in one pass when one is read; and `buffers`, `credit` and
-    `buffer_sizes` of `observe.details`, each on its own.
+    `buffer_sizes` of `observe.notebook_tables`, each on its own.
     """
 
     spark: SparkSession
@@ -77,18 +77,18 @@ class Tables:
 
     @property
     def buffers(self) -> DataFrame:
-        """Each data buffer with its life, see `details.buffers`."""
-        return details.buffers(self.spark, self.runs, self.split)
+        """Each data buffer with its life, see `notebook_tables.buffers`."""
+        return notebook_tables.buffers(self.spark, self.runs, self.split)
 
     @property
     def credit(self) -> DataFrame:
-        """The producer's credit, window by window, see `details.credit`."""
-        return details.credit(self.spark, self.runs)
+        """The producer's credit, window by window, see `notebook_tables.credit`."""
+        return notebook_tables.credit(self.spark, self.runs)
 
     @property
     def buffer_sizes(self) -> DataFrame:
-        """What debloating announced, see `details.buffer_sizes`."""
-        return details.buffer_sizes(self.spark, self.runs)
+        """What debloating announced, see `notebook_tables.buffer_sizes`."""
+        return notebook_tables.buffer_sizes(self.spark, self.runs)
 
     def named(self) -> dict[str, DataFrame]:
         """All tables by name."""

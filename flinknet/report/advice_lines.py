@@ -1,4 +1,4 @@
-"""What a replay advises, as lines for the terminal: for each world the setting that holds the
+"""What a replay advises, as lines for the terminal: for each situation the setting that holds the
 targets, or the knee of the frontier, with the keys to set.
 """
 
@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from flinknet.results import Choice, ReplayAnswer, TradeOffPoint, WorldAdvice
+from flinknet.results import Choice, ReplayAnswer, SituationAdvice, TradeOffPoint
 from flinknet.units import format_duration_ns
 
-from .settings_in_words import label_of, what_varies, world_label, world_of
+from .settings_in_words import label_of, situation_label, situation_of, what_varies
 
 FRONTIER = "no other setting is as good in p99, throughput, buffers/s and memory"
 KNEE = "of all on the frontier, it gives away least of each"
@@ -30,61 +30,67 @@ def advice_lines(answer: ReplayAnswer) -> list[str]:
     varied = what_varies(points)
     is_marked = any(is_on_frontier(answer, index) for index in advice.frontier)
     lines = [f"  [dim]◆ on the frontier: {FRONTIER}[/dim]"] if is_marked else []
-    found = [each for world in advice.worlds if (each := _world_lines(world, points, varied))]
+    found = [
+        each
+        for situation in advice.situations
+        if (each := _situation_lines(situation, points, varied))
+    ]
     for above, own in pairwise([[], *found]):
         lines += own if len(above) == len(own) == 1 else ["", *own]
     return [*lines, ""] if lines else []
 
 
-def _world_lines(
-    world: WorldAdvice, points: Sequence[TradeOffPoint], varied: Sequence[str]
+def _situation_lines(
+    situation: SituationAdvice, points: Sequence[TradeOffPoint], varied: Sequence[str]
 ) -> list[str]:
-    where = world_label(world, varied)
-    if world.choice is not None:
-        return _choice_lines(world.choice, world.beyond_keys, points, varied, where)
-    return _knee_lines(world, points, varied, where)
+    where = situation_label(situation, varied)
+    if situation.choice is not None:
+        return _choice_lines(situation.choice, situation.beyond_keys, points, varied, where)
+    return _knee_lines(situation, points, varied, where)
 
 
 def points_to_show(answer: ReplayAnswer) -> set[int]:
     """The settings that the advice speaks of."""
     found: set[int | None] = set()
-    for world in answer.advice.worlds:
-        found |= {world.knee}
-        found |= {world.choice.point, world.choice.nearest} if world.choice else set()
+    for situation in answer.advice.situations:
+        found |= {situation.knee}
+        found |= {situation.choice.point, situation.choice.nearest} if situation.choice else set()
     return {each for each in found if each is not None}
 
 
 def marks_of(answer: ReplayAnswer, index: int) -> list[str]:
     """What the advice says of a setting, in a word each."""
-    worlds = answer.advice.worlds
+    situations = answer.advice.situations
     marks = ["recorded"] if answer.trade_offs[index].is_recorded else []
-    marks += ["knee"] if any(world.knee == index for world in worlds) else []
-    choices = [world.choice for world in worlds if world.choice]
+    marks += ["knee"] if any(situation.knee == index for situation in situations) else []
+    choices = [situation.choice for situation in situations if situation.choice]
     marks += ["choice"] if any(each.point == index for each in choices) else []
     return marks + (["nearest"] if any(each.nearest == index for each in choices) else [])
 
 
 def is_on_frontier(answer: ReplayAnswer, index: int) -> bool:
-    """Whether no other setting of its world beats it; of one that is alone that says nothing."""
+    """Whether no other setting of its situation beats it; of one that is alone that says
+    nothing.
+    """
     if index not in answer.advice.frontier:
         return False
     points = answer.trade_offs
-    own = world_of(points[index])
-    return any(other != index and world_of(each) == own for other, each in enumerate(points))
+    own = situation_of(points[index])
+    return any(other != index and situation_of(each) == own for other, each in enumerate(points))
 
 
 def _knee_lines(
-    world: WorldAdvice, points: Sequence[TradeOffPoint], varied: Sequence[str], where: str
+    situation: SituationAdvice, points: Sequence[TradeOffPoint], varied: Sequence[str], where: str
 ) -> list[str]:
     at = f" at {where}" if where else ""
-    if world.knee is None:
-        why = world.why_no_knee
+    if situation.knee is None:
+        why = situation.why_no_knee
         return [f"[bold]no knee[/bold]{at}: {why}"] if why else []
     lines = [
-        f"[bold]knee[/bold] of the frontier: {label_of(points[world.knee], varied)}"
+        f"[bold]knee[/bold] of the frontier: {label_of(points[situation.knee], varied)}"
         f" [dim]({KNEE})[/dim]"
     ]
-    return [*lines, *_patch_lines(world.knee_patch, world.beyond_keys)]
+    return [*lines, *_patch_lines(situation.knee_patch, situation.beyond_keys)]
 
 
 def _choice_lines(

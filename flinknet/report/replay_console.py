@@ -211,7 +211,7 @@ def _observed_table(answer: ReplayAnswer) -> Table:
         f" starved for {human_duration(credits.starved_ns)} over all channels",
     }
     if not answer.trace.is_of_run:
-        rows["latency"] = "not seen: nothing between processes knows when records came"
+        rows["latency"] = "unknown: nothing between processes knows when records came"
     for name, value in rows.items():
         table.add_row(name, value)
         if name == "latency" and answer.latency_distribution.records:

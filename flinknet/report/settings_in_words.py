@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from flinknet.results import TradeOffPoint, WorldAdvice
+from flinknet.results import SituationAdvice, TradeOffPoint
 from flinknet.units import MISSING, human_duration
 
 BUFFER_TIMEOUT = "buffer timeout"
@@ -24,10 +24,10 @@ def settings_of(point: TradeOffPoint) -> dict[str, str]:
     names = {BUFFER_TIMEOUT: timeout_text(config)}
     names |= {name: config.get(key, MISSING).replace(" ", "") for name, key in _KEYS.items()}
     is_debloated = config.get(_DEBLOATING) == "true"
-    return names | {"debloating": "on" if is_debloated else "off"} | world_of(point)
+    return names | {"debloating": "on" if is_debloated else "off"} | situation_of(point)
 
 
-def world_of(point: TradeOffPoint | WorldAdvice) -> dict[str, str]:
+def situation_of(point: TradeOffPoint | SituationAdvice) -> dict[str, str]:
     """What no key changes."""
     return {
         "flow control": point.flow_control,
@@ -50,9 +50,9 @@ def label_of(point: TradeOffPoint, varied: Sequence[str]) -> str:
     return ", ".join(f"{name} {names[name]}" for name in varied)
 
 
-def world_label(world: WorldAdvice, varied: Sequence[str]) -> str:
-    """A world by what varies; nothing where there is only one."""
-    names = world_of(world)
+def situation_label(situation: SituationAdvice, varied: Sequence[str]) -> str:
+    """A situation by what varies; nothing where there is only one."""
+    names = situation_of(situation)
     return ", ".join(f"{name} {names[name]}" for name in varied if name in names)
 
 

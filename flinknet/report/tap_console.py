@@ -133,7 +133,7 @@ def print_tap(result: Plain, out: str, console: Console) -> None:
     console.print(
         f"[bold]{escape(out)}[/bold]: {result['duration_ns'] / 1e9:,.1f} s,"
         f" {result['connections']:,} connections, {len(result['channels']):,} channels"
-        f" ({', '.join(result['layouts']) or 'no layout seen'})",
+        f" ({', '.join(result['layouts']) or 'layout unknown'})",
         soft_wrap=True,
     )
     messages = sum(result["messages"].values())

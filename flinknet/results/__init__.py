@@ -47,11 +47,11 @@ from .replay import (
     ReplayedChannel,
     RunDetails,
     SimulatedPart,
+    SituationAdvice,
     TraceDescription,
     TracePart,
     Verdict,
     WindowMeasured,
-    WorldAdvice,
 )
 from .run import BlockingExchange, ChannelMeasured, Measured, RunMetrics, RunResult, Wiring
 from .strangers import DISTURBED_BY_STRANGERS, STRANGERS, Strangers
@@ -108,6 +108,7 @@ __all__ = [
     "RunResult",
     "RunWarning",
     "SimulatedPart",
+    "SituationAdvice",
     "Strangers",
     "Taken",
     "TaskDump",
@@ -124,5 +125,4 @@ __all__ = [
     "VertexStatus",
     "WindowMeasured",
     "Wiring",
-    "WorldAdvice",
 ]

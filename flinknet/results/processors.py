@@ -21,16 +21,16 @@ class Taken:
             10 ms), also while a TaskManager was to be woken.
         others_share: of one core, by the processes outside of the run that ran longest and still
             run, longest first.
-        beside_share: of one core, by all other processes than the TaskManagers, the launcher too.
-        beside_slice_ns: typical length of the pieces in which that ran: the mean of each thread,
+        outside_share: of one core, by all other processes than the TaskManagers, the launcher too.
+        outside_slice_ns: typical length of the pieces in which that ran: the mean of each thread,
             weighed by its time.
         cores: that the run could use.
     """
 
     host_share: float | None = None
     others_share: dict[str, float] = field(default_factory=dict)
-    beside_share: float | None = None
-    beside_slice_ns: float | None = None
+    outside_share: float | None = None
+    outside_slice_ns: float | None = None
     cores: int | None = None
 
 

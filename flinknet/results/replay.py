@@ -80,7 +80,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class WorldAdvice:
+class SituationAdvice:
     """Advice for one combination of what no key of Flink changes.
 
     Attributes:
@@ -108,7 +108,7 @@ class Advice:
     """Which of the predicted settings are worth having; settings are indices among `trade_offs`.
 
     Attributes:
-        knee: of the recorded world, or of the first; likewise `knee_patch` and `choice`.
+        knee: of the recorded situation, or of the first; likewise `knee_patch` and `choice`.
         withheld: why nothing is advised; None if something is.
     """
 
@@ -117,7 +117,7 @@ class Advice:
     knee_patch: str = ""
     choice: Choice | None = None
     withheld: str | None = None
-    worlds: tuple[WorldAdvice, ...] = ()
+    situations: tuple[SituationAdvice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

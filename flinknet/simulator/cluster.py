@@ -38,7 +38,7 @@ from flinknet.job.scheduling import StartCondition
 from flinknet.job.stream_task import StreamTask
 
 from .checkpoints import SimulatedCheckpoints
-from .cost_model import TYPICAL_COSTS, CostModel, Outages
+from .cost_model import TYPICAL_COSTS, CostModel, Preemptions
 from .disturbances import Disturbances
 from .faults import NO_FAULTS, FaultPlan, LinkFaults
 from .link import LinkEnd, LinkSettings, SimulatedLink, socket_costs
@@ -51,7 +51,7 @@ from .task_manager import SimulatedTaskManager, SteppedTask
 
 __all__ = ["OPENING_NS", "START_NS", "TYPICAL_COSTS", "Cluster"]
 
-NO_OUTAGES: Mapping[int, Outages] = {}
+NO_PREEMPTIONS: Mapping[int, Preemptions] = {}
 
 
 class Cluster:
@@ -74,7 +74,7 @@ class Cluster:
         link: bandwidth and capacity of the links; their latency follows from the job's costs:
             `transit_ns` counts from the hand-over of a message, so it is what the sending itself
             leaves of it.
-        outages: of TaskManagers, counted from the start of the tasks.
+        preemptions: of TaskManagers, counted from the start of the tasks.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Cluster:
         probes: Sequence[Probe] = (),
         link: LinkSettings = LinkSettings(),  # noqa: B008 - frozen
         faults: FaultPlan = NO_FAULTS,
-        outages: Mapping[int, Outages] = NO_OUTAGES,
+        preemptions: Mapping[int, Preemptions] = NO_PREEMPTIONS,
     ) -> None:
         self.job = job
         self.network = job.network
@@ -109,12 +109,12 @@ class Cluster:
                 f"tm-{index}",
                 self.scheduler,
                 NetworkBufferPool(segments, self.network.segment_size_bytes),
-                answers_at_once=costs.turns is not None,
+                answers_at_once=costs.loop is not None,
             )
             for index, segments in enumerate(job.segments)
         )
-        for index, each in outages.items():
-            self.task_managers[index].set_outages(each, start_ns=job.start_ns)
+        for index, each in preemptions.items():
+            self.task_managers[index].set_preemptions(each, start_ns=job.start_ns)
         self._probes = tuple(probes) or tuple(NullProbe() for _ in self.task_managers)
         self._managers = tuple(ResultPartitionManager() for _ in self.task_managers)
         self._storages = tuple(blocking_storage(self.network) for _ in self.task_managers)
@@ -164,7 +164,7 @@ class Cluster:
         faults: FaultPlan = NO_FAULTS,
         flush_overhead_ns: int = 0,
         start_condition: StartCondition = StartCondition.ALL,
-        outages: Mapping[int, Outages] = NO_OUTAGES,
+        preemptions: Mapping[int, Preemptions] = NO_PREEMPTIONS,
     ) -> Cluster:
         """The cluster of a planned load (see SimulatedLoad)."""
         job = SimulatedLoad(
@@ -175,7 +175,7 @@ class Cluster:
             flush_overhead_ns=flush_overhead_ns,
             start_condition=start_condition,
         )
-        cluster = Cluster(job, probes=probes, link=link, faults=faults, outages=outages)
+        cluster = Cluster(job, probes=probes, link=link, faults=faults, preemptions=preemptions)
         at = cluster.scheduler.at
         for slow in load.scenario.workload.slow_consumers:
             if slow.slow_ns is not None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 
-from .turn_costs import NO_JITTER, Jitter, TurnCosts
+from .loop_costs import NO_JITTER, Jitter, LoopCosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class CostModel:
         consume_ns_per_record: time each consumer's task needs for one record, by index of the
             consumer; a slow consumer stands out here.
         back_ns: the way of credit back to the producer; None: as long as that of buffers.
-        turns: where turns of an event loop have costs of their own. The ways then count from when a
-            message and what went ahead of it were handed over until it can be taken; sending costs
-            and what a consumer needs for a message belong to a go of many.
+        loop: where the parts of an event loop have costs of their own. The ways then count from
+            when a message and what went ahead of it were handed over until it can be taken; sending
+            costs and what a consumer needs for a message belong to a go of many.
     """
 
     send_ns_per_message: float
@@ -38,7 +38,7 @@ class CostModel:
     emit_ns_per_record: float
     consume_ns_per_record: tuple[float, ...]
     back_ns: float | None = None
-    turns: TurnCosts | None = None
+    loop: LoopCosts | None = None
 
 
 TYPICAL_COSTS = CostModel(
@@ -52,7 +52,7 @@ TYPICAL_COSTS = CostModel(
 """What flinknet's own stack was measured to need on one core; for runs without a record."""
 
 
-STRETCH_VALUES = 64
+SUCCESSIVE_VALUES = 64
 """Of what a process took more or less one after the other, so many stay together in a sample: it is
 slow or fast for a while."""
 
@@ -67,43 +67,43 @@ def sampled(count: int, factor: float, together: int) -> IntArray:
     return found[found < count]
 
 
-def _in_stretches(values: IntArray, factor: float) -> IntArray:
-    return values[sampled(len(values), factor, STRETCH_VALUES)]
+def _successive(values: IntArray, factor: float) -> IntArray:
+    return values[sampled(len(values), factor, SUCCESSIVE_VALUES)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outages:
+class Preemptions:
     """When a process had work and was kept from it by its machine, ascending; instants count from
-    the start of the window. `wakes_ns` are the times it took to get going when it was idle, one
+    the start of the window. `wakeups_ns` are the times it took to get going when it was idle, one
     after the other; `jitter` what parts of its turns took more than usual, or less.
     """
 
     starts_ns: IntArray
     lengths_ns: IntArray
-    wakes_ns: IntArray
+    wakeups_ns: IntArray
     jitter: Jitter = NO_JITTER
 
-    def since(self, from_ns: int) -> Outages:
+    def since(self, from_ns: int) -> Preemptions:
         """The same with instants that count from one of them."""
         return replace(self, starts_ns=self.starts_ns - from_ns)
 
-    def condensed(self, factor: float) -> Outages:
-        """A sample of all of it in a time so many times shorter: every so many-th outage, and
-        stretches of the rest.
+    def condensed(self, factor: float) -> Preemptions:
+        """A sample of all of it in a time so many times shorter: every so many-th preemption, and
+        samples of the rest.
         """
         kept = sampled(len(self.starts_ns), factor, 1)
         jitter = {
-            each.name: _in_stretches(getattr(self.jitter, each.name), factor)
+            each.name: _successive(getattr(self.jitter, each.name), factor)
             for each in fields(self.jitter)
         }
-        return Outages(
+        return Preemptions(
             (self.starts_ns[kept] / factor).astype(np.int64),
             self.lengths_ns[kept],
-            _in_stretches(self.wakes_ns, factor),
+            _successive(self.wakeups_ns, factor),
             Jitter(**jitter),
         )
 
-    def repeated(self, times: int, period_ns: int) -> Outages:
+    def repeated(self, times: int, period_ns: int) -> Preemptions:
         """The same over and over."""
         shifts_ns = np.repeat(np.arange(times) * period_ns, len(self.starts_ns))
         return replace(

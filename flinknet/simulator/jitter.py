@@ -7,7 +7,7 @@ from itertools import cycle, repeat
 
 from flinknet.arrays import IntArray
 
-from .turn_costs import NO_JITTER, Jitter
+from .loop_costs import NO_JITTER, Jitter
 
 
 def over_and_over(values: IntArray) -> Iterator[int]:

@@ -14,7 +14,7 @@ from flinknet.core.connection import RECEIVE_BYTES, Connection, ScatteringConnec
 
 from .cost_model import CostModel
 from .faults import LinkFaults
-from .turn_costs import TCP_BYTES
+from .loop_costs import TCP_BYTES
 
 BUFFER_RESPONSE_PIECES = 2
 """Pieces of a message with a payload: header and buffer."""
@@ -83,8 +83,8 @@ SocketCosts = tuple[SendCosts, ReceiveCosts]
 
 def socket_costs(costs: CostModel) -> tuple[SocketCosts, SocketCosts]:
     """What the two ends of a link cost: the producer's, the consumer's."""
-    turns = costs.turns
-    if turns is None:
+    loop = costs.loop
+    if loop is None:
         return (SendCosts(costs.send_ns_per_message, costs.send_ns_per_byte), FREE), (
             SendCosts(),
             FREE,
@@ -93,17 +93,17 @@ def socket_costs(costs: CostModel) -> tuple[SocketCosts, SocketCosts]:
         SendCosts(
             costs.send_ns_per_message,
             costs.send_ns_per_byte,
-            ns_per_go=turns.send_ns,
+            ns_per_go=loop.send_ns,
             is_stream=True,
         ),
-        ReceiveCosts(turns.take_credit_ns, ns_after=turns.pick_ns, is_stream=True),
+        ReceiveCosts(loop.take_credit_ns, ns_after=loop.pick_ns, is_stream=True),
     ), (
-        SendCosts(ns_per_go=turns.announce_ns, is_stream=True),
+        SendCosts(ns_per_go=loop.announce_ns, is_stream=True),
         ReceiveCosts(
-            turns.receive_ns,
-            turns.receive_ns_per_byte,
-            turns.decode_ns,
-            turns.decode_ns_per_buffer,
+            loop.receive_ns,
+            loop.receive_ns_per_byte,
+            loop.decode_ns,
+            loop.decode_ns_per_buffer,
             is_stream=True,
         ),
     )

@@ -205,7 +205,7 @@ class SimulatedLoad(SimulatedJob):
         record_bytes = scenario.workload.record_size.mean_bytes + OVERHEAD_BYTES
         records = scenario.network.segment_size_bytes / record_bytes
         is_quick = delay_ns == 0 and consume_ns_per_record * records <= BUSY_NS_MAX
-        return self.costs.turns is not None and is_quick
+        return self.costs.loop is not None and is_quick
 
     def _sink_task(
         self,

@@ -44,7 +44,7 @@ class SimulatedSource(SteppedTask):
         self._emit_ns = emit_ns_per_record
         self._stops = None if segment_instants is None else [*segment_instants, end_ns]
         self._next_stop = 0
-        self._again_ns = 0
+        self._next_step_ns = 0
         self._idle_ns = 0
 
     def step(self, now_ns: int) -> tuple[int, int]:
@@ -52,8 +52,12 @@ class SimulatedSource(SteppedTask):
         task, arrivals = self.task, self._arrivals
         if arrivals is None:
             return self._step_at_max_rate(now_ns)
-        if now_ns < self._again_ns and not task.is_writing_barrier and self._nothing_can_leave():
-            return now_ns, self._again_ns
+        if (
+            now_ns < self._next_step_ns
+            and not task.is_writing_barrier
+            and self._nothing_can_leave()
+        ):
+            return now_ns, self._next_step_ns
         first_ns = arrivals.next_ns()
         emitted = task.emitted_records
         beat_ns = self._flusher.next_deadline_ns()
@@ -69,7 +73,7 @@ class SimulatedSource(SteppedTask):
             timeout_ns = task.barrier_timeout_ns
             if timeout_ns is not None and timeout_ns < next_ns:
                 next_ns = max(timeout_ns, now_ns)
-        self._again_ns = 0 if self.is_blocked else next_ns
+        self._next_step_ns = 0 if self.is_blocked else next_ns
         count = task.emitted_records - emitted
         idle_ns = self._loop_idle_ns()
         if count:
@@ -109,11 +113,11 @@ class SimulatedSource(SteppedTask):
         for _ in range(STEPS_PER_TURN):
             emitted = task.emitted_records
             next_ns = task.step(now_ns=now_ns)
-            is_again = next_ns == now_ns
+            is_due_now = next_ns == now_ns
             count = task.emitted_records - emitted
             if count:
                 now_ns += max(0, int(count * self._emit_ns) + next(self._jitter_ns))
-            if not is_again:
+            if not is_due_now:
                 return now_ns, NEVER_NS if next_ns is None else next_ns
         return now_ns, now_ns
 
@@ -183,14 +187,14 @@ class SimulatedRunSink(SteppedTask):
             before = sum(sink.records for sink in task.receivers)
             next_ns = task.step(now_ns=now_ns)
             records = sum(sink.records for sink in task.receivers) - before
-            is_again = next_ns == now_ns
+            is_due_now = next_ns == now_ns
             if records:
                 took_ns = int(fixed_ns + self._consume_ns * records)
                 now_ns += max(0, took_ns + next(self._jitter_ns)) if fixed_ns else took_ns
                 fixed_ns = 0.0
             if next_ns is None:
                 return now_ns, NEVER_NS
-            if not is_again:
+            if not is_due_now:
                 return now_ns, max(next_ns, now_ns)
         return now_ns, now_ns
 

@@ -13,7 +13,7 @@ from itertools import repeat
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.job.stream_task import StreamTask
 
-from .cost_model import Outages
+from .cost_model import Preemptions
 from .jitter import RunningJitter, over_and_over
 from .link import LinkEnd
 from .scheduler import Scheduler
@@ -73,9 +73,9 @@ class SimulatedTaskManager:
         self._wake_ns = NEVER_NS
         self._free_since_ns = scheduler.now_ns
         self.idle_ns = 0
-        self._outages: list[tuple[int, int]] = []
+        self._preemptions: list[tuple[int, int]] = []
         self._is_unsent = False
-        self._wakes: Iterator[int] = repeat(0)
+        self._wakeups: Iterator[int] = repeat(0)
         self.jitter = RunningJitter()
 
     def wake(self, at_ns: int) -> None:
@@ -85,16 +85,17 @@ class SimulatedTaskManager:
             self._wake_ns = at_ns
             self._scheduler.at(at_ns, self._turn)
 
-    def set_outages(self, outages: Outages, *, start_ns: int) -> None:
-        """Let the machine keep this process from its work now and then: an outage holds up the turn
-        in which it begins, as seen when that is over, and those that would begin within it. A turn
-        after idleness begins later by the next of the times of waking, and the parts of turns take
-        more or less by the next jitter, over and over. To be called before it has ends and tasks.
+    def set_preemptions(self, preemptions: Preemptions, *, start_ns: int) -> None:
+        """Let the machine keep this process from its work now and then: a preemption holds up the
+        turn in which it begins, as seen when that is over, and those that would begin within it. A
+        turn after idleness begins later by the next of the times of waking, and the parts of turns
+        take more or less by the next jitter, over and over. To be called before it has ends and
+        tasks.
         """
-        self._wakes = over_and_over(outages.wakes_ns)
-        self.jitter = RunningJitter(outages.jitter)
-        pairs = zip(outages.starts_ns.tolist(), outages.lengths_ns.tolist(), strict=True)
-        self._outages = [(start_ns + at_ns, length_ns) for at_ns, length_ns in pairs][::-1]
+        self._wakeups = over_and_over(preemptions.wakeups_ns)
+        self.jitter = RunningJitter(preemptions.jitter)
+        pairs = zip(preemptions.starts_ns.tolist(), preemptions.lengths_ns.tolist(), strict=True)
+        self._preemptions = [(start_ns + at_ns, length_ns) for at_ns, length_ns in pairs][::-1]
 
     def _turn(self) -> None:
         now_ns = self._scheduler.now_ns
@@ -103,9 +104,9 @@ class SimulatedTaskManager:
         self._wake_ns = NEVER_NS
         self.idle_ns += now_ns - self._free_since_ns
         if now_ns > self._free_since_ns:
-            now_ns += next(self._wakes)
-        while self._outages and self._outages[-1][0] <= now_ns:
-            began_ns, length_ns = self._outages.pop()
+            now_ns += next(self._wakeups)
+        while self._preemptions and self._preemptions[-1][0] <= now_ns:
+            began_ns, length_ns = self._preemptions.pop()
             now_ns = max(now_ns, max(began_ns, self._free_since_ns) + length_ns)
         for end in self.ends:
             arrival_ns = end.next_arrival_ns
@@ -119,10 +120,10 @@ class SimulatedTaskManager:
                 now_ns = end.pump(now_ns=now_ns)
         next_ns = NEVER_NS
         for each in self.tasks:
-            now_ns, again_ns = each.step(now_ns)
-            if again_ns > now_ns and each.task.times.is_busy:
+            now_ns, next_step_ns = each.step(now_ns)
+            if next_step_ns > now_ns and each.task.times.is_busy:
                 each.task.rest(now_ns=now_ns)
-            next_ns = min(next_ns, again_ns)
+            next_ns = min(next_ns, next_step_ns)
         if self.has_local_channels and any(each.task.is_ready for each in self.tasks):
             next_ns = now_ns  # what a later task did lets an earlier one go on
         self._free_since_ns = now_ns

@@ -188,7 +188,7 @@ def test_a_tap_ends_by_itself_and_says_what_it_saw(tmp_path: Path) -> None:
     arguments = ("--listen", f"{HOST}:{first_port}", "--upstream", f"{HOST}:1", "--out", str(out))
     ended = CliRunner().invoke(main, ["trace", "tap", *arguments, "--duration", "100ms"])
     assert ended.exit_code == 0
-    assert "0 connections, 0 channels (no layout seen)" in ended.output
+    assert "0 connections, 0 channels (layout unknown)" in ended.output
     assert f"No consumer connected to {HOST}:{first_port}. Check" in ended.output
     shown = CliRunner().invoke(main, ["trace", "info", str(out)])
     assert shown.exit_code == 0

@@ -15,9 +15,9 @@ from flinknet.predict.captured import (
     EVEN_ARRIVALS,
     EVEN_WITHIN_TIMEOUT,
     WAY_SHARE,
-    PassingRows,
+    CapturedRows,
     arrivals_between,
-    fit_in_passing,
+    fit_captured,
     load_captured,
     starved_share,
     with_settings,
@@ -63,34 +63,34 @@ def credit(at_ns: list[int], *, channel: int = 0) -> EventColumns:
     return columns(at_ns=at_ns, channel=[channel] * len(at_ns))
 
 
-def passing(data: EventColumns, back: EventColumns | None = None) -> PassingRows:
-    return PassingRows(data, credit([]) if back is None else back, np.array([2]), credit([]))
+def captured(data: EventColumns, back: EventColumns | None = None) -> CapturedRows:
+    return CapturedRows(data, credit([]) if back is None else back, np.array([2]), credit([]))
 
 
 def test_records_come_evenly_since_the_buffer_before() -> None:
-    ramps = arrivals_between(passing(sent([100, 200, 600], [5, 2, 1])), 0)[0]
+    ramps = arrivals_between(captured(sent([100, 200, 600], [5, 2, 1])), 0)[0]
     assert ramps.instants()[1].tolist() == [10, 30, 50, 70, 90, 125, 175, 400]
 
 
 def test_buffers_without_the_end_of_a_record_belong_to_the_next() -> None:
-    ramps = arrivals_between(passing(sent([100, 200, 300, 400], [1, 0, 0, 1])), 0)[0]
+    ramps = arrivals_between(captured(sent([100, 200, 300, 400], [1, 0, 0, 1])), 0)[0]
     assert ramps.first_ns.tolist() == [50, 250]
 
 
 def test_a_record_of_a_tap_that_begins_late_comes_no_earlier_than_the_tap() -> None:
-    ramps = arrivals_between(passing(sent([1_000, 1_100], [1, 1])), 900)[0]
+    ramps = arrivals_between(captured(sent([1_000, 1_100], [1, 1])), 900)[0]
     assert ramps.first_ns.tolist() == [950, 1_050]
 
 
 def test_no_record_of_a_buffer_came_longer_before_it_than_a_record_can_wait() -> None:
-    rows = passing(sent([100, 200, 1_000], [1, 1, 4]))
+    rows = captured(sent([100, 200, 1_000], [1, 1, 4]))
     ramps = arrivals_between(rows, 0, 80)[0]
     assert ramps.instants()[1].tolist() == [60, 160, 930, 950, 970, 990]
     assert arrivals_between(rows, 0)[0].first_ns.tolist() == [50, 150, 300]
 
 
 def test_a_record_in_many_buffers_waited_before_the_first_of_them() -> None:
-    ramps = arrivals_between(passing(sent([1_000, 5_000, 5_100, 5_200], [1, 0, 0, 1])), 0, 80)[0]
+    ramps = arrivals_between(captured(sent([1_000, 5_000, 5_100, 5_200], [1, 0, 0, 1])), 0, 80)[0]
     assert ramps.first_ns.tolist() == [960, 5_060]
 
 
@@ -116,7 +116,7 @@ def test_records_of_a_buffer_that_was_held_back_may_be_older(
     at_ns = [10 * MS, 60 * MS]
     data = sent(at_ns, [1, 1], credit_after=[credit_after, 1], backlog=[backlog, 0])
     back, resumed = (credit([] if each is None else [each]) for each in (credit_ns, resumed_ns))
-    ramps = arrivals_between(PassingRows(data, back, np.array([2]), resumed), 0, 10 * MS)[0]
+    ramps = arrivals_between(CapturedRows(data, back, np.array([2]), resumed), 0, 10 * MS)[0]
     assert ramps.first_ns.tolist() == [5 * MS, (35 if is_held else 55) * MS]
 
 
@@ -168,7 +168,7 @@ def test_a_buffer_alone_on_its_way_tells_what_it_costs() -> None:
     records = [10, 40] * 50
     at_ns = [number * MS for number in range(100)]
     back_ns = [at + 100 * US + 2 * US * each for at, each in zip(at_ns, records, strict=True)]
-    fit = fit_in_passing(passing(sent(at_ns, records), credit(back_ns)), {0: 0}, 1)
+    fit = fit_captured(captured(sent(at_ns, records), credit(back_ns)), {0: 0}, 1)
     assert fit.costs.consume_ns_per_record == pytest.approx((2_000.0,))
     assert fit.costs.transit_ns == pytest.approx(WAY_SHARE * 100 * US)
     assert fit.costs.receive_ns_per_message == pytest.approx(0.2 * 100 * US)
@@ -178,7 +178,7 @@ def test_a_buffer_alone_on_its_way_tells_what_it_costs() -> None:
 def test_buffers_in_company_are_not_asked() -> None:
     at_ns = [number * MS + extra for number in range(50) for extra in (0, 10 * US)]
     back_ns = [number * MS + 500 * US for number in range(50)]
-    fit = fit_in_passing(passing(sent(at_ns, [1] * 100), credit(back_ns)), {0: 0}, 1)
+    fit = fit_captured(captured(sent(at_ns, [1] * 100), credit(back_ns)), {0: 0}, 1)
     assert "no credit came back that belongs to one buffer alone" in fit.notes[0]
 
 
@@ -195,13 +195,13 @@ def test_each_consumer_has_its_own_speed() -> None:
         {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
         for parts in (both, back)
     )
-    fit = fit_in_passing(passing(data, backs), {0: 0, 1: 1}, 2)
+    fit = fit_captured(captured(data, backs), {0: 0, 1: 1}, 2)
     assert fit.costs.consume_ns_per_record == pytest.approx((1_000.0, 50_000.0))
 
 
 def test_time_under_pressure_is_the_time_without_credit_while_more_waits() -> None:
     data = sent([0, 10, 20, 60], [1] * 4, credit_after=[1, 0, 1, 0], backlog=[3, 3, 0, 0])
-    assert starved_share(passing(data, credit([15, 70])), 100) == pytest.approx(0.05)
+    assert starved_share(captured(data, credit([15, 70])), 100) == pytest.approx(0.05)
 
 
 def flushed(at_ns: int, channel: int, number: int, records: int) -> tuple[int, ...]:

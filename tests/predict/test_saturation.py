@@ -45,7 +45,7 @@ def manifest(tmp_path: Path) -> object:
     return found
 
 
-def test_busy_time_ways_and_outages_are_told_apart(manifest: object) -> None:
+def test_busy_time_ways_and_preemptions_are_told_apart(manifest: object) -> None:
     """A buffer each 50 µs, 30 µs on its way, 40 µs of work; at buffer 500 the consumer stops for
     5 ms. A record takes its producer 2 µs, ten make a buffer."""
     count = 1000
@@ -72,9 +72,9 @@ def test_busy_time_ways_and_outages_are_told_apart(manifest: object) -> None:
         int(consumed_ns[-1]) + MS,
     )
     assert (found.transit_ns, found.back_ns) == (30 * US, 9 * US)
-    outages = found.outages["tm-1"]
-    assert outages.starts_ns.tolist() == [pytest.approx(500 * 50 * US + 30 * US, abs=50 * US)]
-    assert outages.lengths_ns.tolist() == [pytest.approx(5 * MS, rel=0.02)]
+    preemptions = found.preemptions["tm-1"]
+    assert preemptions.starts_ns.tolist() == [pytest.approx(500 * 50 * US + 30 * US, abs=50 * US)]
+    assert preemptions.lengths_ns.tolist() == [pytest.approx(5 * MS, rel=0.02)]
     assert found.busy_ns_per_buffer["tm-1"] == pytest.approx(40 * US, rel=0.02)
     assert found.busy_ns_per_record["tm-0"] == pytest.approx(2 * US, rel=0.05)
-    assert not len(found.outages["tm-0"].starts_ns)
+    assert not len(found.preemptions["tm-0"].starts_ns)

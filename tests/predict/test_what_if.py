@@ -11,7 +11,7 @@ from flinknet.config import NetworkConfig
 from flinknet.histogram import bucket_index
 from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange
 from flinknet.predict.what_if import recorded_load, simulate
-from flinknet.simulator.cost_model import CostModel, Outages
+from flinknet.simulator.cost_model import CostModel, Preemptions
 from tests.simulation import MS, NEVER, US, S
 
 FROM_NS = 5 * S
@@ -205,17 +205,17 @@ NONE = np.zeros(0, np.int64)
 
 def test_who_was_idle_gets_going_later() -> None:
     exchange = exchange_of({(0, 0): 10_000})
-    sleepy = Outages(NONE, NONE, np.array([40 * US, 60 * US]))
-    hampered = replace(exchange, outages=((Outages(NONE, NONE, NONE),) * 3, (sleepy,) * 3))
+    sleepy = Preemptions(NONE, NONE, np.array([40 * US, 60 * US]))
+    hampered = replace(exchange, preemptions=((Preemptions(NONE, NONE, NONE),) * 3, (sleepy,) * 3))
     free, late = (simulate(each, with_timeout(MS)).latency for each in (exchange, hampered))
     assert late.mean == pytest.approx((free.mean or 0) + 50 * US, abs=2 * US)
 
 
-def test_an_outage_of_a_process_holds_up_what_came_in_it() -> None:
+def test_a_preemption_of_a_process_holds_up_what_came_in_it() -> None:
     exchange = exchange_of({(0, 0): 10_000})
-    none = Outages(NONE, NONE, NONE)
-    once = Outages(np.array([1 * S]), np.array([300 * MS]), NONE)
-    hampered = replace(exchange, outages=((none,) * 3, (once,) * 3))
+    none = Preemptions(NONE, NONE, NONE)
+    once = Preemptions(np.array([1 * S]), np.array([300 * MS]), NONE)
+    hampered = replace(exchange, preemptions=((none,) * 3, (once,) * 3))
     free, held = (simulate(each, with_timeout(MS)).latency for each in (exchange, hampered))
     assert held.percentile(0.5) == pytest.approx(free.percentile(0.5), rel=0.05)
     assert held.max == pytest.approx(300 * MS, rel=0.05)

@@ -89,7 +89,7 @@ def test_an_interrupted_run_ends_with_its_events(run: Path) -> None:
     manifest(run, measured_to_ns=None)
     part = opened(run)
     (note,) = part.notes
-    assert note.startswith("the run was interrupted: what is told is the first 595 ms")
+    assert note.startswith("the run was interrupted: the answer is that of the first 595 ms")
     # The last the consumer tells is a credit, half a period after the last buffer left.
     assert part.to_ns == START_NS + 605 * MS + 1 - LIFE_NS
 

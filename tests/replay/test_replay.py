@@ -252,7 +252,7 @@ def test_writers_that_waited_for_a_moment_change_no_model(
     waits_ns = [(from_ns, from_ns + waited_ms * MS)] if waited_ms else []
     run = make_run(tmp_path / "run", waits_ns=waits_ns)
     exchange, fit = load_exchange(run, START_NS, START_NS + 1000 * MS)
-    assert (exchange.wakes is not None) is is_incident
+    assert (exchange.wakeups is not None) is is_incident
     assert (QUEUES_START_EMPTY not in fit.notes) is is_incident
 
 
@@ -271,8 +271,8 @@ def test_task_managers_poll_where_each_has_a_core(
 ) -> None:
     run = make_run(tmp_path / "run", host=host)
     exchange, _ = load_exchange(run, START_NS, START_NS + 1000 * MS)
-    assert exchange.wakes is not None
-    assert exchange.wakes.may_poll is may_poll
+    assert exchange.wakeups is not None
+    assert exchange.wakeups.may_poll is may_poll
 
 
 def test_that_debloating_begins_small_is_told(sawtooth_run: Path) -> None:

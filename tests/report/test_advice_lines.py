@@ -18,7 +18,7 @@ CHOICE = {
 }
 
 
-def world(rate: float = 1.0, **changes: Any) -> dict[str, Any]:
+def situation(rate: float = 1.0, **changes: Any) -> dict[str, Any]:
     given = {
         "rate_factor": rate,
         "consumer_speed": 1.0,
@@ -34,7 +34,7 @@ def world(rate: float = 1.0, **changes: Any) -> dict[str, Any]:
     return given | changes
 
 
-def answer(*worlds: dict[str, Any], rates: tuple[float, ...] = (1.0,), **changes: Any) -> Any:
+def answer(*situations: dict[str, Any], rates: tuple[float, ...] = (1.0,), **changes: Any) -> Any:
     points = [
         {
             "config": {"execution.buffer-timeout.interval": f"{timeout} ms"},
@@ -45,16 +45,16 @@ def answer(*worlds: dict[str, Any], rates: tuple[float, ...] = (1.0,), **changes
         for rate in rates
         for timeout in (100, 15)
     ]
-    advice = {"frontier": [0, 1], "withheld": None, "worlds": list(worlds)} | changes
+    advice = {"frontier": [0, 1], "withheld": None, "situations": list(situations)} | changes
     return {"trade_offs": points, "advice": advice}
 
 
-def text(*worlds: dict[str, Any], **options: Any) -> str:
-    return "\n".join(advice_lines(typed(answer(*worlds, **options))))
+def text(*situations: dict[str, Any], **options: Any) -> str:
+    return "\n".join(advice_lines(typed(answer(*situations, **options))))
 
 
 def test_the_setting_that_holds_the_target_stands_with_its_patch() -> None:
-    actual = text(world(choice=CHOICE))
+    actual = text(situation(choice=CHOICE))
     assert (
         "[bold]p99<=20ms[/bold] holds with buffer timeout 15ms, 27% of the limit to spare" in actual
     )
@@ -63,25 +63,25 @@ def test_the_setting_that_holds_the_target_stands_with_its_patch() -> None:
     assert "knee" not in actual
 
 
-def test_each_world_has_its_own_lines() -> None:
+def test_each_situation_has_its_own_lines() -> None:
     missed = CHOICE | {"point": None, "nearest": 3, "margin": -0.5}
-    actual = text(world(choice=CHOICE), world(2.0, choice=missed), rates=(1.0, 2.0))
+    actual = text(situation(choice=CHOICE), situation(2.0, choice=missed), rates=(1.0, 2.0))
     assert "holds with buffer timeout 15ms, rate x1, 27% of the limit to spare" in actual
     assert "no predicted setting holds p99<=20ms at rate x2" in actual
     assert "nearest is buffer timeout 15ms, rate x2, off by 50% of the limit" in actual
-    far = text(world(choice=missed | {"nearest": 0, "margin": -98.35}))
+    far = text(situation(choice=missed | {"nearest": 0, "margin": -98.35}))
     assert "nearest is buffer timeout 100ms, at 99.3 times the limit" in far
 
 
 def test_a_margin_below_the_error_of_the_model_is_called_so() -> None:
-    actual = text(world(choice=CHOICE | {"is_safe": False}))
+    actual = text(situation(choice=CHOICE | {"is_safe": False}))
     assert "needs more to spare, 5% or what the model was off by on the recorded setting" in actual
     assert "measure it" in actual
-    assert "measure it" not in text(world(choice=CHOICE))
+    assert "measure it" not in text(situation(choice=CHOICE))
 
 
 def test_a_margin_by_the_greatest_of_an_interval_is_called_so() -> None:
-    given = answer(world(choice=CHOICE))
+    given = answer(situation(choice=CHOICE))
     given["trade_offs"][1]["latency_high_ns"] = {"p99": 19e6}
     assert "to spare by the greatest that the messages allow" in "\n".join(
         advice_lines(typed(given))
@@ -89,39 +89,43 @@ def test_a_margin_by_the_greatest_of_an_interval_is_called_so() -> None:
 
 
 def test_what_was_recorded_needs_no_patch() -> None:
-    assert "nothing to change" in text(world(choice=CHOICE | {"patch": ""}))
-    assert "nothing to change" in text(world(knee_patch=""))
+    assert "nothing to change" in text(situation(choice=CHOICE | {"patch": ""}))
+    assert "nothing to change" in text(situation(knee_patch=""))
 
 
 def test_what_no_key_can_say_is_not_called_nothing_to_change() -> None:
-    actual = text(world(choice=CHOICE | {"patch": ""}, beyond_keys=["flow control tcp is old"]))
+    actual = text(situation(choice=CHOICE | {"patch": ""}, beyond_keys=["flow control tcp is old"]))
     assert "flow control tcp is old" in actual
     assert "nothing to change" not in actual
 
 
 def test_without_a_target_the_knee_is_reported_and_what_it_is() -> None:
-    actual = text(world())
+    actual = text(situation())
     assert "[bold]knee[/bold] of the frontier: buffer timeout 15ms" in actual
     assert "it gives away least of each" in actual
     assert "    a.key: 5" in actual
-    assert "[bold]knee[/bold]" not in text(world(knee=None))
+    assert "[bold]knee[/bold]" not in text(situation(knee=None))
 
 
-def test_every_world_without_a_knee_says_why() -> None:
+def test_every_situation_without_a_knee_says_why() -> None:
     flat = {"knee": None, "why_no_knee": "only two settings are on the frontier"}
-    actual = text(world(**flat), world(2.0, **flat), rates=(1.0, 2.0))
+    actual = text(situation(**flat), situation(2.0, **flat), rates=(1.0, 2.0))
     assert "no knee[/bold] at rate x1: only two settings are on the frontier\n" in actual
     assert "no knee[/bold] at rate x2: only two settings are on the frontier\n" in actual
 
 
-def test_a_world_of_one_setting_has_no_mark_and_without_marks_there_is_no_legend() -> None:
-    single = answer(world(knee=None), world(2.0, knee=None), rates=(1.0, 2.0), frontier=[0, 2])
+def test_a_situation_of_one_setting_has_no_mark_and_without_marks_there_is_no_legend() -> None:
+    single = answer(
+        situation(knee=None), situation(2.0, knee=None), rates=(1.0, 2.0), frontier=[0, 2]
+    )
     del single["trade_offs"][3], single["trade_offs"][1]
     single["advice"]["frontier"] = [0, 1]
     assert not is_on_frontier(typed(single), 0)
     assert not is_on_frontier(typed(single), 1)
     assert advice_lines(typed(single)) == []
-    mixed = answer(world(knee=None), world(2.0, knee=None), rates=(1.0, 2.0), frontier=[0, 2])
+    mixed = answer(
+        situation(knee=None), situation(2.0, knee=None), rates=(1.0, 2.0), frontier=[0, 2]
+    )
     del mixed["trade_offs"][3]
     assert [is_on_frontier(typed(mixed), index) for index in range(3)] == [True, False, False]
     assert "◆" in "\n".join(advice_lines(typed(mixed)))
@@ -143,7 +147,8 @@ def test_an_answer_without_advice_has_no_lines_and_no_marks() -> None:
 
 def test_marks_and_rows_are_those_that_the_advice_speaks_of() -> None:
     given = answer(
-        world(choice=CHOICE), world(2.0, knee=2, choice=CHOICE | {"point": None, "nearest": 3})
+        situation(choice=CHOICE),
+        situation(2.0, knee=2, choice=CHOICE | {"point": None, "nearest": 3}),
     )
     given["trade_offs"] *= 2
     given = typed(given)

@@ -13,7 +13,7 @@ import pytest
 from flinknet.report.export import answer_document
 from flinknet.report.page import page_of
 from tests.chromium import PROGRAM, WHY_NOT, Chromium
-from tests.page_answer import answer, latency, point, typed, world
+from tests.page_answer import answer, latency, point, situation, typed
 
 
 def browser_test(test: Any) -> Any:
@@ -242,13 +242,15 @@ CHOICE = {
 }
 
 
-def advised(*worlds: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    return answer(advice={"frontier": [0], "withheld": None, "worlds": list(worlds)} | changes)
+def advised(*situations: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return answer(
+        advice={"frontier": [0], "withheld": None, "situations": list(situations)} | changes
+    )
 
 
 @browser_test
 def test_the_answer_stands_on_the_page_with_keys_to_copy(show: Callable[..., Chromium]) -> None:
-    browser = show(advised(world(choice=CHOICE)))
+    browser = show(advised(situation(choice=CHOICE)))
     actual = text_of(browser, "#answer")
     assert "p99<=20ms holds with buffer timeout 100ms, 27 % of the limit to spare." in actual
     assert "The next longer timeout that was predicted is 150 ms." in actual
@@ -266,15 +268,15 @@ def test_what_cannot_be_advised_is_reported_with_its_reason(show: Callable[..., 
     off = text_of(show(advised(frontier=[], withheld="the model is off")), "#answer")
     assert "No frontier, knee or setting is advised: the model is off." in off
     missed = CHOICE | {"point": None, "nearest": 0, "margin": -0.5}
-    unmet = text_of(show(advised(world(choice=missed))), "#answer")
+    unmet = text_of(show(advised(situation(choice=missed))), "#answer")
     assert "No predicted setting holds p99<=20ms." in unmet
     assert "Nearest is buffer timeout 0, off by 50 % of the limit." in unmet
-    alike = text_of(show(advised(world(why_no_knee="all are alike"))), "#answer")
+    alike = text_of(show(advised(situation(why_no_knee="all are alike"))), "#answer")
     assert "No knee: all are alike." in alike
-    same = text_of(show(advised(world(knee=1, knee_patch=""))), "#answer")
+    same = text_of(show(advised(situation(knee=1, knee_patch=""))), "#answer")
     assert "nothing to change" in same
     tcp = text_of(
-        show(advised(world(knee=1, knee_patch="", beyond_keys=["tcp is old"]))), "#answer"
+        show(advised(situation(knee=1, knee_patch="", beyond_keys=["tcp is old"]))), "#answer"
     )
     assert "tcp is old" in tcp
     assert "nothing to change" not in tcp
@@ -285,7 +287,7 @@ def test_what_cannot_be_advised_is_reported_with_its_reason(show: Callable[..., 
 def test_the_choice_and_the_knee_are_marked_in_curves_and_table(
     show: Callable[..., Chromium], width: int
 ) -> None:
-    browser = show(advised(world(knee=0, choice=CHOICE)), width=width)
+    browser = show(advised(situation(knee=0, choice=CHOICE)), width=width)
     marks = browser.run(
         "[...document.querySelector('#trade-offs svg').querySelectorAll('line')]"
         ".filter((each) => ['mark', 'recorded'].includes(each.getAttribute('class')))"
@@ -303,7 +305,7 @@ def test_the_choice_and_the_knee_are_marked_in_curves_and_table(
 
 
 @browser_test
-def test_finer_steps_of_one_world_stand_in_their_order(show: Callable[..., Chromium]) -> None:
+def test_finer_steps_of_one_situation_stand_in_their_order(show: Callable[..., Chromium]) -> None:
     points = [point(each, is_recorded=each == 10) for each in (0, 10, 20, -1)]
     points += [point(each) | {"rate_factor": 2.0} for each in (0, 10, 15, 20, 1000, -1)]
     browser = show(answer(trade_offs=points))

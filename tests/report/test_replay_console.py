@@ -258,7 +258,7 @@ def varied_in_all(count: int = 1, **changes: Any) -> dict[str, Any]:
             "taskmanager.network.memory.buffer-debloat.enabled": debloating,
         }
     given = answer(trade_offs=[first, *[other] * count])
-    advice = {"frontier": [0, 1], "withheld": None, "worlds": []}
+    advice = {"frontier": [0, 1], "withheld": None, "situations": []}
     return given | {"advice": advice} | changes
 
 
@@ -281,8 +281,14 @@ def test_what_the_advice_speaks_of_is_among_the_rows_that_are_shown() -> None:
         **{"targets": ["p99<=1s"], "point": 111, "is_safe": True, "margin": 0.3, "nearest": None},
         **{"patch": "", "next_longer_ns": None},
     }
-    world = {"knee": 93, "knee_patch": "", "is_alike": False, "choice": choice, "beyond_keys": []}
-    advice = {"frontier": [93], "withheld": None, "worlds": [world]}
+    situation = {
+        "knee": 93,
+        "knee_patch": "",
+        "is_alike": False,
+        "choice": choice,
+        "beyond_keys": [],
+    }
+    advice = {"frontier": [93], "withheld": None, "situations": [situation]}
     lines = printed(answer(trade_offs=points, advice=advice))
     start = lines.index("predicted for each buffer timeout (160 more in the JSON)")
     rows = {line.split()[0]: line for line in lines[start + 2 : start + 42]}
@@ -326,7 +332,9 @@ def test_time_and_latency_are_drawn() -> None:
 
 
 def test_what_to_doubt_stands_under_the_error() -> None:
-    given = answer(remarks=["a.fnt is cut off: what is told is the first half", "so [1] it is"])
+    given = answer(
+        remarks=["a.fnt is cut off: the answer is that of the first half", "so [1] it is"]
+    )
     given["trace"] |= {"damaged_files": ["a.fnt", "b.fnt"], "warnings": ["disturbed for 19 %"]}
     lines = [line.rstrip() for line in printed(given)]
     first = lines.index("! b.fnt is cut off; its whole blocks are used")
@@ -335,7 +343,7 @@ def test_what_to_doubt_stands_under_the_error() -> None:
     assert lines[first : first + 4] == [
         "! b.fnt is cut off; its whole blocks are used",
         "! disturbed for 19 %",
-        "! a.fnt is cut off: what is told is the first half",
+        "! a.fnt is cut off: the answer is that of the first half",
         "! so [1] it is",
     ]
 

@@ -59,8 +59,8 @@ def test_pieces_are_as_long_as_where_most_of_the_time_goes() -> None:
     )
     result = taken(before, after)
     assert result.others_share == {"bursts": 0.03}
-    assert result.beside_share == pytest.approx(0.04)
-    assert result.beside_slice_ns == pytest.approx((10 * 2 + 30 * 3) / 40 * MS)
+    assert result.outside_share == pytest.approx(0.04)
+    assert result.outside_slice_ns == pytest.approx((10 * 2 + 30 * 3) / 40 * MS)
 
 
 @pytest.mark.parametrize(("task_managers", "host_share"), [(1, 0.005), (2, 0.02), (3, 0.02)])

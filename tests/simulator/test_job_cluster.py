@@ -24,7 +24,7 @@ from flinknet.graph import (
 from flinknet.graph.operators import Output
 from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
 from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint
-from flinknet.job.sinks import LatencyOperator
+from flinknet.job.latency_meter import LatencyMeter
 from flinknet.job.stream_task import StreamTask, TaskState
 from flinknet.simulator.faults import FaultPlan
 from flinknet.simulator.job_cluster import START_NS
@@ -62,10 +62,10 @@ def some_faults(seed: int, links: int = 2) -> FaultPlan:
     )
 
 
-def latency_operator(task: StreamTask) -> LatencyOperator:
-    """The sink of a task that measures latency."""
-    (operator,) = (each for each in task.chain.operators if isinstance(each, LatencyOperator))
-    return operator
+def latency_meter(task: StreamTask) -> LatencyMeter:
+    """What the sink of a task measures latency with."""
+    (meter,) = task.chain.latency_meters
+    return meter
 
 
 def last_counts(lines: list[str]) -> dict[str, int]:
@@ -208,10 +208,10 @@ def test_the_shuffle_runs_eight_tasks_in_four_slots_on_two_connections() -> None
     sources = [each for each in cluster.tasks.values() if each.is_source]
     emitted = sum(each.emitted_records for each in sources)
     assert emitted == sum(each.processed_records for each in sinks) > 10_000
-    operators = [latency_operator(sink) for sink in sinks]
-    for operator in operators:
-        operator.settle()
-    assert emitted == sum(operator.measured_records for operator in operators)
+    meters = [latency_meter(sink) for sink in sinks]
+    for meter in meters:
+        meter.settle()
+    assert emitted == sum(meter.measured_records for meter in meters)
     assert len(watched.read) == 16
 
 
@@ -234,7 +234,7 @@ def test_pressure_of_a_slow_last_stage_reaches_the_source() -> None:
     # the sinks take 1 000 records/s each, the sources were due to make 20 000/s each
     taken = sum(cluster.tasks[2, each].processed_records for each in range(2))
     assert 0.97 * 4_000 < taken <= 4_000
-    latency = latency_operator(cluster.tasks[2, 0])
+    latency = latency_meter(cluster.tasks[2, 0])
     latency.settle()
     assert latency.latency.percentile(0.99) > 0.5 * S  # open loop: counted from when it was due
 
@@ -516,13 +516,11 @@ def test_generated_records_are_numbered_and_as_old_as_the_way_they_took() -> Non
         assert own == sorted(own)
     latency = [task_named(cluster, f"Sink: Latency ({each}/2)") for each in (1, 2)]
     for task in latency:
-        operator = latency_operator(task)
-        operator.settle()
-        assert operator.measured_records == operator.records
-        assert (
-            20 * US < operator.latency.percentile(0.5) < 100 * MS
-        )  # at most a beat of the flusher
-    assert sum(latency_operator(each).records for each in latency) == 1001
+        meter = latency_meter(task)
+        meter.settle()
+        assert meter.measured_records == meter.records
+        assert 20 * US < meter.latency.percentile(0.5) < 100 * MS  # at most a beat of the flusher
+    assert sum(latency_meter(each).records for each in latency) == 1001
 
 
 def test_a_job_without_end_ends_when_its_sources_are_stopped() -> None:

@@ -15,7 +15,7 @@ from flinknet.errors import TransportError
 from flinknet.runtime.transport import TcpTransport
 from flinknet.simulator.faults import FaultPlan, Interval, LinkFaults
 from flinknet.simulator.link import LinkEnd, LinkSettings, ReceiveCosts, SendCosts, SimulatedLink
-from flinknet.simulator.turn_costs import TCP_BYTES
+from flinknet.simulator.loop_costs import TCP_BYTES
 
 
 class Line:

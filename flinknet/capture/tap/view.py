@@ -30,15 +30,15 @@ class Meter:
         self._at_ns = now_ns
         self._before: dict[int, _Before] = {}
         self._open: list[ObservedChannel] = []
-        self._seen_channels = 0
+        self._known_channels = 0
         self._largest_buffer_bytes = 1
 
     def look(self, table: ChannelTable, proxy: Proxy, now_ns: int) -> dict[str, Any]:
         """Plain data for the live view; `metrics` are what triggers are about."""
         span_ns = max(1, now_ns - self._at_ns)
         self._at_ns = now_ns
-        self._open += table.channels[self._seen_channels :]
-        self._seen_channels = len(table)
+        self._open += table.channels[self._known_channels :]
+        self._known_channels = len(table)
         rows = [self._row(each, now_ns, span_ns) for each in self._open]
         for channel in self._open:
             if channel.is_ended:
@@ -67,7 +67,6 @@ class Meter:
             "incidents": proxy.incident_count,
             "last_incident": proxy.incidents[-1].text if proxy.incidents else None,
             "channels_open": len(open_rows),
-            "channels_seen": len(table),
             "bytes_per_s": bytes_per_s,
             "records_per_s": sum(counted) if counted else None,
             "delay_ns_p50": delay.percentile(0.5) if delay.count else None,

@@ -97,7 +97,7 @@ class BufferConsumer:
         "is_finished",
         "partial_record_length",
         "read_bytes",
-        "seen_bytes",
+        "visible_bytes",
     )
 
     def __init__(
@@ -115,10 +115,10 @@ class BufferConsumer:
         self._marks_read = 0
         self.is_buffer = builder is not None
         if builder is None:
-            self.seen_bytes = buffer.size_bytes
+            self.visible_bytes = buffer.size_bytes
             self.is_finished = True
         else:
-            self.seen_bytes = builder.committed_bytes
+            self.visible_bytes = builder.committed_bytes
             self.is_finished = builder.is_finished
 
     @classmethod
@@ -136,10 +136,10 @@ class BufferConsumer:
         builder = self._builder
         buffer.references += 1
         if builder is None:
-            end = self.seen_bytes
+            end = self.visible_bytes
             self.read_bytes = end
             return BufferSlice(buffer, buffer.view[start:end], end - start)
-        self.seen_bytes = self.read_bytes = end = builder.committed_bytes
+        self.visible_bytes = self.read_bytes = end = builder.committed_bytes
         self.is_finished = builder.is_finished
         marks = builder.marks
         read = self._marks_read
@@ -173,7 +173,7 @@ class BufferConsumer:
         copy = BufferConsumer(
             self.buffer, self._builder, self.read_bytes, self.partial_record_length
         )
-        copy.seen_bytes = self.seen_bytes
+        copy.visible_bytes = self.visible_bytes
         copy.is_finished = self.is_finished
         copy._marks_read = self._marks_read
         return copy
@@ -183,13 +183,13 @@ class BufferConsumer:
         would.
         """
         assert self._builder is not None
-        self.seen_bytes = self._builder.committed_bytes
+        self.visible_bytes = self._builder.committed_bytes
         self.is_finished = self._builder.is_finished
 
     @property
     def unread_bytes(self) -> int:
         """What `build` would hand out now (looks at the builder)."""
-        latest = self.seen_bytes if self._builder is None else self._builder.committed_bytes
+        latest = self.visible_bytes if self._builder is None else self._builder.committed_bytes
         return latest - self.read_bytes
 
     @property
@@ -276,7 +276,7 @@ class BufferSlice:
         self.is_finished = True
 
     @property
-    def seen_bytes(self) -> int:
+    def visible_bytes(self) -> int:
         """The bytes that were there when it was queued; all of them once looked at."""
         return self.size_bytes if self.is_finished or self.partial_record_length else 0
 
@@ -371,5 +371,5 @@ class PrefilledSegment:
         builder._has_consumer = True
         consumer = BufferConsumer(piece.buffer, builder, 0, piece.partial_record_length)
         if not piece.partial_record_length:
-            consumer.seen_bytes = 0
+            consumer.visible_bytes = 0
         return builder, consumer

@@ -144,19 +144,19 @@ class ConsumerConnection:
         ones are refused.
         """
         self._control.now_ns = now_ns
-        self._fail_all(self._told(error))
+        self._fail_all(self._described(error))
 
     def fail_to_connect(self, error: TransportError, *, now_ns: int) -> None:
         """The connection did not come up: as `fail`, but each channel fails with a
         PartitionConnectionError that names its partition.
         """
         self._control.now_ns = now_ns
-        told = self._told(error)
+        described = self._described(error)
         for channel in self._channels.values():
-            channel.fail(channel.unreachable(told))
-        self._fail_all(told)
+            channel.fail(channel.unreachable(described))
+        self._fail_all(described)
 
-    def _told(self, error: TransportError) -> TransportError:
+    def _described(self, error: TransportError) -> TransportError:
         """An error with the other end and the channels that fail with it."""
         channels = sorted(channel.index for channel in self._channels.values())
         text = f"the connection to {self.peer} {error}"

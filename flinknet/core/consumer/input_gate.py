@@ -196,7 +196,7 @@ class SingleInputGate:
                     ready.append(channel)
                 else:
                     is_next = received and received[0][0].data_type == _PRIORITIZED_EVENT
-                    self._queue_again(channel, has_priority=bool(is_next))
+                    self._requeue(channel, has_priority=bool(is_next))
             return channel, buffer, sequence_number
         if self.is_closed and not self.is_finished:
             raise GateClosedError("the input gate is closed")
@@ -251,10 +251,10 @@ class SingleInputGate:
             return None
         if piece.next_data_type and not self._is_queued[channel.index_in_gate]:
             self._is_queued[channel.index_in_gate] = True
-            self._queue_again(channel, has_priority=piece.next_data_type == _PRIORITIZED_EVENT)
+            self._requeue(channel, has_priority=piece.next_data_type == _PRIORITIZED_EVENT)
         return channel, piece, piece.sequence_number
 
-    def _queue_again(self, channel: InputChannel, *, has_priority: bool) -> None:
+    def _requeue(self, channel: InputChannel, *, has_priority: bool) -> None:
         if has_priority:
             self._ready.insert(self._priority_channels, channel)
             self._priority_channels += 1

@@ -89,7 +89,7 @@ class PipelinedApproximateSubpartition(PipelinedSubpartition):
                 if not head.is_buffer or head.read_bytes:
                     break  # what was read of an open buffer ended with a record
                 head.look()
-                if not head.is_finished or skipped < head.seen_bytes:
+                if not head.is_finished or skipped < head.visible_bytes:
                     head.read_bytes = skipped
                     break
             queue.popleft().close()

@@ -210,13 +210,13 @@ class ProducerConnection:
         """When the oldest request for an unknown partition times out; at once if the peer has read
         its answers and is to be read again.
         """
-        return 0 if self._peer.may_be_read_again else self._handler.requests.next_deadline_ns()
+        return 0 if self._peer.may_resume_reading else self._handler.requests.next_deadline_ns()
 
     def handle_deadline(self, *, now_ns: int) -> None:
         """Refuse requests that waited too long for their partition; read on."""
         self._control.now_ns = now_ns
         self._handler.requests.handle_deadline(now_ns=now_ns)
-        self._peer.read_again()
+        self._peer.resume_reading()
 
     def check_invariants(self) -> None:
         """Assert that the credit of every channel that is open is a number of buffers."""

@@ -103,11 +103,11 @@ class Peer:
         self._unsent_errors_bytes = 0
 
     @property
-    def may_be_read_again(self) -> bool:
+    def may_resume_reading(self) -> bool:
         """Whether it was not read, and has read its answers."""
         return not self.is_read and not self._unsent_errors_bytes
 
-    def read_again(self) -> None:
+    def resume_reading(self) -> None:
         """Read it, if it has read its answers."""
         if not self._unsent_errors_bytes:
             self.is_read = True

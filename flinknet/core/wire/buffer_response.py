@@ -29,16 +29,9 @@ from typing import ClassVar, Self
 from flinknet.core.buffers.data_type import DataType
 from flinknet.errors import FrameCorruptedError
 
+from .header import BUFFER_RESPONSE_ID, FRAME_HEADER, FRAME_HEADER_BYTES, MAGIC
 from .ids import Bytes, InputChannelID
-from .layout import (
-    BUFFER_RESPONSE_ID,
-    FRAME_HEADER,
-    FRAME_HEADER_BYTES,
-    LAYOUTS,
-    MAGIC,
-    Direction,
-    Layout,
-)
+from .layout import LAYOUTS, Direction, Layout
 from .plain_frames import check_header
 
 

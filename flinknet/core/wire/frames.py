@@ -16,18 +16,9 @@ from typing import Final
 from flinknet.errors import FrameCorruptedError, LocalProtocolError, UnknownMessageError
 
 from .buffer_response import BufferResponse, body_bytes
-from .layout import (
-    BUFFER_RESPONSE_ID,
-    FRAME_HEADER,
-    FRAME_HEADER_BYTES,
-    LAYOUTS,
-    MAGIC,
-    Direction,
-    detect_layout,
-)
+from .header import BUFFER_RESPONSE_ID, FRAME_HEADER, FRAME_HEADER_BYTES, MAGIC
+from .layout import LAYOUTS, Direction
 from .messages import MESSAGE_CLASSES, Message
-
-__all__ = ["FRAME_BYTES_MAX", "Direction", "FrameDecoder", "detect_layout"]
 
 FRAME_BYTES_MAX: Final = 64 << 20
 """Far above any segment size in use; events and exceptions are smaller still."""

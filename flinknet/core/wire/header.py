@@ -1,5 +1,12 @@
 # mypyc
-"""The header of a BufferResponse as a tuple, with a name for the place of each field.
+"""The header of a frame, and that of a BufferResponse as a tuple with a name for each place.
+
+| offset | type | field |
+|---|---|---|
+| 0 | i32 | length of the whole frame, these four bytes included |
+| 4 | i32 | magic, `ba dc 0f fe` |
+| 8 | i8 | message id |
+| 9 | | body |
 
 Core and capture read the same tuple: that of layout "2.x" from the wire as it is, that of "1.20"
 with 0 for the partial buffers it does not have. A tuple and not a NamedTuple, because there is one
@@ -11,7 +18,11 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from .layout import BUFFER_RESPONSE_ID, LAYOUT_1_20, LAYOUT_2_X, MAGIC, Layout
+MAGIC: Final = b"\xba\xdc\x0f\xfe"
+FRAME_HEADER: Final = struct.Struct(">i4sB")
+FRAME_HEADER_BYTES: Final = 9
+BUFFER_RESPONSE_ID: Final = 0
+ADD_CREDIT_ID: Final = 6
 
 Header = tuple[int, bytes, bytes, int, int, int, int, int, int, int]
 
@@ -29,15 +40,10 @@ DATA_TYPE: Final = 7
 IS_COMPRESSED: Final = 8
 SIZE: Final = 9
 
-
-def _whole(layout: Layout) -> struct.Struct:
-    return struct.Struct(">i5s" + layout.header.format.removeprefix(">"))
-
-
-WHOLE_HEADER: Final = _whole(LAYOUT_2_X)
+WHOLE_HEADER: Final = struct.Struct(">i5s16siiiiBBi")
 """Frame header and message header in layout "2.x", without the sizes of partial buffers."""
 
-WHOLE_HEADER_1_20: Final = _whole(LAYOUT_1_20)
+WHOLE_HEADER_1_20: Final = struct.Struct(">i5s16siiiBBi")
 
 BUFFER_RESPONSE_HEADER_BYTES: Final = WHOLE_HEADER.size
 

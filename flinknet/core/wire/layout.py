@@ -1,33 +1,35 @@
-"""The frame, and what differs between releases of Flink.
+"""What differs between releases of Flink: the header of BufferResponse, and nothing else.
 
-| offset | type | field |
-|---|---|---|
-| 0 | i32 | length of the whole frame, these four bytes included |
-| 4 | i32 | magic, `ba dc 0f fe` |
-| 8 | i8 | message id |
-| 9 | | body |
-
-flinknet speaks the layout "2.x" (2.0 to 2.3) and reads "1.20" too. They differ in the header of
-BufferResponse and in nothing else. No version travels on the wire; `detect_layout` tells them apart
-by a BufferResponse.
+flinknet speaks the layout "2.x" (2.0 to 2.3) and reads "1.20" too. No version travels on the wire;
+`detect_layout` tells them apart by a BufferResponse.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
-from flinknet.core.buffers.data_type import DataType
+from flinknet.core.buffers.data_type import IS_BUFFER, DataType
 
+from .header import (
+    BUFFER_RESPONSE_START,
+    DATA_TYPE,
+    FRAME_BYTES,
+    IS_COMPRESSED,
+    MAGIC_AND_ID,
+    PARTIAL_BUFFERS,
+    PARTIAL_SIZE_BYTES,
+    SIZE,
+    WHOLE_HEADER,
+    WHOLE_HEADER_1_20,
+    Header,
+)
 from .ids import Bytes
 
-MAGIC: Final = b"\xba\xdc\x0f\xfe"
-FRAME_HEADER: Final = struct.Struct(">i4sB")
-FRAME_HEADER_BYTES: Final = FRAME_HEADER.size
-BUFFER_RESPONSE_ID: Final = 0
-ADD_CREDIT_ID: Final = 6
+PLAUSIBLE_BYTES_MAX: Final = 64 << 20
+"""A message that claims more is not believed: no segment, event or exception comes near."""
 
 
 class Direction(Enum):
@@ -37,53 +39,75 @@ class Direction(Enum):
     CONSUMER_TO_PRODUCER = "consumer->producer"
 
 
-@dataclass(frozen=True, slots=True)
 class Layout:
     """The BufferResponse of one line of releases.
 
+    Args:
+        whole: frame header and message header, without the sizes of partial buffers.
+
     Attributes:
-        header: what stands between frame header and payload, without the sizes of partial buffers.
+        header_bytes: of both.
+        header: the message header alone.
         has_partial_buffers: the header counts partial buffers, and their sizes stand before the
-        payload.
+            payload.
         data_type_max: the largest ordinal of Buffer.DataType.
+        read: both headers at an offset where `header_bytes` bytes are.
     """
 
-    name: str
-    header: struct.Struct
-    has_partial_buffers: bool
-    data_type_max: int
+    __slots__ = ("data_type_max", "has_partial_buffers", "header", "header_bytes", "name", "read")
+
+    def __init__(self, name: str, whole: struct.Struct, data_type_max: int) -> None:
+        self.name = name
+        self.header = struct.Struct(whole.format.replace("i5s", "", 1))
+        self.has_partial_buffers = whole is WHOLE_HEADER
+        self.data_type_max = data_type_max
+        self.header_bytes = whole.size
+        self.read: Callable[[Bytes, int], Header] = (
+            whole.unpack_from if self.has_partial_buffers else _read_1_20
+        )
+
+    def is_plausible(self, header: Header) -> bool:
+        """Whether a Flink consumer would take it."""
+        data_type, size = header[DATA_TYPE], header[SIZE]
+        return (
+            header[MAGIC_AND_ID] == BUFFER_RESPONSE_START
+            and header[FRAME_BYTES] >= 0
+            and 1 <= data_type <= self.data_type_max
+            and 0 <= header[PARTIAL_BUFFERS] <= PLAUSIBLE_BYTES_MAX // PARTIAL_SIZE_BYTES
+            and 0 <= size <= PLAUSIBLE_BYTES_MAX
+            and (size > 0 or data_type in IS_BUFFER)
+        )
+
+    def is_consistent(self, header: Header) -> bool:
+        """Whether it is plausible and the length of the frame agrees with the sizes inside, as it
+        does in one layout only, save for rare cases which the compression flag settles.
+        """
+        sizes_bytes = PARTIAL_SIZE_BYTES * header[PARTIAL_BUFFERS]
+        return (
+            self.is_plausible(header)
+            and header[IS_COMPRESSED] <= 1
+            and header[FRAME_BYTES] == self.header_bytes + sizes_bytes + header[SIZE]
+        )
 
 
-# receiver, subpartition, [partial buffers,] sequence number, backlog, type, compressed, size
-LAYOUT_2_X: Final = Layout(
-    "2.x", struct.Struct(">16siiiiBBi"), True, DataType.UNALIGNED_WATERMARK_EVENT
-)
-LAYOUT_1_20: Final = Layout("1.20", struct.Struct(">16siiiBBi"), False, DataType.RECOVERY_METADATA)
+def _read_1_20(view: Bytes, offset: int) -> Header:
+    length, start, receiver, subpartition, *rest = WHOLE_HEADER_1_20.unpack_from(view, offset)
+    header: Header = (length, start, receiver, subpartition, 0, *rest)
+    return header
+
+
+LAYOUT_2_X: Final = Layout("2.x", WHOLE_HEADER, DataType.UNALIGNED_WATERMARK_EVENT)
+LAYOUT_1_20: Final = Layout("1.20", WHOLE_HEADER_1_20, DataType.RECOVERY_METADATA)
 LAYOUTS: Final = {layout.name: layout for layout in (LAYOUT_2_X, LAYOUT_1_20)}
 
 
-def detect_layout(frame: Bytes) -> str | None:
-    """The layout of a whole frame with a BufferResponse; None if it is none, or fits no layout.
-
-    The lengths of a frame agree in one layout only, save for rare cases which data type and
-    compression flag settle.
+def detect_layout(
+    start: Bytes, test: Callable[[Layout, Header], bool] = Layout.is_consistent
+) -> Layout | None:
+    """The first layout in which the BufferResponse that starts so passes the test; None if it does
+    in none.
     """
-    if len(frame) < FRAME_HEADER_BYTES:
-        return None
-    length, magic, message_id = FRAME_HEADER.unpack_from(frame)
-    if length != len(frame) or magic != MAGIC or message_id != BUFFER_RESPONSE_ID:
-        return None
     for layout in LAYOUTS.values():
-        header_bytes = FRAME_HEADER_BYTES + layout.header.size
-        if length < header_bytes:
-            continue
-        fields = layout.header.unpack_from(frame, FRAME_HEADER_BYTES)
-        partial_buffers = fields[2] if layout.has_partial_buffers else 0
-        data_type, is_compressed, size = fields[-3:]
-        if (
-            length == header_bytes + 4 * partial_buffers + size
-            and 1 <= data_type <= layout.data_type_max
-            and is_compressed <= 1
-        ):
-            return layout.name
+        if len(start) >= layout.header_bytes and test(layout, layout.read(start, 0)):
+            return layout
     return None

@@ -8,26 +8,20 @@ the hot path; "1.20" is read frame by frame, which costs a copy more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from flinknet.errors import FrameCorruptedError
 
 from .buffer_response import BufferResponse
 from .frames import FrameDecoder
-from .header import BUFFER_RESPONSE_START
-from .layout import (
+from .header import (
     BUFFER_RESPONSE_ID,
+    BUFFER_RESPONSE_START,
     FRAME_HEADER,
     FRAME_HEADER_BYTES,
-    LAYOUT_2_X,
-    LAYOUTS,
     MAGIC,
-    Direction,
-    detect_layout,
 )
+from .layout import LAYOUT_2_X, LAYOUTS, Direction, detect_layout
 from .response_decoder import LARGEST_FRAME_BYTES, ResponseDecoder, ResponseSink
-
-_LONGEST_HEADER_BYTES: Final = FRAME_HEADER_BYTES + LAYOUT_2_X.header.size
 
 
 class LayoutDetectingDecoder:
@@ -89,16 +83,17 @@ class LayoutDetectingDecoder:
         return frame
 
     def _choose(self, frame: bytearray) -> None:
-        self.layout = detect_layout(frame)
-        if self.layout is None:
-            known, header = ", ".join(LAYOUTS), frame[:_LONGEST_HEADER_BYTES].hex()
+        layout = detect_layout(frame)
+        if layout is None:
+            known, header = ", ".join(LAYOUTS), frame[: LAYOUT_2_X.header_bytes].hex()
             raise FrameCorruptedError(
                 f"a BufferResponse of no layout that flinknet knows ({known}): {header}"
             )
-        if self.layout == LAYOUT_2_X.name:
+        self.layout = layout.name
+        if layout is LAYOUT_2_X:
             self._hot = ResponseDecoder(self._sink)
         else:
-            self._frames = _frame_decoder(self.layout)
+            self._frames = _frame_decoder(layout.name)
 
     def _decode(self, data: memoryview) -> None:
         if self._hot is not None:
@@ -113,7 +108,7 @@ class LayoutDetectingDecoder:
     def _hand_on(self, message: BufferResponse) -> None:
         size = message.buffer_size
         header = (
-            FRAME_HEADER_BYTES + self._frames.layout.header.size + size,
+            self._frames.layout.header_bytes + size,
             BUFFER_RESPONSE_START,
             message.receiver_id,
             message.subpartition_id,

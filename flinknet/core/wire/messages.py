@@ -30,9 +30,10 @@ from flinknet.errors import FrameCorruptedError
 
 from .buffer_response import BufferResponse
 from .events import Event, decode_event
+from .header import ADD_CREDIT_ID, FRAME_HEADER, FRAME_HEADER_BYTES, MAGIC
 from .ids import Bytes, InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
 from .java_errors import JavaThrowable, encode_throwable, parse_throwable
-from .layout import ADD_CREDIT_ID, FRAME_HEADER, FRAME_HEADER_BYTES, MAGIC, Direction
+from .layout import Direction
 from .plain_frames import encode_add_credit
 
 __all__ = [

@@ -12,10 +12,12 @@ from flinknet.core.buffers.data_type import DataType
 from flinknet.errors import FrameCorruptedError
 
 from .header import (
+    ADD_CREDIT_ID,
     BUFFER_RESPONSE_HEADER_BYTES,
     BUFFER_RESPONSE_START,
     DATA_TYPE,
     FRAME_BYTES,
+    MAGIC,
     MAGIC_AND_ID,
     PARTIAL_BUFFERS,
     SIZE,
@@ -23,7 +25,7 @@ from .header import (
     Header,
 )
 from .ids import Bytes
-from .layout import ADD_CREDIT_ID, LAYOUT_2_X, MAGIC, Layout
+from .layout import LAYOUT_2_X, Layout
 
 _pack = WHOLE_HEADER.pack
 _unpack_from = WHOLE_HEADER.unpack_from

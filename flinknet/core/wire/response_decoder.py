@@ -25,14 +25,17 @@ from .header import (
     BACKLOG,
     BUFFER_RESPONSE_HEADER_BYTES,
     DATA_TYPE,
+    FRAME_HEADER,
+    FRAME_HEADER_BYTES,
     IS_COMPRESSED,
+    MAGIC,
     PARTIAL_BUFFERS,
     PARTIAL_SIZE_BYTES,
     SEQUENCE_NUMBER,
     SIZE,
     Header,
 )
-from .layout import FRAME_HEADER, FRAME_HEADER_BYTES, MAGIC, Direction
+from .layout import Direction
 from .messages import MESSAGE_CLASSES, Message
 from .plain_frames import alike, decode_backlogs, decode_buffer_response_header, is_alike
 

@@ -133,7 +133,7 @@ class LoadTasks:
             sinks, delay_ns_per_record, takes_runs: see RunInput.
         """
         frame = self._frame(descriptor, probe)
-        measure = Measure(frame.context)
+        measure = Measure(frame.context, sinks)
         run_input = RunInput(
             gate,
             sinks,

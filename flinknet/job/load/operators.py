@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..context import ProcessingContext
+from ..latency_meter import LatencyMeter
 from ..task_chain import TaskChain
 from .outputs import ForwardedOutput, GeneratedOutput
 
@@ -65,11 +67,20 @@ class Forward(TaskChain):
 class Measure(TaskChain):
     """The end of a load: records were counted and timed as they were read. Its batches are the
     instants at which the task is done with what was read.
+
+    Args:
+        sinks: that count and time them.
     """
 
-    def __init__(self, context: ProcessingContext) -> None:
+    def __init__(self, context: ProcessingContext, sinks: Sequence[LatencyMeter]) -> None:
         super().__init__()
+        self._sinks = sinks
         self._context = context
+
+    @property
+    def latency_meters(self) -> Sequence[LatencyMeter]:
+        """Of each channel."""
+        return self._sinks
 
     def process_portion(self, began_ns: int) -> None:
         """Work on what was read until it is done."""

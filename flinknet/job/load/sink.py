@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from flinknet.arrays import IntArray
 from flinknet.histogram import LogLinearHistogram
 
+from ..latency_meter import LatencyMeter
 from .payload import (
     INSTANT_BITS,
     INSTANT_MASK,
@@ -56,11 +57,8 @@ class Disorder:
     reordered: int = 0
 
 
-class LatencySink:
-    """Counts, checks and times the records of one channel.
-
-    Records count as measured when their intended instant lies in [measured_from_ns,
-    measured_to_ns). Figures are up to date after `settle`.
+class LatencySink(LatencyMeter):
+    """Counts, checks and times the records of one channel; a record's instant is the intended one.
 
     Args:
         epoch_ns: the instant that stamps count from.
@@ -72,18 +70,12 @@ class LatencySink:
     def __init__(
         self, *, epoch_ns: int, delay_ns_per_record: int = 0, is_open_loop: bool = True
     ) -> None:
+        super().__init__()
         self._epoch_ns = epoch_ns
         self._delay_ns = delay_ns_per_record
         self._is_open_loop = is_open_loop
         self._lot = KEPT_STAMPS // 2 if is_open_loop else KEPT_STAMPS
-        self.measured_from_ns = 0
-        self.measured_to_ns: int | None = None
-        self.records = 0
         self.disorder = Disorder()
-        self.measured_records = 0
-        self.measured_bytes = 0
-        self.last_measured_ns = 0
-        self.latency = LogLinearHistogram()
         self.uncorrected = LogLinearHistogram()
         self.first_record_ns = -1
         self.last_record_ns = -1

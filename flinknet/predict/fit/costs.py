@@ -19,10 +19,11 @@ from flinknet.simulator.cost_model import TYPICAL_COSTS, CostModel
 from flinknet.trace import RunManifest
 from flinknet.trace.event_block import EventColumns, same_message
 
+from . import SAMPLES_MIN
 from .delays import NO_DELAYS, Delays
+from .loop_costs import LoopFit
 from .queued import NOT_QUEUED, Queued
 from .saturation import Saturation
-from .turns import Turns
 from .window_rows import ExchangeRows
 
 ASSUMED_CONSUME_NS_PER_RECORD = 20.0
@@ -37,18 +38,17 @@ SATURATED_RECEIVE_SHARE = 0.55
 KiB, 10.9 and 17.1."""
 
 BYTES_COST = (
-    "assumed: beside what turns take, sending and receiving cost by the byte; one run does not tell"
-    " it from a share of each message"
+    "assumed: besides what turns take, sending and receiving cost by the byte; one run does not"
+    " tell it from a share of each message"
 )
 
 _SIZES_DIFFER = 2.0
 """Messages of at least this ratio between the upper and the lower quarter of sizes tell two costs
 apart."""
 
-_MIN_SAMPLES = 20
 
-SHARE_WORTH_TELLING = 0.02
-"""Share of the time in outages from which on it is told."""
+SHARE_WORTH_NOTING = 0.02
+"""Share of the time in preemptions from which on it is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +118,10 @@ def saturated_costs(
     fit: CostFit, consumed: EventColumns, saturation: Saturation, manifest: RunManifest
 ) -> CostFit:
     """The costs of a run at the highest rate: ways that met nothing, and consumers that take as
-    long for a buffer as their processes were busy, outages apart.
+    long for a buffer as their processes were busy, preemptions apart.
     """
-    if saturation.turns is not None:
-        return _with_turns(fit, saturation, saturation.turns, manifest)
+    if saturation.loop is not None:
+        return _with_loop_costs(fit, saturation, saturation.loop, manifest)
     costs, records = fit.costs, _mean(np.maximum(consumed["records"], 0), 1.0)
     process_of = {each.consumer: each.consumer_process for each in manifest.channels}
     busy_ns = saturation.busy_ns_per_buffer
@@ -147,41 +147,41 @@ def saturated_costs(
             if receive_ns
             else costs.receive_ns_per_message,
         ),
-        notes=(*fit.notes, *_outage_notes(saturation)),
+        notes=(*fit.notes, *_preemption_notes(saturation)),
     )
 
 
-def _with_turns(
-    fit: CostFit, saturation: Saturation, turns: Turns, manifest: RunManifest
+def _with_loop_costs(
+    fit: CostFit, saturation: Saturation, loop: LoopFit, manifest: RunManifest
 ) -> CostFit:
-    """The costs where it is known what turns take."""
+    """The costs where it is known what the parts of the event loop take."""
     process_of = {each.consumer: each.consumer_process for each in manifest.channels}
     consumers = sorted(process_of)
-    runs = [turns.runs[process_of[each]] for each in consumers]
+    runs = [loop.runs[process_of[each]] for each in consumers]
     consume_ns = list(fit.costs.consume_ns_per_record)
     for consumer, line in zip(consumers, runs, strict=True):
         consume_ns[consumer] = line.unit_ns
     costs = replace(
         fit.costs,
         send_ns_per_message=0.0,
-        send_ns_per_byte=turns.send_ns_per_byte,
-        transit_ns=turns.transit_ns,
-        back_ns=turns.back_ns,
-        emit_ns_per_record=turns.emit_ns_per_record,
+        send_ns_per_byte=loop.send_ns_per_byte,
+        transit_ns=loop.transit_ns,
+        back_ns=loop.back_ns,
+        emit_ns_per_record=loop.emit_ns_per_record,
         receive_ns_per_message=float(np.mean([each.fixed_ns for each in runs])),
         consume_ns_per_record=tuple(consume_ns),
-        turns=turns.costs,
+        loop=loop.costs,
     )
-    return replace(fit, costs=costs, notes=(BYTES_COST, *_outage_notes(saturation)))
+    return replace(fit, costs=costs, notes=(BYTES_COST, *_preemption_notes(saturation)))
 
 
-def _outage_notes(saturation: Saturation) -> tuple[str, ...]:
-    share = saturation.outage_share
-    if share < SHARE_WORTH_TELLING:
+def _preemption_notes(saturation: Saturation) -> tuple[str, ...]:
+    share = saturation.preemption_share
+    if share < SHARE_WORTH_NOTING:
         return ()
     return (
         f"the machine kept the TaskManagers from their work for {share:.0%} of the time; the same"
-        " outages are assumed at every setting",
+        " preemptions are assumed at every setting",
     )
 
 
@@ -220,7 +220,7 @@ def _fit_consumers(
     per_record = [ASSUMED_CONSUME_NS_PER_RECORD] * consumers
     for index in range(consumers):
         own = np.flatnonzero((consumer == index) & (records > 0))
-        if len(own) < _MIN_SAMPLES:
+        if len(own) < SAMPLES_MIN:
             continue
         own = own[np.argsort(done_ns[own], kind="stable")]
         before_ns = np.r_[np.iinfo(np.int64).min, done_ns[own][:-1]]

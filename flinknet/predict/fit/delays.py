@@ -29,7 +29,7 @@ from flinknet.simulator.cost_model import CostModel
 from flinknet.trace.event_block import EventColumns, same_message
 
 from .queued import queued_ns
-from .wakes import UNKNOWN, Wakes, gaps_of
+from .wakeups import UNKNOWN, Wakeups, gaps_of
 
 QUANTILES = 500
 """Points that the spread is kept as: enough for the p99.9 of timeout 0 to show."""
@@ -37,7 +37,7 @@ QUANTILES = 500
 PARTS = 4
 """Of a run, whose delays are compared to tell how much they differ."""
 
-TAIL_WORTH_TELLING_NS = 300_000
+TAIL_WORTH_NOTING_NS = 300_000
 """A machine that delays one record in a hundred by less shows in no p99."""
 
 _MIN_SAMPLES = 10
@@ -69,7 +69,7 @@ class Delays:
     @property
     def note(self) -> str | None:
         """How well p99 can be known; None where the machine hardly shows in it."""
-        if not self.tails_ns or max(self.tails_ns) < TAIL_WORTH_TELLING_NS:
+        if not self.tails_ns or max(self.tails_ns) < TAIL_WORTH_NOTING_NS:
             return None
         p99_ns = np.quantile(self.spread_ns, 0.99)
         return (
@@ -118,7 +118,7 @@ def fit_delays(
     costs: CostModel,
     consumer_of: Mapping[int, int],
     receiver_of: Mapping[int, int],
-    wakes: Wakes | None = None,
+    wakeups: Wakeups | None = None,
 ) -> Delays:
     """Fit the delays of a run with a rate from the rows of its data buffers.
 
@@ -126,7 +126,7 @@ def fit_delays(
         costs: what the simulation takes for the way of a message; only what goes beyond is spread.
         consumer_of: channel to index of its consumer.
         receiver_of: channel to index of the TaskManager of that.
-        wakes: what messages take by their distance; None if all are expected to take as long.
+        wakeups: what messages take by their distance; None if all are expected to take as long.
     """
     due_ns = _due_ns(sent, buffer_timeout_ns)
     beat_ns = _beat_ns(sent, buffer_timeout_ns)
@@ -140,9 +140,9 @@ def fit_delays(
     records = np.maximum(sent["records"][sent_at], 0).astype(np.int64)
     whole_ns = consumed["at_ns"][consumed_at] - sent["at_ns"][sent_at] + late_ns[sent_at]
     transit_ns = np.full(len(sent_at), costs.transit_ns)
-    if wakes is not None:
+    if wakeups is not None:
         gaps_ns = gaps_of(sent, receiver_of)[sent_at]
-        transit_ns = np.where(gaps_ns == UNKNOWN, transit_ns, wakes.transit_after(gaps_ns))
+        transit_ns = np.where(gaps_ns == UNKNOWN, transit_ns, wakeups.transit_after(gaps_ns))
     # The consumers' work, also on what was sent before the rows begin.
     consumer = np.array([consumer_of[each] for each in consumed["channel"].tolist()], np.int64)
     per_record_ns = np.array(costs.consume_ns_per_record)[consumer]

@@ -9,14 +9,13 @@ import numpy as np
 from flinknet.core.probe import FlushReason
 from flinknet.trace.event_block import EventColumns
 
+from . import SAMPLES_MIN
+
 ASSUMED_FLUSH_OVERHEAD_NS = 100_000
 """As in Flink."""
 
 PERIODS_MIN = 10
 """Periods of the flusher that tell how long it is."""
-
-_SAMPLES_MIN = 20
-"""Gaps between flushes that tell the buffer timeout."""
 
 GAP_TOLERANCE = 0.1
 """Gaps between flushes within this share of each other are the same number of beats."""
@@ -35,10 +34,10 @@ def flush_overhead_ns(sent: EventColumns, buffer_timeout_ns: int) -> int:
         gaps_ns = np.diff(np.sort(sent["at_ns"][own]))
         is_next = (gaps_ns > 0.8 * buffer_timeout_ns) & (gaps_ns < 1.5 * buffer_timeout_ns)
         periods.append(gaps_ns[is_next])
-    seen_ns = np.concatenate(periods or [np.zeros(0, np.int64)])
-    if len(seen_ns) < PERIODS_MIN:
+    periods_ns = np.concatenate(periods or [np.zeros(0, np.int64)])
+    if len(periods_ns) < PERIODS_MIN:
         return ASSUMED_FLUSH_OVERHEAD_NS
-    return max(int(np.median(seen_ns)) - buffer_timeout_ns, 0)
+    return max(int(np.median(periods_ns)) - buffer_timeout_ns, 0)
 
 
 def beat_ns(sent: EventColumns) -> int | None:
@@ -50,7 +49,7 @@ def beat_ns(sent: EventColumns) -> int | None:
         own = (sent["channel"] == channel) & (sent["reason"] == FlushReason.FLUSH)
         gaps.append(np.diff(np.sort(sent["at_ns"][own])))
     gaps_ns = np.concatenate(gaps or [np.zeros(0, np.int64)])
-    if len(gaps_ns) < _SAMPLES_MIN:
+    if len(gaps_ns) < SAMPLES_MIN:
         return None
     middle_ns = float(np.median(gaps_ns))
     same = np.abs(gaps_ns - middle_ns) <= GAP_TOLERANCE * middle_ns

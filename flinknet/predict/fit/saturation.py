@@ -3,7 +3,7 @@ the ways take, and when the machine kept them from working.
 
 A consumer has work from when a buffer could have arrived until it is done with it; a producer while
 its writer does not wait, and from when credit could have arrived until it has. The sums are exact:
-busy time and outages together are the time in which there was work.
+busy time and preemptions together are the time in which there was work.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
-from flinknet.simulator.cost_model import Outages
+from flinknet.simulator.cost_model import Preemptions
 from flinknet.trace import RunManifest
 from flinknet.trace.event_block import EventColumns, same_message
 
 from ..intervals import Intervals, from_switches
-from .outages import activity_of, joined, uncontended_ns, union
-from .turns import Turns, fit_turns
+from .loop_costs import LoopFit, fit_loop
+from .preemptions import activity_of, joined, uncontended_ns, union
 from .window_rows import ExchangeRows, of_channels, same_credit
 
 
@@ -34,19 +34,19 @@ class Saturation:
         back_ns: the same of credit; None if there was none.
         busy_ns_per_buffer: of the processes that consume.
         busy_ns_per_record: of the processes that produce, with all that belongs to a record.
-        outages: of every process; instants count from the start of the window.
-        outage_share: of the window, the mean over processes.
-        turns: what turns cost; None where that could not be told. The ways and the outages are then
-            as found with them.
+        preemptions: of every process; instants count from the start of the window.
+        preemption_share: of the window, the mean over processes.
+        loop: what its parts cost; None where that could not be told. The ways and the preemptions
+            are then as found with them.
     """
 
     transit_ns: float
     back_ns: float | None
     busy_ns_per_buffer: Mapping[str, float]
     busy_ns_per_record: Mapping[str, float]
-    outages: Mapping[str, Outages]
-    outage_share: float
-    turns: Turns | None = None
+    preemptions: Mapping[str, Preemptions]
+    preemption_share: float
+    loop: LoopFit | None = None
 
 
 def fit_saturation(
@@ -60,7 +60,7 @@ def fit_saturation(
     transit_ns = uncontended_ns(ways_ns, 0.0)
     per_buffer: dict[str, float] = {}
     per_record: dict[str, float] = {}
-    outages: dict[str, Outages] = {}
+    preemptions: dict[str, Preemptions] = {}
     shares: list[float] = []
     backs_ns: list[float] = []
     for process in dict.fromkeys([*produces.values(), *consumes.values()]):
@@ -86,9 +86,9 @@ def fit_saturation(
         ]
         progress += [of_channels(rows.credit_received, own_out), of_channels(rows.waits, own_out)]
         activity = activity_of(work, np.concatenate([each["at_ns"] for each in progress]))
-        found = activity.outages
-        outages[process] = Outages(
-            found.starts_ns - from_ns, found.ends_ns - found.starts_ns, activity.wakes_ns
+        found = activity.preemptions
+        preemptions[process] = Preemptions(
+            found.starts_ns - from_ns, found.ends_ns - found.starts_ns, activity.wakeups_ns
         )
         shares.append(found.total_ns / max(to_ns - from_ns, 1))
         if len(taken["at_ns"]):
@@ -96,20 +96,20 @@ def fit_saturation(
         records = int(np.maximum(written["records"], 0).sum())
         if records:
             per_record[process] = activity.busy_ns / records
-    turns = fit_turns(rows, manifest)
-    if turns is not None:
-        outages = {name: each.since(from_ns) for name, each in turns.outages.items()}
-        total_ns = sum(int(each.lengths_ns.sum()) for each in outages.values())
-        share = total_ns / len(outages) / max(to_ns - from_ns, 1)
+    loop = fit_loop(rows, manifest)
+    if loop is not None:
+        preemptions = {name: each.since(from_ns) for name, each in loop.preemptions.items()}
+        total_ns = sum(int(each.lengths_ns.sum()) for each in preemptions.values())
+        share = total_ns / len(preemptions) / max(to_ns - from_ns, 1)
         return Saturation(
-            turns.transit_ns, turns.back_ns, per_buffer, per_record, outages, share, turns
+            loop.transit_ns, loop.back_ns, per_buffer, per_record, preemptions, share, loop
         )
     return Saturation(
         transit_ns,
         float(np.mean(backs_ns)) if backs_ns else None,
         per_buffer,
         per_record,
-        outages,
+        preemptions,
         float(np.mean(shares)) if shares else 0.0,
     )
 

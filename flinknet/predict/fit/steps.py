@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from flinknet.arrays import IntArray
 from flinknet.core.probe import TracePoint
-from flinknet.simulator.turn_costs import TCP_BYTES
+from flinknet.simulator.loop_costs import TCP_BYTES
 from flinknet.trace.event_block import EventColumns, same_message
 
 from .window_rows import ExchangeRows, of_channels, same_credit
@@ -81,7 +81,7 @@ def steps_of(rows: ExchangeRows, written: Sequence[int], read: Sequence[int]) ->
     """
     sent, credit = of_channels(rows.sent, written), of_channels(rows.credit_received, written)
     waits = of_channels(rows.waits, written)
-    received, told = of_channels(rows.received, read), of_channels(rows.credit_sent, read)
+    received, announced = of_channels(rows.received, read), of_channels(rows.credit_sent, read)
     consumed = of_channels(rows.consumed, read)
     is_waiting = waits["point"] == TracePoint.WRITER_WAITS
     parts = [
@@ -90,7 +90,7 @@ def steps_of(rows: ExchangeRows, written: Sequence[int], read: Sequence[int]) ->
         _part(Kind.WRITES, _where(waits, ~is_waiting)),
         _part(Kind.WAITS, _where(waits, is_waiting)),
         _received(rows, received),
-        _part(Kind.ANNOUNCES, told),
+        _part(Kind.ANNOUNCES, announced),
         _part(Kind.READS, consumed, units=np.maximum(consumed["records"], 0)),
     ]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

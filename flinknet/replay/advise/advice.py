@@ -1,8 +1,8 @@
 """Advice: which of the predicted settings are worth having, and which one meets a target.
 
 Settings are named by their index among the predicted ones. Each rate factor, consumer speed, round
-trip and flow control that is asked for is a world of its own, with a knee and a choice of its own;
-those of the whole advice are of the recorded world, or of the first.
+trip and flow control that is asked for is a situation of its own, with a knee and a choice of its
+own; those of the whole advice are of the recorded situation, or of the first.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from flinknet.results import (
     Advice,
     Choice,
     ModelError,
+    SituationAdvice,
     TradeOffPoint,
-    WorldAdvice,
 )
 from flinknet.units import NS_PER_MS, parse_duration_ns
 
-from .frontier import EQUAL, World, are_alike, frontier_of, knee_of, world_of
+from .frontier import EQUAL, Situation, are_alike, frontier_of, knee_of, situation_of
 from .targets import Target
 
 _INTERVAL = "execution.buffer-timeout.interval"
@@ -35,22 +35,22 @@ def choose(
     points: Sequence[TradeOffPoint],
     targets: Sequence[Target],
     error: ModelError,
-    world: World | None = None,
+    situation: Situation | None = None,
 ) -> Choice:
-    """The setting of a world that meets all targets with the longest timeout, then with the least
-    memory and the fewest buffers per second; those that meet them safely come first. Where all are
-    alike, what was recorded stays.
+    """The setting of a situation that meets all targets with the longest timeout, then with the
+    least memory and the fewest buffers per second; those that meet them safely come first. Where
+    all are alike, what was recorded stays.
 
     Args:
-        world: None for the recorded one.
+        situation: None for the recorded one.
     """
     recorded = _recorded(points)
-    world = world or world_of(recorded)
+    situation = situation or situation_of(recorded)
     reserve = {each: each.reserve(error) for each in targets}
     scored: list[tuple[float, float, int]] = []  # margin, margin beyond the reserve
     for index, point in enumerate(points):
         margins = [each.margin(point) for each in targets]
-        if world_of(point) != world or not _can_be_set(point, recorded):
+        if situation_of(point) != situation or not _can_be_set(point, recorded):
             continue
         known = [each for each in margins if each is not None]
         if len(known) < len(margins):
@@ -67,7 +67,9 @@ def choose(
         margin, _, nearest = min(near, key=lambda each: (*_expense(points[each[2]]), -each[0]))
         return Choice(texts, None, False, margin, nearest, "")
     as_recorded = [each for each in holding if points[each[2]].config == recorded.config]
-    if as_recorded and are_alike([each for each in points if world_of(each) == world], error):
+    if as_recorded and are_alike(
+        [each for each in points if situation_of(each) == situation], error
+    ):
         holding = as_recorded
     margin, beyond, best = max(holding, key=lambda each: _cheapness(points[each[2]]))
     patch = patch_of(points[best], recorded)
@@ -116,38 +118,42 @@ def advice(
     if why_not is not None:
         return Advice(withheld=why_not)
     frontier = frontier_of(points)
-    recorded = world_of(_recorded(points))
+    recorded = situation_of(_recorded(points))
     wanted = range(len(points)) if asked is None else asked
-    worlds = dict.fromkeys(world_of(points[index]) for index in sorted(wanted)) or {recorded: None}
-    advised = [_world_advice(points, targets, error, world, frontier) for world in worlds]
-    first = advised[list(worlds).index(recorded)] if recorded in worlds else advised[0]
+    situations = dict.fromkeys(situation_of(points[index]) for index in sorted(wanted)) or {
+        recorded: None
+    }
+    advised = [
+        _situation_advice(points, targets, error, situation, frontier) for situation in situations
+    ]
+    first = advised[list(situations).index(recorded)] if recorded in situations else advised[0]
     return Advice(
         frontier=tuple(frontier),
         knee=first.knee,
         knee_patch=first.knee_patch,
         choice=first.choice,
-        worlds=tuple(advised),
+        situations=tuple(advised),
     )
 
 
-def _world_advice(
+def _situation_advice(
     points: Sequence[TradeOffPoint],
     targets: Sequence[Target],
     error: ModelError,
-    world: World,
+    situation: Situation,
     frontier: Sequence[int],
-) -> WorldAdvice:
+) -> SituationAdvice:
     recorded = _recorded(points)
-    own = [point for point in points if world_of(point) == world]
-    on_frontier = [index for index in frontier if world_of(points[index]) == world]
+    own = [point for point in points if situation_of(point) == situation]
+    on_frontier = [index for index in frontier if situation_of(points[index]) == situation]
     settable = [index for index in on_frontier if _can_be_set(points[index], recorded)]
     is_alike = are_alike(own, error)
     knee = None if is_alike else knee_of(points, settable, error)
     has_reason = knee is None and len(own) > 1
     numbers = len(on_frontier), len(settable)
     why_no_knee = _why_no_knee(*numbers, is_alike=is_alike) if has_reason else None
-    rate_factor, consumer_speed, round_trip_ns, flow_control = world
-    return WorldAdvice(
+    rate_factor, consumer_speed, round_trip_ns, flow_control = situation
+    return SituationAdvice(
         rate_factor=rate_factor,
         consumer_speed=consumer_speed,
         round_trip_ns=round_trip_ns,
@@ -156,14 +162,15 @@ def _world_advice(
         knee_patch="" if knee is None else patch_of(points[knee], recorded),
         why_no_knee=why_no_knee,
         is_alike=is_alike,
-        choice=choose(points, targets, error, world) if targets else None,
-        beyond_keys=tuple(_beyond_keys(world, recorded)),
+        choice=choose(points, targets, error, situation) if targets else None,
+        beyond_keys=tuple(_beyond_keys(situation, recorded)),
     )
 
 
 def _why_no_knee(on_frontier: int, settable: int, *, is_alike: bool) -> str:
-    """Why a world of several settings has no knee, by how many are on its frontier, and how many of
-    those Flink can be given."""
+    """Why a situation of several settings has no knee, by how many are on its frontier, and how
+    many of those Flink can be given.
+    """
     if is_alike:
         return "all settings are alike within the model's error"
     number = {0: "no setting", 1: "only one setting", 2: "only two settings"}[settable]
@@ -173,11 +180,15 @@ def _why_no_knee(on_frontier: int, settable: int, *, is_alike: bool) -> str:
 
 
 def are_met(advice: Sequence[Advice]) -> bool:
-    """Whether the targets are met in every world of every run of which something was predicted."""
+    """Whether the targets are met in every situation of every run of which something was
+    predicted.
+    """
     found = []
     for each in advice:
         found += [False] if each.withheld else []
-        choices = [world.choice for world in each.worlds if world.choice is not None]
+        choices = [
+            situation.choice for situation in each.situations if situation.choice is not None
+        ]
         found += [
             choice.point is not None
             for choice in choices
@@ -203,9 +214,9 @@ def _can_be_set(point: TradeOffPoint, recorded: TradeOffPoint) -> bool:
     return timeout_ns < 0 or timeout_ns % NS_PER_MS == 0 or timeout_ns == timeout_of(recorded)
 
 
-def _beyond_keys(world: World, recorded: TradeOffPoint) -> list[str]:
-    """What a patch cannot say of a world that someone may want to choose."""
-    flow_control = world[3]
+def _beyond_keys(situation: Situation, recorded: TradeOffPoint) -> list[str]:
+    """What a patch cannot say of a situation that someone may want to choose."""
+    flow_control = situation[3]
     if flow_control == recorded.flow_control:
         return []
     since = {"tcp": "before 1.5"}.get(flow_control, "since 1.5")
@@ -215,9 +226,9 @@ def _beyond_keys(world: World, recorded: TradeOffPoint) -> list[str]:
 
 
 def _next_longer_ns(points: Sequence[TradeOffPoint], best: int) -> int | None:
-    """The next timeout above that of a point, among those of its world that have an end."""
-    own_ns, world = timeout_of(points[best]), world_of(points[best])
-    timeouts_ns = {timeout_of(point) for point in points if world_of(point) == world}
+    """The next timeout above that of a point, among those of its situation that have an end."""
+    own_ns, situation = timeout_of(points[best]), situation_of(points[best])
+    timeouts_ns = {timeout_of(point) for point in points if situation_of(point) == situation}
     return min((each for each in timeouts_ns if 0 <= own_ns < each), default=None)
 
 

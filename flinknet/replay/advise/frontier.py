@@ -3,8 +3,8 @@
 A setting is on the frontier when no other is at least as good in all of latency, throughput,
 buffers per second and memory, and better in one; smaller differences than a prediction can
 resolve do not count.
-Only settings of one world are compared: those of another rate, consumer, network or flow control
-are not there to be chosen.
+Only settings of one situation are compared: those of another rate, consumer, network or flow
+control are not there to be chosen.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flinknet.results import ModelError, TradeOffPoint
 EQUAL = 0.01
 """Figures that differ by less are equal: predictions are no better than that."""
 
-World = tuple[float, float, int, str]
+Situation = tuple[float, float, int, str]
 """Rate factor, consumer speed, round trip in ns, flow control."""
 
 Costs = tuple[float, float, float, float]
@@ -25,25 +25,29 @@ Costs = tuple[float, float, float, float]
 small."""
 
 
-def world_of(point: TradeOffPoint) -> World:
+def situation_of(point: TradeOffPoint) -> Situation:
     """What no key of Flink changes."""
     return point.rate_factor, point.consumer_speed, point.round_trip_ns, point.flow_control
 
 
 def frontier_of(points: Sequence[TradeOffPoint]) -> list[int]:
-    """Indices of the points on the frontier of their world, ascending.
+    """Indices of the points on the frontier of their situation, ascending.
 
     Who is beaten is decided exactly. Of the rest a point is left out if another one that stays is
     worse by no more than `EQUAL` in any cost; the recorded one, then the cheapest ones stay first.
     """
-    worlds: dict[World, list[tuple[Costs, int]]] = {}
+    situations: dict[Situation, list[tuple[Costs, int]]] = {}
     for index, point in enumerate(points):
         own = costs_of(point)
         if own is not None:
-            worlds.setdefault(world_of(point), []).append((own, index))
+            situations.setdefault(situation_of(point), []).append((own, index))
     kept: list[int] = []
-    for world in worlds.values():
-        best = [each for each in world if not any(_dominates(other, each[0]) for other, _ in world)]
+    for situation in situations.values():
+        best = [
+            each
+            for each in situation
+            if not any(_dominates(other, each[0]) for other, _ in situation)
+        ]
         best.sort(key=lambda each: (not points[each[1]].is_recorded, sum(each[0]), each[1]))
         stays: list[tuple[Costs, int]] = []
         for own, index in best:
@@ -58,7 +62,7 @@ def knee_of(points: Sequence[TradeOffPoint], among: Sequence[int], error: ModelE
     on logarithmic scales; None with fewer than three.
 
     Args:
-        among: indices of the frontier of one world.
+        among: indices of the frontier of one situation.
         error: costs that differ by no more than the model was off by do not count.
     """
     costs = [(index, own) for index in among if (own := costs_of(points[index])) is not None]

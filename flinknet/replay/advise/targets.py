@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from flinknet.errors import ConfigError
 from flinknet.predict.recorded import Setting
-from flinknet.results import ModelError, TradeOffPoint, WorldAdvice
+from flinknet.results import ModelError, SituationAdvice, TradeOffPoint
 from flinknet.units import NS_PER_MS, parse_duration_ns, parse_rate_per_s
 
 MARGIN_MIN = 0.05
@@ -73,14 +73,16 @@ STEPS_MAX = 9
 """Timeouts between two others that are predicted at most."""
 
 
-def refined_settings(worlds: Iterable[WorldAdvice], settings: Sequence[Setting]) -> list[Setting]:
-    """The chosen setting of each world of an advice with timeouts up to the next longer one.
+def refined_settings(
+    situations: Iterable[SituationAdvice], settings: Sequence[Setting]
+) -> list[Setting]:
+    """The chosen setting of each situation of an advice with timeouts up to the next longer one.
 
     Args:
         settings: by the index that the advice names them by.
     """
     found = []
-    for choice in (world.choice for world in worlds if not world.is_alike):
+    for choice in (situation.choice for situation in situations if not situation.is_alike):
         if choice is None or choice.point is None or choice.next_longer_ns is None:
             continue
         chosen = settings[choice.point]

@@ -118,7 +118,7 @@ def regimes_of(
         waiting_for_credit=free.both(starved),
         blocked_by_alignment=queued.both(blocked),
         in_socket=in_socket,
-        in_receiver_queue=in_receiver_queue.beside(before_consumer),
+        in_receiver_queue=in_receiver_queue.union(before_consumer),
     )
 
 

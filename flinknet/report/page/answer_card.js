@@ -1,4 +1,4 @@
-// What the replay advises: for each world the setting that holds the targets, or the knee, with the
+// What the replay advises: for each situation the setting that holds the targets, or the knee, with the
 // keys to set.
 
 const FRONTIER = "No other setting is as good in p99, throughput, buffers per second and memory.";
@@ -6,17 +6,17 @@ const KNEE = "Of all settings on the frontier it gives away least of each.";
 
 function answerCard(answer) {
   const {advice} = answer;
-  if (!advice || !advice.withheld && !advice.worlds.length) return null;
+  if (!advice || !advice.withheld && !advice.situations.length) return null;
   const lines = advice.withheld
     ? [h("p", {class: "verdict"}, h("b", {}, "No frontier, knee or setting is advised: "), `${advice.withheld}.`)]
-    : advice.worlds.map((world) => worldAdvice(answer, world)).filter(Boolean);
+    : advice.situations.map((situation) => situationAdvice(answer, situation)).filter(Boolean);
   return lines.length ? h("section", {id: "answer"}, h("h2", {}, "Answer"), lines) : null;
 }
 
-function worldAdvice(answer, world) {
-  const where = worldName(answer, world), at = where ? ` at ${where}` : "";
-  const parts = world.choice ? choiceLines(answer, world, at) : kneeLines(answer, world, at);
-  return parts.length ? h("div", {class: "world"}, parts) : null;
+function situationAdvice(answer, situation) {
+  const where = situationName(answer, situation), at = where ? ` at ${where}` : "";
+  const parts = situation.choice ? choiceLines(answer, situation, at) : kneeLines(answer, situation, at);
+  return parts.length ? h("div", {class: "situation"}, parts) : null;
 }
 
 function choiceLines(answer, {choice, beyond_keys: beyond}, at) {
@@ -34,10 +34,10 @@ function choiceLines(answer, {choice, beyond_keys: beyond}, at) {
     patch(choice.patch, beyond)];
 }
 
-function kneeLines(answer, world, at) {
-  if (world.knee === null) return world.why_no_knee ? [h("p", {class: "verdict"}, h("b", {}, `No knee${at}`), `: ${world.why_no_knee}.`)] : [];
+function kneeLines(answer, situation, at) {
+  if (situation.knee === null) return situation.why_no_knee ? [h("p", {class: "verdict"}, h("b", {}, `No knee${at}`), `: ${situation.why_no_knee}.`)] : [];
   return [h("p", {class: "verdict"}, term("Knee", KNEE), " of the ", term("frontier", FRONTIER), ": ",
-    h("b", {}, settingName(answer, answer.trade_offs[world.knee])), "."), patch(world.knee_patch, world.beyond_keys)];
+    h("b", {}, settingName(answer, answer.trade_offs[situation.knee])), "."), patch(situation.knee_patch, situation.beyond_keys)];
 }
 
 // Keys for config.yaml with a button that copies them; or that there is nothing to change.
@@ -64,11 +64,11 @@ const byTheGreatest = (point) => point.latency_high_ns ? " by the greatest that 
 
 const settingName = (answer, point) => answer.varies.map((name) => `${name} ${point.setting[name]}`).join(", ");
 
-// A world by what varies; nothing where there is but one.
-function worldName(answer, world) {
-  const point = answer.trade_offs.find((each) => WORLD.every((key) => each[key] === world[key]));
-  return point ? answer.varies.filter((name) => WORLD_NAMES.includes(name)).map((name) => `${name} ${point.setting[name]}`).join(", ") : "";
+// A situation by what varies; nothing where there is but one.
+function situationName(answer, situation) {
+  const point = answer.trade_offs.find((each) => SITUATION.every((key) => each[key] === situation[key]));
+  return point ? answer.varies.filter((name) => SITUATION_NAMES.includes(name)).map((name) => `${name} ${point.setting[name]}`).join(", ") : "";
 }
 
-const WORLD = ["rate_factor", "consumer_speed", "round_trip_ns", "flow_control"];
-const WORLD_NAMES = ["rate", "consumer speed", "round trip", "flow control"];
+const SITUATION = ["rate_factor", "consumer_speed", "round_trip_ns", "flow_control"];
+const SITUATION_NAMES = ["rate", "consumer speed", "round trip", "flow control"];

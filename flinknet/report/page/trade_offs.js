@@ -54,7 +54,7 @@ function tradeOffs(answer) {
   const points = answer.trade_offs, dimensions = answer.varies;
   if (points.every((point) => point.throughput_records_per_s === null)) return nothingPredicted(points);
   const choices = Object.fromEntries(dimensions.map((name) => [name, [...new Set(points.map((point) => point.setting[name]))]]));
-  // Finer steps of one world stand between those of all.
+  // Finer steps of one situation stand between those of all.
   if (choices["buffer timeout"]) choices["buffer timeout"].sort((a, b) => timeoutNs(a) - timeoutNs(b));
   const byLength = [...dimensions].sort((a, b) => choices[b].length - choices[a].length);
   const recorded = points.find((point) => point.is_recorded) || points[0];

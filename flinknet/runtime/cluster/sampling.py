@@ -6,9 +6,7 @@ from collections.abc import Iterable
 
 from flinknet.core.buffers import NetworkBufferPool
 from flinknet.histogram import LogLinearHistogram
-from flinknet.job.load.sink import LatencySink
 from flinknet.job.metrics import memory_metrics
-from flinknet.job.sinks import LatencyOperator
 from flinknet.results import FillSample, Strangers
 from flinknet.trace.statistics import EventStatistics
 
@@ -66,19 +64,14 @@ class Sampler:
 
 
 def _counts(running: RunningTask, has_metrics: bool, now_ns: int) -> say.TaskCounts:
-    """A task so far; the records of a load count where they are taken out."""
+    """A task so far."""
     latency = LogLinearHistogram()
     records = size_bytes = 0
-    for operator in running.task.chain.operators:
-        if isinstance(operator, LatencyOperator):
-            operator.settle()
-            latency.merge(operator.latency)
-    for receiver in () if running.task.outputs else running.task.receivers:
-        if isinstance(receiver, LatencySink):
-            receiver.settle()
-            latency.merge(receiver.latency)
-            records += receiver.measured_records
-            size_bytes += receiver.measured_bytes
+    for meter in running.task.chain.latency_meters:
+        meter.settle()
+        latency.merge(meter.latency)
+        records += meter.measured_records
+        size_bytes += meter.measured_bytes
     return say.TaskCounts(
         running.attempt_id,
         running.task.name,

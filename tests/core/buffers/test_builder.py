@@ -117,7 +117,7 @@ def test_a_queued_consumer_says_unfinished_until_it_is_built() -> None:
     builder.finish(1)
     assert not consumer.is_finished
     consumer.look()
-    assert (consumer.is_finished, consumer.seen_bytes) == (True, 5)
+    assert (consumer.is_finished, consumer.visible_bytes) == (True, 5)
 
 
 def test_a_builder_that_finishes_empty_gives_one_empty_slice() -> None:

@@ -37,7 +37,7 @@ def written_bytes(partition: PipelinedResultPartition, channel: int = 0) -> list
     sizes = []
     for consumer in queue_of(partition.subpartitions[channel]):
         consumer.look()
-        sizes.append(consumer.seen_bytes)
+        sizes.append(consumer.visible_bytes)
     return sizes
 
 
@@ -80,7 +80,7 @@ def test_each_buffer_knows_how_many_bytes_continue_an_earlier_record(tail: list[
 def test_a_new_record_is_queued_before_its_bytes_and_a_continuation_after_them() -> None:
     partition, _ = partition_of()
     partition.emit(0, records_of([250]))
-    assert [each.seen_bytes for each in queue_of(partition.subpartitions[0])] == [0, 100, 50]
+    assert [each.visible_bytes for each in queue_of(partition.subpartitions[0])] == [0, 100, 50]
 
 
 @pytest.mark.row("S027")
@@ -108,7 +108,7 @@ def test_without_buffers_to_be_had_a_trimmed_one_grows_again(
     subpartition.buffer_size_bytes = 40
     partition.emit(0, records_of([70]))
     finished = [
-        consumer.seen_bytes
+        consumer.visible_bytes
         for consumer in queue_of(subpartition)
         if consumer.look() is None and consumer.is_finished
     ]

@@ -220,12 +220,12 @@ def test_the_layout_of_any_buffer_response_is_detected(
     message: BufferResponse, layout: str
 ) -> None:
     assume(compares(message.data_type <= LAYOUTS[layout].data_type_max))
-    assert detect_layout(message.encode(layout)) == layout
+    assert detect_layout(message.encode(layout)) is LAYOUTS[layout]
 
 
 def test_the_shortest_frame_of_layout_1_20_is_shorter_than_a_header_of_2_x() -> None:
     empty = BufferResponse(RECEIVER, 0, 0, 0, DataType.DATA_BUFFER, False, b"")
-    assert detect_layout(empty.encode("1.20")) == "1.20"
+    assert detect_layout(empty.encode("1.20")) is LAYOUTS["1.20"]
 
 
 def test_a_buffer_response_whose_sizes_disagree_has_no_layout() -> None:

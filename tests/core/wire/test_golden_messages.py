@@ -8,8 +8,9 @@ from flinknet.core.buffers.data_type import IS_BLOCKING_UPSTREAM, DataType
 from flinknet.core.wire.buffer_response import BufferResponse
 from flinknet.core.wire.compression import CompressionCodec, decompress
 from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.header import FRAME_HEADER, MAGIC
 from flinknet.core.wire.java_errors import parse_throwable
-from flinknet.core.wire.layout import FRAME_HEADER, LAYOUTS, MAGIC, detect_layout
+from flinknet.core.wire.layout import LAYOUTS, detect_layout
 from flinknet.core.wire.messages import ErrorResponse, Message
 from flinknet.errors import FrameCorruptedError, RemoteProtocolError, UnknownMessageError
 from tests.golden_vectors import (
@@ -152,7 +153,7 @@ def test_odd_input_has_the_outcome_it_has_at_flink(release: str, vector: Vector)
 
 @golden("data", "compressed", "partial", "event-buffer", "event-pipelined")
 def test_layout_is_detected_from_one_frame(release: str, vector: Vector) -> None:
-    assert detect_layout(bytes.fromhex(vector["hex"])) == LAYOUT_OF_RELEASE[release]
+    assert detect_layout(bytes.fromhex(vector["hex"])) is LAYOUTS[LAYOUT_OF_RELEASE[release]]
 
 
 @pytest.mark.parametrize("release", LAYOUT_OF_RELEASE)

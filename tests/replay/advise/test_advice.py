@@ -17,8 +17,8 @@ from flinknet.results import (
     BacklogSummary,
     LatencySummary,
     ModelError,
+    SituationAdvice,
     TradeOffPoint,
-    WorldAdvice,
 )
 
 MS = 1_000_000
@@ -57,42 +57,42 @@ POINTS = [
 ]
 
 
-def in_world(of: TradeOffPoint, p99_ms: float, **world: object) -> TradeOffPoint:
-    """The same setting in another world, with another latency."""
+def in_situation(of: TradeOffPoint, p99_ms: float, **situation: object) -> TradeOffPoint:
+    """The same setting in another situation, with another latency."""
     latency = LatencySummary(count=1000, p50=p99_ms * MS / 2, p99=p99_ms * MS)
-    return replace(of, latency_ns=latency, is_recorded=False, **world)  # type: ignore[arg-type]
+    return replace(of, latency_ns=latency, is_recorded=False, **situation)  # type: ignore[arg-type]
 
 
-FASTER = [in_world(each, 18.0, rate_factor=2.0) for each in POINTS[:3]]
+FASTER = [in_situation(each, 18.0, rate_factor=2.0) for each in POINTS[:3]]
 
 
-def chosen_in(advised: Advice | WorldAdvice) -> int | None:
+def chosen_in(advised: Advice | SituationAdvice) -> int | None:
     assert advised.choice is not None
     return advised.choice.point
 
 
-def test_each_world_that_is_asked_for_has_a_choice_of_its_own() -> None:
+def test_each_situation_that_is_asked_for_has_a_choice_of_its_own() -> None:
     points = [POINTS[5], replace(POINTS[2], is_recorded=True), *FASTER]
     told = advice(points, [Target.parse("p99<=20ms")], EXACT, asked=range(2, 5))
-    (world,) = told.worlds
-    assert (world.rate_factor, chosen_in(world)) == (2.0, 4)
-    assert told.choice == world.choice
+    (situation,) = told.situations
+    assert (situation.rate_factor, chosen_in(situation)) == (2.0, 4)
+    assert told.choice == situation.choice
     both = advice(points, [Target.parse("p99<=20ms")], EXACT)
-    assert [chosen_in(each) for each in both.worlds] == [1, 4]
+    assert [chosen_in(each) for each in both.situations] == [1, 4]
     assert chosen_in(both) == 1
 
 
-def test_other_worlds_do_not_compete() -> None:
-    faster = in_world(POINTS[0], 0.001, rate_factor=0.5)
+def test_other_situations_do_not_compete() -> None:
+    faster = in_situation(POINTS[0], 0.001, rate_factor=0.5)
     assert frontier_of([*POINTS, faster]) == [0, 1, 3, 5, 6, 7]
     choice = choose([*POINTS, faster], [Target.parse("p99<=1us")], EXACT)
     assert (choice.point, choice.nearest) == (None, 0)
 
 
 def test_a_choice_that_no_key_of_flink_makes_says_so() -> None:
-    tcp = in_world(POINTS[2], 10.0, flow_control="tcp")
+    tcp = in_situation(POINTS[2], 10.0, flow_control="tcp")
     told = advice([*POINTS, tcp], [Target.parse("p99<=20ms")], EXACT)
-    credit, other = told.worlds
+    credit, other = told.situations
     assert credit.beyond_keys == ()
     assert other.choice is not None
     assert (other.choice.point, other.choice.patch) == (7, "")
@@ -161,33 +161,33 @@ def test_where_all_are_alike_what_was_recorded_stays_and_there_is_no_knee() -> N
     ]
     off = ModelError(0.05, 0.05, 0.2)
     told = advice(points, [Target.parse("p99<=50ms")], off)
-    assert (told.worlds[0].is_alike, told.knee) == (True, None)
-    assert told.worlds[0].why_no_knee == "all settings are alike within the model's error"
+    assert (told.situations[0].is_alike, told.knee) == (True, None)
+    assert told.situations[0].why_no_knee == "all settings are alike within the model's error"
     assert told.choice is not None
     assert (told.choice.point, told.choice.patch) == (1, "")
     differ = advice(points, [Target.parse("p99<=50ms")], EXACT)
-    assert (differ.worlds[0].is_alike, chosen_in(differ)) == (False, 2)
+    assert (differ.situations[0].is_alike, chosen_in(differ)) == (False, 2)
     cheaper = [*points, point(5 * MS, 10.5, 99.5, floating=2)]
-    assert not advice(cheaper, [], off).worlds[0].is_alike
+    assert not advice(cheaper, [], off).situations[0].is_alike
 
 
-def test_each_world_of_several_settings_has_a_knee_or_the_reason_why_it_has_none() -> None:
+def test_each_situation_of_several_settings_has_a_knee_or_the_reason_why_it_has_none() -> None:
     both = [point(10 * MS, 10.0, 100.0, is_recorded=True), point(1 * MS, 1.0, 1000.0)]
     twice = [replace(each, rate_factor=2.0, is_recorded=False) for each in both]
     beaten = [replace(both[0], rate_factor=4.0, is_recorded=False)]
     beaten += [replace(beaten[0], buffers_per_s=1000.0)]
     alone = [replace(both[0], rate_factor=8.0, is_recorded=False)]
-    told = advice([*both, *twice, *beaten, *alone], [], EXACT).worlds
+    told = advice([*both, *twice, *beaten, *alone], [], EXACT).situations
     two, one = "only two settings are on the frontier", "only one setting is on the frontier"
     assert [each.knee for each in told] == [None] * 4
     lies = ", and a knee lies between others"
     assert [each.why_no_knee for each in told] == [two + lies, two + lies, one + lies, None]
     half = [*both, point(500_000, 0.5, 2000.0)]
-    (world,) = advice(half, [], EXACT).worlds
-    assert world.why_no_knee == two.replace(" are", " that Flink can be given are") + lies
+    (situation,) = advice(half, [], EXACT).situations
+    assert situation.why_no_knee == two.replace(" are", " that Flink can be given are") + lies
     three = [*both, point(5 * MS, 4.0, 300.0)]
-    (world,) = advice(three, [], EXACT).worlds
-    assert (world.knee is not None, world.why_no_knee) == (True, None)
+    (situation,) = advice(three, [], EXACT).situations
+    assert (situation.knee is not None, situation.why_no_knee) == (True, None)
 
 
 def test_a_model_that_is_far_off_advises_nothing() -> None:
@@ -196,7 +196,7 @@ def test_a_model_that_is_far_off_advises_nothing() -> None:
     assert why_not == "the model is off by more than 50% on the recorded setting"
     told = advice(POINTS, [Target.parse("p99<=20ms")], EXACT, why_not=why_not)
     assert (told.frontier, told.knee, told.choice) == ((), None, None)
-    assert (told.worlds, told.withheld) == ((), why_not)
+    assert (told.situations, told.withheld) == ((), why_not)
 
 
 def test_where_the_backlog_contradicts_the_predictions_nothing_is_advised() -> None:
@@ -211,7 +211,7 @@ def test_where_the_backlog_contradicts_the_predictions_nothing_is_advised() -> N
         assert not are_met([found])
 
 
-def test_targets_are_met_when_each_world_of_each_run_has_a_setting() -> None:
+def test_targets_are_met_when_each_situation_of_each_run_has_a_setting() -> None:
     def answer(text: str, points: list[TradeOffPoint], why_not: str | None = None) -> Advice:
         return advice(points, [Target.parse(text)], EXACT, why_not=why_not)
 
@@ -237,7 +237,7 @@ def test_a_patch_is_what_differs_in_flinks_keys() -> None:
     assert patch_of(POINTS[2], POINTS[2]) == ""
 
 
-def test_the_whole_advice_is_that_of_the_recorded_world() -> None:
+def test_the_whole_advice_is_that_of_the_recorded_situation() -> None:
     found = advice(POINTS, [Target.parse("p99<=20ms")], EXACT)
     assert (found.frontier, found.knee) == ((0, 1, 3, 5, 6), 3)
     assert chosen_in(found) == 3

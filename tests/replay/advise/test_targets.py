@@ -15,15 +15,15 @@ from flinknet.predict.recorded import Setting, SimulatedOutcome
 from flinknet.replay.advise.targets import Target, between, refined_settings
 from flinknet.replay.pipeline import replay_runs
 from flinknet.replay.read import open_runs
-from flinknet.results import BacklogSummary, Choice, WorldAdvice
+from flinknet.results import BacklogSummary, Choice, SituationAdvice
 from tests.replay_documents import documents
 
 MS = 1_000_000
 
 
-def choice(point: int | None, next_longer_ns: int | None) -> WorldAdvice:
+def choice(point: int | None, next_longer_ns: int | None) -> SituationAdvice:
     found = Choice(("p99<=20ms",), point, True, 0.1, None, "", next_longer_ns)
-    return WorldAdvice(1.0, 1.0, 0, "credit", None, "", None, False, found, ())
+    return SituationAdvice(1.0, 1.0, 0, "credit", None, "", None, False, found, ())
 
 
 def test_steps_are_whole_milliseconds_between_two_timeouts() -> None:
@@ -40,14 +40,14 @@ def test_wide_gaps_are_cut_evenly_and_not_too_often() -> None:
     assert all(step % MS == 0 and 50 * MS < step < 70 * MS for step in steps)
 
 
-def test_each_world_gets_steps_around_its_own_choice() -> None:
+def test_each_situation_gets_steps_around_its_own_choice() -> None:
     settings = [
         Setting(NetworkConfig(buffer_timeout_ns=each * MS), rate_factor=factor)
         for factor in (1.0, 2.0)
         for each in (3, 5, 7)
     ]
-    worlds = [choice(0, 5 * MS), choice(4, 7 * MS), choice(None, None)]
-    found = refined_settings(worlds, settings)
+    situations = [choice(0, 5 * MS), choice(4, 7 * MS), choice(None, None)]
+    found = refined_settings(situations, settings)
     assert [(each.rate_factor, each.network.buffer_timeout_ns) for each in found] == [
         (1.0, 4 * MS),
         (2.0, 6 * MS),

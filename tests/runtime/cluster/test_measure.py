@@ -335,7 +335,7 @@ def test_what_others_took_is_doubted_from_where_it_reaches_p99(
     assert result.processors is not None
     assert result.processors.lacked_share == {"tm-0": 0.0, "tm-1": stolen}
     assert result.processors.others_share == {"kdamond": 0.02}
-    assert (result.processors.beside_share, result.processors.beside_slice_ns) == (0.03, 1e6)
+    assert (result.processors.outside_share, result.processors.outside_slice_ns) == (0.03, 1e6)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Outages: when a TaskManager had work and did not get on with it, because the machine gave its
+"""Preemptions: when a TaskManager had work and did not get on with it, because the machine gave its
 core to others, or woke it late.
 
 At the highest rate time is the sum of what buffers cost. On a machine that is shared, that sum has
@@ -6,7 +6,7 @@ two parts of different nature: what a buffer costs whenever the process runs, an
 milliseconds now and then. Medians see the first part only, means mix both; latencies need them
 apart. A process has work while something lies before it that it has not taken; every event it
 records is progress. From work that finds it idle to its first progress it wakes. A stretch of work
-without progress that is far longer than usual is an outage.
+without progress that is far longer than usual is a preemption.
 """
 
 from __future__ import annotations
@@ -36,23 +36,24 @@ class Activity:
     """How a process spent its time.
 
     Attributes:
-        outages: stretches in which it should have worked and did not.
-        work: when it had something to do, outages included.
-        wakes_ns: each time from when there was work again until the first progress, outages apart.
+        preemptions: times in which it should have worked and did not.
+        work: when it had something to do, preemptions included.
+        wakeups_ns: each time from when there was work again until the first progress, preemptions
+            apart.
     """
 
-    outages: Intervals
+    preemptions: Intervals
     work: Intervals
-    wakes_ns: IntArray
+    wakeups_ns: IntArray
 
     @property
     def busy_ns(self) -> int:
-        """Time that its work took, without outages and waking."""
-        return self.work.total_ns - self.outages.total_ns - int(self.wakes_ns.sum())
+        """Time that its work took, without preemptions and waking."""
+        return self.work.total_ns - self.preemptions.total_ns - int(self.wakeups_ns.sum())
 
 
 def activity_of(work: Intervals, progress_ns: IntArray) -> Activity:
-    """Find the outages of a process.
+    """Find the preemptions of a process.
 
     Args:
         work: when it had something to do.
@@ -67,20 +68,20 @@ def activity_of(work: Intervals, progress_ns: IntArray) -> Activity:
         return Activity(NOTHING, work, NO_TIMES)
     usual_ns = int(np.median(working))
     limit_ns = longest_ns(working)
-    is_outage = spent_ns > limit_ns
-    before_ns = events_ns[:-1][is_outage]
+    is_preemption = spent_ns > limit_ns
+    before_ns = events_ns[:-1][is_preemption]
     inside = np.searchsorted(work.starts_ns, before_ns, side="right") - 1
     is_inside = (inside >= 0) & (work.ends_ns[inside] > before_ns)
     following = np.minimum(inside + 1, len(work.starts_ns) - 1)
     starts_ns = np.where(is_inside, before_ns, work.starts_ns[following])
-    outages = Intervals(starts_ns, starts_ns + spent_ns[is_outage] - usual_ns)
+    preemptions = Intervals(starts_ns, starts_ns + spent_ns[is_preemption] - usual_ns)
     first = np.searchsorted(events_ns, work.starts_ns, side="right")
     # Work that begins outside of what is recorded, or with an event of its own, woke nobody.
     is_known = (first > 0) & (first < len(events_ns))
     is_known &= ~np.isin(work.starts_ns, events_ns)
     reached_ns = np.minimum(events_ns[first[is_known]], work.ends_ns[is_known])
     lags_ns = reached_ns - work.starts_ns[is_known]
-    return Activity(outages, work, lags_ns[lags_ns <= limit_ns])
+    return Activity(preemptions, work, lags_ns[lags_ns <= limit_ns])
 
 
 def longest_ns(spent_ns: IntArray) -> int:

@@ -16,19 +16,19 @@ import numpy as np
 import numpy.typing as npt
 
 from flinknet.arrays import IntArray
-from flinknet.simulator.cost_model import Outages
-from flinknet.simulator.turn_costs import Jitter, TurnCosts
+from flinknet.simulator.cost_model import Preemptions
+from flinknet.simulator.loop_costs import Jitter, LoopCosts
 from flinknet.trace import RunManifest
 
-from .outages import activity_of, longest_ns, uncontended_ns, union
+from . import SAMPLES_MIN
+from .preemptions import activity_of, longest_ns, uncontended_ns, union
 from .steps import UNKNOWN_NS, Kind, Steps, steps_of
 from .window_rows import ExchangeRows
 
 FloatArray = npt.NDArray[Any]
 
-_MIN_SAMPLES = 20
 
-_SEEN: Mapping[Kind, Sequence[Kind]] = {
+_FOLLOWERS: Mapping[Kind, Sequence[Kind]] = {
     Kind.SENDS: [Kind.WRITES, Kind.SENDS],
     Kind.WRITES: [Kind.WAITS, Kind.SENDS],
     Kind.TAKES_CREDIT: [Kind.SENDS],
@@ -60,7 +60,7 @@ NOTHING = Line(0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Turns:
+class LoopFit:
     """What was found; processes by name.
 
     Attributes:
@@ -71,19 +71,19 @@ class Turns:
         transit_ns: of a buffer until it could be read, from when it and what was ahead of it had
             been handed over, beside the fixed part of sending.
         back_ns: the same of credit.
-        outages: instants as in the trace.
+        preemptions: instants as in the trace.
     """
 
-    costs: TurnCosts
+    costs: LoopCosts
     send_ns_per_byte: float
     emit_ns_per_record: float
     runs: Mapping[str, Line]
     transit_ns: float
     back_ns: float
-    outages: Mapping[str, Outages]
+    preemptions: Mapping[str, Preemptions]
 
 
-def fit_turns(rows: ExchangeRows, manifest: RunManifest) -> Turns | None:
+def fit_loop(rows: ExchangeRows, manifest: RunManifest) -> LoopFit | None:
     """Fit a window in which all rows are known.
 
     Returns: None where a process both produces and consumes, or did too little.
@@ -117,17 +117,17 @@ def fit_turns(rows: ExchangeRows, manifest: RunManifest) -> Turns | None:
     take, receive = _taking(ahead, Kind.TAKES_CREDIT), _taking(behind, Kind.RECEIVES)
     back_ns = _way_ns(ahead, Kind.TAKES_CREDIT, take, announce)
     transit_ns = _way_ns(behind, Kind.RECEIVES, receive, send)
-    outages = {
-        name: _outages(each, Kind.TAKES_CREDIT, take, announce, back_ns)
+    preemptions = {
+        name: _preemptions(each, Kind.TAKES_CREDIT, take, announce, back_ns)
         for name, each in zip(upstream, ahead, strict=True)
     }
-    outages |= {
-        name: _outages(each, Kind.RECEIVES, receive, send, transit_ns)
+    preemptions |= {
+        name: _preemptions(each, Kind.RECEIVES, receive, send, transit_ns)
         for name, each in zip(downstream, behind, strict=True)
     }
     writes = sum(int((each.kind == Kind.WRITES).sum()) for each in up)
-    return Turns(
-        TurnCosts(
+    return LoopFit(
+        LoopCosts(
             take_credit_ns=take.fixed_ns,
             pick_ns=pick.fixed_ns,
             send_ns=send.fixed_ns,
@@ -142,7 +142,7 @@ def fit_turns(rows: ExchangeRows, manifest: RunManifest) -> Turns | None:
         known,
         transit_ns,
         back_ns,
-        outages,
+        preemptions,
     )
 
 
@@ -177,7 +177,7 @@ def _line(processes: Iterable[Steps], kind: Kind) -> Line | None:
     """What steps of a kind cost; None if it is seen too seldom."""
     gaps_ns, units = [], []
     for steps in processes:
-        pairs = steps.pairs([kind], _SEEN[kind])
+        pairs = steps.pairs([kind], _FOLLOWERS[kind])
         gaps_ns.append(steps.gaps_ns(pairs))
         units.append(_units(steps, pairs, kind))
     return _line_through(np.concatenate(gaps_ns), np.concatenate(units))
@@ -190,8 +190,8 @@ def _units(steps: Steps, places: IntArray, kind: Kind) -> IntArray:
 
 
 def _line_through(costs_ns: IntArray, units: IntArray) -> Line | None:
-    """The line that fits best, outages apart, and goes through their means."""
-    if len(costs_ns) < _MIN_SAMPLES:
+    """The line that fits best, preemptions apart, and goes through their means."""
+    if len(costs_ns) < SAMPLES_MIN:
         return None
     usual = costs_ns <= longest_ns(costs_ns)
     costs_ns, units = costs_ns[usual], units[usual]
@@ -238,12 +238,14 @@ def _way_ns(processes: Sequence[_Process], kind: Kind, taking: Line, sending: Li
         ways_ns.append(steps.at_ns[pairs + 1] - taking_ns - handed_over_ns)
         has_waited.append(handed_over_ns >= steps.at_ns[pairs] + each.costs_ns(pairs))
     all_ns, waited = np.concatenate(ways_ns), np.concatenate(has_waited)
-    if np.count_nonzero(waited) < _MIN_SAMPLES:
+    if np.count_nonzero(waited) < SAMPLES_MIN:
         return max(float(all_ns.min(initial=longest_ns(all_ns))), 0.0)
     return max(uncontended_ns(all_ns[waited], 0.0), 0.0)
 
 
-def _outages(process: _Process, kind: Kind, taking: Line, sending: Line, way_ns: float) -> Outages:
+def _preemptions(
+    process: _Process, kind: Kind, taking: Line, sending: Line, way_ns: float
+) -> Preemptions:
     """When a process was kept from its work, and how late it woke when it had rested."""
     steps = process.steps
     before = np.arange(max(len(steps.at_ns) - 1, 0))
@@ -253,9 +255,9 @@ def _outages(process: _Process, kind: Kind, taking: Line, sending: Line, way_ns:
     has_rested &= arrivals_ns >= begins_ns + process.costs_ns(before)
     due_ns = arrivals_ns + taking.at(steps.units[before + 1]).astype(np.int64)
     work = union(np.where(has_rested, np.minimum(due_ns, ends_ns), begins_ns), ends_ns)
-    found = activity_of(work, steps.at_ns).outages
+    found = activity_of(work, steps.at_ns).preemptions
     late_ns = np.maximum(ends_ns - due_ns, 0)[has_rested]
-    return Outages(
+    return Preemptions(
         found.starts_ns,
         found.ends_ns - found.starts_ns,
         late_ns[late_ns <= longest_ns(late_ns)],
@@ -264,11 +266,11 @@ def _outages(process: _Process, kind: Kind, taking: Line, sending: Line, way_ns:
 
 
 def _jitter(process: _Process) -> Jitter:
-    """What the steps of a process took beside their costs, outages apart."""
+    """What the steps of a process took beside their costs, preemptions apart."""
     steps = process.steps
 
     def beyond_ns(kind: Kind) -> IntArray:
-        pairs = steps.pairs([kind], _SEEN[kind])
+        pairs = steps.pairs([kind], _FOLLOWERS[kind])
         spent_ns = steps.gaps_ns(pairs)
         pairs = pairs[spent_ns <= longest_ns(spent_ns)]
         found: IntArray = (steps.gaps_ns(pairs) - process.costs_ns(pairs)).astype(np.int64)

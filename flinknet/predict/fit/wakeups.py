@@ -20,6 +20,8 @@ from flinknet.config import NetworkConfig
 from flinknet.simulator.cost_model import CostModel
 from flinknet.trace.event_block import EventColumns, same_message
 
+from . import SAMPLES_MIN
+
 POLLED_GAP_NS = 200_000
 """A TaskManager whose messages come closer than this does not sleep between them but polls
 (runtime.event_loop.SPIN_NS); after that it sleeps, in the middle of traffic, too."""
@@ -30,14 +32,14 @@ at timeout 0 took 13 us for the way (13.2 to 13.8 us in half of the messages), a
 consumed 20 (20,000 records/s) to 40 us (200,000/s) longer than their steps."""
 
 SHALLOW_WAKE_NS = 30_000
-"""What the quickest of the recorded wakes (AWAKE) took longer than that: a poller saves so much,
+"""What the quickest of the recorded wakeups (AWAKE) took longer than that: a poller saves so much,
 and over a network that takes longer itself no more."""
 
 FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Wakes:
+class Wakeups:
     """What messages take by the time since the one before: the longer a TaskManager with consumers
     slept, the longer it takes to wake, and they to find their data.
 
@@ -101,14 +103,11 @@ and was measured at 201."""
 GROUPS = 5
 """Messages are put together by their gaps; each group tells its typical way."""
 
-SAMPLES_MIN = 20
-"""Of a group; of fewer messages in all nothing is known."""
-
 UNKNOWN = -1
 
 TOO_FEW = (
     f"fewer than {SAMPLES_MIN} messages: what consumers that slept took to wake is not known, and"
-    " settings that bring messages more often are told too slow"
+    " settings that bring messages more often are predicted too slow"
 )
 
 
@@ -130,7 +129,7 @@ def gaps_of(sent: EventColumns, receiver_of: Mapping[int, int]) -> IntArray:
     return gaps_ns
 
 
-def fit_wakes(
+def fit_wakeups(
     sent: EventColumns,
     received: EventColumns,
     receiver_of: Mapping[int, int],
@@ -138,13 +137,13 @@ def fit_wakes(
     awake_receive_ns: float,
     *,
     may_poll: bool = True,
-) -> Wakes | None:
+) -> Wakeups | None:
     """Fit what messages of a run took, from the rows of its data buffers.
 
     Args:
         receiver_of: as in `gaps_of`.
         producer_of: channel to index of its producer.
-        awake_receive_ns, may_poll: as in Wakes.
+        awake_receive_ns, may_poll: as in Wakeups.
 
     Returns: None for too few messages.
     """
@@ -163,7 +162,7 @@ def fit_wakes(
     receivers = len({receiver_of[each] for each in channels})
     flushers = len({(producer_of[each], receiver_of[each]) for each in channels})
     duration_ns = max(int(np.ptp(sent["at_ns"])), 1)
-    return Wakes(
+    return Wakeups(
         tuple(typical_gaps_ns),
         tuple(typical_ns),
         awake_receive_ns,

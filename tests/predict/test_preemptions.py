@@ -1,4 +1,4 @@
-"""Work without progress that lasts far longer than usual is an outage; the rest is what things
+"""Work without progress that lasts far longer than usual is a preemption; the rest is what things
 cost."""
 
 from __future__ import annotations
@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flinknet.predict.fit.outages import activity_of, joined, uncontended_ns, union
+from flinknet.predict.fit.preemptions import activity_of, joined, uncontended_ns, union
 from flinknet.predict.intervals import Intervals
 
 MS = 1_000_000
@@ -26,12 +26,12 @@ def test_a_union_joins_what_overlaps_and_drops_what_is_empty() -> None:
     assert pairs(joined([union(ns(0), ns(5)), union(ns(5, 8), ns(6, 9))])) == [(0, 6), (8, 9)]
 
 
-def test_a_stop_in_the_middle_of_work_is_an_outage_and_its_time_no_cost() -> None:
+def test_a_stop_in_the_middle_of_work_is_a_preemption_and_its_time_no_cost() -> None:
     steps = np.arange(1000) * 20 * US
     steps[500:] += 4 * MS
     work = Intervals(ns(0), ns(int(steps[-1])))
     found = activity_of(work, steps)
-    assert pairs(found.outages) == [(int(steps[499]), int(steps[499]) + 4 * MS)]
+    assert pairs(found.preemptions) == [(int(steps[499]), int(steps[499]) + 4 * MS)]
     assert found.busy_ns == 999 * 20 * US
 
 
@@ -40,19 +40,19 @@ def test_a_late_beginning_counts_from_when_there_was_work() -> None:
     later = steps + 50 * MS
     work = Intervals(ns(0, 45 * MS), ns(int(steps[-1]), int(later[-1])))
     found = activity_of(work, np.r_[steps, later])
-    assert pairs(found.outages) == [(45 * MS, 50 * MS - 20 * US)]
+    assert pairs(found.preemptions) == [(45 * MS, 50 * MS - 20 * US)]
 
 
-def test_time_without_work_is_no_outage() -> None:
+def test_time_without_work_is_no_preemption() -> None:
     steps = np.arange(100) * 20 * US
     later = steps + 50 * MS
     work = Intervals(ns(0, 50 * MS), ns(int(steps[-1]), int(later[-1])))
-    assert pairs(activity_of(work, np.r_[steps, later]).outages) == []
+    assert pairs(activity_of(work, np.r_[steps, later]).preemptions) == []
 
 
-def test_who_always_takes_long_has_no_outages() -> None:
+def test_who_always_takes_long_has_no_preemptions() -> None:
     steps = np.arange(100) * 3 * MS
-    assert pairs(activity_of(Intervals(ns(0), ns(int(steps[-1]))), steps).outages) == []
+    assert pairs(activity_of(Intervals(ns(0), ns(int(steps[-1]))), steps).preemptions) == []
 
 
 def test_the_way_is_that_of_messages_that_met_nothing() -> None:
@@ -65,5 +65,5 @@ def test_who_was_idle_takes_time_to_wake_and_that_is_no_cost_of_work() -> None:
     work = Intervals(begins, begins + 100 * US)
     steps = np.concatenate([begins + 30 * US, begins + 100 * US])
     found = activity_of(work, steps)
-    assert found.wakes_ns.tolist() == [30 * US] * 99  # the first began before anything is known
+    assert found.wakeups_ns.tolist() == [30 * US] * 99  # the first began before anything is known
     assert found.busy_ns == 100 * 100 * US - 99 * 30 * US

@@ -11,13 +11,13 @@ import pytest
 from flinknet.config import NetworkConfig
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.probe import MessageKind, TracePoint
-from flinknet.predict.fit.turns import Turns, fit_turns
+from flinknet.predict.fit.loop_costs import LoopFit, fit_loop
 from flinknet.predict.fit.window_rows import ExchangeRows
 from flinknet.predict.recorded import Ramps, RecordedChannel, RecordedExchange
-from flinknet.predict.what_if import outages_of, plans_of, recorded_load, simulate
+from flinknet.predict.what_if import plans_of, preemptions_of, recorded_load, simulate
 from flinknet.simulator.cluster import Cluster
-from flinknet.simulator.cost_model import CostModel, Outages
-from flinknet.simulator.turn_costs import Jitter, TurnCosts
+from flinknet.simulator.cost_model import CostModel, Preemptions
+from flinknet.simulator.loop_costs import Jitter, LoopCosts
 from flinknet.trace import RunManifest, open_run
 from flinknet.trace.schema import COLUMNS
 from tests.recorded_run import write_run
@@ -36,7 +36,7 @@ COSTS = CostModel(
     emit_ns_per_record=22.0,
     consume_ns_per_record=(21.0,),
     back_ns=4_000.0,
-    turns=TurnCosts(
+    loop=LoopCosts(
         take_credit_ns=20_000.0,
         pick_ns=5_000.0,
         send_ns=20_000.0,
@@ -50,7 +50,7 @@ COSTS = CostModel(
 
 
 def exchange_of(
-    costs: CostModel, outages: tuple[Outages, Outages] | None = None
+    costs: CostModel, preemptions: tuple[Preemptions, Preemptions] | None = None
 ) -> RecordedExchange:
     return RecordedExchange(
         producers=1,
@@ -62,7 +62,7 @@ def exchange_of(
         measured_to_ns=START_NS + RECORDS,
         seed=3,
         costs=costs,
-        outages=((), ()) if outages is None else ((outages[0],), (outages[1],)),
+        preemptions=((), ()) if preemptions is None else ((preemptions[0],), (preemptions[1],)),
     )
 
 
@@ -85,7 +85,7 @@ def rows_of(exchange: RecordedExchange) -> ExchangeRows:
         exchange.costs,
         start_ns=START_NS,
         probes=(probe, probe),
-        outages=outages_of(exchange, load),
+        preemptions=preemptions_of(exchange, load),
     )
     cluster.run_until_idle()
     columns = dict(zip((each.name for each in COLUMNS), np.array(probe.rows).T, strict=True))
@@ -116,16 +116,16 @@ def manifest(tmp_path: Path) -> RunManifest:
     return found
 
 
-def fitted(exchange: RecordedExchange, manifest: RunManifest) -> Turns:
-    found = fit_turns(rows_of(exchange), manifest)
+def fitted(exchange: RecordedExchange, manifest: RunManifest) -> LoopFit:
+    found = fit_loop(rows_of(exchange), manifest)
     assert found is not None
     return found
 
 
 def test_costs_that_a_run_was_made_with_are_found_in_its_rows(manifest: RunManifest) -> None:
-    found, turns = fitted(exchange_of(COSTS), manifest), COSTS.turns
-    assert turns is not None
-    for name, cost in asdict(turns).items():
+    found, loop = fitted(exchange_of(COSTS), manifest), COSTS.loop
+    assert loop is not None
+    for name, cost in asdict(loop).items():
         assert getattr(found.costs, name) == pytest.approx(cost, rel=0.05), name
     assert found.send_ns_per_byte == pytest.approx(COSTS.send_ns_per_byte, rel=0.05)
     assert found.emit_ns_per_record == pytest.approx(COSTS.emit_ns_per_record, rel=0.05)
@@ -144,18 +144,18 @@ def test_a_run_that_is_made_again_with_what_was_found_is_as_fast(manifest: RunMa
         emit_ns_per_record=found.emit_ns_per_record,
         receive_ns_per_message=found.runs["tm-1"].fixed_ns,
         consume_ns_per_record=(found.runs["tm-1"].unit_ns,),
-        turns=found.costs,
+        loop=found.costs,
     )
     one, other = (simulate(replace(exchange, costs=each), NETWORK) for each in (COSTS, again))
     assert other.duration_ns == pytest.approx(one.duration_ns, rel=0.02)
     assert other.latency.percentile(0.5) == pytest.approx(one.latency.percentile(0.5), rel=0.03)
 
 
-def test_outages_and_jitter_are_found_beside_the_costs(manifest: RunManifest) -> None:
+def test_preemptions_and_jitter_are_found_beside_the_costs(manifest: RunManifest) -> None:
     jitter_ns = np.array([12_000, -12_000, 4_000, -4_000])
-    held = Outages(np.array([10 * MS]), np.array([3 * MS]), NONE)
-    varied = Outages(np.array([20 * MS]), np.array([5 * MS]), NONE, Jitter(decode_ns=jitter_ns))
-    found = fitted(exchange_of(COSTS, (held, varied)), manifest).outages
+    held = Preemptions(np.array([10 * MS]), np.array([3 * MS]), NONE)
+    varied = Preemptions(np.array([20 * MS]), np.array([5 * MS]), NONE, Jitter(decode_ns=jitter_ns))
+    found = fitted(exchange_of(COSTS, (held, varied)), manifest).preemptions
     for name, lengths_ms in (("tm-0", 3), ("tm-1", 5)):
         assert found[name].lengths_ns.tolist() == [pytest.approx(lengths_ms * MS, rel=0.1)]
     assert found["tm-0"].starts_ns.tolist() == [pytest.approx(START_NS + 10 * MS, abs=MS)]
@@ -175,16 +175,16 @@ def test_outages_and_jitter_are_found_beside_the_costs(manifest: RunManifest) ->
 
 def dearer(name: str, by_ns: float) -> CostModel:
     """COSTS with one part of a turn that takes longer."""
-    turns = COSTS.turns
-    assert turns is not None
+    loop = COSTS.loop
+    assert loop is not None
     if name == "read_ns":
         return replace(COSTS, receive_ns_per_message=COSTS.receive_ns_per_message + by_ns)
-    return replace(COSTS, turns=replace(turns, **{name: getattr(turns, name) + by_ns}))
+    return replace(COSTS, loop=replace(loop, **{name: getattr(loop, name) + by_ns}))
 
 
 @pytest.mark.parametrize("name", ["pick_ns", "send_ns", "decode_ns", "announce_ns", "read_ns"])
 def test_jitter_costs_what_it_is(name: str) -> None:
-    each = Outages(NONE, NONE, NONE, Jitter(**{name: np.array([6_000])}))
+    each = Preemptions(NONE, NONE, NONE, Jitter(**{name: np.array([6_000])}))
     outcome = simulate(exchange_of(COSTS, (each, each)), NETWORK)
     expected = simulate(exchange_of(dearer(name, 6_000.0)), NETWORK)
     assert outcome.duration_ns == pytest.approx(expected.duration_ns, rel=0.01)
@@ -192,7 +192,7 @@ def test_jitter_costs_what_it_is(name: str) -> None:
 
 def test_jitter_of_writing_holds_up_the_records() -> None:
     none, slow = (
-        Outages(NONE, NONE, NONE, Jitter(write_ns=np.array([by_ns]))) for by_ns in (0, 200_000)
+        Preemptions(NONE, NONE, NONE, Jitter(write_ns=np.array([by_ns]))) for by_ns in (0, 200_000)
     )
     one, other = (
         simulate(exchange_of(COSTS, (each, none)), NETWORK).duration_ns for each in (none, slow)
@@ -203,10 +203,10 @@ def test_jitter_of_writing_holds_up_the_records() -> None:
 def test_who_both_produces_and_consumes_is_not_told_apart(manifest: RunManifest) -> None:
     (channel,) = manifest.channels
     both = replace(manifest, channels=(replace(channel, consumer_process="tm-0"),))
-    assert fit_turns(rows_of(exchange_of(COSTS)), both) is None
+    assert fit_loop(rows_of(exchange_of(COSTS)), both) is None
 
 
 def test_nothing_is_told_of_a_run_that_did_too_little(manifest: RunManifest) -> None:
     rows = rows_of(exchange_of(COSTS))
     few = {name: values[:5] for name, values in rows.credit_sent.items()}
-    assert fit_turns(replace(rows, credit_sent=few), manifest) is None
+    assert fit_loop(replace(rows, credit_sent=few), manifest) is None

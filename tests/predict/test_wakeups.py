@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from flinknet.config import NetworkConfig
-from flinknet.predict.fit.wakes import (
+from flinknet.predict.fit.wakeups import (
     POLLED_GAP_NS,
     POLLED_TRANSIT_NS,
     SHALLOW_WAKE_NS,
     UNKNOWN,
-    Wakes,
-    fit_wakes,
+    Wakeups,
+    fit_wakeups,
     gaps_of,
 )
 from flinknet.predict.recorded import RecordedExchange, Setting
@@ -25,7 +25,7 @@ MS = 1_000_000
 COUNT = 400
 AWAKE_NS, ASLEEP_NS = 40_000, 240_000
 COSTS = CostModel(0.0, 0.0, 240_000.0, 60_000.0, 0.0, (1_000.0,))
-WAKES = Wakes((0.0, 10.0 * MS), (40_000.0, 240_000.0), 12_000.0, 2_000.0, 100.0, 1.0)
+WAKEUPS = Wakeups((0.0, 10.0 * MS), (40_000.0, 240_000.0), 12_000.0, 2_000.0, 100.0, 1.0)
 
 
 def rows(gaps_ns: np.ndarray, ways_ns: np.ndarray, channels: int = 1) -> tuple[dict, dict]:
@@ -43,20 +43,20 @@ def rows(gaps_ns: np.ndarray, ways_ns: np.ndarray, channels: int = 1) -> tuple[d
 def test_messages_that_find_the_consumer_awake_are_quicker() -> None:
     gaps_ns = np.where(np.arange(COUNT) % 2 == 0, MS, 10 * MS)
     sent, received = rows(gaps_ns, np.where(gaps_ns == MS, AWAKE_NS, ASLEEP_NS))
-    wakes = fit_wakes(sent, received, {0: 0}, {0: 0}, 12_000.0)
-    assert wakes is not None
-    found = wakes.transit_after(np.array([0, MS, 10 * MS, 100 * MS]))
+    wakeups = fit_wakeups(sent, received, {0: 0}, {0: 0}, 12_000.0)
+    assert wakeups is not None
+    found = wakeups.transit_after(np.array([0, MS, 10 * MS, 100 * MS]))
     assert found.tolist() == [AWAKE_NS, AWAKE_NS, ASLEEP_NS, ASLEEP_NS]
-    assert wakes.record_bytes == 100
-    assert wakes.records_per_s == pytest.approx(10e9 / np.mean(gaps_ns), rel=0.02)
+    assert wakeups.record_bytes == 100
+    assert wakeups.records_per_s == pytest.approx(10e9 / np.mean(gaps_ns), rel=0.02)
 
 
 def test_a_busy_moment_among_short_gaps_makes_no_others_slow() -> None:
     gaps_ns = np.where(np.arange(COUNT) % 5 == 0, MS, 10 * MS)
     ways_ns = np.where(gaps_ns == MS, 3 * MS, ASLEEP_NS)
-    wakes = fit_wakes(*rows(gaps_ns, ways_ns), {0: 0}, {0: 0}, 12_000.0)
-    assert wakes is not None
-    assert wakes.transit_after(np.array([MS, 10 * MS, 100 * MS])).tolist() == [ASLEEP_NS] * 3
+    wakeups = fit_wakeups(*rows(gaps_ns, ways_ns), {0: 0}, {0: 0}, 12_000.0)
+    assert wakeups is not None
+    assert wakeups.transit_after(np.array([MS, 10 * MS, 100 * MS])).tolist() == [ASLEEP_NS] * 3
 
 
 def test_gaps_are_those_of_each_task_manager() -> None:
@@ -85,16 +85,16 @@ def test_the_tasks_of_a_task_manager_are_woken_together(
     receiver_of: dict[int, int], producer_of: dict[int, int], share: float, flushers: float
 ) -> None:
     columns = rows(np.full(COUNT, MS), np.full(COUNT, AWAKE_NS), channels=4)
-    wakes = fit_wakes(*columns, receiver_of, producer_of, 12_000.0)
-    assert wakes is not None
-    assert wakes.records_per_s == pytest.approx(share * 10_000, rel=0.01)
-    assert wakes.flushers == flushers
+    wakeups = fit_wakeups(*columns, receiver_of, producer_of, 12_000.0)
+    assert wakeups is not None
+    assert wakeups.records_per_s == pytest.approx(share * 10_000, rel=0.01)
+    assert wakeups.flushers == flushers
 
 
 def test_few_messages_tell_nothing() -> None:
-    nothing = fit_wakes(*rows(np.full(20, MS), np.full(20, AWAKE_NS)), {0: 0}, {0: 0}, 12_000.0)
+    nothing = fit_wakeups(*rows(np.full(20, MS), np.full(20, AWAKE_NS)), {0: 0}, {0: 0}, 12_000.0)
     assert nothing is None  # of the first one no gap is known
-    little = fit_wakes(*rows(np.full(21, MS), np.full(21, AWAKE_NS)), {0: 0}, {0: 0}, 12_000.0)
+    little = fit_wakeups(*rows(np.full(21, MS), np.full(21, AWAKE_NS)), {0: 0}, {0: 0}, 12_000.0)
     assert little is not None
     assert little.gaps_ns == (0.0, MS)
 
@@ -113,7 +113,7 @@ def test_the_distance_of_messages_follows_from_the_setting(
     timeout_ns: int, rate_factor: float, gap_ns: float
 ) -> None:
     network = replace(NetworkConfig(), buffer_timeout_ns=timeout_ns)
-    assert WAKES.gap_ns(network, rate_factor) == pytest.approx(gap_ns)
+    assert WAKEUPS.gap_ns(network, rate_factor) == pytest.approx(gap_ns)
 
 
 def exchange_of(buffer_timeout_ns: int) -> RecordedExchange:
@@ -127,7 +127,7 @@ def exchange_of(buffer_timeout_ns: int) -> RecordedExchange:
         measured_to_ns=MS,
         seed=1,
         costs=COSTS,
-        wakes=WAKES,
+        wakeups=WAKEUPS,
     )
 
 
@@ -141,7 +141,7 @@ def test_the_share_of_waking_is_that_of_way_and_work() -> None:
     assert exchange.waking_share(closer) == pytest.approx(found / 300_000)
     assert exchange.waking_share(closer) < 0.3
     assert exchange.waking_share(replace(closer, round_trip_ns=MS, consumer_speed=0.5)) < 0.3
-    assert replace(exchange, wakes=None).waking_share(closer) == 1.0
+    assert replace(exchange, wakeups=None).waking_share(closer) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -161,23 +161,25 @@ def test_whether_task_managers_stop_sleeping(
     network = replace(NetworkConfig(), buffer_timeout_ns=timeout_ns)
     found = exchange_of(recorded_ns)
     assert found.stops_sleeping(Setting(network, rate_factor=rate_factor)) == stops
-    assert not replace(found, wakes=None).stops_sleeping(Setting(network, rate_factor=rate_factor))
+    assert not replace(found, wakeups=None).stops_sleeping(
+        Setting(network, rate_factor=rate_factor)
+    )
 
 
 def test_a_task_manager_that_already_polled_does_not_stop_sleeping() -> None:
     found = exchange_of(0)
-    found = replace(found, wakes=replace(WAKES, records_per_s=20_000.0))
+    found = replace(found, wakeups=replace(WAKEUPS, records_per_s=20_000.0))
     assert not found.stops_sleeping(Setting(found.network))
     assert not found.starts_sleeping(Setting(found.network))
 
 
 def test_one_that_polled_may_start_to_sleep() -> None:
     found = exchange_of(0)
-    found = replace(found, wakes=replace(WAKES, records_per_s=20_000.0))
+    found = replace(found, wakeups=replace(WAKEUPS, records_per_s=20_000.0))
     longer = Setting(replace(found.network, buffer_timeout_ns=MS))
     assert found.starts_sleeping(longer)
     assert not found.starts_sleeping(replace(longer, rate_factor=1_000.0))
-    assert not replace(found, wakes=None).starts_sleeping(longer)
+    assert not replace(found, wakeups=None).starts_sleeping(longer)
 
 
 def test_when_a_task_manager_polls_is_known_as_it_is() -> None:
@@ -185,28 +187,28 @@ def test_when_a_task_manager_polls_is_known_as_it_is() -> None:
 
 
 def test_costs_move_with_the_distance_and_stay_where_it_does() -> None:
-    assert WAKES.moved(COSTS, 10 * MS, 10 * MS) == COSTS
-    closer = WAKES.moved(COSTS, 10 * MS, 5 * MS)
+    assert WAKEUPS.moved(COSTS, 10 * MS, 10 * MS) == COSTS
+    closer = WAKEUPS.moved(COSTS, 10 * MS, 5 * MS)
     assert closer.transit_ns == pytest.approx(140_000)
     assert closer.receive_ns_per_message == pytest.approx(36_000)
-    assert WAKES.moved(COSTS, 5 * MS, 50 * MS).receive_ns_per_message == 60_000
+    assert WAKEUPS.moved(COSTS, 5 * MS, 50 * MS).receive_ns_per_message == 60_000
 
 
 def test_one_that_polls_saves_the_wake_and_no_more() -> None:
     sleeps, polls = POLLED_GAP_NS, POLLED_GAP_NS - 1
-    assert WAKES.moved(COSTS, 10 * MS, sleeps).transit_ns == pytest.approx(44_000)
-    assert WAKES.moved(COSTS, 10 * MS, polls).transit_ns == POLLED_TRANSIT_NS
-    far = replace(WAKES, transit_ns=(1_000_000.0, 1_200_000.0))
+    assert WAKEUPS.moved(COSTS, 10 * MS, sleeps).transit_ns == pytest.approx(44_000)
+    assert WAKEUPS.moved(COSTS, 10 * MS, polls).transit_ns == POLLED_TRANSIT_NS
+    far = replace(WAKEUPS, transit_ns=(1_000_000.0, 1_200_000.0))
     far_costs = replace(COSTS, transit_ns=1_200_000.0)
     assert far.moved(far_costs, 10 * MS, polls).transit_ns == 1_000_000 - SHALLOW_WAKE_NS
     quick = replace(COSTS, transit_ns=POLLED_TRANSIT_NS - 1)
-    assert WAKES.moved(quick, sleeps, polls).transit_ns < POLLED_TRANSIT_NS
-    without_cores = replace(WAKES, may_poll=False)
+    assert WAKEUPS.moved(quick, sleeps, polls).transit_ns < POLLED_TRANSIT_NS
+    without_cores = replace(WAKEUPS, may_poll=False)
     assert without_cores.moved(COSTS, 10 * MS, polls).transit_ns > POLLED_TRANSIT_NS
 
 
 def test_without_a_core_each_task_managers_go_on_to_sleep() -> None:
     found = exchange_of(10 * MS)
-    shared = replace(found, wakes=replace(WAKES, may_poll=False))
+    shared = replace(found, wakeups=replace(WAKEUPS, may_poll=False))
     setting = Setting(found.network, rate_factor=1_000.0)
     assert (found.stops_sleeping(setting), shared.stops_sleeping(setting)) == (True, False)

@@ -1,4 +1,4 @@
-"""TurnCosts: what turns of a TaskManager's event loop take, whatever they carry; Jitter: by how
+"""LoopCosts: what turns of a TaskManager's event loop take, whatever they carry; Jitter: by how
 much that varies."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def _none() -> IntArray:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnCosts:
+class LoopCosts:
     """What the parts of a turn took in a run at the highest rate, in ns.
 
     Attributes:

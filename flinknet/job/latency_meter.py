@@ -1,0 +1,92 @@
+# mypyc
+"""LatencyMeter: how old records are when the task they end in is done with them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flinknet.histogram import LogLinearHistogram
+
+from .elements import NO_TIMESTAMP, Instants
+
+KEPT_LATENCIES = 16_384
+"""Latencies that are counted at once."""
+
+
+class LatencyMeter:
+    """What every measuring sink has, of a load (load.sink.LatencySink) or of a program
+    (RecordLatency).
+
+    Records whose instant lies in [measured_from_ns, measured_to_ns) count as measured. Figures are
+    up to date after `settle`.
+
+    A base class and not a protocol, so that compiled code calls it directly.
+
+    Attributes:
+        records: all that came.
+        measured_bytes: of the values of measured records, where those are seen.
+        last_measured_ns: when the task was done with the last measured one.
+    """
+
+    def __init__(self) -> None:
+        self.measured_from_ns = 0
+        self.measured_to_ns: int | None = None
+        self.records = 0
+        self.measured_records = 0
+        self.measured_bytes = 0
+        self.last_measured_ns = 0
+        self.latency = LogLinearHistogram()
+
+    def settle(self) -> None:
+        """Count what was kept."""
+        raise NotImplementedError
+
+
+class RecordLatency(LatencyMeter):
+    """Of records, or batches of them, that operators hand over with their instants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept: list[tuple[int, int]] = []  # instant, done
+        self._batches: list[tuple[Instants, int]] = []  # instants, when all of them are done
+        self._kept_records = 0
+
+    def add(self, instant_ns: int, done_ns: int) -> None:
+        """Take a record."""
+        self.records += 1
+        self._kept.append((instant_ns, done_ns))
+        if len(self._kept) >= KEPT_LATENCIES:
+            self.settle()
+
+    def add_batch(self, instants: Instants, done_ns: int) -> None:
+        """Take records that are done together."""
+        count = len(instants)
+        self.records += count
+        self._batches.append((instants, done_ns))
+        self._kept_records += count
+        if self._kept_records >= KEPT_LATENCIES:
+            self.settle()
+
+    def settle(self) -> None:
+        """Count what was kept."""
+        if self._kept:
+            instants, done = np.array(self._kept, np.int64).T
+            self._kept.clear()
+            self._count(instants, done)
+        if self._batches:
+            parts = [each for each, _ in self._batches]
+            ends = np.array([end for _, end in self._batches], np.int64)
+            self._batches.clear()
+            self._kept_records = 0
+            self._count(np.concatenate(parts), np.repeat(ends, [len(each) for each in parts]))
+
+    def _count(self, instants: Instants, done: Instants) -> None:
+        is_measured = (instants >= self.measured_from_ns) & (instants != NO_TIMESTAMP)
+        if self.measured_to_ns is not None:
+            is_measured &= instants < self.measured_to_ns
+        if not is_measured.all():
+            instants, done = instants[is_measured], done[is_measured]
+        if len(instants):
+            self.measured_records += len(instants)
+            self.last_measured_ns = max(self.last_measured_ns, int(done[-1]))
+            self.latency.add(done - instants)
