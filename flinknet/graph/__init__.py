@@ -1,6 +1,7 @@
 """From a program to what would run where: a graph for each concern.
 
     environment, data_stream    the words of a program; each call leaves a transformation
+    watermarks                  how records get event time, and who is waited for
     stream_graph                what the program says: operators and streams
     job_graph                   what is submitted: operators chained into vertices
     execution_graph             the parallel form: subtasks, partitions, attempts
