@@ -1,9 +1,15 @@
-"""flow_control: what credit costs, beside the flow control before Flink 1.5, in virtual time.
+"""flow_control: what credit costs, beside the flow control before Flink 1.5.
 
 The same stack, tasks and link in both modes, in the simulator: the numbers are the protocol's own
 and do not depend on the machine. Times count from the first data buffer that leaves.
 
     python bench/flow_control.py [--latency 1ms]
+
+With --sockets it asks over real sockets whether the default buffers (2 exclusive ones for each
+channel, 8 floating) give credit the throughput of no credit, as Flink's documentation says: runs
+of `flinknet bench` at the highest rate, both modes in turns, and the ratio of each round.
+
+    python bench/flow_control.py --sockets [--rounds 10] [--seconds 2] [--seed 1]
 """
 
 from __future__ import annotations
@@ -11,11 +17,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from statistics import median
 
-from measure import print_table
+from measure import print_table, rate, rate_per_processor, ratio, run_in_turns
 
 from flinknet.config import (
+    CREDIT,
     FLOW_CONTROLS,
+    TCP,
     NetworkConfig,
     RecordSize,
     Scenario,
@@ -35,6 +44,15 @@ SOCKETS = LinkSettings(capacity_bytes=1 << 20, receive_capacity_bytes=1 << 19)
 
 WINDOW_BUFFERS = 16
 """Full speed is the best rate over so many buffers."""
+
+
+CASES = {
+    "1 channel, 100 B": ("--record-size", "100b"),
+    "1 channel, 32 KiB": ("--record-size", "32kb"),
+    "1 channel, 100 B, timeout 0": ("--record-size", "100b", "--buffer-timeout", "0"),
+    "4 x 4 channels, 100 B": ("--record-size", "100b", "--producers", "4", "--consumers", "4"),
+}
+"""Of the comparison over sockets."""
 
 
 class Messages:
@@ -110,7 +128,48 @@ def main() -> None:
     """Measure both modes and print them side by side."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--latency", default="1ms", help="of the link, one way [default: 1ms]")
-    latency_ns = parse_duration_ns(parser.parse_args().latency, "--latency", bare_unit=None)
+    parser.add_argument("--sockets", action="store_true", help="throughput over real sockets")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    if arguments.sockets:
+        compare_over_sockets(arguments.rounds, arguments.seconds, arguments.seed)
+    else:
+        compare_in_virtual_time(parse_duration_ns(arguments.latency, "--latency", bare_unit=None))
+
+
+def compare_over_sockets(rounds: int, seconds: float, seed: int) -> None:
+    """Print the throughput of both modes and its ratio, with default buffers."""
+    sides = {mode: ("--flow-control", mode) for mode in (TCP, CREDIT)}
+    rows = []
+    for name, options in CASES.items():
+        duration = ("--duration", f"{seconds:g}s")
+        runs = run_in_turns(sides, *options, *duration, rounds=rounds, seed=seed)
+        rates = {mode: [rate(run) for run in runs[mode]] for mode in runs}
+        of_processor = {mode: [rate_per_processor(run) for run in runs[mode]] for mode in runs}
+        rows.append(
+            (
+                name,
+                *(f"{median(rates[mode]) / 1e6:.0f}" for mode in (CREDIT, TCP)),
+                ratio(rates[TCP], rates[CREDIT]),
+                ratio(of_processor[TCP], of_processor[CREDIT]),
+            )
+        )
+    print_table(
+        (
+            f"{rounds} rounds of {seconds:g} s, seeds {seed} to {seed + rounds - 1}",
+            "credit MB/s",
+            "tcp MB/s",
+            "credit / tcp [95 %]",
+            "per processor time [95 %]",
+        ),
+        rows,
+    )
+
+
+def compare_in_virtual_time(latency_ns: int) -> None:
+    """Print what credit costs over a link with this latency."""
     rows = []
     for flow_control in FLOW_CONTROLS:
         burst = run(flow_control, latency_ns, rate_per_s=0.0, slow=())

@@ -12,9 +12,9 @@ from flinknet.config import Scenario
 from flinknet.errors import ConfigError
 from flinknet.options.keys import COMPRESSION_CODEC
 
+from .commands import SectionedCommand
 from .options import check_single_values, collect, load_options, output_options, trace_option
 from .peer import address_of, partitions_of, peer_scenario, run_directory, run_peer
-from .sections import SectionedCommand
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

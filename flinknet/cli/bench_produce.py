@@ -9,9 +9,9 @@ import click
 
 from flinknet.config import Scenario
 
+from .commands import SectionedCommand
 from .options import collect, load_options, output_options, trace_option
 from .peer import address_of, partitions_of, peer_scenario, run_directory, run_peer
-from .sections import SectionedCommand
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -24,7 +24,7 @@ from .endpoints import (
     SocketTextSource,
     Source,
 )
-from .job_config import MAX_PARALLELISM, job_config
+from .job_config import MAX_PARALLELISM, input_dependency_constraint, job_config
 from .operators import (
     ChainingStrategy,
     MultipleInputOperator,
@@ -86,6 +86,12 @@ class StreamExecutionEnvironment:
         if mode not in ("STREAMING", "BATCH", "AUTOMATIC"):
             raise ConfigError(f"runtime mode {mode!r} is none of STREAMING, BATCH, AUTOMATIC")
         self.config.runtime_mode = mode
+
+    def set_default_input_dependency_constraint(self, constraint: str) -> None:
+        """Choose when a task with several blocking inputs begins: with ALL of them complete, or
+        with ANY (Flink until 1.12: ExecutionConfig.setDefaultInputDependencyConstraint).
+        """
+        self.config.input_dependency_constraint = input_dependency_constraint(constraint)
 
     def disable_operator_chaining(self) -> None:
         """Give every operator a task of its own."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from flinknet.errors import ConfigError
 
-from .operators import OperatorFactory, Output, OutputTag, StreamOperator, as_list
+from .operators import OperatorFactory, Output, OutputTag, StreamOperator, TaskEvent, as_list
 from .stream_config import StreamConfig
 
 Emit = Callable[[Any], None]
@@ -19,6 +19,9 @@ ReportLatency = Callable[[str, Any], None]
 class OperatorChain:
     """Built from the configuration of a vertex; records go from operator to operator without being
     serialised, and leave through one writer for each output of the vertex.
+
+    Attributes:
+        sent_events: for the tasks that write what the chain reads, for the task to take.
     """
 
     def __init__(
@@ -57,9 +60,21 @@ class OperatorChain:
         self._writers = writers
         self._report_latency = report_latency
         self._draw = draw
+        self.sent_events: list[TaskEvent] = []
         self._outputs: dict[str, _ChainingOutput] = {}
         for each in reversed(list(self._in_order())):
             self._outputs[each.operator_id] = self._output_of(each)
+
+    @property
+    def listens_to(self) -> frozenset[str]:
+        """Classes of events that operators want from the readers of what leaves the chain."""
+        return frozenset(name for each in self.operators.values() for name in each.listens_to)
+
+    def receive_task_event(self, event: TaskEvent) -> None:
+        """Tell the operators that listen to it."""
+        for operator_id, operator in self.operators.items():
+            if event.class_name in operator.listens_to:
+                operator.receive_task_event(event, self._outputs[operator_id])
 
     @property
     def names(self) -> list[str]:
@@ -160,7 +175,7 @@ class OperatorChain:
                 targets.append((leaving.output_tag, None, writer, 0))
                 if hasattr(writer, "emit_latency_marker"):
                     ways.append(writer.emit_latency_marker)
-        return _ChainingOutput(targets, ways)
+        return _ChainingOutput(targets, ways, self.sent_events)
 
 
 class _ChainingOutput:
@@ -175,10 +190,12 @@ class _ChainingOutput:
         self,
         targets: list[tuple[str | None, Output | None, Any, int]],
         latency_ways: Sequence[str | Emit],
+        sent_events: list[TaskEvent],
     ) -> None:
         self.latency_ways = latency_ways
         self._all = [tuple(target) for _, *target in targets]
         self._is_idle = False
+        self._sent_events = sent_events
         self._main = [each[1:] for each in targets if each[0] is None]
         self._sides: dict[str, list[tuple[Output | None, Any, int]]] = {}
         for tag, *target in targets:
@@ -199,6 +216,9 @@ class _ChainingOutput:
                     target(value)
             else:
                 target.process_batch(values, output, input_number)
+
+    def send_task_event(self, event: TaskEvent) -> None:
+        self._sent_events.append(event)
 
     def collect_side(self, tag: OutputTag, value: Any) -> None:
         self._put(self._sides.get(tag.id, ()), value)

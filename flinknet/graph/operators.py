@@ -51,6 +51,19 @@ class OutputTag:
         return self.id
 
 
+@dataclass(frozen=True, slots=True)
+class TaskEvent:
+    """What a task tells the tasks that write what it reads (Flink: TaskEvent).
+
+    Attributes:
+        class_name: by which it is listened to; a class of Java, where that task is one of Flink's.
+        body: what such a class writes.
+    """
+
+    class_name: str
+    body: bytes = b""
+
+
 class Output(Protocol):
     """Where an operator puts its results (Flink: Output)."""
 
@@ -68,6 +81,9 @@ class Output(Protocol):
 
     def emit_watermark_status(self, is_idle: bool) -> None:
         """Watermarks do not count from now on, or count again."""
+
+    def send_task_event(self, event: TaskEvent) -> None:
+        """Tell the tasks that write what this task reads."""
 
 
 class RecordContext(Protocol):
@@ -100,6 +116,14 @@ class StreamOperator:
     chaining_strategy = ChainingStrategy.ALWAYS
     is_yielding = False
     """Whether it gives its thread away while it waits (Flink: YieldingOperatorFactory)."""
+
+    @property
+    def listens_to(self) -> Sequence[str]:
+        """Classes of events that it wants from the readers of its task's results."""
+        return ()
+
+    def receive_task_event(self, event: TaskEvent, output: Output) -> None:
+        """Take an event that it listens to."""
 
     def open(self) -> None:
         """Called once, before the first record."""
@@ -241,11 +265,22 @@ class StreamFlatMap(UserFunctionOperator):
 class ProcessOperator(UserFunctionOperator):
     """Any number of records for each, and records of side outputs: the function takes a record and
     the output, and the context if it has a third parameter (Flink: ProcessOperator).
+
+    One that has `listens_to`, names of classes, is told of such events of tasks that read what its
+    own task writes, between two portions of records: `on_task_event(event, output)`.
     """
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
         self._has_context = _parameters(function) >= 3
+
+    @property
+    def listens_to(self) -> Sequence[str]:
+        found: Sequence[str] = getattr(self.function, "listens_to", ())
+        return found
+
+    def receive_task_event(self, event: TaskEvent, output: Output) -> None:
+        self.function.on_task_event(event, output)
 
     def _process_one(self, value: Any, output: Output) -> None:
         if self._has_context:

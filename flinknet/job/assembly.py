@@ -50,6 +50,7 @@ from .serializers import serializer_of
 from .sources import record_source
 from .stream_task import StreamTask
 from .task_frame import TaskFrame
+from .task_worker import TaskWorker
 from .watermark_valve import StatusWatermarkValve
 
 _KEYED = ("hash", "custom")
@@ -83,8 +84,9 @@ def create_task(
     timestamp_epoch_ns: int = 0,
     seed: int = 1,
     spills: SpillStore | None = None,
+    worker: Callable[[str], TaskWorker] | None = None,
 ) -> StreamTask:
-    """The task of a descriptor; its operators are opened.
+    """The task of a descriptor; its operators are opened, or the worker opens them.
 
     Args:
         job: from the same program; functions, partitioners and types of records are found there.
@@ -97,6 +99,8 @@ def create_task(
         timestamp_epoch_ns: the instant that timestamps of barriers count from.
         seed: of what is drawn: keys, arrivals, where rebalance begins, shuffle.
         spills: takes records that are too long for memory; None to keep all of them there.
+        worker: makes what a task of this name works in, if it calls functions of the program; None
+            where they are called in its steps.
 
     Raises: ConfigError when the program is not the one that was deployed; TaskFailedError when an
         operator cannot be opened.
@@ -106,6 +110,7 @@ def create_task(
         gates,
         io,
         spills,
+        worker,
         start_ns=start_ns,
         end_ns=end_ns,
         measured=(measured_from_ns, measured_to_ns),
@@ -144,6 +149,7 @@ class _Assembly:
         gates: Sequence[SingleInputGate],
         io: TaskIO,
         spills: SpillStore | None,
+        worker: Callable[[str], TaskWorker] | None,
         *,
         start_ns: int,
         end_ns: int | None,
@@ -209,7 +215,16 @@ class _Assembly:
         )
         for meter in runner.latency_meters:
             meter.measured_from_ns, meter.measured_to_ns = measured
-        return self._frame.task(runner, sources, network_input, start_ns=start_ns)
+        calls_functions = operators.call_functions(chain.operators) or any(
+            each.partitioner in _KEYED for each in descriptor.outputs
+        )
+        return self._frame.task(
+            runner,
+            sources,
+            network_input,
+            start_ns=start_ns,
+            worker=worker(descriptor.name) if worker is not None and calls_functions else None,
+        )
 
     def _output(
         self,

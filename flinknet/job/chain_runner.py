@@ -19,7 +19,7 @@ from flinknet.core.wire.records import (
 )
 from flinknet.errors import FlinknetError, TaskFailedError
 from flinknet.graph.operator_chain import OperatorChain
-from flinknet.graph.operators import StreamOperator, as_list
+from flinknet.graph.operators import StreamOperator, TaskEvent, as_list
 from flinknet.graph.watermarks import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 
 from .channel_input import ElementBatch, RecordBatch
@@ -30,16 +30,13 @@ from .latency_meter import LatencyMeter
 from .latency_stats import LatencyStats
 from .operators import delay_of, plain
 from .sinks import LatencyOperator
-from .task_chain import NEVER_NS, TaskChain
+from .task_chain import NEVER_NS, PORTION_RECORDS, TaskChain
 
 MADE = -1
 """In place of an input number: the records were made by the operator, a source."""
 
 PORTION_NS = 1_000_000
 """Work that is done before what it put out is written."""
-
-PORTION_RECORDS = 4096
-"""Records put out before they are written."""
 
 
 class ChainRunner(TaskChain):
@@ -78,6 +75,16 @@ class ChainRunner(TaskChain):
         self._emitter = _InputEmitter(chain)
         self.latency_stats = latency_stats
         self._set_timer()
+        self.sent_events = chain.sent_events
+
+    @property
+    def listens_to(self) -> frozenset[str]:
+        """What the operators listen to."""
+        return self._chain.listens_to
+
+    def add_task_event(self, event: TaskEvent) -> None:
+        """Take an event, behind the records that were taken before it."""
+        self.batches.append(event)
 
     @property
     def latency_meters(self) -> Sequence[LatencyMeter]:
@@ -119,7 +126,7 @@ class ChainRunner(TaskChain):
 
     def cancel(self) -> None:
         """Close the operators; what counts is why the task was cancelled."""
-        with suppress(Exception):
+        with suppress(Exception, SystemExit):
             self._chain.close()
 
     def add_made(self, operator_id: str, values: Any, instants: Any) -> None:
@@ -139,6 +146,10 @@ class ChainRunner(TaskChain):
         if isinstance(batch, ElementBatch):
             self.batches.popleft()
             self._guarded(self._process_element, batch)
+            return
+        if isinstance(batch, TaskEvent):
+            self._guarded(self._chain.receive_task_event, batch)
+            self.batches.popleft()
             return
         count = len(batch.instants)
         if batch.operator_id in self._batched:
@@ -186,6 +197,8 @@ class ChainRunner(TaskChain):
                 process(values[position], output, number)
             if context.work_ns >= PORTION_NS or context.pending_records >= PORTION_RECORDS:
                 return
+            if self.is_asked_back:
+                return
 
     def _process_element(self, batch: ElementBatch) -> None:
         element, emitter = batch.element, self._emitter
@@ -222,10 +235,13 @@ class ChainRunner(TaskChain):
                 operator = self._names[id(found)]
         last = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{self._task}: {operator or self._chain.config.operator_name} failed"
-        if arguments and is_batch:
+        taken = arguments[0] if arguments else None
+        if isinstance(taken, TaskEvent):
+            text += f" at the event {taken.class_name}"
+        elif taken is not None and is_batch:
             first = self.processed_records + 1
-            text += f" at records {first} to {first + len(arguments[0].instants) - 1}"
-        elif arguments and isinstance(arguments[0], RecordBatch):
+            text += f" at records {first} to {first + len(taken.instants) - 1}"
+        elif isinstance(taken, RecordBatch):
             text += f" at record {self.processed_records}"
         return f"{text} ({Path(last.filename).name}:{last.lineno})"
 

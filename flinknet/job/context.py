@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from flinknet.units import NS_PER_MS
@@ -19,6 +21,7 @@ class ProcessingContext:
         instants: those of the records of the batch at hand; None outside of batches.
         timestamp_ms, timestamps: the same of event time, where the program assigns it.
         pending_records: that were put out and not handed to writers, other elements too.
+        clock: that passes while operators work; None where no time does.
         pressed_ns: how long the task has waited for its outputs, up to `pressed_since_ns` if it
             waits now, which is -1 if not.
 
@@ -28,6 +31,7 @@ class ProcessingContext:
 
     __slots__ = (
         "_epoch_ns",
+        "clock",
         "instant_ns",
         "instants",
         "now_ns",
@@ -50,11 +54,18 @@ class ProcessingContext:
         self.pending_records = 0
         self.pressed_ns = 0
         self.pressed_since_ns = -1
+        self.clock: Callable[[], int] | None = None
+
+    @property
+    def done_ns(self) -> int:
+        """When the task is done with the record at hand."""
+        done_ns = self.now_ns + self.work_ns
+        return done_ns if self.clock is None else max(done_ns, self.clock())
 
     @property
     def time_of_day_ms(self) -> int:
         """Of now, with the work that is done (Flink: currentTimeMillis)."""
-        return (self.now_ns + self.work_ns - self._epoch_ns) // NS_PER_MS
+        return (self.done_ns - self._epoch_ns) // NS_PER_MS
 
     @property
     def due_ms(self) -> int:

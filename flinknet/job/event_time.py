@@ -43,6 +43,9 @@ class TimestampsAndWatermarksOperator(StreamOperator):
     TimestampsAndWatermarksOperator). Watermarks from before it do not count, but for the end of
     time.
 
+    Attributes:
+        calls_functions: of the program, in the assigner or the generator.
+
     Args:
         is_progressive: watermarks are made on the way; batch jobs have only the last.
     """
@@ -60,7 +63,9 @@ class TimestampsAndWatermarksOperator(StreamOperator):
         self._generator = (
             strategy.generator(lambda: context.active_ns) if is_progressive else NoWatermarks()
         )
-        self.takes_batches = not (strategy.is_custom and is_progressive)
+        is_custom = strategy.is_custom and is_progressive
+        self.calls_functions = is_custom or strategy.assigner is not None
+        self.takes_batches = not is_custom
         self._emitter = WatermarkEmitter()
 
     def process(self, value: Any, output: Output, input_number: int = 0) -> None:

@@ -33,6 +33,8 @@ class MarkedLatency:
 class LatencyStats:
     """The histograms of a task's operators (Flink: LatencyStats, of each operator).
 
+    It is read while a worker has the operators: each access is one step of the interpreter.
+
     Args:
         history: latencies that are kept of each (Flink: DescriptiveStatisticsHistogram).
     """
@@ -51,11 +53,11 @@ class LatencyStats:
             marker.subtask_index if self._granularity == SUBTASK else -1,
             operator_id,
         )
+        self._markers[key] = self._markers.get(key, 0) + 1
         if key not in self._kept:
             self._kept[key] = deque(maxlen=self._history)
         self._kept[key].append(now_ms - marker.marked_time_ms)
-        self._markers[key] = self._markers.get(key, 0) + 1
 
     def __iter__(self) -> Iterator[MarkedLatency]:
-        for key, kept in self._kept.items():
+        for key, kept in list(self._kept.items()):  # a worker may add some meanwhile
             yield MarkedLatency(*key, self._markers[key], tuple(kept))

@@ -15,6 +15,7 @@ from flinknet.graph.operators import (
     StreamOperator,
     StreamSink,
     StreamSource,
+    TaskEvent,
     TimestampsAndWatermarks,
     UserFunctionOperator,
 )
@@ -54,6 +55,13 @@ class DelayedOperator(StreamOperator):
     ) -> None:
         self.operator.process_watermark_status(is_idle, output, input_number)
 
+    @property
+    def listens_to(self) -> Sequence[str]:
+        return self.operator.listens_to
+
+    def receive_task_event(self, event: TaskEvent, output: Output) -> None:
+        self.operator.receive_task_event(event, output)
+
     def finish(self, output: Output) -> None:
         self.operator.finish(output)
 
@@ -87,6 +95,17 @@ class TaskOperators:
             for operator_id, each in self._configs.items()
             if operator_id in job.factories
         }
+
+    @staticmethod
+    def call_functions(operators: Mapping[str, StreamOperator]) -> bool:
+        """Whether there are functions of the program among them, of which nobody knows how long
+        they take.
+        """
+        return any(
+            (isinstance(each, UserFunctionOperator) and source_of(each) is None)
+            or (isinstance(each, TimestampsAndWatermarksOperator) and each.calls_functions)
+            for each in plain(list(operators.values()))
+        )
 
     @staticmethod
     def has_arrays(operators: Mapping[str, StreamOperator]) -> bool:

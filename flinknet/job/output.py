@@ -1,9 +1,12 @@
 # mypyc
-"""RecordOutput: the records that leave a task along one edge, dealt out, serialised and written."""
+"""RecordOutput: the records that leave a task along one edge, dealt out, serialised and written.
+
+Who collects records may be another thread than who writes them: never both at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +36,12 @@ from .keys import java_hashes
 from .task_output import TaskOutput
 
 KeySelector = Callable[[Any], Any]
+
+_Share = tuple[int, SerializedRecords, int]
+"""Records for a channel, and how many they are."""
+
+_Batch = tuple[Values, Instants, Instants | None]
+"""Records, when they were due, and their event time if that is what is written with them."""
 
 KEPT_KEYS = 1 << 16
 """Hashes of keys whose channel is remembered."""
@@ -84,7 +93,9 @@ class RecordOutput(TaskOutput):
         self._sent = [0] * len(self.channels)
         self._has_event_time = has_event_time
         self._draw = draw
-        self._batches: list[tuple[Values, Instants, Instants | None]] = []
+        self._dealt_out = 0
+        self._ready: list[_Share] = []
+        self._batches: list[_Batch] = []
         self._values: list[Any] = []
         self._instants: list[int] = []
         self._timestamps: list[int] = []
@@ -139,21 +150,28 @@ class RecordOutput(TaskOutput):
         draw = self._draw
         self._take_element(0 if draw is None else draw(len(self.channels)), marker)
 
+    def prepare(self) -> None:
+        """Deal out and serialise what was collected: here functions of the program choose keys and
+        channels.
+
+        Raises: TaskFailedError when a record cannot be dealt out or serialised.
+        """
+        self._ready.extend(self._dealt())
+
     def write(self) -> None:
         """Hand all that was collected to the writer; what finds no buffer waits there.
 
         Raises: TaskFailedError when a record cannot be dealt out or serialised.
         """
-        self._close_list()
-        batches, self._batches = self._batches, []
-        if self._elements_behind:
-            self._write_with_elements(batches)
-            return
-        for values, instants, timestamps in batches:
-            self._write(values, instants, timestamps)
+        ready, self._ready = self._ready, []
+        for share in ready:
+            self._emit(*share)
+        for share in self._dealt():
+            self._emit(*share)
 
     def discard(self) -> None:
         """Drop what was collected."""
+        self._ready.clear()
         self._batches.clear()
         self._values.clear()
         self._instants.clear()
@@ -176,45 +194,50 @@ class RecordOutput(TaskOutput):
         self._elements_behind.append((len(self._batches), channel, serialized))
         self._context.pending_records += 1
 
-    def _write_with_elements(self, batches: list[tuple[Values, Instants, Instants | None]]) -> None:
+    def _dealt(self) -> Iterator[_Share]:
+        """What was collected, share by share."""
+        self._close_list()
+        batches, self._batches = self._batches, []
         elements, self._elements_behind = self._elements_behind, []
-        written = 0
+        dealt = 0
         for place, channel, element in elements:
-            for each in batches[written:place]:
-                self._write(*each)
-            written = place
+            yield from self._deal(batches[dealt:place])
+            dealt = place
             if channel != ALL:
-                self.emit(channel, element)
+                yield channel, element, 0
             elif isinstance(self.writer.selector, BroadcastSelector):
-                self.emit(BROADCAST, element)
+                yield BROADCAST, element, 0
             else:  # into the buffers of each, which go on
                 for index in range(len(self.channels)):
-                    self.emit(index, element)
-        for each in batches[written:]:
-            self._write(*each)
+                    yield index, element, 0
+        yield from self._deal(batches[dealt:] if dealt else batches)
 
-    def _write(self, values: Values, instants: Instants, timestamps: Instants | None) -> None:
-        count = len(values)
-        if timestamps is not None:
-            instants = np.where(instants == NO_TIMESTAMP, -1, instants)
-        for channel, picked in self._split(values, count):
-            share = _picked(values, picked)
-            try:
-                if timestamps is None:
-                    records = self._elements.write(share, instants[picked])
-                else:
-                    records = self._elements.write(share, timestamps[picked], instants[picked])
-            except WrongValueError as error:
-                number = self.emitted_records + int(np.arange(count)[picked][error.position]) + 1
-                raise TaskFailedError(
-                    f"{self._operator_name}: record {number} that it put out: {error}"
-                ) from error
-            if channel == BROADCAST:
-                self._sent = [sent + len(share) for sent in self._sent]
-            else:
-                self._sent[channel] += len(share)
-            self.emit(channel, records)
+    def _deal(self, batches: list[_Batch]) -> Iterator[_Share]:
+        for values, instants, timestamps in batches:
+            count = len(values)
+            for channel, picked in self._split(values, count):
+                share = _picked(values, picked)
+                try:
+                    if timestamps is None:
+                        records = self._elements.write(share, instants[picked])
+                    else:
+                        due_ns = np.where(instants == NO_TIMESTAMP, -1, instants)
+                        records = self._elements.write(share, timestamps[picked], due_ns[picked])
+                except WrongValueError as error:
+                    number = self._dealt_out + int(np.arange(count)[picked][error.position]) + 1
+                    raise TaskFailedError(
+                        f"{self._operator_name}: record {number} that it put out: {error}"
+                    ) from error
+                yield channel, records, len(share)
+            self._dealt_out += count
+
+    def _emit(self, channel: int, records: SerializedRecords, count: int) -> None:
+        if channel == BROADCAST:
+            self._sent = [sent + count for sent in self._sent]
+        else:
+            self._sent[channel] += count
         self.emitted_records += count
+        self.emit(channel, records)
 
     def _split(self, values: Values, count: int) -> Split:
         """Which records go to which channel; that of a single key is remembered."""
@@ -243,7 +266,7 @@ class RecordOutput(TaskOutput):
         except FlinknetError:
             raise
         except Exception as error:
-            number = self.emitted_records + min(len(keys), len(values) - 1) + 1
+            number = self._dealt_out + min(len(keys), len(values) - 1) + 1
             raise TaskFailedError(
                 f"{self._operator_name}: record {number} that it put out has no key:"
                 f" {type(error).__name__}: {error}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.stream_task import STEPS_PER_TURN
 from flinknet.simulator.cluster import OPENING_NS
+from flinknet.simulator.link import LinkSettings
 from flinknet.simulator.source_plan import beat_phase_ns
 from flinknet.simulator.task_manager import BUSY_NS_MAX
 
@@ -52,36 +54,39 @@ class _Memory:
     """Words that are handed out once, and filled by address."""
 
     def __init__(self, first: int) -> None:
-        self._parts: list[tuple[int, IntArray]] = []
+        self._array = np.zeros(1 << 16, np.int64)
         self._words = first
 
     def take(self, words: int) -> int:
-        """Returns: the address of that many words."""
+        """Returns: the address of that many words, all 0."""
         address, self._words = self._words, self._words + words
+        while self._words > len(self._array):
+            self._array = np.concatenate([self._array, np.zeros_like(self._array)])
         return address
 
-    def put(self, address: int, values: Iterable[int] | IntArray) -> None:
-        """Fill words from an address on."""
-        array = values if isinstance(values, np.ndarray) else np.array([*values], np.int64)
-        self._parts.append((address, array))
-
-    def list_of(self, values: Sequence[int]) -> int:
+    def list_of(self, values: Sequence[int] | IntArray) -> int:
         """Returns: the address of the values."""
         address = self.take(max(len(values), 1))
-        self.put(address, values)
+        self._array[address : address + len(values)] = values
+        return address
+
+    def timetable(self, places: int) -> int:
+        """Returns: the address of a timetable in which nothing is due."""
+        leaves = _power_of_two(max(places, 1))
+        address = self.take(2 * leaves)
+        self._array[address] = leaves
+        self._array[address + 1 : address + 2 * leaves] = k.NEVER
         return address
 
     def record(self, address: int, fields: dict[int, int]) -> None:
         """Fill some words of a record."""
+        array = self._array
         for field, value in fields.items():
-            self.put(address + field, (value,))
+            array[address + field] = value
 
     def to_array(self) -> IntArray:
         """All of it."""
-        memory = np.zeros(self._words, np.int64)
-        for address, values in self._parts:
-            memory[address : address + len(values)] = values
-        return memory
+        return self._array[: self._words]
 
 
 class _Layout:
@@ -92,6 +97,7 @@ class _Layout:
         self._exchange, self._network, self._load = exchange, network, load
         self._record_bytes = load.scenario.workload.record_size.low_bytes + OVERHEAD_BYTES
         self._period_ns = network.buffer_timeout_ns + exchange.flush_overhead_ns
+        self._wakes = memory.timetable(load.task_managers)
         self._ring = _power_of_two(network.exclusive_buffers + network.floating_buffers + 4)
         self._channels = memory.take(len(load.channels) * k.CHANNEL_WORDS)
         self._channel_at = {
@@ -104,17 +110,24 @@ class _Layout:
         self._manager_at = [
             self._managers + number * k.TASK_MANAGER_WORDS for number in range(load.task_managers)
         ]
-        self._pairs = [
-            (each.producer_task_manager, each.consumer_task_manager) for each in load.channels
+        self._outputs = [task.outputs[0].channels for task in load.sources]
+        remote = [
+            (each.task_manager, task.task_manager)
+            for task in load.sinks
+            for each in task.inputs[0].channels
+            if not each.is_local
         ]
+        self._channels_between = Counter(remote)  # in the order in which connections are made
         self._connection_at = {
-            pair: memory.take(k.CONNECTION_WORDS) for pair in dict.fromkeys(self._pairs)
+            pair: memory.take(k.CONNECTION_WORDS) for pair in self._channels_between
         }
+        self._ends: list[list[int]] = [[] for _ in self._manager_at]
 
     def put_head(self) -> None:
         """What does not change in a run."""
         exchange, network = self._exchange, self._network
         counted_ns = exchange.counted_ns or (0, k.NEVER)
+        beat_ns = exchange.beat_ns(network)
         self.memory.record(
             0,
             {
@@ -137,33 +150,50 @@ class _Layout:
                 k.LATENCY_NS: one_way_ns(exchange),
                 k.RECEIVE_NS: int(exchange.costs.receive_ns_per_message),
                 k.RING_MASK: self._ring - 1,
-                k.TURNS_MAX: 1_000_000 + _TURNS_PER_RECORD * exchange.records,
+                k.TURNS_MAX: 1_000_000 + _TURNS_PER_RECORD * exchange.records + self._beats(),
                 k.FIRST_TASK_MANAGER: self._managers,
                 k.CHANNELS: len(self._load.channels),
                 k.FIRST_CHANNEL: self._channels,
+                k.SOURCES: len(self._source_at),
+                k.FIRST_SOURCE: self._source_at[0],
+                k.LINK_BYTES: LinkSettings().capacity_bytes,
+                k.WAKES: self._wakes,
+                k.HAS_INSTANTS: int(exchange.has_instants),
+                k.BEAT_NS: k.NEVER if beat_ns is None else beat_ns,
                 k.SMALLEST: k.NEVER,
+                k.LOW_SMALLEST: k.NEVER,
+                k.HIGH_SMALLEST: k.NEVER,
                 k.COUNTED_FROM_NS: counted_ns[0],
                 k.COUNTED_TO_NS: counted_ns[1],
             },
         )
 
+    def _beats(self) -> int:
+        """How often flushers beat, roughly."""
+        if self._network.buffer_timeout_ns <= 0:
+            return 0
+        return 2 * len(self._source_at) * self._exchange.duration_ns // self._period_ns
+
     def put_channels(self) -> None:
         """The channels, each with its arrivals and what has left its subpartition before."""
         memory, exclusive_buffers = self.memory, self._network.exclusive_buffers
         recorded = {channel.channel: channel for channel in self._exchange.channels}
-        for planned, pair in zip(self._load.channels, self._pairs, strict=True):
+        places = {channel: at for output in self._outputs for at, channel in enumerate(output)}
+        for planned in self._load.channels:
             channel = recorded[planned.index]
             arrivals = channel.arrivals
             counted = channel.counted or (0, len(arrivals))
             ramps = np.stack([arrivals.records, arrivals.first_ns, arrivals.last_ns], axis=1)
-            first = memory.take(ramps.size)
-            memory.put(first, ramps.ravel())
+            first = memory.list_of(ramps.ravel())
             before_bytes = channel.records_before * self._record_bytes
+            pair = (planned.producer_task_manager, planned.consumer_task_manager)
+            is_local = pair[0] == pair[1]
             memory.record(
                 self._channel_at[planned.index],
                 {
                     k.SOURCE: self._source_at[planned.producer],
-                    k.CONNECTION: self._connection_at[pair],
+                    k.PLACE: places[planned.index],
+                    k.CONNECTION: 0 if is_local else self._connection_at[pair],
                     k.SINK: self._sink_at[planned.consumer],
                     k.RAMP_END: first + ramps.size,
                     k.RAMP: first,
@@ -176,24 +206,28 @@ class _Layout:
                     k.COUNTED_RAMP: first + counted[0] * k.RAMP_WORDS,
                     k.COUNTED_RAMP_END: first + counted[1] * k.RAMP_WORDS,
                     k.DONE_RAMP: first,
+                    k.SENT_RAMP: first,
+                    k.LAST_SENT_NS: self._exchange.measured_from_ns,
                     k.FRONT_EVENT: 1,
                     k.CREDIT: exclusive_buffers,
                     k.FREE_EXCLUSIVE: exclusive_buffers,
-                    k.RING: memory.take(self._ring * k.MESSAGE_WORDS),
+                    k.RING: memory.take((1 if is_local else self._ring) * k.MESSAGE_WORDS),
                 },
             )
 
     def put_connections(self) -> None:
         """The connections, with room for all that may be under way or wait for its turn."""
         memory = self.memory
-        for pair, address in self._connection_at.items():
-            width = _power_of_two(self._pairs.count(pair) + 1)
+        for (upstream, downstream), address in self._connection_at.items():
+            width = _power_of_two(self._channels_between[upstream, downstream] + 1)
             slots = width * self._ring
             memory.record(
                 address,
                 {
-                    k.UPSTREAM: self._manager_at[pair[0]],
-                    k.DOWNSTREAM: self._manager_at[pair[1]],
+                    k.UPSTREAM: self._manager_at[upstream],
+                    k.UPSTREAM_PLACE: self._end_of(upstream, address, is_upstream=True),
+                    k.DOWNSTREAM: self._manager_at[downstream],
+                    k.DOWNSTREAM_PLACE: self._end_of(downstream, address, is_upstream=False),
                     k.SLOTS_MASK: slots - 1,
                     k.WIDTH_MASK: width - 1,
                     k.READERS: memory.take(width),
@@ -205,19 +239,22 @@ class _Layout:
                 },
             )
 
+    def _end_of(self, task_manager: int, address: int, *, is_upstream: bool) -> int:
+        """Returns: the place of one more end in a TaskManager."""
+        ends = self._ends[task_manager]
+        ends += (address, int(is_upstream))
+        return len(ends) // k.END_WORDS - 1
+
     def put_sources(self) -> None:
         """The sources, each with its channels, its pool and the first beat of its flusher."""
         exchange, timeout_ns = self._exchange, self._network.buffer_timeout_ns
         end_ns = exchange.data_ends_ns(self._network)
+        ends_ns = {each.channel: int(each.arrivals.last_ns[-1]) for each in exchange.channels}
         tasks = zip(self._load.sources, self._source_at, strict=True)
         for source, (task, address) in enumerate(tasks):
             output = task.outputs[0]
             channels = [self._channel_at[each] for each in output.channels]
-            last_ns = max(
-                int(channel.arrivals.last_ns[-1])
-                for channel in exchange.channels
-                if channel.producer == source
-            )
+            last_ns = max(ends_ns[each] for each in output.channels)
             phase_ns = beat_phase_ns(exchange.seed, source, self._period_ns)
             beat_ns = exchange.measured_from_ns - phase_ns + self._period_ns
             self.memory.record(
@@ -228,7 +265,9 @@ class _Layout:
                     k.UNACKNOWLEDGED: output.subpartitions,
                     k.END_NS: max(end_ns, last_ns),
                     k.POOL_BUFFERS: output.pool.max_buffers,
-                    k.BEAT_NS: beat_ns if timeout_ns > 0 else k.NEVER,
+                    k.FLUSH_NS: beat_ns if timeout_ns > 0 else k.NEVER,
+                    k.RECORDS_DUE: self.memory.timetable(len(channels)),
+                    k.SEGMENTS_DUE: self.memory.timetable(len(channels)),
                 },
             )
 
@@ -256,29 +295,41 @@ class _Layout:
     def put_task_managers(self) -> None:
         """The TaskManagers, each with its tasks and its ends of connections."""
         memory, start_ns = self.memory, self._exchange.measured_from_ns
-        connections = self._connection_at.items()
+        local = {
+            each.task_manager
+            for task in self._load.sinks
+            for each in task.inputs[0].channels
+            if each.is_local
+        }
+        tasks: list[tuple[list[int], list[int]]] = [([], []) for _ in self._manager_at]
+        for kind, (found, addresses) in enumerate(
+            ((self._load.sources, self._source_at), (self._load.sinks, self._sink_at))
+        ):
+            for task, address in zip(found, addresses, strict=True):
+                tasks[task.task_manager][kind].append(address)
         for number, address in enumerate(self._manager_at):
-            tasks = self._load.tasks_on(number)
-            sources = [self._source_at[each.subtask] for each in tasks if each.outputs]
-            sinks = [self._sink_at[each.subtask] for each in tasks if each.inputs]
-            outgoing = [at for pair, at in connections if pair[0] == number]
-            incoming = [at for pair, at in connections if pair[1] == number]
+            (sources, sinks), ends = tasks[number], self._ends[number]
             memory.record(
                 address,
                 {
-                    k.WAKE_NS: start_ns,
+                    k.NUMBER: number,
                     k.FREE_SINCE_NS: start_ns,
                     k.IDLE_NS: OPENING_NS,
-                    k.SOURCES: memory.list_of(sources),
-                    k.SOURCES_COUNT: len(sources),
-                    k.SINKS: memory.list_of(sinks),
-                    k.SINKS_COUNT: len(sinks),
-                    k.OUTGOING: memory.list_of(outgoing),
-                    k.OUTGOING_COUNT: len(outgoing),
-                    k.INCOMING: memory.list_of(incoming),
-                    k.INCOMING_COUNT: len(incoming),
+                    k.OWN_SOURCES: memory.list_of(sources),
+                    k.OWN_SOURCES_COUNT: len(sources),
+                    k.OWN_SINKS: memory.list_of(sinks),
+                    k.OWN_SINKS_COUNT: len(sinks),
+                    k.HAS_LOCAL_CHANNELS: int(number in local),
+                    k.ENDS: memory.list_of(ends),
+                    k.ARRIVALS: memory.timetable(len(ends) // k.END_WORDS),
+                    k.UNSENT: memory.timetable(len(ends) // k.END_WORDS),
                 },
             )
+        leaves = _power_of_two(len(self._manager_at))
+        memory.record(
+            self._wakes,
+            dict.fromkeys(range(1, leaves + len(self._manager_at)), start_ns),
+        )
 
 
 def _power_of_two(count: int) -> int:

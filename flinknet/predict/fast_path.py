@@ -1,9 +1,10 @@
 """The fast path of what-if: which exchanges the compiled kernel covers, and what it needs to know.
 
-Covered is what runs smoothly: records that come at a rate, channels over connections with credit
-and exclusive buffers, network memory for all pools, writers that never wait for buffers. The kernel
-notices by itself if a writer would have to wait; everything else is told by `is_covered`. What is
-not covered is simulated with the real core.
+Covered is what runs smoothly: records that come at a rate, or as it is assumed of messages seen in
+passing; any number of channels, local or over connections with credit and exclusive buffers;
+network memory for all pools, writers that never wait for buffers. The kernel notices by itself if a
+writer would have to wait, or if the sockets of a connection are full; everything else is told by
+`is_covered`. What is not covered is simulated with the real core.
 
 Differs from the simulator, within the bound that its tests state: many latencies of one buffer are
 counted by their density; records of a turn are written channel by channel, not in batches of 128
@@ -24,7 +25,6 @@ from flinknet.histogram import BUCKETS, LogLinearHistogram, bucket_bounds_ns, bu
 from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.simulator.cluster import OPENING_NS
-from flinknet.simulator.link import LinkSettings
 
 from .fast_kernel import words as k
 from .fast_layout import memory_of_run, one_way_ns
@@ -48,12 +48,12 @@ class FastOutcome:
     credit_messages: int
     last_ns: int
     turns: int
+    latency_bounds: tuple[LogLinearHistogram, LogLinearHistogram] | None = None
 
 
 def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPlan) -> bool:
     """Whether the kernel knows this kind of exchange."""
     scenario = load.scenario
-    upstream = {each.task_manager for each in load.sources}
     return (
         not exchange.is_max_rate
         and not exchange.preemptions[0]
@@ -63,11 +63,8 @@ def is_covered(exchange: RecordedExchange, network: NetworkConfig, load: LoadPla
         and network.required_buffers_per_gate_max is None
         and network.checkpoint_interval_ns is None
         and not network.debloating_enabled
-        and upstream.isdisjoint(each.task_manager for each in load.sinks)
         and scenario.workload.record_size.low_bytes + OVERHEAD_BYTES <= network.segment_size_bytes
         and 0 < one_way_ns(exchange) < OPENING_NS // 4
-        and (network.exclusive_buffers + network.floating_buffers) * network.segment_size_bytes
-        < LinkSettings().capacity_bytes // max(len(load.channels), 1)
         and all(each.most_buffers <= each.total_buffers for each in load.buffers())
     )
 
@@ -80,7 +77,7 @@ def run_fast(
 
     memory = memory_of_run(exchange, network, load)
     costs = exchange.costs
-    numbers = np.zeros(k.COUNTS + 2 * BUCKETS + 1)
+    numbers = np.zeros(k.COUNTS + 4 * BUCKETS + 1)
     numbers[k.SEND_NS_PER_MESSAGE] = costs.send_ns_per_message
     numbers[k.SEND_NS_PER_BYTE] = costs.send_ns_per_byte
     numbers[k.EMIT_NS_PER_RECORD] = costs.emit_ns_per_record
@@ -97,7 +94,22 @@ def run_fast(
         credit_messages=int(memory[k.CREDIT_MESSAGES]),
         last_ns=int(memory[k.LAST_NS]),
         turns=int(memory[k.TURNS]),
+        latency_bounds=None if exchange.has_instants else _bounds(numbers, memory),
     )
+
+
+def _bounds(numbers: FloatArray, memory: IntArray) -> tuple[LogLinearHistogram, LogLinearHistogram]:
+    """The lowest and the highest latencies that there may have been."""
+    found = []
+    lows = k.COUNTS + 2 * BUCKETS
+    for first, total in ((lows, k.LOW_TOTAL), (lows + BUCKETS, k.HIGH_TOTAL)):
+        latency = LogLinearHistogram()
+        if memory[k.RECORDS]:
+            latency.counts = np.rint(numbers[first : first + BUCKETS]).astype(np.int64)
+            latency.count = int(latency.counts.sum())
+            latency.total, latency.min, latency.max = memory[total : total + 3].tolist()
+        found.append(latency)
+    return found[0], found[1]
 
 
 def _histogram(counts: FloatArray, slopes: FloatArray, memory: IntArray) -> LogLinearHistogram:

@@ -207,6 +207,25 @@ class RecordedExchange:
             return self.measured_to_ns
         return self.measured_to_ns + max(network.buffer_timeout_ns, 0)
 
+    def beat_ns(self, network: NetworkConfig) -> int | None:
+        """From one beat of the flusher to the next; None where it does not beat, 0 where each
+        record is flushed.
+        """
+        timeout_ns = network.buffer_timeout_ns
+        if timeout_ns < 0:
+            return None
+        return timeout_ns + self.flush_overhead_ns if timeout_ns else 0
+
+    def up_to(self, to_ns: int) -> RecordedExchange:
+        """The exchange as if its window had ended at an instant."""
+        if to_ns >= self.measured_to_ns:
+            return self
+        parts = (
+            replace(each, arrivals=each.arrivals.within(self.measured_from_ns, to_ns))
+            for each in self.channels
+        )
+        return replace(self, channels=tuple(parts), measured_to_ns=to_ns, ends_its_data=False)
+
     def under(self, setting: Setting) -> RecordedExchange:
         """The exchange with the situation around it as a setting has it; its network is the
         simulation's argument.

@@ -40,16 +40,29 @@ def simulate(exchange: RecordedExchange, network: NetworkConfig) -> SimulatedOut
 
     Raises: as `simulate_in_full`.
     """
+    outcome = None
+    if _messages_of(exchange, network) >= FAST_FROM_MESSAGES:
+        outcome = simulate_compiled(exchange, network)
+    return simulate_in_full(exchange, network) if outcome is None else outcome
+
+
+def simulate_compiled(
+    exchange: RecordedExchange, network: NetworkConfig
+) -> SimulatedOutcome | None:
+    """The same by the compiled kernel. Returns: None where it does not know the exchange.
+
+    Raises: ConfigError when the buffers do not fit into network memory.
+    """
     exchange = without_idle_tasks(exchange)
+    if not exchange.channels:
+        return None
     network = _as_it_began(exchange, network)
-    if exchange.has_instants and _messages_of(exchange, network) >= FAST_FROM_MESSAGES:
-        load = recorded_load(exchange, network)
-        load.check_memory()
-        if is_covered(exchange, network, load):
-            fast = run_fast(exchange, network, load)
-            if fast is not None:
-                return _outcome_of(fast, exchange, network, load)
-    return simulate_in_full(exchange, network)
+    load = recorded_load(exchange, network)
+    load.check_memory()
+    if not is_covered(exchange, network, load):
+        return None
+    fast = run_fast(exchange, network, load)
+    return None if fast is None else _outcome_of(fast, exchange, network, load)
 
 
 def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOutcome | None:
@@ -61,7 +74,7 @@ def simulate_part(exchange: RecordedExchange, network: NetworkConfig) -> FastOut
     Raises: ConfigError when the buffers do not fit into network memory.
     """
     exchange = without_idle_tasks(exchange)
-    if not exchange.channels or not exchange.has_instants:
+    if not exchange.channels:
         return None
     load = recorded_load(exchange, network)
     load.check_memory()
@@ -89,8 +102,7 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
     start_ns = exchange.measured_from_ns
     probe = BacklogProbe()
     if not exchange.has_instants:
-        beat_ns = _beat_ns(exchange, network)
-        probe = WaitBoundsProbe(start_ns, beat_ns)
+        probe = WaitBoundsProbe(start_ns, exchange.beat_ns(network))
     cluster = Cluster.of_load(
         load,
         plans_of(exchange, network),
@@ -128,13 +140,6 @@ def simulate_in_full(exchange: RecordedExchange, network: NetworkConfig) -> Simu
         credit_messages=probe.credit_messages,
         latency_bounds=(probe.low, probe.high) if isinstance(probe, WaitBoundsProbe) else None,
     )
-
-
-def _beat_ns(exchange: RecordedExchange, network: NetworkConfig) -> int | None:
-    timeout_ns = network.buffer_timeout_ns
-    if timeout_ns < 0:
-        return None
-    return timeout_ns + exchange.flush_overhead_ns if timeout_ns else 0
 
 
 def _as_it_began(exchange: RecordedExchange, network: NetworkConfig) -> NetworkConfig:
@@ -216,6 +221,7 @@ def _outcome_of(
         credits=fast.credits,
         credit_messages=fast.credit_messages,
         method="kernel",
+        latency_bounds=fast.latency_bounds,
     )
 
 

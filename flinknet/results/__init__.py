@@ -29,6 +29,7 @@ from .measures import (
     FlushCounts,
     LatencySummary,
     RunWarning,
+    VertexTimes,
 )
 from .peer import PeerChannel, PeerResult
 from .prediction import ERROR_TO_BET_ON, ModelError, TradeOffPoint
@@ -123,6 +124,7 @@ __all__ = [
     "Verdict",
     "VertexMeasured",
     "VertexStatus",
+    "VertexTimes",
     "WindowMeasured",
     "Wiring",
 ]

@@ -7,7 +7,7 @@ from typing import Any
 
 from .job_status import PriorAttempt
 from .latency_markers import LatencyMarkersMeasured
-from .measures import BacklogSummary, CheckpointSummary, LatencySummary, RunWarning
+from .measures import BacklogSummary, CheckpointSummary, LatencySummary, RunWarning, VertexTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,7 @@ class VertexMeasured:
     back_pressured: float | None
     latency_ns: LatencySummary | None  # of records that its sinks measured
     tasks: tuple[TaskMeasured, ...]
+    times: VertexTimes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """JobCluster: the job of a program in virtual time.
 
-A streaming job is deployed at once, one with blocking exchanges stage by stage.
+A streaming job is deployed at once, one with blocking exchanges stage by stage, whatever its input
+dependency constraint.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from flinknet.core.producer import ResultPartition
 from flinknet.graph.job_graph import JobGraph
 from flinknet.graph.network_memory import segments_of
 from flinknet.graph.physical_plan import PhysicalPlan
+from flinknet.graph.planning import depths_of
 from flinknet.job.assembly import create_task, network_of
 from flinknet.job.barriers import CheckpointResponder
 from flinknet.job.descriptor import SubtaskKey, TaskDeploymentDescriptor, descriptors_of
@@ -105,7 +107,11 @@ class SimulatedProgram(SimulatedJob):
         seed: int,
         attempt_numbers: Mapping[SubtaskKey, int] | None,
     ) -> None:
-        self.descriptors = descriptors_of(plan, attempt_numbers)
+        depth_of = {str(vertex_id): depth for vertex_id, depth in depths_of(job).items()}
+        self.descriptors = [
+            [replace(each, stage=depth_of[each.vertex_id]) for each in own]
+            for own in descriptors_of(plan, attempt_numbers)
+        ]
         network = network_of(job)
         super().__init__(
             [each for own in self.descriptors for each in own],

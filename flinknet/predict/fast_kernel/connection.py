@@ -5,21 +5,35 @@ from __future__ import annotations
 from . import words as w
 from .compiling import compiled
 from .input_channel import notify_credit, queue_channel, request_floating
-from .subpartition import append_reader, may_send, notify, poll
+from .latencies import longest_wait_ns
+from .subpartition import append_reader, may_send, note, notify, poll
+from .timetable import due_ns, set_due
 from .words import Numbers, Words
 
 
 @compiled
 def wake(m: Words, task_manager: int, at_ns: int) -> None:
     at_ns = max(at_ns, m[task_manager + w.FREE_SINCE_NS])
-    m[task_manager + w.WAKE_NS] = min(m[task_manager + w.WAKE_NS], at_ns)
+    if at_ns < due_ns(m, m[w.WAKES], m[task_manager + w.NUMBER]):
+        set_due(m, m[w.WAKES], m[task_manager + w.NUMBER], at_ns)
+
+
+@compiled
+def count_message(m: Words, now: int, backlog: int) -> None:
+    """A data buffer is sent."""
+    if m[w.COUNTED_FROM_NS] <= now < m[w.COUNTED_TO_NS]:
+        m[w.MESSAGES] += 1
+        m[w.BACKLOG_TOTAL] += backlog
+        m[w.BACKLOG_MAX] = max(m[w.BACKLOG_MAX], backlog)
 
 
 @compiled
 def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
-    """Send what the readers of a connection may. Returns: when the sender is done with it."""
-    mask = m[connection + w.SLOTS_MASK]
-    is_counted = m[w.COUNTED_FROM_NS] <= now < m[w.COUNTED_TO_NS]
+    """Send what the readers of a connection may; the run ends if the sockets are full.
+
+    Returns: when the sender is done with it.
+    """
+    mask, started_ns = m[connection + w.SLOTS_MASK], now
     while True:
         notified = m[connection + w.NOTIFIED]
         for place in range(notified, notified + m[connection + w.NOTIFIED_COUNT]):
@@ -28,6 +42,11 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
             if not m[channel + w.IS_ENQUEUED] and may_send(m, channel):
                 append_reader(m, connection, channel)
         m[connection + w.NOTIFIED_COUNT] = 0
+        if m[connection + w.READERS_BEGIN] == m[connection + w.READERS_END]:
+            return now
+        if m[connection + w.UNREAD_BYTES] > m[w.LINK_BYTES] - m[w.BATCH_BYTES]:
+            m[w.ENDED] = w.LINK_FULL
+            return now
         left, messages, sent_bytes = m[w.BATCH_BYTES], 0, 0
         first = m[connection + w.DOWN_END]
         while left > 0 and m[connection + w.READERS_BEGIN] < m[connection + w.READERS_END]:
@@ -43,16 +62,16 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
             if kind == w.DATA:
                 m[channel + w.CREDIT] -= 1
                 records = (polled + size) // m[w.RECORD_BYTES] - polled // m[w.RECORD_BYTES]
-                if is_counted:
-                    m[w.MESSAGES] += 1
-                    m[w.BACKLOG_TOTAL] += backlog
-                    m[w.BACKLOG_MAX] = max(m[w.BACKLOG_MAX], backlog)
+                count_message(m, started_ns, backlog)
             if following and (m[channel + w.CREDIT] > 0 or following == 2):
                 append_reader(m, connection, channel)
             message = m[channel + w.RING] + (m[channel + w.SENT] & m[w.RING_MASK]) * w.MESSAGE_WORDS
             m[channel + w.SENT] += 1
             m[message] = kind
             m[message + 1] = records
+            if kind == w.DATA and not m[w.HAS_INSTANTS]:
+                m[message + 3] = now
+                m[message + 4] = longest_wait_ns(m, channel, records, backlog, now)
             entry = m[connection + w.DOWN] + (m[connection + w.DOWN_END] & mask) * w.DOWN_WORDS
             m[connection + w.DOWN_END] += 1
             size += m[w.HEADER_BYTES]
@@ -66,17 +85,31 @@ def pump_up(m: Words, f: Numbers, connection: int, now: int) -> int:
         if messages == 0:
             return now
         m[connection + w.PIECES] += 1
+        m[connection + w.UNREAD_BYTES] += sent_bytes
         now += int(f[w.SEND_NS_PER_MESSAGE] * messages + f[w.SEND_NS_PER_BYTE] * sent_bytes)
         arrival_ns = now + m[w.LATENCY_NS]
         for number in range(first, m[connection + w.DOWN_END]):
             m[m[connection + w.DOWN] + (number & mask) * w.DOWN_WORDS + 4] = arrival_ns
         oldest = m[connection + w.DOWN] + (m[connection + w.DOWN_BEGIN] & mask) * w.DOWN_WORDS
-        wake(m, m[connection + w.DOWNSTREAM], m[oldest + 4])
+        _announce(
+            m, m[connection + w.DOWNSTREAM], m[connection + w.DOWNSTREAM_PLACE], m[oldest + 4]
+        )
+
+
+@compiled
+def _announce(m: Words, task_manager: int, place: int, at_ns: int) -> None:
+    """Something is on its way to an end of a connection."""
+    set_due(m, m[task_manager + w.ARRIVALS], place, at_ns)
+    wake(m, task_manager, at_ns)
 
 
 @compiled
 def receive_up(m: Words, connection: int, now: int) -> int:
-    """Credit comes back, and channels that were blocked go on. Returns: when the next arrives."""
+    """Credit comes back, and channels that were blocked go on. Returns: when the next arrives.
+
+    Queues that run empty begin at their first slot again, here and below: the memory that is used
+    stays small, however many connections there are.
+    """
     while m[connection + w.UP_BEGIN] < m[connection + w.UP_END]:
         slot = m[connection + w.UP_BEGIN] & m[connection + w.SLOTS_MASK]
         entry = m[connection + w.UP] + slot * w.UP_WORDS
@@ -90,9 +123,11 @@ def receive_up(m: Words, connection: int, now: int) -> int:
                 append_reader(m, connection, channel)
         elif m[entry + 1] == w.RESUME:
             m[channel + w.IS_BLOCKED] = 0
+            note(m, channel)
             notify(m, channel)
         elif m[entry + 1] == w.ACKNOWLEDGE:
             m[m[channel + w.SOURCE] + w.UNACKNOWLEDGED] -= 1
+    m[connection + w.UP_BEGIN] = m[connection + w.UP_END] = 0
     return w.NEVER
 
 
@@ -134,7 +169,8 @@ def pump_down(m: Words, connection: int, now: int) -> None:
     if m[connection + w.UP_END] == sent:
         return
     slot = m[connection + w.UP_BEGIN] & m[connection + w.SLOTS_MASK]
-    wake(m, m[connection + w.UPSTREAM], m[m[connection + w.UP] + slot * w.UP_WORDS + 2])
+    oldest_ns = m[m[connection + w.UP] + slot * w.UP_WORDS + 2]
+    _announce(m, m[connection + w.UPSTREAM], m[connection + w.UPSTREAM_PLACE], oldest_ns)
 
 
 @compiled
@@ -149,6 +185,7 @@ def receive_down(m: Words, connection: int, now: int) -> int:
             piece = m[entry + 3]
         m[connection + w.DOWN_BEGIN] += 1
         left -= m[entry + 2]
+        m[connection + w.UNREAD_BYTES] -= m[entry + 2]
         channel = m[entry]
         message = m[channel + w.RING] + (m[channel + w.RECEIVED] & m[w.RING_MASK]) * w.MESSAGE_WORDS
         if m[message] == w.DATA:
@@ -169,4 +206,5 @@ def receive_down(m: Words, connection: int, now: int) -> int:
             gained = request_floating(m, channel)
             if gained:
                 notify_credit(m, channel, gained)
+    m[connection + w.DOWN_BEGIN] = m[connection + w.DOWN_END] = 0
     return w.NEVER

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from . import words as w
 from .compiling import compiled
+from .timetable import set_due
 from .words import Words
+
+
+@compiled
+def _has_something_to_say(m: Words, connection: int) -> None:
+    set_due(m, m[m[connection + w.DOWNSTREAM] + w.UNSENT], m[connection + w.DOWNSTREAM_PLACE], 0)
 
 
 @compiled
@@ -13,6 +19,7 @@ def notify_credit(m: Words, channel: int, credit: int) -> None:
         connection = m[channel + w.CONNECTION]
         m[m[connection + w.CREDITORS] + m[connection + w.CREDITORS_COUNT]] = channel
         m[connection + w.CREDITORS_COUNT] += 1
+        _has_something_to_say(m, connection)
     m[channel + w.UNANNOUNCED] += credit
 
 
@@ -20,6 +27,7 @@ def notify_credit(m: Words, channel: int, credit: int) -> None:
 def say(m: Words, channel: int, what: int) -> None:
     """Queue a message that is no credit."""
     connection = m[channel + w.CONNECTION]
+    _has_something_to_say(m, connection)
     entry = m[connection + w.CONTROL] + m[connection + w.CONTROL_COUNT] * w.CONTROL_WORDS
     m[connection + w.CONTROL_COUNT] += 1
     m[entry] = channel
@@ -64,8 +72,10 @@ def _recycle_floating(m: Words, sink: int) -> None:
 
 @compiled
 def release(m: Words, channel: int) -> None:
-    """RemoteInputChannel.release: nothing waits any more, what is free goes back."""
+    """The release of an input channel: nothing waits any more, what is free goes back."""
     m[channel + w.IS_RELEASED] = 1
+    if m[channel + w.CONNECTION] == 0:
+        return
     m[channel + w.REQUIRED] = 0
     floating = m[channel + w.FREE_FLOATING]
     m[channel + w.FREE_FLOATING] = 0
@@ -81,6 +91,9 @@ def recycle_held(m: Words, sink: int) -> None:
     if channel == 0:
         return
     m[sink + w.HELD] = 0
+    if m[channel + w.CONNECTION] == 0:
+        m[m[channel + w.SOURCE] + w.LENT] -= 1
+        return
     if m[sink + w.IS_HELD_FLOATING]:
         _recycle_floating(m, sink)
         return

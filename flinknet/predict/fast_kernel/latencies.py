@@ -84,3 +84,44 @@ def take_records(
             position = 0
     m[channel + w.DONE_RAMP] = ramp
     m[channel + w.DONE_POSITION] = position
+
+
+@compiled
+def longest_wait_ns(m: Words, channel: int, records: int, backlog: int, now: int) -> int:
+    """How long the records of a buffer may have waited that leaves now, where nobody knows when
+    they came (WaitBoundsProbe).
+    """
+    wait_ns = now - m[channel + w.LAST_SENT_NS]
+    m[channel + w.LAST_SENT_NS] = now
+    if backlog <= 0:
+        wait_ns = min(wait_ns, m[w.BEAT_NS])
+    if records == 0:
+        return wait_ns
+    ramp, position = m[channel + w.SENT_RAMP], m[channel + w.SENT_POSITION]
+    wait_ns = max(wait_ns, now - instant(m, ramp, position))
+    position += records
+    while position > 0 and position >= m[ramp]:
+        position -= m[ramp]
+        ramp += w.RAMP_WORDS
+    m[channel + w.SENT_RAMP] = ramp
+    m[channel + w.SENT_POSITION] = position
+    return wait_ns
+
+
+@compiled
+def count_bounds(
+    m: Words, f: Numbers, slopes: int, records: int, low_ns: int, high_ns: int
+) -> None:
+    """Count the records of a buffer as if all had come when it left, and as if all had waited for
+    as long as may be.
+    """
+    buckets = slopes - w.COUNTS
+    lows, highs = slopes + buckets, slopes + 2 * buckets
+    f[lows + _bucket(low_ns)] += records
+    f[highs + _bucket(high_ns)] += records
+    m[w.LOW_TOTAL] += low_ns * records
+    m[w.LOW_SMALLEST] = min(m[w.LOW_SMALLEST], low_ns)
+    m[w.LOW_LARGEST] = max(m[w.LOW_LARGEST], low_ns)
+    m[w.HIGH_TOTAL] += high_ns * records
+    m[w.HIGH_SMALLEST] = min(m[w.HIGH_SMALLEST], high_ns)
+    m[w.HIGH_LARGEST] = max(m[w.HIGH_LARGEST], high_ns)

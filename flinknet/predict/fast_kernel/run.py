@@ -9,41 +9,64 @@ from . import words as w
 from .compiling import compiled, digest_of, kept_on_disk, pointer
 from .connection import pump_down, pump_up, receive_down, receive_up, wake
 from .sink import step_sink
-from .source import step_source
+from .source import may_finish, start_source, step_source
 from .subpartition import notify
+from .timetable import earliest_ns, next_due, set_due
 from .words import Floats, Ints, Numbers, Words
 
 
 @compiled
-def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> bool:
-    """SimulatedTaskManager's turn. Returns: False if a writer would have to wait for buffers."""
-    m[task_manager + w.WAKE_NS] = w.NEVER
+def _receive_all(m: Words, task_manager: int, now: int) -> None:
+    """Read what has come to the ends of connections."""
+    ends, arrivals = m[task_manager + w.ENDS], m[task_manager + w.ARRIVALS]
+    place = next_due(m, arrivals, 0, now)
+    while place >= 0:
+        end = ends + place * w.END_WORDS
+        next_ns = receive_up(m, m[end], now) if m[end + 1] else receive_down(m, m[end], now)
+        set_due(m, arrivals, place, next_ns)
+        place = next_due(m, arrivals, place + 1, now)
+
+
+@compiled
+def _pump_all(m: Words, f: Numbers, task_manager: int, now: int) -> int:
+    """Send what waits at the ends of connections. Returns: when that is done."""
+    ends, unsent = m[task_manager + w.ENDS], m[task_manager + w.UNSENT]
+    place = next_due(m, unsent, 0, 0)
+    while place >= 0:
+        end = ends + place * w.END_WORDS
+        if m[end + 1]:
+            now = pump_up(m, f, m[end], now)
+        else:
+            pump_down(m, m[end], now)
+        set_due(m, unsent, place, w.NEVER)
+        place = next_due(m, unsent, place + 1, 0)
+    return now
+
+
+@compiled
+def _turn(m: Words, f: Numbers, slopes: int, task_manager: int, now: int) -> None:
+    """SimulatedTaskManager's turn."""
+    set_due(m, m[w.WAKES], m[task_manager + w.NUMBER], w.NEVER)
     m[task_manager + w.IDLE_NS] += now - m[task_manager + w.FREE_SINCE_NS]
-    outgoing, outgoing_count = m[task_manager + w.OUTGOING], m[task_manager + w.OUTGOING_COUNT]
-    incoming, incoming_count = m[task_manager + w.INCOMING], m[task_manager + w.INCOMING_COUNT]
-    next_ns = w.NEVER
-    for place in range(outgoing, outgoing + outgoing_count):
-        next_ns = min(next_ns, receive_up(m, m[place], now))
-    for place in range(incoming, incoming + incoming_count):
-        next_ns = min(next_ns, receive_down(m, m[place], now))
-    sources = m[task_manager + w.SOURCES]
-    for place in range(sources, sources + m[task_manager + w.SOURCES_COUNT]):
+    _receive_all(m, task_manager, now)
+    next_ns = earliest_ns(m, m[task_manager + w.ARRIVALS])
+    sources = m[task_manager + w.OWN_SOURCES]
+    sources_end = sources + m[task_manager + w.OWN_SOURCES_COUNT]
+    for place in range(sources, sources_end):
         now, again_ns = step_source(m, f, m[place], now, m[task_manager + w.IDLE_NS])
-        if again_ns < 0:
-            return False
         next_ns = min(next_ns, again_ns)
-    sinks = m[task_manager + w.SINKS]
-    for place in range(sinks, sinks + m[task_manager + w.SINKS_COUNT]):
+    sinks = m[task_manager + w.OWN_SINKS]
+    for place in range(sinks, sinks + m[task_manager + w.OWN_SINKS_COUNT]):
         now, again_ns = step_sink(m, f, slopes, m[place], now)
         next_ns = min(next_ns, again_ns)
-    for place in range(outgoing, outgoing + outgoing_count):
-        now = pump_up(m, f, m[place], now)
-    for place in range(incoming, incoming + incoming_count):
-        pump_down(m, m[place], now)
+    if m[task_manager + w.HAS_LOCAL_CHANNELS]:
+        for place in range(sources, sources_end):
+            if may_finish(m, m[place]):  # a local consumer has let it
+                next_ns = now
+    now = _pump_all(m, f, task_manager, now)
     m[task_manager + w.FREE_SINCE_NS] = now
     if next_ns != w.NEVER:
         wake(m, task_manager, next_ns)
-    return True
 
 
 def _run_of(sources: int) -> Callable[[Ints, Floats, int], int]:
@@ -54,22 +77,21 @@ def _run_of(sources: int) -> Callable[[Ints, Floats, int], int]:
         _ = sources  # see kept_on_disk
         m: Words = pointer(memory)
         f: Numbers = pointer(numbers)
+        for number in range(m[w.SOURCES]):
+            start_source(m, m[w.FIRST_SOURCE] + number * w.SOURCE_WORDS)
         for number in range(m[w.CHANNELS]):
             notify(m, m[w.FIRST_CHANNEL] + number * w.CHANNEL_WORDS)
-        while True:
-            task_manager, now = 0, w.NEVER
-            each = m[w.FIRST_TASK_MANAGER]
-            for _ in range(m[w.TASK_MANAGERS]):
-                if m[each + w.WAKE_NS] < now:
-                    task_manager, now = each, m[each + w.WAKE_NS]
-                each += w.TASK_MANAGER_WORDS
+        while m[w.ENDED] == w.DONE:
+            now = earliest_ns(m, m[w.WAKES])
             if now == w.NEVER:
-                return w.DONE
+                break
             m[w.TURNS] += 1
             if m[w.TURNS] > m[w.TURNS_MAX]:
                 return w.TOO_LONG
-            if not _turn(m, f, w.COUNTS + buckets, task_manager, now):
-                return w.WRITER_WAITS
+            number = next_due(m, m[w.WAKES], 0, now)
+            task_manager = m[w.FIRST_TASK_MANAGER] + number * w.TASK_MANAGER_WORDS
+            _turn(m, f, w.COUNTS + buckets, task_manager, now)
+        return m[w.ENDED]
 
     return run
 
@@ -79,7 +101,7 @@ run = _run_of(digest_of(Path(__file__).parent))
 
 Args:
     memory: laid out by `fast_path`.
-    numbers: costs, and room for twice as many numbers as there are buckets.
+    numbers: costs, and room for four times as many numbers as there are buckets.
     buckets: of a latency histogram.
 
 Returns: DONE, or why it must be run by the simulator.

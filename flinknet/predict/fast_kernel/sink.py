@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from . import words as w
 from .compiling import compiled
+from .connection import count_message
 from .input_channel import queue_channel, recycle_held, release, say
-from .latencies import take_records
+from .latencies import count_bounds, longest_wait_ns, take_records
+from .subpartition import is_data_available, note, notify, poll
 from .words import Numbers, Words
 
 
@@ -13,7 +15,69 @@ from .words import Numbers, Words
 def _resume_all(m: Words, sink: int) -> None:
     """Every channel of a sink has told its recovery: all may go on."""
     for place in range(m[sink + w.INPUTS], m[sink + w.INPUTS] + m[sink + w.INPUTS_COUNT]):
-        say(m, m[place], w.RESUME)
+        channel = m[place]
+        if m[channel + w.CONNECTION]:
+            say(m, channel, w.RESUME)
+            continue
+        m[channel + w.IS_BLOCKED] = 0
+        note(m, channel)
+        if is_data_available(m, channel):
+            notify(m, channel)
+
+
+@compiled
+def _acknowledge(m: Words, channel: int) -> None:
+    if m[channel + w.CONNECTION]:
+        say(m, channel, w.ACKNOWLEDGE)
+    else:
+        m[m[channel + w.SOURCE] + w.UNACKNOWLEDGED] -= 1
+
+
+@compiled
+def _poll_local(m: Words, channel: int, now: int) -> int:
+    """LocalInputChannel.poll_view: sent, received and read at one instant, and laid down as a
+    message that came. Returns: its address; 0 if there is none.
+    """
+    polled = m[channel + w.POLLED]
+    kind, size, backlog, following = poll(m, channel)
+    if kind == w.NOTHING:
+        return 0
+    message = m[channel + w.RING]
+    m[message] = kind
+    m[message + 1] = m[message + 2] = 0
+    if kind == w.DATA:
+        records = (polled + size) // m[w.RECORD_BYTES] - polled // m[w.RECORD_BYTES]
+        count_message(m, now, backlog)
+        m[message + 1] = records
+        if not m[w.HAS_INSTANTS]:
+            m[message + 3] = now
+            m[message + 4] = longest_wait_ns(m, channel, records, backlog, now)
+        m[m[channel + w.SOURCE] + w.LENT] += 1
+    if following and not m[channel + w.IS_QUEUED]:
+        queue_channel(m, channel)
+    return message
+
+
+@compiled
+def _poll_gate(m: Words, sink: int, now: int) -> tuple[int, int]:
+    """SingleInputGate.poll. Returns: a channel and its message; 0 if none has one."""
+    while m[sink + w.READY_BEGIN] < m[sink + w.READY_END]:
+        channel = m[m[sink + w.READY] + (m[sink + w.READY_BEGIN] & m[sink + w.GATE_MASK])]
+        m[sink + w.READY_BEGIN] += 1
+        m[channel + w.IS_QUEUED] = 0
+        if m[channel + w.CONNECTION] == 0:
+            message = _poll_local(m, channel, now)
+            if message:
+                return channel, message
+            continue
+        message = m[channel + w.RING] + (m[channel + w.CONSUMED] & m[w.RING_MASK]) * w.MESSAGE_WORDS
+        m[channel + w.CONSUMED] += 1
+        if m[channel + w.CONSUMED] < m[channel + w.RECEIVED]:
+            queue_channel(m, channel)
+        elif m[channel + w.CONSUMED] == m[channel + w.SENT]:
+            m[channel + w.CONSUMED] = m[channel + w.RECEIVED] = m[channel + w.SENT] = 0
+        return channel, message
+    return 0, 0
 
 
 @compiled
@@ -29,19 +93,18 @@ def step_sink(m: Words, f: Numbers, slopes: int, sink: int, now: int) -> tuple[i
         recycle_held(m, sink)
         if not is_ready:
             return now, w.NEVER
-        channel = m[m[sink + w.READY] + (m[sink + w.READY_BEGIN] & m[sink + w.GATE_MASK])]
-        m[sink + w.READY_BEGIN] += 1
-        m[channel + w.IS_QUEUED] = 0
-        message = m[channel + w.RING] + (m[channel + w.CONSUMED] & m[w.RING_MASK]) * w.MESSAGE_WORDS
-        m[channel + w.CONSUMED] += 1
-        if m[channel + w.CONSUMED] < m[channel + w.RECEIVED]:
-            queue_channel(m, channel)
+        channel, message = _poll_gate(m, sink, now)
+        if channel == 0:
+            return now, w.NEVER
         done_ns = now
         if m[message] == w.DATA:
             records = m[message + 1]
             if records:
                 take_records(m, f, slopes, channel, records, now, delay_ns)
             done_ns = now + delay_ns * records
+            if records and not m[w.HAS_INSTANTS]:
+                low_ns = done_ns - m[message + 3]
+                count_bounds(m, f, slopes, records, low_ns, low_ns + m[message + 4])
             m[sink + w.HELD] = channel
             m[sink + w.IS_HELD_FLOATING] = m[message + 2]
             if done_ns == now:
@@ -51,7 +114,7 @@ def step_sink(m: Words, f: Numbers, slopes: int, sink: int, now: int) -> tuple[i
             if m[sink + w.RECOVERED] == m[sink + w.INPUTS_COUNT]:
                 _resume_all(m, sink)
         elif m[message] == w.END_OF_DATA:
-            say(m, channel, w.ACKNOWLEDGE)
+            _acknowledge(m, channel)
         else:
             release(m, channel)
         if done_ns == now and m[sink + w.READY_BEGIN] == m[sink + w.READY_END]:

@@ -5,53 +5,34 @@ from __future__ import annotations
 from . import words as w
 from .compiling import compiled
 from .ramps import instant, records_until
-from .subpartition import elements_of, emit, flush, is_data_available, notify, segments_of
+from .subpartition import elements_of, emit, flush, note, notify
+from .timetable import earliest_ns, next_due, set_due
 from .words import Numbers, Words
 
 
 @compiled
-def _next_instant(m: Words, source: int) -> int:
-    """The next record of a source, then its end."""
-    next_ns = w.NEVER
-    for place in range(m[source + w.OUTPUTS], m[source + w.OUTPUTS] + m[source + w.OUTPUTS_COUNT]):
-        channel = m[place]
-        ramp = m[channel + w.RAMP]
-        if ramp < m[channel + w.RAMP_END]:
-            next_ns = min(next_ns, instant(m, ramp, m[channel + w.POSITION]))
-    return m[source + w.END_NS] if next_ns == w.NEVER else next_ns
+def start_source(m: Words, source: int) -> None:
+    """Lay down when the records of each channel come."""
+    for place in range(m[source + w.OUTPUTS_COUNT]):
+        channel = m[m[source + w.OUTPUTS] + place]
+        note(m, channel)
+        set_due(m, m[source + w.RECORDS_DUE], place, _next_record_ns(m, channel))
+        _follow_segment(m, source, channel)
 
 
 @compiled
-def _end_ns(m: Words, source: int) -> int:
-    """When a source ends; NEVER while it has records."""
-    for place in range(m[source + w.OUTPUTS], m[source + w.OUTPUTS] + m[source + w.OUTPUTS_COUNT]):
-        channel = m[place]
-        if m[channel + w.RAMP] < m[channel + w.RAMP_END]:
-            return w.NEVER
-    return m[source + w.END_NS]
+def _next_record_ns(m: Words, channel: int) -> int:
+    """When the next record of a channel comes; NEVER if there is none."""
+    ramp = m[channel + w.RAMP]
+    return instant(m, ramp, m[channel + w.POSITION]) if ramp < m[channel + w.RAMP_END] else w.NEVER
 
 
 @compiled
-def _emit_until(m: Words, source: int, until_ns: int) -> int:
-    """Write all records that came up to an instant. Returns: their number."""
-    emitted = 0
-    for place in range(m[source + w.OUTPUTS], m[source + w.OUTPUTS] + m[source + w.OUTPUTS_COUNT]):
-        channel = m[place]
-        records = records_until(m, channel, until_ns)
-        if records:
-            emitted += records
-            emit(m, channel, records)
-            if m[w.TIMEOUT_NS] == 0:
-                flush(m, channel)
-    return emitted
-
-
-@compiled
-def _opens_ns(m: Words, channel: int) -> int:
-    """When a record opens the next segment of a channel."""
+def _follow_segment(m: Words, source: int, channel: int) -> None:
+    """Lay down when a record opens the next segment of a channel, once the last one is open."""
     emitted = m[channel + w.EMITTED]
     if m[channel + w.OPENS_RECORD] * m[w.RECORD_BYTES] >= emitted:
-        return m[channel + w.OPENS_AT_NS]
+        return
     opens_at = (emitted + m[w.SEGMENT_BYTES] - 1) >> m[w.SEGMENT_BITS] << m[w.SEGMENT_BITS]
     record = opens_at // m[w.RECORD_BYTES]
     ramp, base, end = m[channel + w.OPENS_RAMP], m[channel + w.OPENS_BASE], m[channel + w.RAMP_END]
@@ -61,8 +42,45 @@ def _opens_ns(m: Words, channel: int) -> int:
     m[channel + w.OPENS_RAMP] = ramp
     m[channel + w.OPENS_BASE] = base
     m[channel + w.OPENS_RECORD] = record
-    m[channel + w.OPENS_AT_NS] = w.NEVER if ramp == end else instant(m, ramp, record - base)
-    return m[channel + w.OPENS_AT_NS]
+    opens_ns = w.NEVER if ramp == end else instant(m, ramp, record - base)
+    set_due(m, m[source + w.SEGMENTS_DUE], m[channel + w.PLACE], opens_ns)
+
+
+@compiled
+def _emit_until(m: Words, source: int, until_ns: int) -> int:
+    """Write all records that came up to an instant; the run ends if a writer would wait for
+    buffers. Returns: their number.
+    """
+    outputs, due = m[source + w.OUTPUTS], m[source + w.RECORDS_DUE]
+    emitted = 0
+    place = next_due(m, due, 0, until_ns)
+    while place >= 0:
+        channel = m[outputs + place]
+        records = records_until(m, channel, until_ns)
+        emitted += records
+        emit(m, channel, records)
+        if m[w.TIMEOUT_NS] == 0:
+            flush(m, channel)
+        else:
+            _follow_segment(m, source, channel)
+        is_lent = m[channel + w.CONNECTION] == 0 and m[source + w.LENT] > 0
+        if m[channel + w.SEGMENTS] + (1 if is_lent else 0) >= m[w.QUOTA_BUFFERS]:
+            m[w.ENDED] = w.WRITER_WAITS
+        set_due(m, due, place, _next_record_ns(m, channel))
+        place = next_due(m, due, place + 1, until_ns)
+    if m[source + w.ALL_SEGMENTS] + m[source + w.LENT] >= m[source + w.POOL_BUFFERS]:
+        m[w.ENDED] = w.WRITER_WAITS
+    return emitted
+
+
+@compiled
+def _flush_all(m: Words, source: int, now: int) -> None:
+    """The beat of the flusher."""
+    if m[source + w.ALL_ELEMENTS] > 0:
+        low = m[source + w.OUTPUTS]
+        for place in range(low, low + m[source + w.OUTPUTS_COUNT]):
+            flush(m, m[place])
+    m[source + w.FLUSH_NS] = now + m[w.PERIOD_NS]
 
 
 @compiled
@@ -73,68 +91,62 @@ def _await_acknowledgement(m: Words, source: int, now: int) -> int:
     """
     if m[source + w.STATE] == w.FINISHED:
         return w.NEVER
-    low = m[source + w.OUTPUTS]
-    high = low + m[source + w.OUTPUTS_COUNT]
-    if m[source + w.BEAT_NS] <= now:
-        for place in range(low, high):
-            flush(m, m[place])
-        m[source + w.BEAT_NS] = now + m[w.PERIOD_NS]
+    if m[source + w.FLUSH_NS] <= now:
+        _flush_all(m, source, now)
     if m[source + w.UNACKNOWLEDGED] > 0:
-        return m[source + w.BEAT_NS]
+        return m[source + w.FLUSH_NS]
     m[source + w.STATE] = w.FINISHED
-    for place in range(low, high):
+    low = m[source + w.OUTPUTS]
+    for place in range(low, low + m[source + w.OUTPUTS_COUNT]):
         m[m[place] + w.IS_FINISHED] = m[m[place] + w.TAIL_EVENT] = 1
+        note(m, m[place])
         notify(m, m[place])
     return w.NEVER
 
 
 @compiled
-def step_source(m: Words, f: Numbers, source: int, now: int, idle_ns: int) -> tuple[int, int]:
-    """SimulatedSource.step.
+def may_finish(m: Words, source: int) -> bool:
+    """Whether a source has only waited for its end of data to be acknowledged."""
+    is_waiting = m[source + w.STATE] == w.AWAITING_ACKNOWLEDGEMENT
+    return is_waiting and m[source + w.UNACKNOWLEDGED] == 0
 
-    Returns: when that is done, and when to step again; -1 if the writer would wait for buffers.
-    """
+
+@compiled
+def _end_data(m: Words, source: int) -> None:
+    """Behind the records of each channel comes the end of data."""
+    m[source + w.STATE] = w.AWAITING_ACKNOWLEDGEMENT
+    low = m[source + w.OUTPUTS]
+    for place in range(low, low + m[source + w.OUTPUTS_COUNT]):
+        channel = m[place]
+        m[channel + w.TAIL_EVENT] = 1
+        note(m, channel)
+        is_told = m[channel + w.FLUSH_REQUESTED] or elements_of(m, channel) > 2
+        if not is_told and not m[channel + w.IS_BLOCKED]:
+            notify(m, channel)
+
+
+@compiled
+def step_source(m: Words, f: Numbers, source: int, now: int, idle_ns: int) -> tuple[int, int]:
+    """SimulatedSource.step. Returns: when that is done, and when to step again."""
     if m[source + w.STATE] != w.RUNNING:
         return now, _await_acknowledgement(m, source, now)
-    low = m[source + w.OUTPUTS]
-    high = low + m[source + w.OUTPUTS_COUNT]
     timeout_ns = m[w.TIMEOUT_NS]
-    if timeout_ns != 0 and now < m[source + w.AGAIN_NS]:
-        can_leave = False
-        for place in range(low, high):
-            if is_data_available(m, m[place]):
-                can_leave = True
-                break
-        if not can_leave:
-            return now, m[source + w.AGAIN_NS]
-    first_ns = _next_instant(m, source)
+    if timeout_ns != 0 and now < m[source + w.AGAIN_NS] and m[source + w.AVAILABLE] == 0:
+        return now, m[source + w.AGAIN_NS]
+    first_ns = min(earliest_ns(m, m[source + w.RECORDS_DUE]), m[source + w.END_NS])
     emitted = 0
-    if m[source + w.BEAT_NS] <= now:
-        emitted += _emit_until(m, source, m[source + w.BEAT_NS] - 1)
-        for place in range(low, high):
-            flush(m, m[place])
-        m[source + w.BEAT_NS] = now + m[w.PERIOD_NS]
+    if m[source + w.FLUSH_NS] <= now:
+        emitted += _emit_until(m, source, m[source + w.FLUSH_NS] - 1)
+        _flush_all(m, source, now)
     emitted += _emit_until(m, source, now)
-    held = 0
-    for place in range(low, high):
-        segments = segments_of(m, m[place])
-        held += segments
-        if segments >= m[w.QUOTA_BUFFERS] or held >= m[source + w.POOL_BUFFERS]:
-            return now, -1
-    next_ns = _next_instant(m, source) if timeout_ns == 0 else _end_ns(m, source)
-    if next_ns <= now:
-        m[source + w.STATE] = w.AWAITING_ACKNOWLEDGEMENT
-        next_ns = m[source + w.BEAT_NS]
-        for place in range(low, high):
-            channel = m[place]
-            m[channel + w.TAIL_EVENT] = 1
-            is_told = m[channel + w.FLUSH_REQUESTED] or elements_of(m, channel) > 2
-            if not is_told and not m[channel + w.IS_BLOCKED]:
-                notify(m, channel)
+    next_ns = min(earliest_ns(m, m[source + w.RECORDS_DUE]), m[source + w.END_NS])
+    has_records = earliest_ns(m, m[source + w.RECORDS_DUE]) != w.NEVER
+    if next_ns <= now and not has_records:
+        _end_data(m, source)
+        next_ns = m[source + w.FLUSH_NS]
     elif timeout_ns != 0:
-        next_ns = min(m[source + w.END_NS], m[source + w.BEAT_NS])
-        for place in range(low, high):
-            next_ns = min(next_ns, _opens_ns(m, m[place]))
+        next_ns = min(m[source + w.END_NS], m[source + w.FLUSH_NS])
+        next_ns = min(next_ns, earliest_ns(m, m[source + w.SEGMENTS_DUE]))
     m[source + w.AGAIN_NS] = next_ns
     if emitted:
         spare_ns = min(idle_ns - m[source + w.IDLE_SEEN_NS], now - first_ns)

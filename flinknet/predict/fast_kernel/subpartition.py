@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from . import words as w
 from .compiling import compiled
+from .input_channel import queue_channel
+from .timetable import set_due
 from .words import Words
 
 
@@ -22,13 +24,33 @@ def elements_of(m: Words, channel: int) -> int:
 
 
 @compiled
+def note(m: Words, channel: int) -> None:
+    """Count for the source what has changed in a subpartition; to be called after each change."""
+    source = m[channel + w.SOURCE]
+    segments, elements = segments_of(m, channel), elements_of(m, channel)
+    is_available = 1 if is_data_available(m, channel) else 0
+    m[source + w.ALL_SEGMENTS] += segments - m[channel + w.SEGMENTS]
+    m[source + w.ALL_ELEMENTS] += elements - m[channel + w.ELEMENTS]
+    m[source + w.AVAILABLE] += is_available - m[channel + w.IS_AVAILABLE]
+    m[channel + w.SEGMENTS] = segments
+    m[channel + w.ELEMENTS] = elements
+    m[channel + w.IS_AVAILABLE] = is_available
+
+
+@compiled
 def notify(m: Words, channel: int) -> None:
-    """Tell the connection that a reader may have something to send."""
-    if not m[channel + w.IS_NOTIFIED]:
-        connection = m[channel + w.CONNECTION]
+    """Tell the connection that a reader may have something to send; the gate, of a local channel
+    that it may be read.
+    """
+    connection = m[channel + w.CONNECTION]
+    if connection == 0:
+        if not m[channel + w.IS_QUEUED] and not m[channel + w.IS_RELEASED]:
+            queue_channel(m, channel)
+    elif not m[channel + w.IS_NOTIFIED]:
         m[channel + w.IS_NOTIFIED] = 1
         m[m[connection + w.NOTIFIED] + m[connection + w.NOTIFIED_COUNT]] = channel
         m[connection + w.NOTIFIED_COUNT] += 1
+        set_due(m, m[m[connection + w.UPSTREAM] + w.UNSENT], m[connection + w.UPSTREAM_PLACE], 0)
 
 
 @compiled
@@ -36,6 +58,7 @@ def emit(m: Words, channel: int, records: int) -> None:
     """Write records: the reader is told when a second buffer is opened."""
     before = elements_of(m, channel)
     m[channel + w.EMITTED] += records * m[w.RECORD_BYTES]
+    note(m, channel)
     may_tell = before < 2 and not m[channel + w.FLUSH_REQUESTED] and not m[channel + w.IS_BLOCKED]
     if may_tell and elements_of(m, channel) >= 2:
         notify(m, channel)
@@ -52,6 +75,7 @@ def flush(m: Words, channel: int) -> None:
     )
     if is_fresh or elements > 1:
         m[channel + w.FLUSH_REQUESTED] = 1
+        note(m, channel)
     if is_fresh and not m[channel + w.IS_BLOCKED]:
         notify(m, channel)
 
@@ -81,6 +105,7 @@ def append_reader(m: Words, connection: int, channel: int) -> None:
     place = m[connection + w.READERS_END] & m[connection + w.WIDTH_MASK]
     m[m[connection + w.READERS] + place] = channel
     m[connection + w.READERS_END] += 1
+    set_due(m, m[m[connection + w.UPSTREAM] + w.UNSENT], m[connection + w.UPSTREAM_PLACE], 0)
 
 
 @compiled
@@ -90,6 +115,13 @@ def poll(m: Words, channel: int) -> tuple[int, int, int, int]:
     Returns: kind (NOTHING for none), bytes, backlog, and what may follow: 0 nothing, 1 data, 2 an
         event.
     """
+    polled = _poll(m, channel)
+    note(m, channel)
+    return polled
+
+
+@compiled
+def _poll(m: Words, channel: int) -> tuple[int, int, int, int]:
     if m[channel + w.IS_BLOCKED]:
         return w.NOTHING, 0, 0, 0
     count = elements_of(m, channel)

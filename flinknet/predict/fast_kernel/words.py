@@ -17,7 +17,7 @@ Words = MutableSequence[int]
 Numbers = MutableSequence[float]
 """What does not come in whole numbers, there."""
 
-DONE, WRITER_WAITS, TOO_LONG = 0, 1, 2
+DONE, WRITER_WAITS, LINK_FULL, TOO_LONG = range(4)
 """How a run ended; anything but DONE is for the simulator to answer."""
 
 NEVER = 2**62
@@ -28,7 +28,7 @@ the end of data."""
 RESUME, ACKNOWLEDGE, CANCEL = -1, -2, -3
 """What a consumer says that is no credit."""
 
-# What does not change in a run: words 1 to 25.
+# What does not change in a run: words 1 to 31.
 (
     TASK_MANAGERS,
     TIMEOUT_NS,
@@ -52,11 +52,17 @@ RESUME, ACKNOWLEDGE, CANCEL = -1, -2, -3
     FIRST_TASK_MANAGER,
     CHANNELS,
     FIRST_CHANNEL,
+    SOURCES,
+    FIRST_SOURCE,
     COUNTED_FROM_NS,
     COUNTED_TO_NS,
     END_OF_PARTITION_BYTES,
-) = range(1, 26)
-# What a run came to: words 32 to 43.
+    LINK_BYTES,
+    WAKES,
+    HAS_INSTANTS,
+    BEAT_NS,
+) = range(1, 32)
+# What a run came to: words 32 to 49; ENDED says how.
 (
     RECORDS,
     LATENCY_TOTAL,
@@ -69,13 +75,22 @@ RESUME, ACKNOWLEDGE, CANCEL = -1, -2, -3
     CREDITS,
     CREDIT_MESSAGES,
     TURNS,
-) = range(32, 43)
+    ENDED,
+    LOW_TOTAL,
+    LOW_SMALLEST,
+    LOW_LARGEST,
+    HIGH_TOTAL,
+    HIGH_SMALLEST,
+    HIGH_LARGEST,
+) = range(32, 50)
 HEAD_WORDS = 64
 
-# A channel: whose it is, its arrivals, its subpartition, its reader, its messages under way, its
-# input channel; whether it has come to its end, at either side.
+# A channel: whose it is (a local one has no CONNECTION), its arrivals, its subpartition, its
+# reader, its messages under way, its input channel; whether it has come to its end, at either side;
+# what its source has counted of it; where it is unknown when records came, what was sent last.
 (
     SOURCE,
+    PLACE,
     CONNECTION,
     SINK,
     RAMP_END,
@@ -84,7 +99,6 @@ HEAD_WORDS = 64
     OPENS_RAMP,
     OPENS_BASE,
     OPENS_RECORD,
-    OPENS_AT_NS,
     EMITTED,
     POLLED,
     HEAD,
@@ -111,17 +125,25 @@ HEAD_WORDS = 64
     COUNTED_RAMP_END,
     IS_FINISHED,
     IS_RELEASED,
-) = range(36)
-CHANNEL_WORDS = 36
+    SEGMENTS,
+    ELEMENTS,
+    IS_AVAILABLE,
+    SENT_RAMP,
+    SENT_POSITION,
+    LAST_SENT_NS,
+) = range(42)
+CHANNEL_WORDS = 42
 
 RAMP_WORDS = 3  # records, first and last instant
-MESSAGE_WORDS = 3  # kind, records, whether its buffer is a floating one
+MESSAGE_WORDS = 5  # kind, records, whether its buffer is a floating one, when sent, longest wait
 
-# A connection: its two TaskManagers; queues as address, begin and end, and how long
-# they are, less one; all lengths are powers of two.
+# A connection: its two TaskManagers, and which of their ends it has there; queues as address, begin
+# and end, and how long they are, less one; all lengths are powers of two.
 (
     UPSTREAM,
+    UPSTREAM_PLACE,
     DOWNSTREAM,
+    DOWNSTREAM_PLACE,
     SLOTS_MASK,
     READERS,
     READERS_BEGIN,
@@ -140,25 +162,34 @@ MESSAGE_WORDS = 3  # kind, records, whether its buffer is a floating one
     CONTROL,
     CONTROL_COUNT,
     WIDTH_MASK,
-) = range(20)
-CONNECTION_WORDS = 20
+    UNREAD_BYTES,
+) = range(23)
+CONNECTION_WORDS = 23
 CONTROL_WORDS = 2  # channel, what to say
 DOWN_WORDS = 5  # channel, backlog, bytes, piece, when it arrives
 UP_WORDS = 3  # channel, credit or what else is said, when it arrives
 
-# A source: its channels, when its data ends, its pool, its flusher, its last step; where it stands.
+# A source: its channels, when its data ends, its pool, its flusher, its last step; where it stands;
+# timetables of its channels, of their next records and of those that open their next segments; sums
+# over its channels, and the buffers that local consumers work on.
 (
     OUTPUTS,
     OUTPUTS_COUNT,
     END_NS,
     POOL_BUFFERS,
-    BEAT_NS,
+    FLUSH_NS,
     AGAIN_NS,
     IDLE_SEEN_NS,
     STATE,
     UNACKNOWLEDGED,
-) = range(9)
-SOURCE_WORDS = 9
+    RECORDS_DUE,
+    SEGMENTS_DUE,
+    ALL_SEGMENTS,
+    ALL_ELEMENTS,
+    AVAILABLE,
+    LENT,
+) = range(15)
+SOURCE_WORDS = 15
 RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 
 # A sink: its channels, its work, its gate's queue, its pool of floating buffers.
@@ -181,21 +212,24 @@ RUNNING, AWAITING_ACKNOWLEDGEMENT, FINISHED = range(3)
 ) = range(15)
 SINK_WORDS = 15
 
-# A TaskManager: its loop, and lists of what it has.
+# A TaskManager: its place in the timetable of turns, its loop, lists of its tasks; its ends of
+# connections, and timetables of what arrives there and, as 0, of what has something to send.
 (
-    WAKE_NS,
+    NUMBER,
     FREE_SINCE_NS,
     IDLE_NS,
-    SOURCES,
-    SOURCES_COUNT,
-    SINKS,
-    SINKS_COUNT,
-    OUTGOING,
-    OUTGOING_COUNT,
-    INCOMING,
-    INCOMING_COUNT,
+    OWN_SOURCES,
+    OWN_SOURCES_COUNT,
+    OWN_SINKS,
+    OWN_SINKS_COUNT,
+    HAS_LOCAL_CHANNELS,
+    ENDS,
+    ARRIVALS,
+    UNSENT,
 ) = range(11)
 TASK_MANAGER_WORDS = 11
+END_WORDS = 2  # connection, whether it is its upstream end
 
-# The floating-point numbers: costs, then latencies by bucket, then differences of their density.
+# The floating-point numbers: costs, then latencies by bucket, then differences of their density,
+# then the lowest and the highest latencies by bucket, where it is unknown when records came.
 SEND_NS_PER_MESSAGE, SEND_NS_PER_BYTE, EMIT_NS_PER_RECORD, COUNTS = range(4)

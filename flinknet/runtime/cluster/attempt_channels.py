@@ -96,8 +96,3 @@ class AttemptChannels:
 def are_read(partitions: Iterable[ResultPartition]) -> bool:
     """Whether each of their subpartitions has its reader."""
     return all(each.has_view for partition in partitions for each in partition.subpartitions)
-
-
-def has_output(partition: ResultPartition) -> bool:
-    """Whether there is something of it to be read."""
-    return partition.is_finished or any(each.buffers_in_backlog for each in partition.subpartitions)

@@ -19,6 +19,7 @@ from flinknet.job.checkpoint_coordinator import (
 )
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.latency_stats import MarkedLatency
+from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.results import (
     DebloatingSample,
     FillLevels,
@@ -245,11 +246,25 @@ class TaskStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class OutputConsumable:
-    """TaskManager: there is something to read in every partition of an attempt that runs (Flink:
+    """TaskManager: there is something to read in a partition of an attempt that runs (Flink:
     scheduleOrUpdateConsumers).
+
+    Attributes:
+        output: which of its partitions.
     """
 
     attempt_id: ExecutionAttemptID
+    output: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatePartitions:
+    """JobManager: what these edges bring to an attempt can be read now (Flink:
+    TaskExecutorGateway.updatePartitions).
+    """
+
+    attempt_id: ExecutionAttemptID
+    edges: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,7 +437,8 @@ MESSAGES = {
         *(Hello, Refused, SubmitJob, JobAccepted, RequestStatus, CancelJob, JobStatus, JobEnded),
         *(RegisterTaskManager, TaskManagerFailed, InitializeJob, JobInitialized),
         *(ExpectReaders, ReadersExpected, SubmitTask, CancelTask, ReleasePartitions),
-        *(AwaitChannels, ChannelsOpen, Start, TaskStateChanged, OutputConsumable),
+        *(AwaitChannels, ChannelsOpen, Start, TaskStateChanged, OutputConsumable, UpdatePartitions),
+        *(RequestPartitionState, PartitionState),
         *(RequestDump, DescribeTasks, TaskManagerDump, JobDump),
         *(TriggerCheckpoint, AbortCheckpoint, AcknowledgeCheckpoint, DeclineCheckpoint),
         *(Heartbeat, HeartbeatAnswer, Statistics, CloseTrace, Report, Disconnect),

@@ -3,8 +3,8 @@
 
 Registers at the JobManager, hands what it says to the attempts of the process (Attempts) and their
 channels (AttemptChannels), answers heart-beats, tells how they stand. Tasks, network and control
-connection take turns on one event loop: a function of the program that does not return holds all of
-them up, and is noticed by the heart-beats.
+connection take turns on one event loop. Functions of a program have a thread for each task: what
+does not return holds up that task, and nothing else.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 from flinknet.errors import FlinknetError, TraceError
 from flinknet.job.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
+from flinknet.job.producer_states import PartitionState
 
 from ..clock import monotonic_ns
 from ..shuffle_environment import ShuffleEnvironment
@@ -93,7 +94,7 @@ class TaskExecutor:
             loop.run_once(until_ns=due_ns)
             now_ns = monotonic_ns()
             is_quiet = now_ns < due_ns and control.is_quiet and not io.has_lines
-            if is_quiet and not self._attempts.is_any_over:
+            if is_quiet and not self._attempts.has_news:
                 continue
             self._turn(now_ns)
             due_ns = self._next_deadline_ns()
@@ -115,10 +116,12 @@ class TaskExecutor:
         attempts = self._attempts
         due = [self._next_statistics_ns, self._next_flush_ns]
         wanted = [self._connections.next_deadline_ns(), self._channels.next_deadline_ns()]
+        wanted.append(attempts.producers.next_deadline_ns())
         wanted += [each.next_deadline_ns() for each in attempts.running]
         if attempts.load is not None:
             wanted.append(attempts.load.next_deadline_ns())
-        if attempts.is_any_waiting or self._is_asked_for_channels or attempts.tells_first_output:
+        is_looking = attempts.is_any_set_up or attempts.is_any_waiting
+        if is_looking or self._is_asked_for_channels or attempts.tells_first_output:
             wanted.append(monotonic_ns() + OPENING_LOOK_NS)
         due += [each for each in wanted if each is not None]
         return min(due)
@@ -137,11 +140,14 @@ class TaskExecutor:
             print("the JobManager has sent no heart-beat in time", file=sys.stderr)
             self._has_ended = True
         self._connections.handle_deadline(now_ns=now_ns)
+        attempts.producers.handle_deadline(now_ns=now_ns)
         repeat_ns = channels.next_deadline_ns()
         if repeat_ns is not None and now_ns >= repeat_ns:
             channels.handle_deadline(attempts.gates, now_ns=now_ns)
         if attempts.load is not None:
             attempts.load.handle_deadline(now_ns=now_ns)
+        if attempts.is_any_set_up:
+            attempts.advance_setups(now_ns=now_ns)
         if attempts.is_any_waiting:
             channels.check(attempts.waiting_gates)
         if self._is_asked_for_channels and attempts.are_channels_open:
@@ -149,7 +155,7 @@ class TaskExecutor:
             self._control.send(say.ChannelsOpen())
         if attempts.tells_first_output:
             attempts.tell_first_output()
-        attempts.handle_ended()
+        attempts.handle_news()
         self._io.flush()
         if now_ns >= self._next_statistics_ns:
             self._tell_statistics()
@@ -159,11 +165,15 @@ class TaskExecutor:
         attempts = self._attempts
         if isinstance(message, say.SubmitTask):
             attempts.submit(message, now_ns=now_ns)
+        elif isinstance(message, say.UpdatePartitions):
+            attempts.update_partitions(message, now_ns=now_ns)
         elif isinstance(message, say.ExpectReaders):
             self._channels.expect(message.readers)
             self._control.send(say.ReadersExpected())
         elif isinstance(message, say.CancelTask):
             attempts.cancel(message.attempt_id)
+        elif isinstance(message, PartitionState):
+            attempts.producers.receive(message, now_ns=now_ns)
         elif isinstance(message, say.Heartbeat):
             self._control.send(say.HeartbeatAnswer(message.number))
         elif isinstance(message, TriggerCheckpoint | AbortCheckpoint):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +22,7 @@ from flinknet.job.scheduling import SchedulingType, scheduling_of
 from flinknet.job.stream_task import StreamTask
 
 from ..shuffle_environment import ShuffleEnvironment
+from ..task_thread import TaskThread
 from .control_messages import Start, SubmitJob, SubmitLoad
 
 
@@ -102,6 +104,7 @@ class ProgramFactory:
             timestamp_epoch_ns=start.timestamp_epoch_ns,
             seed=self._seed,
             spills=environment.spills,
+            worker=partial(TaskThread, environment.loop),
         )
 
 

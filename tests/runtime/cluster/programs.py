@@ -112,3 +112,15 @@ def same(value: int) -> int:
     return value
 """
 """In batch mode three stages, of which the last takes its time."""
+
+TWO_INPUTS = """
+def first(record: tuple[int, bytes]) -> int:
+    return record[0]
+
+def main(env):
+    env.set_runtime_mode("BATCH")
+    made = env.generate(rate="300/s", records=150).name("Slow").map(first).name("First")
+    env.from_sequence(1, 10).name("Quick").rebalance().union(made.rebalance()).print()
+    env.execute("Two inputs")
+"""
+"""A task that reads two blocking results, one complete half a second after the other."""
