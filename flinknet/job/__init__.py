@@ -13,6 +13,8 @@
                     for the task; checkpoint_coordinator: what begins and completes them
     serializers     values as bytes, as Flink writes them   elements     with their timestamps
     keys            hashes of keys, as Java's               sources, sinks, operators, io
+    event_time      timestamps, watermarks, timers          watermark_valve  which of them pass
+    latency_stats   what latency markers told
     times, metrics, task_metrics, fill_levels, debloating
     load            the load generator, relays and measuring sinks of bench
 
