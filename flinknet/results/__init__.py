@@ -24,6 +24,12 @@ from .job_status import (
     TaskManagerStatus,
     VertexStatus,
 )
+from .latency_markers import (
+    LatencyMarkersMeasured,
+    MarkedOperator,
+    MarkerHistogram,
+    MarkerSummary,
+)
 from .measures import (
     BacklogSummary,
     CheckpointSummary,
@@ -92,7 +98,11 @@ __all__ = [
     "JobResult",
     "JobStatus",
     "LatencyDistribution",
+    "LatencyMarkersMeasured",
     "LatencySummary",
+    "MarkedOperator",
+    "MarkerHistogram",
+    "MarkerSummary",
     "Measured",
     "MessageCount",
     "ModelError",

@@ -5,7 +5,7 @@ loop, partitions, connections, and the recorder of what passes (Flink: NettyShuf
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from flinknet.config import NetworkConfig
@@ -16,6 +16,7 @@ from flinknet.job.gates import request_backoff_of
 from flinknet.trace.job_traces import JobTrace, JobTraces
 from flinknet.trace.manifest import ProcessInfo
 from flinknet.trace.recorder import TraceRecorder
+from flinknet.trace.statistics import EventWriter
 from flinknet.trace.writer import TraceWriter
 
 from .clock import monotonic_ns
@@ -41,6 +42,8 @@ class ShuffleEnvironment:
         task_managers: of the cluster; one alone has no port.
         channel_of: index of each channel in the run, by receiver id; may change meanwhile.
         may_spin: see EventLoop.
+        protocol: makes the protocol of the data port, as DataProtocol is made.
+        counting: makes what events go through on their way to what is given (MessageCounts).
 
     Attributes:
         traces: which channels are of which job.
@@ -53,19 +56,23 @@ class ShuffleEnvironment:
         name: str,
         *,
         task_managers: int,
-        channel_of: Mapping[bytes, int],
+        channel_of: dict[bytes, int],
         may_spin: bool,
+        protocol: Callable[..., DataProtocol] = DataProtocol,
+        counting: Callable[[EventWriter | None], EventWriter | None] = lambda writer: writer,
     ) -> None:
+        self.channel_of = channel_of
         self.loop = EventLoop(may_spin=may_spin, transport=network.transport)
         self.pool = NetworkBufferPool(segments_of(network), network.segment_size_bytes)
         self.partitions = ResultPartitionManager()
         self.spills = RecordSpills().create
         self._name = name
+        self._counting = counting
         self.traces = JobTraces()
         self.recorder = TraceRecorder(self.traces)
         self._next_flush_ns = 0
         self._is_flushing = False
-        protocol = DataProtocol(
+        data_protocol = protocol(
             flow_control,
             self.partitions,
             self.recorder,
@@ -76,20 +83,21 @@ class ShuffleEnvironment:
         )
         self.connections: ConnectionManager | LocalConnectionManager = LocalConnectionManager()
         if task_managers > 1:
-            self.connections = ConnectionManager(network, self.loop, protocol, monotonic_ns)
+            self.connections = ConnectionManager(network, self.loop, data_protocol, monotonic_ns)
 
-    def open_trace(self, path: Path | None) -> JobTrace:
+    def open_trace(self, directory: Path | None) -> JobTrace:
         """Keep the events of a job.
 
         Args:
-            path: of the trace; None: they are counted only.
+            directory: gets the trace; None: they are counted only.
 
         Raises: TraceError when the trace cannot be made.
         """
-        writer = None
-        if path is not None:
+        writer: EventWriter | None = None
+        if directory is not None:
+            path = directory / f"{self._name}.fnt"
             writer = TraceWriter(path, ProcessInfo(self._name, path.name, os.getpid()))
-        return self.traces.open(writer)
+        return self.traces.open(self._counting(writer))
 
     def close_trace(self, trace: JobTrace) -> None:
         """A job is over. Raises: TraceError if events of it were lost, with their number."""

@@ -20,7 +20,7 @@ def environment(path: Path) -> ShuffleEnvironment:
     found = ShuffleEnvironment(
         NetworkConfig(), CREDIT, "tm-0", task_managers=1, channel_of={}, may_spin=False
     )
-    found.traces.claim(found.open_trace(path), [0])
+    found.traces.claim(found.open_trace(path.parent), [0])
     return found
 
 

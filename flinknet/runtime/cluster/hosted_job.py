@@ -16,7 +16,6 @@ from ..shuffle_environment import ShuffleEnvironment
 from ..spill_file import create_spill_file
 from . import control_messages as say
 from .load_run import LoadRun
-from .resource_manager import trace_name
 from .sampling import Sampler, report_of
 from .task_factory import factory_of
 from .task_io import ProcessIO
@@ -47,10 +46,8 @@ class HostedJob:
         self.id = message.job
         self.factory = factory_of(message.submission)
         self.network = self.factory.network
-        trace_path = None
-        if message.trace_dir is not None:
-            trace_path = Path(message.trace_dir) / trace_name(index)
-        self.trace = environment.open_trace(trace_path)
+        trace_dir = None if message.trace_dir is None else Path(message.trace_dir)
+        self.trace = environment.open_trace(trace_dir)
         self._spill_dir = None if message.spill_dir is None else Path(message.spill_dir)
         self.storage = blocking_storage(self.network, partial(create_spill_file, self._spill_dir))
         self._out: IO[str] | None = None

@@ -13,6 +13,7 @@ from typing import Any
 
 from flinknet.graph.execution import ExecutionState
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator, Command
+from flinknet.job.producer_states import RequestPartitionState
 from flinknet.results import TaskManagerDump
 
 from ..clock import monotonic_ns, wall_clock_iso
@@ -205,6 +206,8 @@ class JobManager:
                 master.update_state(message.attempt_id, message.state, now_ns=now_ns)
         elif isinstance(message, say.OutputConsumable):
             master.schedule_consumers(message.attempt_id, message.output, now_ns=now_ns)
+        elif isinstance(message, RequestPartitionState):
+            task_manager.send(master.partition_state(message))
         elif isinstance(message, say.JobAnswer):
             if job.checkpoints is not None:
                 self._tell_tasks(job, job.checkpoints.receive(message.answer, now_ns=now_ns))
