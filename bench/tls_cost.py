@@ -180,6 +180,7 @@ def main() -> None:
             for side in runs:
                 shares = [share_of_credit(run, costs[side]) for run in runs[side]]
                 for_each, of_bytes, of_time = (median(each) for each in zip(*shares, strict=True))
+                is_max_rate = "--rate" not in options  # else event loops stay awake
                 of_credit.append(
                     (
                         f"{name}, {side}",
@@ -187,7 +188,7 @@ def main() -> None:
                         f"{costs[side].size_bytes:.0f}",
                         f"{costs[side].processor_ns / 1e3:.1f}",
                         f"{of_bytes:.2%}",
-                        f"{of_time:.1%}",
+                        f"{of_time:.1%}" if is_max_rate else "-",
                     )
                 )
     title = f"{rounds} rounds of {arguments.seconds:g} s, seeds {seed} to {seed + rounds - 1}"
