@@ -92,7 +92,7 @@ class PipelinedSubpartitionView:
         reading: of the subpartition.
         pool: the producer's.
         producer_failure: why the producer failed; None if it did not.
-        publish_task_event: gives an event to the producer, if it listens.
+        publish_task_event: gives an event to the producer; False while that is not there.
     """
 
     __slots__ = ("pool", "producer_failure", "publish_task_event", "reading")
@@ -102,7 +102,7 @@ class PipelinedSubpartitionView:
         reading: ResultSubpartitionView,
         pool: LocalBufferPool,
         producer_failure: Callable[[], str | None],
-        publish_task_event: Callable[[Any], None],
+        publish_task_event: Callable[[Any], bool],
     ) -> None:
         self.publish_task_event = publish_task_event
         self.reading = reading

@@ -531,6 +531,7 @@ def test_task_events_of_a_gate_reach_the_producer_over_a_socket_and_segment_ids_
     heard: list[OtherEvent] = []
     (partition,) = one.partitions.partitions
     partition.task_events.subscribe(event.class_name, heard.append)
+    partition.task_events.register()
     other.gate.send_task_event(event)
     drive([one, other], lambda: channel.connection is not None)
     assert other.gate.send_pending_events()  # nothing has come from there yet

@@ -237,6 +237,16 @@ class ConsumerConnection:
         channel.connection = self
         self._send_request(channel)
 
+    def request_again(self, channel: RemoteInputChannel, *, now_ns: int) -> None:
+        """Repeat a request that was refused, now or later, or fail its channel with the refusal."""
+        self._control.now_ns = now_ns
+        delay_ns = self.requests.not_found(channel.receiver_id, now_ns=now_ns)
+        if delay_ns is None:
+            assert channel.refusal is not None
+            channel.fail(channel.refusal)
+        elif delay_ns == 0:
+            self._send_request(channel)
+
     def notify_credit_available(self, channel: RemoteInputChannel) -> None:
         """Queue an AddCredit; how much it carries is decided when it is sent."""
         self._with_credit.append(channel)
@@ -289,7 +299,7 @@ class ConsumerConnection:
         self._control.send(encoded, MessageKind.PARTITION_REQUEST, channel.index, value=credit)
 
     def _receive_error(self, message: ErrorResponse) -> None:
-        """Fail all channels or one; a partition that is not there (yet) is requested again."""
+        """Fail all channels or one; one whose partition is not there (yet) sees to that itself."""
         cause, control = message.cause, self._control
         text = f"{cause.class_name.rsplit('.', 1)[-1]}: {cause.message}"
         if message.receiver_id is None:
@@ -305,11 +315,8 @@ class ConsumerConnection:
         if not cause.class_name.endswith(".PartitionNotFoundException"):
             channel.fail(ProducerFailedError(f"{self.peer}: {text}"))
             return
-        delay_ns = self.requests.not_found(channel.receiver_id, now_ns=control.now_ns)
-        if delay_ns is None:
-            channel.fail(PartitionNotFoundError(f"{self.peer}: {text}"))
-        elif delay_ns == 0:
-            self._send_request(channel)
+        refusal = PartitionNotFoundError(f"{self.peer}: {text}")
+        channel.receive_refusal(refusal, now_ns=control.now_ns)
 
     def _fail_all(self, error: FlinknetError) -> None:
         """Fail every channel and close (Flink: notifyAllChannelsOfErrorAndClose)."""

@@ -244,16 +244,12 @@ class ResultPartitionManager:
     def publish_task_event(self, partition_id: ResultPartitionID, event: Event) -> bool:
         """Give an event of a reader to who listens at the partition (Flink: TaskEventDispatcher).
 
-        Differs from Flink in that a partition hears its readers until it is released, not only
-        until its task ends: a reader does not fail for an event that came too late.
-
-        Returns: whether it is an event for a task, and the partition is registered.
+        Returns: whether it is an event for a task, and that is there.
         """
         partition = self._partitions.get(partition_id)
         if partition is None or not isinstance(event, OtherEvent):
             return False
-        partition.task_events.publish(event)
-        return True
+        return partition.task_events.publish(event)
 
     def wait_for(
         self,

@@ -91,7 +91,7 @@ class RunningTask:
     @property
     def has_news(self) -> bool:
         """Whether it has ended, or begun to run, which nobody was told."""
-        return self.has_ended or (self.task.is_open and not self.is_told_running)
+        return self.has_ended or (not self.is_told_running and self.task.is_open)
 
     @property
     def is_blocked(self) -> bool:

@@ -257,6 +257,9 @@ def test_a_task_event_reaches_the_producer_in_the_same_task_manager_once_it_is_t
     assert heard == []
     pair.manager.register(pair.partition)
     pair.gate.request_partitions(now_ns=0)
+    assert pair.gate.send_pending_events()
+    assert heard == []
+    pair.partition.task_events.register()
     assert not pair.gate.send_pending_events()
     assert heard == [event]
     pair.gate.end_channel(pair.channels[0])
