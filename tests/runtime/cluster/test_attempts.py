@@ -72,7 +72,7 @@ class Manager:
         self.attempts = Attempts(
             self.network,
             self.environment,
-            AttemptChannels(self.environment, {}),
+            AttemptChannels(self.environment),
             Sampler(self.environment.connections, self.memory),
             self.io,  # type: ignore[arg-type]
             self.said.append,
