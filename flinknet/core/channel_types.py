@@ -8,7 +8,7 @@ other.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from flinknet.core.buffers import BufferSlice, LocalBufferPool
 from flinknet.core.wire.ids import ResultPartitionID
@@ -92,16 +92,19 @@ class PipelinedSubpartitionView:
         reading: of the subpartition.
         pool: the producer's.
         producer_failure: why the producer failed; None if it did not.
+        publish_task_event: gives an event to the producer; False while that is not there.
     """
 
-    __slots__ = ("pool", "producer_failure", "reading")
+    __slots__ = ("pool", "producer_failure", "publish_task_event", "reading")
 
     def __init__(
         self,
         reading: ResultSubpartitionView,
         pool: LocalBufferPool,
         producer_failure: Callable[[], str | None],
+        publish_task_event: Callable[[Any], bool],
     ) -> None:
+        self.publish_task_event = publish_task_event
         self.reading = reading
         self.pool = pool
         self.producer_failure = producer_failure

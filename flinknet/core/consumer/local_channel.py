@@ -16,6 +16,7 @@ from flinknet.core.buffers import BufferSlice, NetworkBuffer
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.channel_types import PipelinedSubpartitionView, ResultPartitionProvider
 from flinknet.core.probe import Probe, note_received, note_sent
+from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.errors import (
     FlinknetError,
@@ -79,7 +80,7 @@ class LocalInputChannel:
         self.subpartition = subpartition
         self.index_in_gate = index_in_gate
         self.index_in_input = index_in_gate
-        self.received: deque[tuple[NetworkBuffer, int]] = deque()  # always empty: the view queues
+        self.received: deque[tuple[NetworkBuffer, int]] = deque()  # recovered: the view queues
         self.is_released = False
         self.error: FlinknetError | None = None
         self.bytes_in_local = 0
@@ -183,6 +184,15 @@ class LocalInputChannel:
         assert self._view is not None
         self._view.reading.is_acknowledged = True
 
+    def send_task_event(self, event: OtherEvent) -> bool:
+        """Give an event to the task that writes what is read here; one that has ended needs none.
+
+        Returns: False while that is not there.
+        """
+        if self.is_released:
+            return True
+        return self._view is not None and self._view.publish_task_event(event)
+
     def set_buffer_size(self, size_bytes: int, *, now_ns: int = 0) -> None:
         """Wish for a size of the producer's next buffers; no message is sent at any instant."""
         if self._view is not None:
@@ -200,6 +210,7 @@ class LocalInputChannel:
             return
         self.is_released = True
         self._retry_at_ns = None
+        self.received.clear()
         if self._view is not None:
             self._view.reading.release()
 

@@ -24,6 +24,7 @@ from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.graph.planning import depths_of, placed_plan_of, stages_of
 from flinknet.graph.slots import check_resources, share_slots
 from flinknet.job import TaskDeploymentDescriptor, descriptors_of
+from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.units import format_duration_ns
 
 from . import control_messages as say
@@ -209,6 +210,11 @@ class JobMaster:
         if state is _S.FAILED:
             self._fail_attempt(subtask, failure or Failure("it gives no reason"), now_ns)
             return True
+        if state is _S.CANCELED and subtask.state is not _S.CANCELING:
+            # its producer was over before this one was told to end
+            failure = Failure("it was canceled, for its producer is over", is_consequence=True)
+            self._fail_attempt(subtask, failure, now_ns)
+            return True
         try:
             subtask.current.switch_to(state, now_ns=now_ns)
         except LocalProtocolError:  # it was told to cancel, and had gone on before it heard so
@@ -231,6 +237,15 @@ class JobMaster:
         if subtask.current.attempt_id == attempt_id:
             self._inputs.note_output(subtask, output, now_ns=now_ns)
             self._schedule(now_ns)
+
+    def partition_state(self, question: RequestPartitionState) -> PartitionState:
+        """What a consumer is told whose producer does not have its partition."""
+        attempt_id, partition_id = question.attempt_id, question.partition_id
+        try:
+            state = self.graph.producer_state(partition_id)
+        except LocalProtocolError as error:
+            return PartitionState(attempt_id, partition_id, None, str(error))
+        return PartitionState(attempt_id, partition_id, state)
 
     def cancel(self, reason: str, *, now_ns: int) -> None:
         """End the job."""

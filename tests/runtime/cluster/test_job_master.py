@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of
 from flinknet.graph.execution import ExecutionState
 from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.load.plan import load_plan_of, task_name
+from flinknet.job.producer_states import RequestPartitionState
 from flinknet.runtime.cluster import control_messages as say
 from flinknet.runtime.cluster.deployments import first_deployed_ns, times_of
 from flinknet.runtime.cluster.heartbeats import HeartbeatMonitor
@@ -213,6 +215,39 @@ def test_what_is_said_of_an_attempt_that_is_over_changes_nothing() -> None:
         for state in (_E.FINISHED, _E.FAILED, _E.RUNNING):
             assert not cluster.say_of(attempt, state)
     assert [each.state for each in cluster.master.graph.subtasks()] == states
+    assert cluster.master.state is JobState.RUNNING
+
+
+def test_who_asks_for_a_producer_is_told_its_state_or_that_another_took_its_place() -> None:
+    cluster = Cluster(joined(1, RESTARTS))
+    (result,) = cluster.master.graph.results.values()
+    asked = RequestPartitionState(
+        cluster.deployed["Sink: B (1/1)"][1], result.partitions[0].result_partition_id
+    )
+    found = []
+    for state in (_E.INITIALIZING, _E.RUNNING, _E.FAILED):
+        cluster.say("Source: A (1/1)", state, Failure("why"))
+        found.append(cluster.master.partition_state(asked).state)
+    assert found == [_E.INITIALIZING, _E.RUNNING, _E.FAILED]
+    cluster.cancel_told()
+    cluster.pass_time(S)
+    answer = cluster.master.partition_state(asked)
+    assert (answer.state, answer.error) == (None, "")
+    other = replace(
+        asked.partition_id,
+        partition_id=replace(asked.partition_id.partition_id, partition_number=1),
+    )
+    answer = cluster.master.partition_state(replace(asked, partition_id=other))
+    assert answer.error.startswith("the job has no partition ")
+
+
+def test_a_consumer_that_gave_up_by_itself_begins_again() -> None:
+    cluster = Cluster(joined(1, RESTARTS))
+    cluster.run_all()
+    assert cluster.say("Sink: B (1/1)", _E.CANCELED)
+    cluster.cancel_told()
+    cluster.pass_time(S)
+    assert set(cluster.attempts().values()) == {1}
     assert cluster.master.state is JobState.RUNNING
 
 
