@@ -19,7 +19,7 @@ from flinknet.predict.exchange import BLOCKING_IS_NO_MODEL, is_blocking, is_max_
 from flinknet.predict.fit.costs import CostFit
 from flinknet.predict.fit.queued import contradiction
 from flinknet.predict.recorded import RecordedExchange, Setting, SimulatedOutcome
-from flinknet.results import BacklogSummary, LatencySummary
+from flinknet.results import LatencySummary
 from flinknet.trace import open_run
 from flinknet.units import human_bytes
 
@@ -159,8 +159,6 @@ def _slice_units(
 
 def _outcome_of_slices(candidate: Candidate, parts: Sequence[SlicePart]) -> Outcome:
     """The outcome of a candidate from those of its slices, in their order."""
-    from flinknet.predict.what_if import duration_ns
-
     run, setting, to_ns = candidate.run, candidate.setting, candidate.to_ns
     if not all(part.is_covered for part in parts):
         capped_to_ns = candidate.capped_to_ns or to_ns
@@ -176,25 +174,7 @@ def _outcome_of_slices(candidate: Candidate, parts: Sequence[SlicePart]) -> Outc
     error = next((part.error for part in parts if part.error), None)
     if error is not None:
         return replace(unpredicted, error=error)
-    whole = added_up(parts)
-    simulated = SimulatedOutcome(
-        latency=whole.latency,
-        records=whole.records,
-        messages=whole.messages,
-        duration_ns=duration_ns(
-            whole.last_ns,
-            whole.records,
-            whole.messages,
-            exchange.under(setting),
-            setting.network,
-        ),
-        backlog_buffers=BacklogSummary(
-            whole.backlog_total / whole.messages if whole.messages else None, whole.backlog_max
-        ),
-        memory_bytes=whole.memory_bytes,
-        credits=whole.credits,
-        method="kernel",
-    )
+    simulated = added_up(parts, exchange.under(setting), setting.network)
     return _with_figures(unpredicted, simulated, exchange, fit, setting)
 
 
@@ -242,7 +222,9 @@ def _simulate_unit(
 ) -> Iterator[Outcome]:
     """The outcomes of a unit; `ends_its_data`: of producers that end with the window, whether or
     not the recorded ones did."""
-    simulate = simulate or _own_simulation()
+    from flinknet.predict import what_if
+
+    simulate = simulate or what_if.simulate
     path = Path(unit.path)
     manifest = open_run(path).manifest
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
@@ -361,9 +343,3 @@ def _with_figures(
         if bounds is None
         else json.dumps([asdict(delays.over(each)) for each in bounds]),
     )
-
-
-def _own_simulation() -> Simulate:
-    from flinknet.predict.what_if import simulate
-
-    return simulate

@@ -18,6 +18,7 @@ from flinknet.job.checkpoint_coordinator import (
     TriggerCheckpoint,
 )
 from flinknet.job.descriptor import TaskDeploymentDescriptor
+from flinknet.job.latency_stats import MarkedLatency
 from flinknet.job.load.counting import MEASURED
 from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.results import (
@@ -307,7 +308,8 @@ class WrittenChannel:
 @dataclass(frozen=True, slots=True)
 class TaskCounts:
     """One attempt so far: its metrics under Flink's names (empty if they were not taken), and the
-    latency, number and bytes of the records that its sinks have measured.
+    latency, number and bytes of the records that its sinks have measured, and what latency markers
+    told its operators (with the metrics).
     """
 
     attempt_id: ExecutionAttemptID
@@ -316,6 +318,7 @@ class TaskCounts:
     latency: bytes = b""
     measured_records: int = 0
     measured_bytes: int = 0
+    marked: tuple[MarkedLatency, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
