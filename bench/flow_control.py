@@ -1,9 +1,15 @@
-"""flow_control: what credit costs, beside the flow control before Flink 1.5, in virtual time.
+"""flow_control: what credit costs, beside the flow control before Flink 1.5.
 
 The same stack, tasks and link in both modes, in the simulator: the numbers are the protocol's own
 and do not depend on the machine. Times count from the first data buffer that leaves.
 
-    python bench/flow_control.py [--latency 1ms]
+    python bench/flow_control.py [--latency 1ms] [--floating 8]
+
+With --sockets it asks over real sockets whether the default buffers (2 exclusive ones for each
+channel, 8 floating) give credit the throughput of no credit, as Flink's documentation says: runs
+of `flinknet bench` at the highest rate, both modes in turns, and the ratio of each round.
+
+    python bench/flow_control.py --sockets [--rounds 10] [--seconds 2] [--seed 1]
 """
 
 from __future__ import annotations
@@ -11,11 +17,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from statistics import median
 
-from measure import print_table
+from measure import print_table, rate, rate_per_processor, ratio, run_in_turns
 
 from flinknet.config import (
+    CREDIT,
     FLOW_CONTROLS,
+    TCP,
     NetworkConfig,
     RecordSize,
     Scenario,
@@ -33,8 +42,19 @@ SLOW_RATE_PER_S = 10_000
 SOCKETS = LinkSettings(capacity_bytes=1 << 20, receive_capacity_bytes=1 << 19)
 """Buffers of both sockets; without credit the writer waits when these are full, too."""
 
+DEFAULTS = NetworkConfig()
+
 WINDOW_BUFFERS = 16
 """Full speed is the best rate over so many buffers."""
+
+
+CASES = {
+    "1 channel, 100 B": ("--record-size", "100b"),
+    "1 channel, 32 KiB": ("--record-size", "32kb"),
+    "1 channel, 100 B, timeout 0": ("--record-size", "100b", "--buffer-timeout", "0"),
+    "4 x 4 channels, 100 B": ("--record-size", "100b", "--producers", "4", "--consumers", "4"),
+}
+"""Of the comparison over sockets."""
 
 
 class Messages:
@@ -61,12 +81,17 @@ class Messages:
 
 
 def run(
-    flow_control: str, latency_ns: int, *, rate_per_s: float, slow: tuple[SlowConsumer, ...]
+    flow_control: str,
+    latency_ns: int,
+    *,
+    rate_per_s: float,
+    slow: tuple[SlowConsumer, ...],
+    network: NetworkConfig = DEFAULTS,
 ) -> Messages:
     """One producer and one consumer over a link with this latency, to the end."""
     messages = Messages()
     scenario = Scenario(
-        network=NetworkConfig(),
+        network=network,
         workload=WorkloadConfig(
             rate_per_s=rate_per_s,
             record_size=RecordSize(RECORD_BYTES, RECORD_BYTES),
@@ -97,6 +122,12 @@ def time_to_full_speed_ns(burst: Messages) -> int:
     return at_ns - next(burst.instants(TracePoint.SENT))
 
 
+def burst_bytes_per_s(burst: Messages) -> float:
+    """Payload of a burst by the time from its first data buffer to arrive to its last."""
+    arrivals = list(burst.instants(TracePoint.RECEIVED))
+    return BURST_RECORDS * RECORD_BYTES / (arrivals[-1] - arrivals[0]) * 1e9
+
+
 def time_until_the_writer_waits_ns(slowed: Messages) -> int:
     """Until the writer waits for a buffer for the first time since data has arrived: at the very
     start the channel waits for the word that its consumer is ready.
@@ -110,10 +141,66 @@ def main() -> None:
     """Measure both modes and print them side by side."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--latency", default="1ms", help="of the link, one way [default: 1ms]")
-    latency_ns = parse_duration_ns(parser.parse_args().latency, "--latency", bare_unit=None)
+    parser.add_argument(
+        "--floating",
+        type=int,
+        default=DEFAULTS.floating_buffers,
+        help="floating buffers, and as many more a channel may have [default: 8]",
+    )
+    parser.add_argument("--sockets", action="store_true", help="throughput over real sockets")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    if arguments.sockets:
+        compare_over_sockets(arguments.rounds, arguments.seconds, arguments.seed)
+    else:
+        latency_ns = parse_duration_ns(arguments.latency, "--latency", bare_unit=None)
+        per_channel = max(DEFAULTS.max_buffers_per_channel, arguments.floating + 2)
+        compare_in_virtual_time(
+            latency_ns,
+            replace(
+                DEFAULTS,
+                floating_buffers=arguments.floating,
+                max_buffers_per_channel=per_channel,
+            ),
+        )
+
+
+def compare_over_sockets(rounds: int, seconds: float, seed: int) -> None:
+    """Print the throughput of both modes and its ratio, with default buffers."""
+    sides = {mode: ("--flow-control", mode) for mode in (TCP, CREDIT)}
+    rows = []
+    for name, options in CASES.items():
+        duration = ("--duration", f"{seconds:g}s")
+        runs = run_in_turns(sides, *options, *duration, rounds=rounds, seed=seed)
+        rates = {mode: [rate(run) for run in runs[mode]] for mode in runs}
+        of_processor = {mode: [rate_per_processor(run) for run in runs[mode]] for mode in runs}
+        rows.append(
+            (
+                name,
+                *(f"{median(rates[mode]) / 1e6:.0f}" for mode in (CREDIT, TCP)),
+                ratio(rates[TCP], rates[CREDIT]),
+                ratio(of_processor[TCP], of_processor[CREDIT]),
+            )
+        )
+    print_table(
+        (
+            f"{rounds} rounds of {seconds:g} s, seeds {seed} to {seed + rounds - 1}",
+            "credit MB/s",
+            "tcp MB/s",
+            "credit / tcp [95 %]",
+            "per processor time [95 %]",
+        ),
+        rows,
+    )
+
+
+def compare_in_virtual_time(latency_ns: int, network: NetworkConfig) -> None:
+    """Print what credit costs over a link with this latency."""
     rows = []
     for flow_control in FLOW_CONTROLS:
-        burst = run(flow_control, latency_ns, rate_per_s=0.0, slow=())
+        burst = run(flow_control, latency_ns, rate_per_s=0.0, slow=(), network=network)
         slow = SlowConsumer(0, round(1e9 / SLOW_RATE_PER_S))
         slowed = run(flow_control, latency_ns, rate_per_s=2.0 * SLOW_RATE_PER_S, slow=(slow,))
         rows.append(
@@ -122,6 +209,7 @@ def main() -> None:
                 f"{add_credits_per_buffer(burst):.3f}",
                 human_duration(time_to_full_speed_ns(burst)),
                 human_duration(time_until_the_writer_waits_ns(slowed)),
+                f"{burst_bytes_per_s(burst) / 1e6:.0f}",
             )
         )
     print_table(
@@ -130,6 +218,7 @@ def main() -> None:
             "AddCredits per buffer",
             "burst at full speed after",
             "writer first waits after",
+            "burst MB/s",
         ),
         rows,
     )

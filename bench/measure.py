@@ -7,16 +7,24 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from flinknet.comparison import difference, interleaved_orders
 
 FLINKNET = Path(sys.executable).with_name("flinknet")
 
 
 def run_bench(*options: str, trace: bool, is_compiled: bool = True) -> dict[str, Any]:
-    """The `measured` part of one `flinknet bench`; its trace is thrown away.
+    """The `measured` part of one `flinknet bench`; its trace is thrown away."""
+    measured: dict[str, Any] = run_once(*options, trace=trace, is_compiled=is_compiled)["measured"]
+    return measured
+
+
+def run_once(*options: str, trace: bool, is_compiled: bool = True) -> dict[str, Any]:
+    """The document of one `flinknet bench`.
 
     `is_compiled`: with the compiled core, where there is one.
     """
@@ -27,8 +35,52 @@ def run_bench(*options: str, trace: bool, is_compiled: bool = True) -> dict[str,
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr.strip())
-    measured: dict[str, Any] = json.loads(done.stdout)["runs"][0]["measured"]
-    return measured
+    run: dict[str, Any] = json.loads(done.stdout)["runs"][0]
+    return run
+
+
+def run_in_turns(
+    sides: Mapping[str, Sequence[str]], *options: str, rounds: int, seed: int
+) -> dict[str, list[dict[str, Any]]]:
+    """Every side once in each round, in an order that differs from round to round; round i has the
+    seed `seed` + i.
+
+    Returns: the runs of each side, by round.
+    """
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in sides}
+    names = list(sides)
+    for turn, order in enumerate(interleaved_orders(len(sides), rounds, seed)):
+        for index in order:
+            own = sides[names[index]]
+            run = run_once(*options, *own, "--seed", str(seed + turn), trace=False)
+            runs[names[index]].append(run)
+    return runs
+
+
+def rate(run: Mapping[str, Any]) -> float:
+    """Payload bytes per second."""
+    return float(run["measured"]["throughput_bytes_per_s"])
+
+
+def processor_share(run: Mapping[str, Any]) -> float:
+    """Of the time, in which its TaskManagers had a processor and did not wait; of both together."""
+    use = run["processors"]
+    return float(sum(use["busy_share"].values()) - sum(use["lacked_share"].values()))
+
+
+def rate_per_processor(run: Mapping[str, Any]) -> float:
+    """Payload bytes for each second that its TaskManagers had a processor and did not wait; what
+    other processes take of the machine hardly changes it.
+    """
+    return rate(run) / processor_share(run)
+
+
+def ratio(base: Sequence[float], candidate: Sequence[float]) -> str:
+    """candidate / base with its 95 % confidence interval, from rounds as pairs."""
+    found = difference(base, candidate, direction=1)
+    if found.change is None or found.low is None or found.high is None:
+        return "-"
+    return f"{1 + found.change:.3f} [{1 + found.low:.3f}, {1 + found.high:.3f}]"
 
 
 def spread(values: Sequence[float]) -> str:

@@ -63,6 +63,9 @@ class NetworkConfig:
     required_buffers_per_gate_max: int | None = _flink(
         "taskmanager.network.memory.read-buffer.required-per-gate.max", None
     )
+    buffers_request_timeout_ns: int = _flink(
+        "taskmanager.network.memory.buffers-request-timeout", 30_000_000_000
+    )
     max_buffers_per_channel: int = _flink("taskmanager.network.memory.max-buffers-per-channel", 10)
     max_overdraft_buffers: int = _flink(
         "taskmanager.network.memory.max-overdraft-buffers-per-gate", 20

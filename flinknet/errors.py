@@ -153,6 +153,21 @@ class InsufficientBuffersError(BufferPoolError):
         self.segment_size_bytes = segment_size_bytes
 
 
+class ExclusiveBuffersTimeoutError(BufferPoolError):
+    """Exclusive buffers were promised, and others have not given them back in time."""
+
+    def __init__(self, total_buffers: int, segment_size_bytes: int, timeout_ms: int) -> None:
+        super().__init__(
+            "Timeout triggered when requesting exclusive buffers: The total number of network"
+            f" buffers is currently set to {total_buffers} of {segment_size_bytes} bytes each. You"
+            " can increase this number by setting the configuration keys"
+            " 'taskmanager.memory.network.fraction', 'taskmanager.memory.network.min', and"
+            " 'taskmanager.memory.network.max', or you may increase the timeout which is"
+            f" {timeout_ms}ms by setting the key"
+            " 'taskmanager.network.memory.buffers-request-timeout'."
+        )
+
+
 class BufferPoolDestroyedError(BufferPoolError):
     """A request to a pool that is gone (Flink: CancelTaskException)."""
 

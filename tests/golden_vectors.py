@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,7 @@ def describe_message(message: Message, release: str) -> Vector:
             "event": describe_event(message.event, release),
             "event_size": len(message.event.encode()),
         }
-    described = {name: getattr(message, name) for name in message.__slots__}
+    described = {each.name: getattr(message, each.name) for each in fields(message)}
     if "receiver_id" in described:
         described["receiver_id"] = described["receiver_id"].hex()
     return described

@@ -1,7 +1,4 @@
-"""The two directions of a connection: what each kind of frame means to the connection.
-
-They are the FrameSinks of its two streams.
-"""
+"""The two directions of a connection: what each kind of frame means to the connection."""
 
 from __future__ import annotations
 
@@ -25,6 +22,7 @@ from flinknet.core.wire.plain_frames import decode_add_credits, next_sequence_nu
 from flinknet.core.wire.record_counter import RecordCounter
 
 from .channels import ObservedChannel
+from .frame_stream import FrameSink
 from .observed_connection import TEXT_MAX, ObservedConnection
 
 EVENT_BYTES_MAX: Final = 64 << 10
@@ -35,8 +33,8 @@ _BUFFER_RESPONSE, _ADD_CREDIT = int(MessageKind.BUFFER_RESPONSE), int(MessageKin
 _PRODUCERS = (BufferResponse, ErrorResponse, BacklogAnnouncement)
 
 
-class FromServer:
-    """FrameSink of the producer's direction."""
+class FromServer(FrameSink):
+    """The producer's direction."""
 
     def __init__(self, connection: ObservedConnection) -> None:
         self._connection = connection
@@ -162,8 +160,8 @@ class FromServer:
             self._body.clear()
 
 
-class FromClient:
-    """FrameSink of the consumer's direction; what a producer sends is none of its messages."""
+class FromClient(FrameSink):
+    """The consumer's direction; what a producer sends is none of its messages."""
 
     def __init__(self, connection: ObservedConnection) -> None:
         self._connection = connection
@@ -200,15 +198,3 @@ class FromClient:
 
     def lost(self, what: str, at_ns: int) -> None:
         self._connection.lose_all(what)
-
-    def buffer(self, header: Header, payload: memoryview, at_ns: int) -> None:
-        raise AssertionError("a consumer sends no buffers")
-
-    def begin_buffer(self, header: Header, sizes: tuple[int, ...], at_ns: int) -> None:
-        raise AssertionError("a consumer sends no buffers")
-
-    def payload(self, piece: memoryview, at_ns: int) -> None:
-        raise AssertionError("a consumer sends no buffers")
-
-    def missing_payload(self, lost_bytes: int, at_ns: int) -> None:
-        raise AssertionError("a consumer sends no buffers")

@@ -7,7 +7,7 @@ held is a header, a small message, or, while searching, CONFIRM_BYTES_MAX.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final
 
 from flinknet.core.wire.header import (
     BUFFER_RESPONSE_ID,
@@ -34,31 +34,40 @@ CONFIRM_BYTES_MAX: Final = 256 << 10
 _HEADER_BYTES_MAX = max(each.header_bytes for each in LAYOUTS.values())
 
 
-class FrameSink(Protocol):
-    """Receives what passes. Views are valid during the call only."""
+class FrameSink:
+    """Receives what passes. Views are valid during the call only. Consumers send no buffers: only
+    who follows a producer is called for them.
+    """
 
     def buffer(self, header: Header, payload: memoryview, at_ns: int) -> None:
         """A whole BufferResponse without partial buffers."""
+        raise NotImplementedError
 
     def begin_buffer(self, header: Header, sizes: tuple[int, ...], at_ns: int) -> None:
         """A BufferResponse begins whose payload comes in pieces, as many bytes as the header says;
         and the sizes of its partial buffers.
         """
+        raise NotImplementedError
 
     def payload(self, piece: memoryview, at_ns: int) -> None:
         """The next bytes of that payload."""
+        raise NotImplementedError
 
     def missing_payload(self, lost_bytes: int, at_ns: int) -> None:
         """The next bytes of that payload are missing."""
+        raise NotImplementedError
 
     def message(self, message_id: int, frame: memoryview, at_ns: int) -> None:
         """A whole frame of another kind."""
+        raise NotImplementedError
 
     def undecodable(self, what: str, at_ns: int) -> None:
         """A frame that is passed over."""
+        raise NotImplementedError
 
     def lost(self, what: str, at_ns: int) -> None:
         """Frame boundaries are lost from here on; a BufferResponse that was begun has no end."""
+        raise NotImplementedError
 
 
 class FrameStream:

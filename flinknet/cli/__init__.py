@@ -21,12 +21,11 @@ import click
 
 from flinknet import __version__
 from flinknet.errors import FlinknetError, Terminated
-from flinknet.report.plain_text import fall_back_to_plain_text
-from flinknet.report.printable import printable
+from flinknet.report.plain_text import fall_back_to_plain_text, printable
 from flinknet.runtime.signals import terminations_unwind
 from flinknet.starting import EXIT_INTERRUPTED, raise_at_interrupt
 
-from .groups import CommandGroup
+from .commands import CommandGroup
 
 _COMMANDS = {
     "bench": ("bench", "Measure an exchange between tasks over real sockets."),

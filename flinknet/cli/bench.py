@@ -24,8 +24,7 @@ from .bench_consume import consume
 from .bench_demo import demo
 from .bench_produce import produce
 from .bench_run import run
-from .groups import CommandGroup
-from .sections import write_sections
+from .commands import CommandGroup, write_sections
 
 
 @dataclass(frozen=True, slots=True)

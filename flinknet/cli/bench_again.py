@@ -21,16 +21,15 @@ from flinknet.results import LatencySummary
 from flinknet.units import human_duration
 
 from . import value_parsers
+from .commands import SectionedCommand
 from .options import collect, json_option, load_options, out_option, trace_option
 from .paths import existing_path
-from .sections import SectionedCommand
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from flinknet.replay.outcome import Outcome
     from flinknet.replay.read import RecordedRun
-    from flinknet.report.live import LineView
     from flinknet.results import RunResult
 
     from .sweep import Executor
@@ -108,8 +107,13 @@ def again(executor: Executor | None, /, **values: Any) -> None:
             ):
                 directory = out / f"run-{number:04d}" if out is not None else None
                 watch.start_run(number, len(attempts), attempt.name)
-                result = _measure(
-                    attempt, arrivals, executor, directory, watch, trace=values["trace"]
+                workload = replace(attempt.scenario.workload, arrivals=arrivals)
+                result = sweep.run_saved(
+                    replace(attempt.scenario, workload=workload),
+                    executor,
+                    directory,
+                    watch,
+                    trace=values["trace"],
                 )
                 watch.finish_run(result)
                 rows.append(_row(attempt, predicted, result))
@@ -149,34 +153,6 @@ def _drop_stdout() -> None:
     """Its reader is gone: keep the flush at the interpreter's end from failing once more."""
     with suppress(OSError), open(os.devnull, "wb") as null_device:
         os.dup2(null_device.fileno(), sys.stdout.fileno())
-
-
-def _measure(
-    attempt: _Attempt,
-    arrivals: str,
-    executor: Executor,
-    directory: Path | None,
-    watch: LineView,
-    *,
-    trace: bool,
-) -> RunResult:
-    """Run one setting with the recorded arrivals; saved if there is a directory."""
-    from flinknet.report.warnings import with_doubts
-
-    from .sweep import save_result
-
-    workload = replace(attempt.scenario.workload, arrivals=arrivals)
-    scenario = replace(attempt.scenario, workload=workload)
-    measured = executor.run(
-        scenario,
-        out_dir=directory,
-        trace=directory is not None and trace,
-        on_progress=watch.update,
-    )
-    result = with_doubts(scenario, measured, ())
-    if directory is not None:
-        save_result(directory, result)
-    return result
 
 
 def _attempts(recorded: Scenario, values: Mapping[str, Any]) -> list[_Attempt]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .commands import SectionedCommand
 from .options import collect, json_option, load_options
-from .sections import SectionedCommand
 
 if TYPE_CHECKING:
     from flinknet.report.channels_console import PlacedChannels

@@ -11,8 +11,8 @@ from flinknet import options as flink
 from flinknet.config import CREDIT
 from flinknet.units import human_bytes
 
+from .commands import SectionedCommand
 from .options import collect, json_option, load_options
-from .sections import SectionedCommand
 
 if TYPE_CHECKING:
     from flinknet.graph.network_memory import TaskManagerBuffers

@@ -16,6 +16,7 @@ from flinknet.config import CREDIT, TCP, Scenario, SlowConsumer
 from flinknet.errors import ConfigError
 from flinknet.options.keys import RUNTIME_MODE
 
+from .commands import SectionedCommand
 from .options import (
     Settings,
     check_single_values,
@@ -24,7 +25,6 @@ from .options import (
     output_options,
     scenario_of,
 )
-from .sections import SectionedCommand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,14 +9,14 @@ import click
 
 from flinknet.config import Scenario
 
+from .commands import SectionedCommand
 from .options import collect, load_options, output_options, trace_option
 from .peer import address_of, partitions_of, peer_scenario, run_directory, run_peer
-from .sections import SectionedCommand
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flinknet.runtime.producer_peer import ProducerPeer
+    from flinknet.runtime.cluster.producer_peer import ProducerPeer
 
 
 LISTEN_DEFAULT = "127.0.0.1:0"
@@ -58,7 +58,7 @@ def produce(**values: Any) -> None:
 def _producer(values: Mapping[str, Any], interrupts: list[int]) -> ProducerPeer:
     from flinknet.job.load.peer import producers_plan
     from flinknet.job.load.plan import load_plan_of
-    from flinknet.runtime.producer_peer import ProducerPeer
+    from flinknet.runtime.cluster.producer_peer import ProducerPeer
 
     settings = collect(values)
     workload = {**settings.workload, "producers": str(max(1, len(values["partition"])))}

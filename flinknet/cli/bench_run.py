@@ -9,8 +9,8 @@ import click
 
 from flinknet.errors import RunFailedError, TraceError
 
+from .commands import SectionedCommand
 from .options import collect, load_options, output_options, trace_option
-from .sections import SectionedCommand
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

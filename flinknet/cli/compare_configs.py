@@ -15,9 +15,9 @@ from flinknet.errors import ConfigError
 from flinknet.results import Measured
 from flinknet.units import parse_percent
 
+from .commands import SectionedCommand
 from .configs import plan_configs, unlike_options
 from .options import collect, load_options, output_options
-from .sections import SectionedCommand
 
 if TYPE_CHECKING:
     from pathlib import Path

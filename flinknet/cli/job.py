@@ -11,7 +11,7 @@ import click
 
 from flinknet.errors import ConfigError, TransportError
 
-from .groups import CommandGroup
+from .commands import CommandGroup
 from .job_run import run
 
 RUNS = Path("flinknet-runs")

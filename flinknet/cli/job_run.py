@@ -16,10 +16,10 @@ from flinknet import options as flink
 from flinknet.errors import ConfigError, RunFailedError
 from flinknet.starting import EXIT_INTERRUPTED
 
+from .commands import SectionedCommand
 from .option_tables import DEFAULT_DURATION_NS, WORKLOAD_OPTIONS
 from .options import collect, load_options, output_options, trace_option
 from .plan import warn_of_idle_parallelism
-from .sections import SectionedCommand
 
 if TYPE_CHECKING:
     from flinknet.runtime.cluster.child import JobManagerSpec
@@ -64,6 +64,12 @@ class JobCall:
     is_flag=True,
     help="Submit the job, print how to look at it and how to end it, and do not wait for it.",
 )
+@click.option(
+    "--start-condition",
+    type=click.Choice(("all", "any")),
+    help="Which of its blocking inputs a task waits for: all of them, or any one; what the program"
+    " sets wins. [default: all]",
+)
 @load_options(JOB_OPTIONS, defaults={"task-managers": "as many as the job needs"})
 @output_options
 @trace_option
@@ -93,16 +99,20 @@ def run(**values: Any) -> int:
 
 def _call(values: Mapping[str, Any]) -> JobCall:
     from flinknet.graph import execution_graph_of, job_graph_of, load_program, physical_plan_of
+    from flinknet.graph.job_config import START_CONDITION
     from flinknet.graph.program import read_source
 
     settings = collect(values)
     workload = {name: WORKLOAD_OPTIONS[name].parse(t) for name, t in settings.workload.items()}
     if swept := flink.swept_keys(settings.network):
         raise ConfigError(f"{swept[0]} has several values; a job has one of each")
+    keys = dict(settings.network)
+    if values["start_condition"] is not None:
+        keys[START_CONDITION] = values["start_condition"]
     path = Path(values["file"])
     source = read_source(path)
     with redirect_stdout(sys.stderr):  # what the program prints is no result
-        program = load_program(path, settings.network, values["arguments"], source=source)
+        program = load_program(path, keys, values["arguments"], source=source)
     for warning in (*settings.warnings, *program.warnings):
         click.echo(f"flinknet: {warning.text}", err=True)
     warn_of_idle_parallelism(program.stream_graph, settings.network)
@@ -121,7 +131,7 @@ def _call(values: Mapping[str, Any]) -> JobCall:
         path.absolute(),
         source,
         tuple(values["arguments"]),
-        settings.network,
+        keys,
         task_managers,
         slots,
         duration_ns,

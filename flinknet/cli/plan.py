@@ -65,6 +65,12 @@ EXIT_WOULD_NOT_START = 1
     help="Any of Flink's keys, such as parallelism.default=4. May be repeated; wins over"
     " --flink-conf; what the program sets wins over both.",
 )
+@click.option(
+    "--start-condition",
+    type=click.Choice(("all", "any")),
+    help="Which of its blocking inputs a task waits for: all of them, or any one; what the program"
+    " sets wins. [default: all]",
+)
 @click.option("--flink-conf", metavar="FILE", help="Read keys from Flink's config.yaml first.")
 def plan(
     job: Path,
@@ -75,6 +81,7 @@ def plan(
     slots: int | None,
     channels: int | None,
     define: tuple[str, ...],
+    start_condition: str | None,
     flink_conf: str | None,
 ) -> int:
     """Show what becomes of the program in the file JOB: what it says (StreamGraph), what is
@@ -96,9 +103,12 @@ def plan(
         load_program,
         physical_plan_of,
     )
+    from flinknet.graph.job_config import START_CONDITION
     from flinknet.graph.tree import CHANNELS_MAX
 
-    settings = _settings(define, flink_conf)
+    settings = dict(_settings(define, flink_conf))
+    if start_condition is not None:
+        settings[START_CONDITION] = start_condition
     with redirect_stdout(sys.stderr):  # what the program prints is no part of the plan
         program = load_program(job, settings, arguments)
     for warning in program.warnings:

@@ -112,18 +112,37 @@ def run_all(
                 scenario = replace(plan.scenario, seed=seed + round_index)
                 directory = out / _directory_name(number, plan.name) if out is not None else None
                 watcher.start_run(number, total, plan.name)
-                measured = executor.run(
-                    scenario, out_dir=directory, trace=trace, on_progress=watcher.update
+                result = run_saved(
+                    scenario, executor, directory, watcher, trace=trace, warnings=plan.warnings
                 )
-                result = with_doubts(scenario, measured, plan.warnings)
-                if directory is not None:
-                    save_result(directory, result)
                 watcher.finish_run(result)
                 yield Finished(plan_index, round_index, result)
     finally:
         if out is not None:
             with suppress(OSError):  # not empty, as it should be
                 out.rmdir()
+
+
+def run_saved(
+    scenario: Scenario,
+    executor: Executor,
+    directory: Path | None,
+    watcher: LineView,
+    *,
+    trace: bool,
+    warnings: Sequence[RunWarning] = (),
+) -> RunResult:
+    """Run a scenario, and save what it measured if there is a directory."""
+    measured = executor.run(
+        scenario,
+        out_dir=directory,
+        trace=trace and directory is not None,
+        on_progress=watcher.update,
+    )
+    result = with_doubts(scenario, measured, tuple(warnings))
+    if directory is not None:
+        save_result(directory, result)
+    return result
 
 
 def save_result(directory: Path, result: RunResult) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 import click
 
 from flinknet.errors import FlinknetError
-from flinknet.report.printable import printable
+from flinknet.report.plain_text import printable
 
-from .groups import CommandGroup
+from .commands import CommandGroup
 from .paths import existing_path
 from .run_settings import settings_to_show
 

@@ -74,7 +74,7 @@ def export(
     """
     from flinknet.export import hdr, perfetto, select, tables
 
-    from .channel_list import parse_channels
+    from . import value_parsers
 
     writers: dict[str, tuple[Callable[..., int], str]] = {
         "parquet": (tables.write_parquet, "events"),
@@ -84,7 +84,7 @@ def export(
         "hdr": (hdr.write_hdr, "buffers"),
     }
     _check_target(out, form, may_replace=overwrite)
-    channels = parse_channels(channel) if channel is not None else None
+    channels = value_parsers.channels(channel) if channel is not None else None
     bounds = _time(from_text, "--from"), _time(to_text, "--to")
     wanted = _one_run(run)
     if form == "hdr" and wanted.manifest is not None and wanted.manifest.is_from_between:

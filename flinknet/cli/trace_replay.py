@@ -166,7 +166,7 @@ def replay(
     from flinknet.report.page import page_of
     from flinknet.report.replay_console import print_replays
 
-    from .channel_list import parse_channels
+    from . import value_parsers
     from .sweep import json_file
 
     targets = [Target.parse(text) for text in target]
@@ -177,7 +177,7 @@ def replay(
     asked = AskedPart(_offset("--from", from_offset), _offset("--to", to_offset))
     is_fine = bool(targets) and lists["buffer_timeout"] is None
     grid = _grid(lists, is_fine=is_fine)
-    channels = parse_channels(channel) if channel else None
+    channels = value_parsers.channels(channel) if channel else None
     json_target = json_file(json_path)
     page = Path(report) if report is not None else None
     if page is not None:

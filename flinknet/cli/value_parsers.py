@@ -128,3 +128,11 @@ def choice(name: str, choices: tuple[str, ...]) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def channels(text: str) -> list[int]:
+    """The numbers in a list such as "0,3"."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise ConfigError(f"--channel: {text!r} is not a list of channel numbers, such as 0,3")
+    return [int(part) for part in parts]

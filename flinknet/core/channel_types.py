@@ -8,7 +8,7 @@ other.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from flinknet.core.buffers import BufferSlice, LocalBufferPool
 from flinknet.core.wire.ids import ResultPartitionID
@@ -88,83 +88,31 @@ class PipelinedSubpartitionView:
     No credit and no connection: the reader polls, and recycling what it got gives the segment back
     to the producer's pool.
 
-    Args:
-        view: the reading of the subpartition.
+    Attributes:
+        reading: of the subpartition.
         pool: the producer's.
         producer_failure: why the producer failed; None if it did not.
+        publish_task_event: gives an event to the producer; False while that is not there.
     """
 
-    __slots__ = ("_pool", "_producer_failure", "_view")
+    __slots__ = ("pool", "producer_failure", "publish_task_event", "reading")
 
     def __init__(
         self,
-        view: ResultSubpartitionView,
+        reading: ResultSubpartitionView,
         pool: LocalBufferPool,
         producer_failure: Callable[[], str | None],
+        publish_task_event: Callable[[Any], bool],
     ) -> None:
-        self._view = view
-        self._pool = pool
-        self._producer_failure = producer_failure
+        self.publish_task_event = publish_task_event
+        self.reading = reading
+        self.pool = pool
+        self.producer_failure = producer_failure
 
     @property
     def failure_cause(self) -> str | None:
         """Why its producer or its reading failed; None if neither did."""
-        return self._producer_failure() or self._view.failure_cause
-
-    @property
-    def is_released(self) -> bool:
-        """Whether nothing will ever come any more, because the queue was dropped."""
-        return self._view.is_released
-
-    @property
-    def is_available(self) -> bool:
-        """Whether `poll` gives something now; local readers need no credit."""
-        return self._view.is_data_available or self._view.is_event_available
-
-    @property
-    def has_priority_events(self) -> bool:
-        """Whether the next element is a priority event."""
-        return self._view.has_priority_events
-
-    @property
-    def queued_buffers(self) -> int:
-        """Data buffers that wait in the queue."""
-        return self._view.buffers_in_backlog
-
-    @property
-    def queued_elements(self) -> int:
-        """Data buffers and events that wait in the queue."""
-        return self._view.queued_elements
-
-    @property
-    def queued_bytes(self) -> int:
-        """Bytes of the data that waits in memory."""
-        return self._view.queued_bytes
-
-    @property
-    def pool_buffers(self) -> tuple[int, int]:
-        """Available buffers and size of the producer's pool."""
-        return self._pool.available_buffers, self._pool.size_buffers
-
-    def poll(self) -> BufferSlice | None:
-        """The next buffer or event; None if nothing may leave now."""
-        return self._view.poll()
-
-    def resume_consumption(self) -> None:
-        """Go on after a blocking event."""
-        self._view.resume_consumption()
-
-    def acknowledge_all_records_processed(self) -> None:
-        """Tell the producer that its end of data was read."""
-        self._view.is_acknowledged = True
-
-    def set_buffer_size(self, size_bytes: int) -> None:
-        """How large the consumer wishes the next buffers to be."""
-        self._view.buffer_size_bytes = size_bytes
-
-    def release(self) -> None:
-        """The reader is done."""
-        self._view.release()
+        return self.producer_failure() or self.reading.failure_cause
 
 
 ResultPartitionProvider = Callable[

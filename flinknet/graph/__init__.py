@@ -1,6 +1,7 @@
 """From a program to what would run where: a graph for each concern.
 
     environment, data_stream    the words of a program; each call leaves a transformation
+    watermarks                  how records get event time, and who is waited for
     stream_graph                what the program says: operators and streams
     job_graph                   what is submitted: operators chained into vertices
     execution_graph             the parallel form: subtasks, partitions, attempts
@@ -28,13 +29,14 @@ from .execution_graph import ExecutionGraph, execution_graph_of
 from .job_graph import JobGraph
 from .job_graph_generator import job_graph_of
 from .operator_chain import OperatorChain
-from .operators import Output, OutputTag
+from .operators import Output, OutputTag, TaskEvent
 from .physical_plan import PhysicalPlan
 from .planning import physical_plan_of
 from .program import Program, load_program
 from .resources import ResourceSpec
 from .stream_config import StreamConfig
 from .stream_graph import StreamGraph
+from .watermarks import WatermarkStrategy
 
 __all__ = [
     "CollectionSource",
@@ -58,6 +60,8 @@ __all__ = [
     "StreamConfig",
     "StreamExecutionEnvironment",
     "StreamGraph",
+    "TaskEvent",
+    "WatermarkStrategy",
     "execution_graph_of",
     "job_graph_of",
     "load_program",

@@ -49,6 +49,10 @@ class Execution:
     Attributes:
         task_manager: where it was deployed; None: it was not.
         failure: why it failed; empty if it did not.
+        timestamps_ns: when it came into each state, as far as that was told (Flink:
+            getStateTimestamp).
+        first_output_ns: when there was something to read in its first partition that had anything;
+            None if nobody waited for that.
     """
 
     def __init__(self, attempt_id: ExecutionAttemptID) -> None:
@@ -56,13 +60,15 @@ class Execution:
         self.state = ExecutionState.CREATED
         self.task_manager: int | None = None
         self.failure = ""
+        self.timestamps_ns: dict[ExecutionState, int] = {}
+        self.first_output_ns: int | None = None
 
     @property
     def attempt_number(self) -> int:
         """Counts from 0."""
         return self.attempt_id.attempt_number
 
-    def switch_to(self, state: ExecutionState) -> None:
+    def switch_to(self, state: ExecutionState, *, now_ns: int | None = None) -> None:
         """Go on to a state; a failure that comes while it is being cancelled counts as that.
 
         Raises: LocalProtocolError when it is not possible from here.
@@ -74,6 +80,8 @@ class Execution:
                 f"an execution cannot go from {self.state.value} to {state.value}"
             )
         self.state = state
+        if now_ns is not None:
+            self.timestamps_ns[state] = now_ns
 
 
 class ExecutionAttempts:

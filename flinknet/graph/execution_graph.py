@@ -21,7 +21,7 @@ from flinknet.core.wire.ids import (
     JobVertexID,
     ResultPartitionID,
 )
-from flinknet.errors import ConfigError
+from flinknet.errors import ConfigError, LocalProtocolError
 
 from .execution import Execution, ExecutionAttempts, ExecutionState, aggregate_state
 from .job_graph import IntermediateDataSet, JobEdge, JobGraph, JobVertex
@@ -257,6 +257,19 @@ class ExecutionGraph:
             return False
         current.switch_to(state)
         return True
+
+    def producer_state(self, partition_id: ResultPartitionID) -> ExecutionState | None:
+        """State of the attempt that writes a partition; None: another has taken its place (Flink:
+        SchedulerBase.requestPartitionState).
+
+        Raises: LocalProtocolError for a partition that is not of this job.
+        """
+        asked = partition_id.partition_id
+        result = self.results.get(asked.intermediate_data_set_id)
+        if result is None or not 0 <= asked.partition_number < len(result.partitions):
+            raise LocalProtocolError(f"the job has no partition {asked}")
+        current = result.partitions[asked.partition_number].producer.current
+        return current.state if current.attempt_id == partition_id.producer_id else None
 
     def release(self, partitions: Sequence[IntermediateResultPartition]) -> None:
         """Let go of partitions that nobody needs."""

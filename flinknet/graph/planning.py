@@ -8,6 +8,7 @@ from flinknet.core.wire.ids import JobVertexID
 from flinknet.errors import ConfigError
 
 from .execution_graph import ExecutionGraph
+from .job_config import ANY
 from .job_graph import JobGraph
 from .job_graph_generator import pipelined_regions
 from .physical_plan import PhysicalPlan, PlannedEdge, PlannedVertex
@@ -95,8 +96,17 @@ def _planned_edges(graph: ExecutionGraph, max_connections: int) -> tuple[Planned
 
 
 def stages_of(job: JobGraph) -> Mapping[JobVertexID, int]:
-    """The stage of each vertex: behind those of all pipelined regions whose blocking results its
-    own region reads. Regions that wait for each other are one.
+    """The stage of each vertex: those of different stages never run at the same time. Where tasks
+    begin with any of their inputs, all of them may: there is one stage.
+    """
+    if job.config.input_dependency_constraint == ANY:
+        return dict.fromkeys(job.vertices, 0)
+    return depths_of(job)
+
+
+def depths_of(job: JobGraph) -> Mapping[JobVertexID, int]:
+    """How deep each vertex lies: behind all pipelined regions whose blocking results its own region
+    reads. Regions that wait for each other are one.
     """
     region_of = pipelined_regions(job)
     behind: dict[int, set[int]] = {region: set() for region in region_of.values()}

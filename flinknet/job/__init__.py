@@ -8,15 +8,19 @@
     assembly        the task of a program between them; task_frame: what every task has
     partitioners    to which channel a record goes           scheduling  what waits for what
     flow_control    with credit, or as before Flink 1.5
+    producer_states what becomes of a channel whose producer does not have its partition
     barriers        what a task's inputs and outputs do for a checkpoint; checkpoints: one answer
                     for the task; checkpoint_coordinator: what begins and completes them
     serializers     values as bytes, as Flink writes them   elements     with their timestamps
     keys            hashes of keys, as Java's               sources, sinks, operators, io
+    event_time      timestamps, watermarks, timers          watermark_valve  which of them pass
+    latency_stats   what latency markers told
     times, metrics, task_metrics, fill_levels, debloating
     load            the load generator, relays and measuring sinks of bench
 
 Sans-IO: a driver (`runtime` or `simulator`) steps a task with an instant and learns when to step it
-again. The tasks of a TaskManager take turns on its event loop.
+again. The tasks of a TaskManager take turns on its event loop; functions of a program may be called
+elsewhere (task_worker), as threads of the runtime do.
 """
 
 from .assembly import create_task, network_of

@@ -91,6 +91,8 @@ class InputGateDeploymentDescriptor:
         exclusive_buffers: of each remote channel.
         pool: of the gate.
         channels: by producer.
+        is_consumable: False: the partitions are not to be requested before the JobManager says so
+            (Flink: UnknownInputChannel).
     """
 
     edge: int
@@ -101,6 +103,7 @@ class InputGateDeploymentDescriptor:
     exclusive_buffers: int
     pool: PoolSize
     channels: tuple[InputChannelDescriptor, ...]
+    is_consumable: bool = True
 
     @property
     def buffers(self) -> GateBuffers:

@@ -5,10 +5,11 @@ between them come from `assembly` and `load.assembly`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from flinknet.config import NetworkConfig
-from flinknet.core.buffers import NetworkBufferPool
+from flinknet.core.buffers import ExclusiveReservation, LocalBufferPool, NetworkBufferPool
 from flinknet.core.buffers.pool_sizes import SortShuffle
 from flinknet.core.buffers.read_buffer_pool import BatchShuffleReadBufferPool
 from flinknet.core.consumer import (
@@ -33,6 +34,7 @@ from flinknet.core.producer.result_partition_factory import in_memory
 from flinknet.core.producer.subpartition import UNLIMITED_BYTES
 from flinknet.core.wire.compression import CompressionCodec
 from flinknet.core.wire.ids import ResultPartitionID
+from flinknet.errors import ExclusiveBuffersTimeoutError, InsufficientBuffersError
 from flinknet.units import NS_PER_MS
 
 from .descriptor import (
@@ -116,6 +118,145 @@ def blocking_storage(
     )
 
 
+class GateSetup:
+    """Memory of the gates of a task: their pools, and the exclusive segments of their channels,
+    which are waited for up to taskmanager.network.memory.buffers-request-timeout (Flink:
+    SingleInputGate.setup).
+
+    Differs from Flink in that nothing sleeps: the driver calls `is_complete` until it is, and gives
+    others their turns meanwhile.
+
+    Raises: InsufficientBuffersError, at once, when others need what is asked for.
+    """
+
+    def __init__(
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        network: NetworkConfig,
+        memory: NetworkBufferPool,
+        *,
+        now_ns: int,
+    ) -> None:
+        self._described = descriptor.inputs
+        self._network = network
+        self._memory = memory
+        self._until_ns = now_ns + network.buffers_request_timeout_ns
+        self._pools: list[LocalBufferPool] = []
+        self._promised: dict[InputChannelDescriptor, ExclusiveReservation] = {}
+        try:
+            for gate in descriptor.inputs:
+                size = gate.pool
+                pool = memory.create_buffer_pool(size.required_buffers, size.max_buffers)
+                self._pools.append(pool)
+                for channel in gate.channels:
+                    if not channel.is_local:
+                        self._promised[channel] = memory.reserve_exclusive_segments(
+                            gate.exclusive_buffers
+                        )
+        except InsufficientBuffersError:
+            self.cancel()
+            raise
+
+    def is_complete(self, *, now_ns: int) -> bool:
+        """Whether every segment is there.
+
+        Raises: ExclusiveBuffersTimeoutError when they have not come in time.
+        """
+        for each in self._promised.values():
+            if not each.collect():
+                if now_ns >= self._until_ns:
+                    self.cancel()
+                    memory, timeout_ns = self._memory, self._network.buffers_request_timeout_ns
+                    raise ExclusiveBuffersTimeoutError(
+                        memory.total_buffers, memory.segment_size_bytes, timeout_ns // NS_PER_MS
+                    )
+                return False
+        return True
+
+    def cancel(self) -> None:
+        """Give everything back."""
+        for each in self._promised.values():
+            each.cancel()
+        for pool in self._pools:
+            pool.destroy()
+
+    def gates(
+        self,
+        *,
+        partitions: ResultPartitionManager,
+        connect: Connect,
+        probe: Probe | None = None,
+    ) -> tuple[SingleInputGate, ...]:
+        """The input gates of the task, in the order of its inputs, with their channels; none of
+        them is requested yet. To be called once, when everything is complete.
+
+        Args:
+            partitions: those of the TaskManager, for local channels.
+            connect: gives a remote channel its connection when it is requested.
+            probe: of local channels; those of connections have their own.
+        """
+        return tuple(
+            self._gate(index, described, pool, partitions, connect, probe or NullProbe())
+            for index, (described, pool) in enumerate(
+                zip(self._described, self._pools, strict=True)
+            )
+        )
+
+    def _gate(
+        self,
+        index: int,
+        described: InputGateDeploymentDescriptor,
+        pool: LocalBufferPool,
+        partitions: ResultPartitionManager,
+        connect: Connect,
+        probe: Probe,
+    ) -> SingleInputGate:
+        network = self._network
+        backoff = request_backoff_of(network)
+        codec = CompressionCodec(network.compression_codec)
+        gate = SingleInputGate(index, channels=len(described.channels), pool=pool)
+        # complete partitions may be compressed
+        is_blocking = described.partition_type.is_blocking_or_blocking_persistent
+        if is_blocking and codec is not CompressionCodec.NONE:
+            gate = DecompressingInputGate(
+                index,
+                codec=codec,
+                segment_size_bytes=network.segment_size_bytes,
+                channels=len(described.channels),
+                pool=pool,
+            )
+
+        def create(position: int, each: InputChannelDescriptor) -> InputChannel:
+            if each.is_local:
+                return LocalInputChannel(
+                    each.index,
+                    each.receiver_id,
+                    each.partition_id,
+                    each.subpartition,
+                    gate.queue_channel,
+                    position,
+                    partitions.create_subpartition_view,
+                    probe,
+                    backoff=backoff,
+                )
+            return RemoteInputChannel(
+                each.index,
+                each.receiver_id,
+                each.partition_id,
+                each.subpartition,
+                gate.queue_channel,
+                position,
+                self._memory,
+                pool,
+                described.exclusive_buffers,
+                exclusive_segments=self._promised[each].segments,
+                connect=partial(connect, each),
+            )
+
+        gate.set_channels([create(*each) for each in enumerate(described.channels)])
+        return gate
+
+
 def create_gates(
     descriptor: TaskDeploymentDescriptor,
     network: NetworkConfig,
@@ -125,93 +266,14 @@ def create_gates(
     connect: Connect,
     probe: Probe | None = None,
 ) -> tuple[SingleInputGate, ...]:
-    """The input gates of a task, in the order of its inputs, with their pools and channels; none of
-    them is requested yet.
+    """The input gates of a task where nobody else holds buffers yet, so that nothing is waited for;
+    see GateSetup.
 
-    Differs from Flink, which waits for exclusive buffers up to
-    taskmanager.network.memory.buffers-request-timeout: here gates are made on the loop that would
-    have to give buffers back meanwhile.
-
-    Args:
-        partitions: those of the TaskManager, for local channels.
-        connect: gives a remote channel its connection when it is requested.
-        probe: of local channels; those of connections have their own.
-
-    Raises: InsufficientBuffersError; those that were made are closed then.
+    Raises: InsufficientBuffersError.
     """
-    made: list[SingleInputGate] = []
-    try:
-        for index, gate in enumerate(descriptor.inputs):
-            made.append(
-                _create_gate(
-                    *(gate, network, memory),
-                    index=index,
-                    partitions=partitions,
-                    connect=connect,
-                    probe=probe,
-                )
-            )
-    except Exception:
-        for each in made:
-            each.close()
-        raise
-    return tuple(made)
-
-
-def _create_gate(
-    described: InputGateDeploymentDescriptor,
-    network: NetworkConfig,
-    memory: NetworkBufferPool,
-    *,
-    index: int,
-    partitions: ResultPartitionManager,
-    connect: Connect,
-    probe: Probe | None,
-) -> SingleInputGate:
-    size = described.pool
-    pool = memory.create_buffer_pool(size.required_buffers, size.max_buffers)
-    backoff = request_backoff_of(network)
-    codec = CompressionCodec(network.compression_codec)
-    gate = SingleInputGate(index, channels=len(described.channels), pool=pool)
-    # complete partitions may be compressed
-    is_blocking = described.partition_type.is_blocking_or_blocking_persistent
-    if is_blocking and codec is not CompressionCodec.NONE:
-        gate = DecompressingInputGate(
-            index,
-            codec=codec,
-            segment_size_bytes=network.segment_size_bytes,
-            channels=len(described.channels),
-            pool=pool,
-        )
-
-    def create(position: int, each: InputChannelDescriptor) -> InputChannel:
-        if each.is_local:
-            return LocalInputChannel(
-                each.index,
-                each.receiver_id,
-                each.partition_id,
-                each.subpartition,
-                gate.queue_channel,
-                position,
-                partitions.create_subpartition_view,
-                probe or NullProbe(),
-                backoff=backoff,
-            )
-        return RemoteInputChannel(
-            each.index,
-            each.receiver_id,
-            each.partition_id,
-            each.subpartition,
-            gate.queue_channel,
-            position,
-            memory,
-            pool,
-            described.exclusive_buffers,
-            connect=partial(connect, each),
-        )
-
-    gate.set_channels([create(*each) for each in enumerate(described.channels)])
-    return gate
+    setup = GateSetup(descriptor, replace(network, buffers_request_timeout_ns=0), memory, now_ns=0)
+    setup.is_complete(now_ns=0)
+    return setup.gates(partitions=partitions, connect=connect, probe=probe)
 
 
 def request_backoff_of(network: NetworkConfig) -> RequestBackoffPolicy:

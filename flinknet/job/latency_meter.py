@@ -41,6 +41,10 @@ class LatencyMeter:
         """Count what was kept."""
         raise NotImplementedError
 
+    def settle_soon(self) -> None:
+        """Count it with the next record; for who may not `settle`, since a worker may add to it."""
+        self.settle()
+
 
 class RecordLatency(LatencyMeter):
     """Of records, or batches of them, that operators hand over with their instants."""
@@ -50,12 +54,13 @@ class RecordLatency(LatencyMeter):
         self._kept: list[tuple[int, int]] = []  # instant, done
         self._batches: list[tuple[Instants, int]] = []  # instants, when all of them are done
         self._kept_records = 0
+        self._kept_max = KEPT_LATENCIES
 
     def add(self, instant_ns: int, done_ns: int) -> None:
         """Take a record."""
         self.records += 1
         self._kept.append((instant_ns, done_ns))
-        if len(self._kept) >= KEPT_LATENCIES:
+        if len(self._kept) >= self._kept_max:
             self.settle()
 
     def add_batch(self, instants: Instants, done_ns: int) -> None:
@@ -64,11 +69,15 @@ class RecordLatency(LatencyMeter):
         self.records += count
         self._batches.append((instants, done_ns))
         self._kept_records += count
-        if self._kept_records >= KEPT_LATENCIES:
+        if self._kept_records >= self._kept_max:
             self.settle()
+
+    def settle_soon(self) -> None:
+        self._kept_max = 0
 
     def settle(self) -> None:
         """Count what was kept."""
+        self._kept_max = KEPT_LATENCIES
         if self._kept:
             instants, done = np.array(self._kept, np.int64).T
             self._kept.clear()

@@ -20,7 +20,13 @@ from flinknet.core.consumer import (
     UnionInputGate,
 )
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note, note_consumed
-from flinknet.core.wire.events import CheckpointBarrier, Event, EventAnnouncement, decode_event
+from flinknet.core.wire.events import (
+    CheckpointBarrier,
+    EndOfInputChannelStateEvent,
+    Event,
+    EventAnnouncement,
+    decode_event,
+)
 
 from .channel_input import ChannelInput
 from .checkpoints import BranchingCheckpoints
@@ -115,6 +121,9 @@ class NetworkInput(Generic[ReceiverT]):
         event = decode_event(buffer.payload)
         data_type, size = buffer.data_type, buffer.size_bytes
         buffer.recycle()
+        if isinstance(event, EndOfInputChannelStateEvent):  # which never was on its way
+            self.gate.end_recovered_state(channel)
+            return event
         if data_type != _PRIORITIZED_EVENT:  # those may overtake parts of records
             self._readers[channel.index_in_input].check_between_records(channel.index)
         if not isinstance(event, EventAnnouncement):  # of which the network knows nothing

@@ -10,7 +10,7 @@ where nothing else is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
 from flinknet.config import Scenario
@@ -70,13 +70,27 @@ def scheduling_of(scenario: Scenario) -> SchedulingType:
     return labels[asked]
 
 
+def has_output(partition: ResultPartition) -> bool:
+    """Whether there is something to read in a partition, or will never be."""
+    return partition.is_finished or any(each.buffers_in_backlog for each in partition.subpartitions)
+
+
 def is_consumable(partition: ResultPartition, scheduling: SchedulingType) -> bool:
     """Whether a partition has what its readers wait for."""
     if scheduling is SchedulingType.ALL_AT_ONCE:
         return True
     if scheduling is SchedulingType.ON_COMPLETE_OUTPUT:
         return partition.is_finished
-    return partition.is_finished or any(each.buffers_in_backlog for each in partition.subpartitions)
+    return has_output(partition)
+
+
+def is_result_consumable(partitions: Sequence[ResultPartition], scheduling: SchedulingType) -> bool:
+    """Whether readers of these partitions of one result may be deployed: with the first output of
+    any of them, or when all are complete; at once where there are none.
+    """
+    if scheduling is SchedulingType.ON_FIRST_OUTPUT and partitions:
+        return any(map(has_output, partitions))
+    return all(is_consumable(each, scheduling) for each in partitions)
 
 
 def may_start(inputs: Iterable[bool], condition: StartCondition) -> bool:

@@ -89,14 +89,14 @@ class LatencyOperator(StreamOperator):
 
     def process(self, value: Any, output: Output, input_number: int = 0) -> None:
         context = self._context
-        self.meter.add(context.instant_ns, context.now_ns + context.work_ns)
+        self.meter.add(context.instant_ns, context.done_ns)
 
     def process_batch(self, values: Sequence[Any], output: Output, input_number: int = 0) -> None:
         context = self._context
         instants = context.instants
         if instants is None or len(instants) != len(values):
             instants = np.full(len(values), context.instant_ns, np.int64)
-        self.meter.add_batch(instants, context.now_ns + context.work_ns)
+        self.meter.add_batch(instants, context.done_ns)
 
 
 def sink_operator(

@@ -6,6 +6,11 @@ All of it is one thread of control, as in Flink: while an output has no buffer n
 made, the buffer at hand is not given back, its producer gets no credit and in turn runs out of
 buffers. So pressure travels upstream.
 
+Operators that call functions of the program may be handed over to a `TaskWorker`, a thread. Until
+it gives them back the task is in work as one whose records take virtual time is: it flushes, and
+it lets barriers time out, but it reads and writes nothing. Mail asks for them back after the record
+at hand.
+
 Records are processed a portion at a time. What operators put out is gathered and written when the
 portion is done, so that serialising and dealing out work on many records; where operators take
 their time, that is when this time has passed.
@@ -17,6 +22,7 @@ the load generator (`load`) move runs of serialised records.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from typing import Any
 
@@ -28,8 +34,10 @@ from flinknet.core.wire.events import (
     CheckpointBarrier,
     EndOfData,
     EndOfOutputChannelStateEvent,
+    OtherEvent,
 )
-from flinknet.errors import FlinknetError
+from flinknet.errors import FlinknetError, TaskFailedError
+from flinknet.graph.operators import TaskEvent
 
 from .barriers import OutputCheckpoints
 from .checkpoint_coordinator import AbortCheckpoint, Command
@@ -38,8 +46,9 @@ from .context import ProcessingContext
 from .io import TextInput
 from .network_input import NetworkInput, Polled
 from .sources import RecordSource
-from .task_chain import TaskChain
+from .task_chain import NEVER_NS, PORTION_RECORDS, TaskChain
 from .task_output import TaskOutput
+from .task_worker import TaskWorker
 from .times import TaskTimes
 
 BarrierFactory = Callable[[int, int], CheckpointBarrier]
@@ -49,6 +58,12 @@ STEPS_PER_TURN = 3
 """Steps of a task in one turn of its event loop. Few, so that credit and data leave while the other
 side still has work; not one, so that an AddCredit speaks for more than one buffer. GB/s at 100-byte
 records, with batches of 128 KiB: 0.9 with 1, 1.05 with 2, 1.2 with 3."""
+
+WAITING_BATCHES_MAX = 1024
+"""With so many in a writer that waits for buffers, timers wait, too."""
+HAND_BACK_NS = 5_000_000
+"""A worker that has had its records for so long is asked for what it has put out: where a function
+takes its time, that is after each record."""
 
 _BUFFER_RESPONSE = int(MessageKind.BUFFER_RESPONSE)
 
@@ -69,6 +84,7 @@ class StreamTask:
         sources: that are in the chain, by the id of their operator.
         network_input: None for a task without gates.
         output_checkpoints: of each output, with what makes the barriers for its edge.
+        worker: that the chain works in; None to work in the steps of the task.
     """
 
     def __init__(
@@ -85,6 +101,7 @@ class StreamTask:
         probe: Probe,
         *,
         start_ns: int,
+        worker: TaskWorker | None = None,
     ) -> None:
         self.name = name
         self.index = index
@@ -105,10 +122,24 @@ class StreamTask:
         self._waiting_since_ns = -1
         self._waits_for: TaskOutput | None = None
         self._has_finished_operators = False
+        self._is_open = False
         self._is_closed = False
+        self._worker = worker
+        self._is_handed_over = False
+        self._began_ns = 0  # when the chain began with what was handed over
+        self._ask_back_ns: int | None = None
+        self._triggers: list[tuple[int, int]] = []  # of checkpoints, that wait for the worker
+        if worker is not None:
+            context.clock = worker.now_ns
+        self._received_events: list[TaskEvent] = []
+        self._has_unsent_events = False
+        for output in self.outputs:
+            output.partition.task_events.register()
+            for class_name in chain.listens_to:
+                output.partition.task_events.subscribe(class_name, self._receive_task_event)
         try:
-            chain.open()
-        except FlinknetError:
+            self._is_open = self._hand_over(chain.open, start_ns)
+        except (FlinknetError, SystemExit):
             self.cancel()
             raise
         for output in self.outputs:
@@ -120,10 +151,27 @@ class StreamTask:
     @property
     def is_finished(self) -> bool:
         """Whether its input has come to its end and the ends of its outputs were written."""
-        if self.state is not TaskState.FINISHED:
+        if self.state is not TaskState.FINISHED or self._is_handed_over:
             return False
         gate = self.gate
         return gate is None or gate.is_finished
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its operators have been opened, and what was recovered of its channels was read:
+        then it runs.
+        """
+        if not self._is_open:
+            return False
+        for gate in self.gates:  # noqa: SIM110 - in each turn; a generator takes longer
+            if not gate.is_state_consumed:
+                return False
+        return True
+
+    @property
+    def is_handed_over(self) -> bool:
+        """Whether a worker has its operators: they and what they put out are to be left alone."""
+        return self._is_handed_over
 
     @property
     def is_blocked(self) -> bool:
@@ -133,13 +181,15 @@ class StreamTask:
     @property
     def is_ready(self) -> bool:
         """Whether a step would do something now that another task of the turn made possible."""
+        if self._is_handed_over:
+            return False
         network_input = self.network_input
         can_read = network_input is not None and network_input.is_available
         if self.state is TaskState.AWAITING_ACKNOWLEDGEMENT:
             return can_read or self._is_all_acknowledged
         if self.is_blocked:
             return all(output.partition.is_available for output in self.outputs)
-        return can_read and not self._is_busy
+        return (can_read or bool(self._received_events)) and not self._is_busy
 
     @property
     def gate(self) -> SingleInputGate | UnionInputGate | None:
@@ -214,10 +264,13 @@ class StreamTask:
         (Flink: triggerCheckpointAsync).
         """
         self._acknowledgements.ask(checkpoint_id)
-        if self.is_source and self.state is not TaskState.FINISHED:
-            self._write_outputs()
-            for checkpoints, barrier_of in self._output_checkpoints:
-                checkpoints.write(barrier_of(checkpoint_id, timestamp_ms), now_ns=now_ns)
+        if not self.is_source or self.state is TaskState.FINISHED:
+            return
+        self._triggers.append((checkpoint_id, timestamp_ms))
+        if self._is_handed_over:
+            self.chain.is_asked_back = True
+        else:
+            self._write_barriers(now_ns)
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
         """A checkpoint was given up; its barrier may wait still (Flink:
@@ -241,7 +294,7 @@ class StreamTask:
         network_input = self.network_input
         if network_input is not None:
             network_input.note_taken(now_ns)
-        if self.is_blocked or now_ns < self._busy_until_ns or self._batches:
+        if self._is_in_work(now_ns) or self.is_blocked or self._batches:
             return
         for output in self.outputs:
             if self.state is TaskState.RUNNING and not output.writer.is_available:
@@ -253,7 +306,18 @@ class StreamTask:
     def cancel(self) -> None:
         """The job ends early, or the task has failed: give back what it holds, close its
         operators. Its partitions and gates are the driver's.
+
+        A function that is in work goes on to its end, since nothing can stop it: as long as the
+        task `is_handed_over`, the driver calls again.
         """
+        worker = self._worker
+        if self._is_handed_over and worker is not None:
+            self.chain.is_asked_back = True
+            if not worker.is_over:
+                return
+            self._is_handed_over = False
+            with suppress(Exception, SystemExit):  # what counts is why the task ends
+                worker.end()
         self._batches.clear()
         for output in self.outputs:
             output.discard()
@@ -262,7 +326,8 @@ class StreamTask:
             self.network_input.cancel()
         if not self._is_closed:
             self._is_closed = True
-            self.chain.cancel()
+            self._hand_over(self.chain.cancel, 0)
+            self._release_worker()
 
     def step(self, *, now_ns: int) -> int | None:
         """Do a bounded piece of work.
@@ -276,7 +341,11 @@ class StreamTask:
         for output in self.outputs:
             if output.flusher.is_due(now_ns=now_ns):
                 output.partition.flush_all()
+        if self._is_handed_over:
+            self._take_back(now_ns)
         self._read_mail(now_ns)
+        if self._has_unsent_events and not self._is_handed_over:
+            self._send_task_events()
         next_ns = self._work(now_ns)
         for output in self.outputs:
             next_ns = _sooner(next_ns, output.flusher.next_deadline_ns())
@@ -296,12 +365,17 @@ class StreamTask:
         for checkpoints, _ in self._output_checkpoints:
             if checkpoints.is_pending:
                 checkpoints.advance(now_ns=now_ns)
+        if self._triggers and not self._is_handed_over:
+            self._write_barriers(now_ns)
         network_input = self.network_input
         if network_input is None:
             return
         timeout_ns = network_input.timeout_ns
         is_late = timeout_ns is not None and now_ns >= timeout_ns
         if not is_late and not network_input.gate.has_priority_events:
+            return
+        if self._is_handed_over:
+            self.chain.is_asked_back = True
             return
         record_ns = self.chain.record_ns
         if now_ns < self._busy_until_ns and record_ns > 0:
@@ -319,15 +393,68 @@ class StreamTask:
             if polled is not None:
                 self._handle_event(polled, now_ns)
 
+    def _is_in_work(self, now_ns: int) -> bool:
+        """Whether records are in work, for the time that a worker or their delays take."""
+        return self._is_handed_over or now_ns < self._busy_until_ns
+
+    def _write_barriers(self, now_ns: int) -> None:
+        """Of checkpoints that begin here, behind what was put out."""
+        triggers, self._triggers = self._triggers, []
+        self._write_outputs()
+        for checkpoint_id, timestamp_ms in triggers:
+            for checkpoints, barrier_of in self._output_checkpoints:
+                checkpoints.write(barrier_of(checkpoint_id, timestamp_ms), now_ns=now_ns)
+
+    def _hand_over(self, work: Callable[[], None], now_ns: int) -> bool:
+        """Let the worker do what functions of the program may have a part in. Returns: whether that
+        is over; if not, it is taken back in a later step.
+        """
+        worker = self._worker
+        if worker is None:
+            work()
+            return True
+        self._context.work_ns = 0
+        if worker.begin(work):
+            worker.end()
+            return True
+        self._is_handed_over = True
+        self._ask_back_ns = now_ns + HAND_BACK_NS
+        if not self.times.is_busy:
+            self.times.go_on(now_ns=now_ns)
+        return False
+
+    def _release_worker(self) -> None:
+        if self._worker is not None:
+            self._worker.release()
+
+    def _take_back(self, now_ns: int) -> None:
+        """Go on with what the worker has put out, if it is done. Raises: what it raised."""
+        worker = self._worker
+        assert worker is not None
+        if not worker.is_over:
+            if self._ask_back_ns is not None and now_ns >= self._ask_back_ns:
+                self._ask_back_ns = None
+                self.chain.is_asked_back = True
+            return
+        self._is_handed_over = False
+        self.chain.is_asked_back = False
+        worker.end()
+        self._is_open = True
+        if self._context.work_ns:
+            self._busy_until_ns = max(self._began_ns + self._context.work_ns, now_ns)
+            self._is_busy = True
+
     def _work(self, now_ns: int) -> int | None:
-        if now_ns < self._busy_until_ns:
-            return self._busy_until_ns
+        if self._is_in_work(now_ns):
+            return self._ask_back_ns if self._is_handed_over else self._busy_until_ns
         began_ns = self._busy_until_ns if self._is_busy else now_ns  # it did not wait for the loop
         self._is_busy = False
         if self.state is TaskState.RUNNING:
             return self._run(began_ns, now_ns)
         if self.state is TaskState.AWAITING_ACKNOWLEDGEMENT and self._is_all_acknowledged:
-            self._finish()
+            self._finish(now_ns)
+            if self._is_handed_over:
+                return self._ask_back_ns
         network_input = self.network_input
         if network_input is not None and not network_input.gate.is_finished:
             polled = network_input.poll(now_ns)
@@ -339,17 +466,30 @@ class StreamTask:
         return now_ns if network_input is not None and network_input.is_available else None
 
     def _run(self, began_ns: int, now_ns: int) -> int | None:
-        if self._context.pending_records:
+        if now_ns >= self.chain.timer_ns and self._may_fire_timers:
+            self._began_ns = now_ns
+            if not self._hand_over(self._fire_timers, now_ns):
+                return self._ask_back_ns
+        if self._context.pending_records or self.chain.sent_events:
             self._write_outputs()
         if not self._can_write(now_ns):
-            return None
+            return self._timer_ns if self._may_fire_timers else None
         batches = self._batches
+        if self._received_events:
+            for event in self._received_events:
+                self.chain.add_task_event(event)
+            self._received_events.clear()
         if not batches:
             self._give_back()
             if not self._take(now_ns):
                 return self._end_data(now_ns) if self._has_ended_data else self._next_ns(now_ns)
         while batches:
-            self.chain.process_portion(began_ns)
+            if self._worker is None:
+                self.chain.process_portion(began_ns)
+            else:
+                self._began_ns = began_ns
+                if not self._hand_over(self._process, now_ns):
+                    return self._ask_back_ns
             if self._context.work_ns:
                 self._busy_until_ns = began_ns + self._context.work_ns
                 self._is_busy = True
@@ -360,6 +500,28 @@ class StreamTask:
                     return now_ns  # it waits from when this step's work is done
         self._give_back()
         return now_ns if self._has_ended_data else self._next_ns(now_ns)
+
+    def _process(self) -> None:
+        """What the worker does with records: all there are, unless they put out too many, take
+        their time, or the task is needed.
+        """
+        chain, context = self.chain, self._context
+        while self._batches:
+            chain.process_portion(self._began_ns)
+            if context.work_ns or context.pending_records >= PORTION_RECORDS or chain.is_asked_back:
+                break
+        for output in self.outputs:
+            output.prepare()
+
+    def _fire_timers(self) -> None:
+        self.chain.fire_timers(self._began_ns)
+        for output in self.outputs:
+            output.prepare()
+
+    def _finish_operators(self) -> None:
+        self.chain.finish()
+        for output in self.outputs:
+            output.prepare()
 
     def _take(self, now_ns: int) -> bool:
         """Take a buffer or an event, and what is due of sources. Returns: whether there was any."""
@@ -396,21 +558,38 @@ class StreamTask:
                 return False
         return True
 
+    @property
+    def _may_fire_timers(self) -> bool:
+        """Whether nothing holds the task's thread up, were it Flink's: no output waits inside a
+        record, or with all too much. What timers emit goes behind the records that wait.
+        """
+        for output in self.outputs:
+            writer = output.writer
+            if writer.waiting_batches >= WAITING_BATCHES_MAX or writer.is_inside_record:
+                return False
+        return True
+
+    @property
+    def _timer_ns(self) -> int | None:
+        timer_ns = self.chain.timer_ns
+        return None if timer_ns == NEVER_NS else timer_ns
+
     def _next_ns(self, now_ns: int) -> int | None:
         """When there is something to take; None for when it arrives."""
         network_input = self.network_input
         if network_input is not None and network_input.is_available:
             return now_ns
-        next_ns: int | None = None
+        next_ns = self._timer_ns
         for source in self.sources.values():
             next_ns = _sooner(next_ns, source.next_ns(now_ns=now_ns))
         return next_ns
 
-    def _end_data(self, now_ns: int) -> int:
+    def _end_data(self, now_ns: int) -> int | None:
         """The operators emit what they kept; behind that comes the end of data."""
         if not self._has_finished_operators:
             self._has_finished_operators = True
-            self.chain.finish()
+            if not self._hand_over(self._finish_operators, now_ns):
+                return self._ask_back_ns
             self._write_outputs()
         if not any(writer.is_waiting for writer in self.writers):
             for output in self.outputs:
@@ -418,14 +597,15 @@ class StreamTask:
             self.state = TaskState.AWAITING_ACKNOWLEDGEMENT
         return now_ns
 
-    def _finish(self) -> None:
+    def _finish(self, now_ns: int) -> None:
         for output in self.outputs:
             output.partition.finish()
             output.flusher.stop()
         self.state = TaskState.FINISHED
         if not self._is_closed:
             self._is_closed = True
-            self.chain.close()
+            self._hand_over(self.chain.close, now_ns)
+            self._release_worker()
 
     @property
     def _is_all_acknowledged(self) -> bool:
@@ -435,6 +615,28 @@ class StreamTask:
         for output in self.outputs:
             output.write()
         self._context.pending_records = 0
+        if self.chain.sent_events:
+            self._send_task_events()
+
+    def _receive_task_event(self, event: OtherEvent) -> None:
+        """Between two portions of records, while there are any."""
+        if self.state is TaskState.RUNNING:
+            self._received_events.append(TaskEvent(event.class_name, event.body))
+
+    def _send_task_events(self) -> None:
+        """Tell the producers that are there. Raises: TaskFailedError when there are none at all."""
+        sent, gates = self.chain.sent_events, self.gates
+        if sent and not gates:
+            raise TaskFailedError(
+                f"{self.name}: it reads nothing that a task writes, so that nobody takes its event"
+                f" {sent[0].class_name}"
+            )
+        for event in sent:
+            for gate in gates:
+                gate.send_task_event(OtherEvent(event.class_name, event.body))
+        sent.clear()
+        still = [gate.send_pending_events() for gate in gates]
+        self._has_unsent_events = any(still)
 
     def _give_back(self) -> None:
         if self.network_input is not None:
@@ -458,13 +660,14 @@ class StreamTask:
             if self._waiting_since_ns < 0:
                 self._waits_for = waits_for
                 self._note_waiting(TracePoint.WRITER_WAITS, waits_for, now_ns)
-                self._waiting_since_ns = now_ns
+                self._waiting_since_ns = self._context.pressed_since_ns = now_ns
             self.times.wait_for_output(waits_for.writer.is_inside_record, now_ns=now_ns)
             return False
         if self._waits_for is not None:
             self._note_waiting(TracePoint.WRITER_RESUMES, self._waits_for, now_ns)
             self._waits_for = None
-            self._waiting_since_ns = -1
+            self._context.pressed_ns += now_ns - self._waiting_since_ns
+            self._waiting_since_ns = self._context.pressed_since_ns = -1
             self.times.go_on(now_ns=now_ns)
         return True
 

@@ -19,6 +19,7 @@ from .sources import RecordSource
 from .stream_task import BarrierFactory, StreamTask
 from .task_chain import TaskChain
 from .task_output import TaskOutput
+from .task_worker import TaskWorker
 
 
 class TaskFrame:
@@ -41,7 +42,7 @@ class TaskFrame:
         timestamp_epoch_ns: int,
     ) -> None:
         self.descriptor = descriptor
-        self.context = ProcessingContext()
+        self.context = ProcessingContext(epoch_ns=timestamp_epoch_ns)
         self._name = name
         self._network = network
         self._probe = probe
@@ -94,8 +95,9 @@ class TaskFrame:
         network_input: NetworkInput[Any] | None,
         *,
         start_ns: int,
+        worker: TaskWorker | None = None,
     ) -> StreamTask:
-        """The task, with its chain opened."""
+        """The task, with its chain opened, or being opened by its worker."""
         return StreamTask(
             self._name,
             self.descriptor.subtask,
@@ -111,6 +113,7 @@ class TaskFrame:
             self.context,
             self._probe,
             start_ns=start_ns,
+            worker=worker,
         )
 
     def _write_outputs(self) -> None:

@@ -45,6 +45,13 @@ class TaskOutput:
         """
         raise NotImplementedError
 
+    def prepare(self) -> None:
+        """Make what was collected ready to be written, as far as that takes time or functions of
+        the program; the writer and the network are left alone.
+
+        Raises: TaskFailedError when a record cannot be dealt out or serialised.
+        """
+
     def write(self) -> None:
         """Hand all that was collected to the writer; what finds no buffer waits there.
 

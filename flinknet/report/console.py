@@ -24,6 +24,7 @@ from flinknet.results import (
     ProcessorUse,
     RunResult,
     RunWarning,
+    VertexTimes,
     Wiring,
 )
 from flinknet.units import (
@@ -34,11 +35,11 @@ from flinknet.units import (
     human_duration,
 )
 
-from .channel_name import channel_name
 from .checkpoint_table import checkpoint_table
 from .debloating_lines import debloating_lines
+from .live import channel_name
 from .number_table import NumberColumn, empty_table, fitting_table, number_table
-from .printable import printable
+from .plain_text import printable
 
 WIDTH_OFF_TERMINAL = 140
 
@@ -112,6 +113,8 @@ def print_bench(console: Console, settings: Sequence[Setting]) -> None:
             console.print(Text(line), soft_wrap=True)
         for exchange in setting.results[-1].blocking:
             console.print(Text(_blocking_line(setting.name, exchange)), soft_wrap=True)
+        if line := _deployment_line(setting.name, setting.results[-1].deployments):
+            console.print(Text(line), soft_wrap=True)
     print_warnings(console, settings)
 
 
@@ -162,6 +165,28 @@ def _blocking_line(name: str, exchange: BlockingExchange) -> str:
         f" ({human_count(exchange.read_records_per_s)} records/s):"
         f" {human_bytes(exchange.data_bytes)} in buffers, {stored}."
     )
+
+
+def _deployment_line(name: str, deployments: Mapping[str, VertexTimes]) -> str:
+    """When each stage was deployed, and what it had waited for; empty if all were at once."""
+    known = {vertex: each for vertex, each in deployments.items() if each.deployed_ns is not None}
+    if len({each.deployed_ns for each in known.values()}) < 2:
+        return ""
+    parts = []
+    for vertex, each in known.items():
+        ends = [
+            f"{what} after {human_duration(at_ns)}"
+            for what, at_ns in (
+                ("first output", each.first_output_ns),
+                ("finished", each.finished_ns),
+            )
+            if at_ns is not None
+        ]
+        ended = f" ({', '.join(ends)})" if ends else ""
+        when = f"after {human_duration(each.deployed_ns)}" if each.deployed_ns else "at once"
+        parts.append(f"{vertex} {when}{ended}")
+    begin = f"{name}: deployed" if name else "Deployed"
+    return f"{begin} {', '.join(parts)}."
 
 
 def bench_table(settings: Sequence[Setting], width: int = WIDTH_OFF_TERMINAL) -> Table:

@@ -10,7 +10,7 @@ from statistics import median
 from flinknet.results import DebloatedGate, DebloatingSample
 from flinknet.units import human_bytes, human_duration
 
-from .sparkline import sparkline
+from .small_plots import sparkline
 
 PLOT_WIDTH = 32
 GATES_SHOWN = 8

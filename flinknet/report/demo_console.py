@@ -19,7 +19,7 @@ from flinknet.results import (
 )
 from flinknet.units import MISSING, format_percent, human_bytes, human_count, human_duration
 
-from .sparkline import resampled, sparkline
+from .small_plots import resampled, sparkline
 
 NEIGHBOUR, PAUSED = 0, 1
 """Channels of the demo, and their consumers."""

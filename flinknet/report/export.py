@@ -18,6 +18,7 @@ SCHEMA_VERSION = 1
 _RUN_FIELDS = (
     *("config", "workload", "measured", "warnings", "trace"),
     *("wiring", "buffering", "blocking", "debloating", "metrics", "processors"),
+    "deployments",
 )
 
 

@@ -14,6 +14,7 @@ from rich.text import Text
 from flinknet.results import GateDump, JobDump, JobStatus, PartitionDump, PriorAttempt
 from flinknet.units import human_bytes, human_count, human_duration
 
+from .latency_markers import print_latency_markers
 from .number_table import note_left_out
 
 LINE_EVERY_NS = 5_000_000_000
@@ -53,6 +54,8 @@ def print_job(console: Console, result: Mapping[str, Any]) -> None:
     checkpoints = result["checkpoints"]
     if checkpoints is not None:
         console.print(Text(_checkpoints(checkpoints)))
+    if result["latency_markers"] is not None:
+        print_latency_markers(console, result["latency_markers"])
     if result["limited_by"]:
         console.print(Text(f"Limited by {result['limited_by']}"), soft_wrap=True)
     for warning in result["warnings"]:
@@ -64,7 +67,10 @@ def vertex_table(vertices: Sequence[Mapping[str, Any]]) -> Table:
     table = _table("vertex", "tasks", "records in", "records out", "busy", "idle", "pressed")
     for name in ("p50", "p99"):
         table.add_column(name, justify="right", no_wrap=True)
-    for each in vertices:
+    deployed_ns = [(each.get("times") or {}).get("deployed_ns") for each in vertices]
+    if is_staged := len({at_ns for at_ns in deployed_ns if at_ns is not None}) > 1:
+        table.add_column("deployed", justify="right", no_wrap=True)
+    for each, at_ns in zip(vertices, deployed_ns, strict=True):
         latency = each["latency_ns"]
         table.add_row(
             escape(each["name"]),
@@ -74,8 +80,14 @@ def vertex_table(vertices: Sequence[Mapping[str, Any]]) -> Table:
             *(_share(each[name]) for name in ("busy", "idle", "back_pressured")),
             human_duration(latency["p50"]) if latency else "",
             human_duration(latency["p99"]) if latency else "",
+            *([_after(at_ns)] if is_staged else []),
         )
     return table
+
+
+def _after(at_ns: int | None) -> str:
+    """How long after the first deployment."""
+    return "" if at_ns is None else f"+{human_duration(at_ns)}" if at_ns else "at once"
 
 
 def edge_table(edges: Sequence[Mapping[str, Any]], width: int) -> Table:
@@ -231,7 +243,10 @@ def _status_tables(status: JobStatus) -> list[Table]:
         *("vertex", "tasks", "state", "attempt", "records in", "/s", "records out"),
         *("busy", "pressed"),
     )
-    for each in status.vertices:
+    instants = [None if each.times is None else each.times.deployed_ns for each in status.vertices]
+    if is_staged := len(set(instants)) > 1:
+        vertices.add_column("deployed", justify="right", no_wrap=True)
+    for each, at_ns in zip(status.vertices, instants, strict=True):
         vertices.add_row(
             escape(each.name),
             str(each.parallelism),
@@ -242,6 +257,7 @@ def _status_tables(status: JobStatus) -> list[Table]:
             human_count(each.records_out) if each.records_out else "",
             _share(each.busy),
             _share(each.back_pressured),
+            *([_after(at_ns)] if is_staged else []),
         )
     managers = _table("TaskManager", "pid", "state", "slots in use", "heart-beats")
     for manager in status.task_managers:

@@ -11,10 +11,14 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from flinknet.results import Progress, RunResult, TaskProgress
+from flinknet.results import (
+    ChannelMeasured,
+    ChannelProgress,
+    Progress,
+    RunResult,
+    TaskProgress,
+)
 from flinknet.units import MISSING, human_bytes, human_count, human_duration
-
-from .channel_name import channel_name
 
 LINE_EVERY_NS = 5_000_000_000
 CHANNELS_SHOWN = 12
@@ -146,6 +150,13 @@ def _task_table(tasks: Sequence[TaskProgress]) -> Table:
         shares = (task.busy, task.idle, task.back_pressured, task.in_pool_usage)
         table.add_row(task.name, *(_share(each) for each in (*shares, task.out_pool_usage)))
     return table
+
+
+def channel_name(channel: ChannelMeasured | ChannelProgress, *, has_edges: bool) -> str:
+    """Its two ends, its edge where there are several, and whether it is local."""
+    edge = f"edge {channel.edge}: " if has_edges else ""
+    local = " local" if channel.is_local else ""
+    return f"{edge}{channel.producer} → {channel.consumer}{local}"
 
 
 def _share(share: float | None) -> str:

@@ -1,4 +1,5 @@
-"""Replacements for characters that a terminal, or the file behind a pipe, cannot take.
+"""Text that a terminal, or the file behind a pipe, can take: replacements for characters that it
+cannot, and nothing that moves the cursor or changes colours.
 
 Tables and plots are laid out before anything is encoded, so a stand-in is as wide as what it stands
 for wherever that can be in a table.
@@ -21,6 +22,14 @@ _STAND_INS = {
     **{"≤": "<=", "≥": ">=", "±": "+/-", "≈": "~"},
 }
 
+_CONTROLS = (
+    *(each for each in range(0x20) if chr(each) not in "\t\n"),
+    *range(0x7F, 0xA0),
+    *range(0x202A, 0x202F),  # these two turn the direction of what follows
+    *range(0x2066, 0x206A),
+)
+_WITHOUT_CONTROLS = dict.fromkeys(_CONTROLS)
+
 _HANDLER = "flinknet.plain_text"
 _ASCII = "flinknet_ascii"
 
@@ -32,6 +41,11 @@ def fall_back_to_plain_text(stream: TextIO) -> None:
     encoding = codecs.lookup(stream.encoding).name
     if not encoding.startswith("utf"):
         stream.reconfigure(encoding=_ASCII if encoding == "ascii" else encoding, errors=_HANDLER)
+
+
+def printable(text: str) -> str:
+    """The text without control characters other than line ends and tabs."""
+    return text.translate(_WITHOUT_CONTROLS)
 
 
 def _replace(error: UnicodeError) -> tuple[str, int]:

@@ -1,15 +1,18 @@
-"""Small plots in characters: a bar split into parts, a distribution on a logarithmic axis."""
+"""Small plots in characters: values over time, a bar split into parts, a distribution on a
+logarithmic axis.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from rich.text import Text
 
 from flinknet.results import LatencyDistribution
 
-from .sparkline import sparkline
+_BLOCKS = "▁▂▃▄▅▆▇█"
 
 SPLIT_BAR_MARKS = 40
 DISTRIBUTION_MARKS = 40
@@ -65,3 +68,29 @@ def distribution_line(distribution: LatencyDistribution, marks: int) -> str:
         place = int((middle - start) / (end - start) * len(counts))
         counts[min(place, len(counts) - 1)] += records
     return sparkline(counts, marks, max(counts))
+
+
+def sparkline(values: Sequence[float], width: int, top: float) -> str:
+    """Values over time in at most `width` characters; where several share one, the largest shows.
+
+    Args:
+        top: the value of the highest block. 0 shows as a blank, and what is more than 0 always as
+            some block.
+    """
+    return "".join(_block(value, top) for value in resampled(values, width))
+
+
+def resampled(values: Sequence[float], width: int) -> list[float]:
+    """At most `width` values, each the largest of its share."""
+    count = len(values)
+    if count <= width:
+        return list(values)
+    edges = [number * count // width for number in range(width + 1)]
+    return [max(values[start:end]) for start, end in pairwise(edges)]
+
+
+def _block(value: float, top: float) -> str:
+    if value <= 0 or top <= 0:
+        return " "
+    height = min(len(_BLOCKS) - 1, int(value / top * len(_BLOCKS)))
+    return _BLOCKS[height]

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .job_status import PriorAttempt
-from .measures import BacklogSummary, CheckpointSummary, LatencySummary, RunWarning
+from .latency_markers import LatencyMarkersMeasured
+from .measures import BacklogSummary, CheckpointSummary, LatencySummary, RunWarning, VertexTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class VertexMeasured:
     back_pressured: float | None
     latency_ns: LatencySummary | None  # of records that its sinks measured
     tasks: tuple[TaskMeasured, ...]
+    times: VertexTimes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class JobResult:
         duration_ns: from the first deployment to the end.
         measured_ns: the part of it behind the warm-up; None if it ended before.
         connections: channels that shared each TCP connection.
+        latency_markers: None if sources emit none.
     """
 
     job_id: str
@@ -107,6 +110,7 @@ class JobResult:
     connections: dict[str, int]
     task_managers: tuple[TaskManagerMeasured, ...]
     checkpoints: CheckpointSummary | None
+    latency_markers: LatencyMarkersMeasured | None
     limited_by: str
     warnings: tuple[RunWarning, ...]
     trace: str | None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .measures import VertexTimes
+
 
 @dataclass(frozen=True, slots=True)
 class VertexStatus:
@@ -19,6 +21,7 @@ class VertexStatus:
     busy: float = 0.0
     idle: float = 0.0
     back_pressured: float = 0.0
+    times: VertexTimes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,18 @@ class CheckpointSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class VertexTimes:
+    """When the first task of a vertex was deployed, when there was first something to read in what
+    it writes (None: nobody waited for that), and when its last task had finished (None: it did
+    not); all since the first deployment of the job.
+    """
+
+    deployed_ns: int | None
+    first_output_ns: int | None
+    finished_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class RunWarning:
     """Something that makes a result doubtful, and what to do about it."""
 

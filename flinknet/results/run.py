@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .buffering import Buffering, DebloatedGate
@@ -13,6 +13,7 @@ from .measures import (
     FlushCounts,
     LatencySummary,
     RunWarning,
+    VertexTimes,
 )
 from .processors import ProcessorUse
 
@@ -121,6 +122,7 @@ class RunResult:
     debloating: tuple[DebloatedGate, ...] = ()  # empty: it was off
     metrics: RunMetrics | None = None
     processors: ProcessorUse | None = None
+    deployments: dict[str, VertexTimes] = field(default_factory=dict)  # by name of the vertex
 
     def to_dict(self) -> dict[str, Any]:
         """The run as JSON-ready plain data."""

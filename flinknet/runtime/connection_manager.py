@@ -283,6 +283,11 @@ def advertised_port(network: NetworkConfig, bound_port: int) -> int:
 
 
 def name_thread(name: str) -> None:
-    """Name the calling thread where the system allows it; `ps` and `top` show it."""
+    """Name the calling thread where the system allows it; `ps` and `top` show it.
+
+    Flink: "Flink Netty Server (PORTS) Thread N" and "Flink Netty Client (PORTS) Thread N". Here one
+    event loop is both groups, and there is one name: with the port that was bound of those
+    configured. Linux keeps 15 characters.
+    """
     with suppress(OSError):
         _THREAD_NAME.write_text(name)

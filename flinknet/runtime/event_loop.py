@@ -1,11 +1,15 @@
 # mypyc
-"""EventLoop: sockets, deadlines and tasks of one TaskManager, in turns, on one thread."""
+"""EventLoop: sockets, deadlines and tasks of one TaskManager, in turns, on one thread. Threads that
+work for its tasks wake it, and do nothing else to it.
+"""
 
 from __future__ import annotations
 
+import os
 import selectors
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from flinknet.core.connection import RECEIVE_BYTES, Connection
@@ -55,6 +59,10 @@ class EventLoop:
     """Turns of: tasks, sending, waiting, receiving. `waited_ns` is the time spent waiting,
     `slept_ns` the part of it spent asleep.
 
+    Attributes:
+        working_threads: of tasks; while there are any the loop does not poll, which would take the
+            interpreter from them.
+
     Args:
         may_spin: there is a core for each process, so that polling takes nothing from the others.
         transport: how readiness is asked for: nio, epoll or auto (see `selector.create_selector`).
@@ -74,6 +82,8 @@ class EventLoop:
         self.slept_ns = 0
         self._has_closed = False
         self._calls: list[tuple[int, Callable[[], None]]] = []
+        self.working_threads = 0
+        self._wake_pipe: tuple[int, int] | None = None
 
     @property
     def transports(self) -> Sequence[TcpTransport]:
@@ -117,6 +127,24 @@ class EventLoop:
         self._watch(transport)
         self._transports.append(transport)
         return transport
+
+    def make_wakeable(self) -> None:
+        """Let `wake` be called from now on."""
+        if self._wake_pipe is None:
+            self._wake_pipe = reads, writes = os.pipe()
+            for each in reads, writes:
+                os.set_blocking(each, False)
+            self.add_reader(reads, self._drain)
+
+    def wake(self) -> None:
+        """Let the wait that goes on, or the next one, end at once; for other threads."""
+        if self._wake_pipe is not None:
+            with suppress(BlockingIOError):  # it is full of calls to wake up
+                os.write(self._wake_pipe[1], b"!")
+
+    def _drain(self) -> None:
+        assert self._wake_pipe is not None
+        os.read(self._wake_pipe[0], 4096)
 
     def call_at(self, at_ns: int, callback: Callable[[], None]) -> None:
         """Call back once at an instant of the clock, or somewhat later."""
@@ -197,6 +225,10 @@ class EventLoop:
         for transport in self._transports:
             transport.close()
         self._selector.close()
+        if self._wake_pipe is not None:
+            pipe, self._wake_pipe = self._wake_pipe, None
+            for each in pipe:
+                os.close(each)
 
     def _step(self, task: Task) -> int | None:
         next_ns: int | None = None
@@ -219,7 +251,7 @@ class EventLoop:
         if ready or timeout_ns <= 0:
             return ready
         now_ns = begun_ns
-        if self._may_spin and self._mean_wait_ns < SHORT_WAIT_NS:
+        if self._may_spin and not self.working_threads and self._mean_wait_ns < SHORT_WAIT_NS:
             until_ns = begun_ns + min(SPIN_NS, timeout_ns)
             while not ready and now_ns < until_ns:
                 ready = self._selector.select(0)

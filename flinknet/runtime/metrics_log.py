@@ -6,21 +6,9 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from flinknet.trace.metrics import METRICS_NAME
-
-
-class MetricsSample(Protocol):
-    """Metrics of tasks by their name, and those of the memory of their TaskManager."""
-
-    @property
-    def tasks(self) -> Mapping[str, Mapping[str, float]]:
-        """Of each task."""
-
-    @property
-    def memory(self) -> Mapping[str, float]:
-        """Of the memory."""
 
 
 class MetricsLog:
@@ -34,13 +22,20 @@ class MetricsLog:
         self._file: IO[str] | None = None
         self.error: str | None = None
 
-    def add(self, index: int, sample: MetricsSample, *, now_ns: int) -> None:
-        """Write what one TaskManager told at an instant."""
+    def add(
+        self,
+        index: int,
+        tasks: Mapping[str, Mapping[str, float]],
+        memory: Mapping[str, float],
+        *,
+        now_ns: int,
+    ) -> None:
+        """Write what one TaskManager told at an instant: of its tasks by name, of its memory."""
         if self.error is not None:
             return
         manager = {"at_ns": now_ns, "task_manager": f"tm-{index}"}
-        lines = [{**manager, "task": name, **found} for name, found in sample.tasks.items()]
-        lines.append({**manager, **sample.memory})
+        lines = [{**manager, "task": name, **found} for name, found in tasks.items()]
+        lines.append({**manager, **memory})
         try:
             if self._file is None:
                 self._file = self._path.open("w", encoding="utf-8")

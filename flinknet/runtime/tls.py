@@ -2,14 +2,14 @@
 stands first in the pipeline.
 
 Flink: SSLUtils and SSLHandlerFactory (Netty: SslHandler). Both ends show a certificate and check
-the other's. Where we differ: Java's cipher names are OpenSSL's here, whatever
-`security.ssl.provider` says; a pinned fingerprint is asked for besides trust in the authority, not
-in its place; each connection makes a full handshake, so that the session cache has no setting.
+the other's, which an authority of the trust store vouches for or, in its place, a pinned
+fingerprint. Where we differ: Java's cipher names are OpenSSL's here, whatever
+`security.ssl.provider` says; each connection makes a full handshake, so that the session cache has
+no setting.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import ssl
 import tempfile
@@ -22,6 +22,8 @@ from flinknet.certificates.stores import PKCS12, read_key_store, read_trust_stor
 from flinknet.config import NetworkConfig
 from flinknet.core.connection import SEND_BATCH_BYTES, Connection
 from flinknet.errors import ConfigError, RemoteProtocolError, TlsError, TransportError
+
+from .pinned_certificates import PinnedCertificates
 
 HANDSHAKE_TIMEOUT_NS = 10_000_000_000
 """Netty's default, for `security.ssl.internal.handshake-timeout: -1`."""
@@ -75,7 +77,7 @@ class Tls:
 
     server: ssl.SSLContext
     client: ssl.SSLContext
-    fingerprints: frozenset[str]
+    pinned: PinnedCertificates | None
     handshake_timeout_ns: int
 
     def around(self, connection: Connection, *, is_server: bool) -> TlsConnection:
@@ -84,7 +86,7 @@ class Tls:
             connection,
             self.server if is_server else self.client,
             is_server=is_server,
-            fingerprints=self.fingerprints,
+            pinned=self.pinned,
             handshake_timeout_ns=self.handshake_timeout_ns,
         )
 
@@ -101,10 +103,12 @@ def create_tls(network: NetworkConfig) -> Tls:
         )
     timeout_ms = network.ssl_handshake_timeout_ms
     key, trusted = _read_key(network), _read_trusted(network)
+    fingerprints = fingerprints_of(network.ssl_cert_fingerprint or "")
+    pinned = PinnedCertificates(fingerprints) if fingerprints else None
     return Tls(
-        _context(network, ssl.PROTOCOL_TLS_SERVER, key, trusted),
-        _context(network, ssl.PROTOCOL_TLS_CLIENT, key, trusted),
-        fingerprints_of(network.ssl_cert_fingerprint or ""),
+        _context(network, ssl.PROTOCOL_TLS_SERVER, key, trusted, pinned),
+        _context(network, ssl.PROTOCOL_TLS_CLIENT, key, trusted, pinned),
+        pinned,
         HANDSHAKE_TIMEOUT_NS if timeout_ms < 0 else timeout_ms * 1_000_000,
     )
 
@@ -159,7 +163,7 @@ class TlsConnection:
         context: ssl.SSLContext,
         *,
         is_server: bool,
-        fingerprints: frozenset[str] = frozenset(),
+        pinned: PinnedCertificates | None = None,
         handshake_timeout_ns: int = HANDSHAKE_TIMEOUT_NS,
     ) -> None:
         self.inner = inner
@@ -169,7 +173,7 @@ class TlsConnection:
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=is_server)
         # Given a buffer it returns a count, which typeshed does not know.
         self._read: Callable[[int, memoryview], int] = self._tls.read  # type: ignore[assignment]
-        self._fingerprints = fingerprints
+        self._pinned = pinned
         self._handshake_timeout_ns = handshake_timeout_ns
         self._handshake_until_ns: int | None = None
         self._has_said_goodbye = False
@@ -244,17 +248,22 @@ class TlsConnection:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
             return
+        except ssl.SSLCertVerificationError as error:
+            raise self._fail(f"TLS handshake failed: {self._distrust(error)}") from None
         except ssl.SSLError as error:
             raise self._fail(f"TLS handshake failed: {reason_of(error)}") from None
-        if self._fingerprints:
-            certificate = self._tls.getpeercert(binary_form=True)
-            shown = hashlib.sha1(certificate or b"", usedforsecurity=False).hexdigest()
-            if shown not in self._fingerprints:
-                raise self._fail(
-                    f"TLS handshake failed: the peer's certificate has the fingerprint {shown},"
-                    " which security.ssl.internal.cert.fingerprint does not list"
-                )
+        pinned = self._pinned
+        if pinned is not None and not pinned.check(self._tls.getpeercert(binary_form=True)):
+            raise self._fail(f"TLS handshake failed: {_unlisted(pinned.shown)}")
         self.is_established = True
+
+    def _distrust(self, error: ssl.SSLCertVerificationError) -> str:
+        """Why the certificate that was just shown is refused."""
+        if self._pinned is None:
+            return reason_of(error)
+        if self._pinned.is_shown_one_listed:
+            return f"the peer's certificate is listed, but of no use here ({error.verify_message})"
+        return _unlisted(self._pinned.shown)
 
     def _hand_on(self, now_ns: int) -> None:
         """Decrypt all there is, as long as it is wanted."""
@@ -288,6 +297,13 @@ class TlsConnection:
         return RemoteProtocolError(text)
 
 
+def _unlisted(fingerprint: str) -> str:
+    return (
+        f"the peer's certificate has the fingerprint {fingerprint}, which"
+        " security.ssl.internal.cert.fingerprint does not list"
+    )
+
+
 def reason_of(error: ssl.SSLError) -> str:
     """OpenSSL's reason in words, and what it usually means."""
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -316,14 +332,23 @@ def _check_required(network: NetworkConfig) -> None:
         )
 
 
-def _context(network: NetworkConfig, purpose: int, key: bytes, trusted: str) -> ssl.SSLContext:
+def _context(
+    network: NetworkConfig,
+    purpose: int,
+    key: bytes,
+    trusted: str,
+    pinned: PinnedCertificates | None,
+) -> ssl.SSLContext:
     context = ssl.SSLContext(purpose)
     context.check_hostname = False  # as in Flink on internal connections
     context.verify_mode = ssl.CERT_REQUIRED
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # Java trusts what its store holds
     context.options |= ssl.OP_NO_TICKET
     _set_protocols(context, network)
-    _load_trusted(context, network, trusted)
+    if pinned is None:
+        _load_trusted(context, network, trusted)
+    else:
+        pinned.use(context, is_server=purpose == ssl.PROTOCOL_TLS_SERVER)
     _load_key(context, network, key)
     return context
 

@@ -69,28 +69,10 @@ class ProtocolChecker:
                     if isinstance(queue, PipelinedSubpartition):
                         self._queues[channel] = queue
 
-    def record(
-        self,
-        at_ns: int,
-        channel: int,
-        point: int,
-        kind: int,
-        data_type: int,
-        reason: int,
-        sequence_number: int,
-        payload_bytes: int,
-        records: int,
-        first_record_ns: int,
-        last_record_ns: int,
-        backlog_buffers: int,
-        credit_before: int,
-        credit_after: int,
-        pool_available_buffers: int,
-        pool_size_buffers: int,
-        value: int,
-        /,
-    ) -> None:
+    def record(self, *row: int) -> None:
         """Check the event. Raises: InvariantViolatedError."""
+        at_ns, channel, point, kind, data_type, _, sequence_number, payload_bytes, *_ = row
+        _, _, _, backlog_buffers, _, credit_after, _, _, value = row[8:]
         view = self.channels.setdefault(channel, ChannelView())
         if kind == MessageKind.PARTITION_REQUEST and point == TracePoint.RECEIVED:
             view.credit = value
@@ -130,25 +112,7 @@ class ProtocolChecker:
             elif point == TracePoint.CONSUMED:
                 self._follow_consumed(channel, view, data_type, sequence_number)
         if self._probe is not None:
-            self._probe.record(
-                at_ns,
-                channel,
-                point,
-                kind,
-                data_type,
-                reason,
-                sequence_number,
-                payload_bytes,
-                records,
-                first_record_ns,
-                last_record_ns,
-                backlog_buffers,
-                credit_before,
-                credit_after,
-                pool_available_buffers,
-                pool_size_buffers,
-                value,
-            )
+            self._probe.record(*row)
 
     def _follow_consumed(
         self, channel: int, view: ChannelView, data_type: int, sequence_number: int

@@ -34,7 +34,6 @@ from flinknet.job.gates import (
 )
 from flinknet.job.load.assembly import run_input_of
 from flinknet.job.load.plan import LoadPlan, load_plan_of
-from flinknet.job.scheduling import StartCondition
 from flinknet.job.stream_task import StreamTask
 
 from .checkpoints import SimulatedCheckpoints
@@ -134,7 +133,6 @@ class Cluster:
                 self.partition_of,
                 self.gate_of,
                 job.scheduling,
-                job.start_condition,
             )
         self.checkpoints: SimulatedCheckpoints | None = None
         if self.network.checkpoint_interval_ns is not None:
@@ -163,7 +161,6 @@ class Cluster:
         link: LinkSettings = LinkSettings(),  # noqa: B008 - frozen
         faults: FaultPlan = NO_FAULTS,
         flush_overhead_ns: int = 0,
-        start_condition: StartCondition = StartCondition.ALL,
         preemptions: Mapping[int, Preemptions] = NO_PREEMPTIONS,
     ) -> Cluster:
         """The cluster of a planned load (see SimulatedLoad)."""
@@ -173,7 +170,6 @@ class Cluster:
             costs,
             start_ns=start_ns,
             flush_overhead_ns=flush_overhead_ns,
-            start_condition=start_condition,
         )
         cluster = Cluster(job, probes=probes, link=link, faults=faults, preemptions=preemptions)
         at = cluster.scheduler.at

@@ -16,7 +16,7 @@ from flinknet.job.load.payload import OVERHEAD_BYTES
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.load.run_input import PAUSED_NS
 from flinknet.job.load.sink import LatencySink
-from flinknet.job.scheduling import SchedulingType, StartCondition, scheduling_of
+from flinknet.job.scheduling import SchedulingType, scheduling_of
 from flinknet.job.stream_task import StreamTask
 
 from .cost_model import CostModel
@@ -35,7 +35,6 @@ class SimulatedLoad(SimulatedJob):
     Args:
         plans: what each producer emits.
         costs: what the steps take. Without a consume cost for a consumer its records take no time.
-        start_condition: which inputs a vertex waits for, where it does not start at once.
         flush_overhead_ns: what the flusher's period is longer than the buffer timeout (0.1 ms in
             Flink).
     """
@@ -48,7 +47,6 @@ class SimulatedLoad(SimulatedJob):
         *,
         start_ns: int,
         flush_overhead_ns: int = 0,
-        start_condition: StartCondition = StartCondition.ALL,
     ) -> None:
         scenario = load.scenario
         scheduling = scheduling_of(scenario)
@@ -67,7 +65,6 @@ class SimulatedLoad(SimulatedJob):
                 for each in load.buffers()[: load.task_managers]
             ],
             scheduling=scheduling if waits else None,
-            start_condition=start_condition,
         )
         self._scenario = scenario
         self._plans = plans

@@ -10,7 +10,7 @@ from flinknet.core.probe import Probe
 from flinknet.core.producer import ResultPartition
 from flinknet.job.barriers import CheckpointResponder
 from flinknet.job.descriptor import TaskDeploymentDescriptor
-from flinknet.job.scheduling import SchedulingType, StartCondition
+from flinknet.job.scheduling import SchedulingType
 
 from .cost_model import CostModel
 from .task_manager import SimulatedTaskManager, SteppedTask
@@ -29,7 +29,6 @@ class SimulatedJob:
         opening_ns: how long before that the channels are requested.
         segments: of the network memory of each TaskManager.
         scheduling: what a vertex waits for before it requests its channels; None for nothing.
-        start_condition: which of its inputs that is about.
     """
 
     def __init__(
@@ -44,7 +43,6 @@ class SimulatedJob:
         opening_ns: int,
         segments: Sequence[int],
         scheduling: SchedulingType | None = None,
-        start_condition: StartCondition = StartCondition.ALL,
     ) -> None:
         self.subtasks = subtasks
         self.network = network
@@ -55,7 +53,6 @@ class SimulatedJob:
         self.opening_ns = opening_ns
         self.segments = segments
         self.scheduling = scheduling
-        self.start_condition = start_condition
 
     def create_task(
         self,

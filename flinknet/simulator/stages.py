@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from flinknet.core.consumer import SingleInputGate
 from flinknet.core.producer import ResultPartition
 from flinknet.job.descriptor import TaskDeploymentDescriptor
-from flinknet.job.scheduling import SchedulingType, StartCondition, is_consumable, may_start
+from flinknet.job.scheduling import (
+    SchedulingType,
+    has_output,
+    is_consumable,
+    is_result_consumable,
+)
 
 from .task_manager import SimulatedTaskManager
 
@@ -16,9 +21,8 @@ _PartitionKey = tuple[int, int]
 
 
 class Stages:
-    """Deploys a vertex when its inputs allow it: then it requests what can be consumed, and the
-    rest when that can be (Flink: the scheduler with its input dependency constraint; channels whose
-    producer is not ready are unknown until then).
+    """Deploys a vertex when its one input can be read: then it requests what can be consumed, and
+    the rest when that can be (Flink: channels whose producer is not ready are unknown until then).
 
     Args:
         partition_of: partitions by edge and producer; filled later.
@@ -37,13 +41,11 @@ class Stages:
         partition_of: Mapping[tuple[int, int], ResultPartition],
         gate_of: Mapping[tuple[int, int], SingleInputGate],
         scheduling: SchedulingType,
-        condition: StartCondition,
     ) -> None:
         self._task_managers = task_managers
         self._partition_of = partition_of
         self._gate_of = gate_of
         self._scheduling = scheduling
-        self._condition = condition
         self._written: dict[int, list[_PartitionKey]] = {each.vertex: [] for each in subtasks}
         self._read: dict[int, set[_PartitionKey]] = {each.vertex: set() for each in subtasks}
         unrequested: list[tuple[int, TaskDeploymentDescriptor, int, int, int]] = []
@@ -65,8 +67,8 @@ class Stages:
         self._note_output(now_ns)
         for vertex, read in self._read.items():
             if vertex not in self.deployed_ns:
-                ready = [is_consumable(self._partition_of[each], self._scheduling) for each in read]
-                if may_start(ready, self._condition):
+                partitions = [self._partition_of[each] for each in read]
+                if is_result_consumable(partitions, self._scheduling):
                     self.deployed_ns[vertex] = now_ns
         waiting, self._unrequested = self._unrequested, []
         for channel in waiting:
@@ -82,7 +84,7 @@ class Stages:
     def _note_output(self, now_ns: int) -> None:
         for vertex, written in self._written.items():
             partitions = [self._partition_of[each] for each in written]
-            if any(is_consumable(each, SchedulingType.ON_FIRST_OUTPUT) for each in partitions):
+            if any(has_output(each) for each in partitions):
                 self.first_record_ns.setdefault(vertex, now_ns)
             if partitions and all(each.is_finished for each in partitions):
                 self.finished_ns.setdefault(vertex, now_ns)

@@ -14,8 +14,8 @@ from flinknet.core.buffers import NetworkBufferPool
 from flinknet.job.stream_task import StreamTask
 
 from .cost_model import Preemptions
-from .jitter import RunningJitter, over_and_over
 from .link import LinkEnd
+from .loop_costs import RunningJitter, over_and_over
 from .scheduler import Scheduler
 
 BUSY_NS_MAX = 200_000

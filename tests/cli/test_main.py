@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from flinknet import __version__
 from flinknet.cli import main
-from flinknet.cli.sections import SECTIONS
+from flinknet.cli.commands import SECTIONS
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])

@@ -51,6 +51,21 @@ def test_every_record_and_event_comes_once_and_in_order(flink: Release, tmp_path
     assert_sound(flinknet.run)
 
 
+@pytest.mark.row("S081")
+def test_an_event_of_a_flink_task_is_taken_and_harms_nothing(
+    flink: Release, tmp_path: Path
+) -> None:
+    with (
+        produce(tmp_path, "--records", "5000") as flinknet,
+        flink.start("consume", port=flinknet.port, size=100, tell_at=100) as consumer,
+    ):
+        assert consumer.done()["records"] == 5000
+        ending = flinknet.end()
+    assert ending.code == 0, ending.lines
+    kind = MessageKind.TASK_EVENT_REQUEST
+    assert trace_columns(flinknet.run, "channel", kind=kind, point=RECEIVED) == [[0]]
+
+
 def test_several_channels_share_a_connection(flink: Release, tmp_path: Path) -> None:
     options = ["--records", "15000", "--consumers", "3"]
     with (

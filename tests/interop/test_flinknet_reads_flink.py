@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from flinknet.core.probe import MessageKind, TracePoint
+from flinknet.core.wire.events import OtherEvent
+from flinknet.core.wire.ids import InputChannelID
+from flinknet.core.wire.messages import TaskEventRequest
 from tests.interop.conftest import RECORDS
 from tests.interop.exchange import (
     PARTITIONS,
@@ -45,6 +49,18 @@ def test_every_record_and_event_comes_once_and_in_order(producing: Release, tmp_
     assert channel["events"] == {**ENDS, "ALIGNED_CHECKPOINT_BARRIER": 5}
     assert channel["credit"] >= channel["buffers"]
     assert_sound(flinknet.run)
+
+
+@pytest.mark.row("S081")
+def test_a_flink_task_is_told_an_event(producing: Release) -> None:
+    event = OtherEvent("org.apache.flink.runtime.iterative.event.TerminationEvent")
+    receiver = InputChannelID(bytes(range(16)))
+    with (
+        producing.start("produce", records=1000) as flink,
+        socket.create_connection(("127.0.0.1", flink.port)) as sock,
+    ):
+        sock.sendall(TaskEventRequest(event, PARTITIONS[0], receiver).encode())
+        assert flink.wait_for("told") == {"event": "TerminationEvent"}
 
 
 def test_several_channels_share_a_connection(producing: Release, tmp_path: Path) -> None:

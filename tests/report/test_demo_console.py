@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from flinknet.report.demo_console import HeadOfLine, RateSample, lesson, print_head_of_line
-from flinknet.report.sparkline import sparkline
+from flinknet.report.small_plots import sparkline
 from flinknet.results import (
     BacklogSummary,
     Buffering,

@@ -31,10 +31,16 @@ from flinknet.core.producer import (
 )
 from flinknet.core.wire import BUFFER_RESPONSE_HEADER_BYTES
 from flinknet.core.wire.buffer_response import BufferResponse
+from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.frames import FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultSubpartitionIndexSet
 from flinknet.core.wire.layout import Direction
-from flinknet.core.wire.messages import CancelPartitionRequest, CloseRequest, PartitionRequest
+from flinknet.core.wire.messages import (
+    CancelPartitionRequest,
+    CloseRequest,
+    PartitionRequest,
+    SegmentId,
+)
 from flinknet.errors import (
     ConfigError,
     CreditExceededError,
@@ -513,6 +519,31 @@ def test_a_peer_that_breaks_the_protocol_is_told_from_one_that_is_lost(node: New
     assert "was closed for what came over it" in str(loss)
     assert not isinstance(loss, RemoteTransportError)
     assert one.loop.transports == []
+
+
+@pytest.mark.row("S081")
+def test_task_events_of_a_gate_reach_the_producer_over_a_socket_and_segment_ids_do_no_harm(
+    node: NewNode,
+) -> None:
+    one, other = node(), node()
+    channel = other.read_from(one, 0)
+    event = OtherEvent("org.example.Terminate", b"body")
+    heard: list[OtherEvent] = []
+    (partition,) = one.partitions.partitions
+    partition.task_events.subscribe(event.class_name, heard.append)
+    partition.task_events.register()
+    other.gate.send_task_event(event)
+    drive([one, other], lambda: channel.connection is not None)
+    assert other.gate.send_pending_events()  # nothing has come from there yet
+    one.write(0, b"begins")
+    drive([one, other], lambda: (channel.index, b"begins") in other.read())
+    assert not other.gate.send_pending_events()
+    drive([one, other], lambda: heard == [event])
+    (transport,) = other.loop.transports
+    transport.sock.send(SegmentId(0, 1, channel.receiver_id).encode())
+    one.write(0, b"goes on")
+    drive([one, other], lambda: (channel.index, b"goes on") in other.read())
+    assert len(one.loop.transports) == 1
 
 
 @pytest.mark.row("S075")

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 from flinknet.config import Scenario
-from flinknet.job.load.plan import load_plan_of
+from flinknet.job.load.plan import load_plan_of, task_name
+from flinknet.runtime.cluster.collected import Collected
 from flinknet.runtime.cluster.control_messages import Statistics, TaskCounts
-from flinknet.runtime.cluster.measurements import NamedMetrics
 from flinknet.runtime.cluster.progress import ProgressMeter
 from flinknet.runtime.metrics_log import MetricsLog
 from flinknet.trace.metrics import METRICS_NAME, describe_metrics
@@ -20,19 +20,19 @@ TIMES = {
 }
 
 
-def sample_of(*tasks: str) -> NamedMetrics:
-    return NamedMetrics(dict.fromkeys(tasks, TIMES), {"UsedMemory": 7.0})
+def add(log: MetricsLog, index: int, *tasks: str, now_ns: int) -> None:
+    log.add(index, dict.fromkeys(tasks, TIMES), {"UsedMemory": 7.0}, now_ns=now_ns)
 
 
 def statistics_of(*tasks: str) -> Statistics:
-    attempt = load_plan_of(Scenario()).tasks[0].attempt_id
-    return Statistics(0, tuple(TaskCounts(attempt, each, dict(TIMES)) for each in tasks))
+    attempts = {task_name(each): each.attempt_id for each in load_plan_of(Scenario()).tasks}
+    return Statistics(0, tuple(TaskCounts(attempts[each], each, dict(TIMES)) for each in tasks))
 
 
 def test_each_task_has_a_line_and_the_memory_another(tmp_path: Path) -> None:
     log = MetricsLog(tmp_path)
-    log.add(0, sample_of("source 0", "source 1"), now_ns=5)
-    log.add(1, sample_of("sink 0"), now_ns=6)
+    add(log, 0, "source 0", "source 1", now_ns=5)
+    add(log, 1, "sink 0", now_ns=6)
     lines = [json.loads(line) for line in (tmp_path / METRICS_NAME).read_text().splitlines()]
     assert lines == [
         {"at_ns": 5, "task_manager": "tm-0", "task": "source 0", **TIMES},
@@ -51,8 +51,8 @@ def test_each_task_has_a_line_and_the_memory_another(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_given_up_and_told(tmp_path: Path) -> None:
     (tmp_path / METRICS_NAME).mkdir()
     log = MetricsLog(tmp_path)
-    log.add(0, sample_of("sink 0"), now_ns=5)
-    log.add(0, sample_of("sink 0"), now_ns=6)
+    add(log, 0, "sink 0", now_ns=5)
+    add(log, 0, "sink 0", now_ns=6)
     assert log.error is not None
     assert log.error.startswith(f"{tmp_path / METRICS_NAME}: cannot be written (Is a directory)")
     log.close()
@@ -60,7 +60,7 @@ def test_a_file_that_cannot_be_written_is_given_up_and_told(tmp_path: Path) -> N
 
 
 def test_progress_keeps_the_last_metrics_of_each_task() -> None:
-    meter = ProgressMeter(load_plan_of(Scenario()))
+    meter = ProgressMeter(load_plan_of(Scenario()), Collected())
     meter.add(1, statistics_of("sink 0"), 1)
     meter.add(0, statistics_of("source 0"), 2)
     meter.add(1, statistics_of(), 3)

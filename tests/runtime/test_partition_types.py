@@ -55,6 +55,7 @@ def temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.row("S018")
 @pytest.mark.row("S019")
 @pytest.mark.parametrize(
     ("partition_type", "scheduling"),
@@ -70,6 +71,8 @@ def test_each_type_runs_with_its_scheduling(
 ) -> None:
     result = run(scenario_of(partition_type, scheduling=scheduling))
     assert bool(result.blocking) == (partition_type == "blocking")
+    if scheduling == "all-at-once":
+        assert [each.deployed_ns for each in result.deployments.values()] == [0, 0]
     assert list(temporary_files.iterdir()) == []
 
 
@@ -96,10 +99,29 @@ def test_a_blocking_exchange_tells_its_phases_and_what_compression_left(
 
 
 @pytest.mark.row("S018")
-def test_three_stages_of_blocking_exchanges_run_one_after_the_other() -> None:
-    scenario = scenario_of("blocking", "LZ4", relays=1)
+@pytest.mark.parametrize(
+    ("partition_type", "scheduling"),
+    [("blocking", "complete-output"), ("pipelined-bounded", "first-output")],
+)
+def test_three_stages_are_deployed_one_after_the_other(
+    partition_type: str, scheduling: str
+) -> None:
+    scenario = scenario_of(
+        partition_type, "LZ4", scheduling=scheduling, relays=1, rate_per_s=RECORDS / 0.3
+    )
     result = run(replace(scenario, task_managers=3))
-    assert [exchange.records for exchange in result.blocking] == [2 * RECORDS] * 2
+    first, second, last = result.deployments.values()
+    assert first.deployed_ns == 0
+    for before, after in ((first, second), (second, last)):
+        assert after.deployed_ns is not None
+        assert before.finished_ns is not None
+        if scheduling == "complete-output":
+            assert after.deployed_ns >= before.finished_ns
+        else:
+            assert before.first_output_ns is not None
+            assert before.first_output_ns <= after.deployed_ns < before.finished_ns
+    if scheduling == "complete-output":
+        assert [exchange.records for exchange in result.blocking] == [2 * RECORDS] * 2
 
 
 def test_blocking_exchanges_within_a_task_manager_are_read_without_a_connection() -> None:

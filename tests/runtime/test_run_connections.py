@@ -48,7 +48,10 @@ class Looked(Exception):
     """Ends a run once what was to be seen was seen."""
 
 
-def while_measuring(look: Callable[[dict[str, psutil.Process]], None]) -> None:
+def while_measuring(
+    look: Callable[[dict[str, psutil.Process]], None],
+    network: NetworkConfig = NetworkConfig(),  # noqa: B008 - frozen
+) -> None:
     """Look at the processes of a run by name, in the middle of it."""
 
     def watch(progress: Progress) -> None:
@@ -57,7 +60,7 @@ def while_measuring(look: Callable[[dict[str, psutil.Process]], None]) -> None:
             raise Looked
 
     with pytest.raises(Looked):
-        run(scenario_of(rate_per_s=1000.0, duration_ns=LONG_NS), watch)
+        run(scenario_of(network, rate_per_s=1000.0, duration_ns=LONG_NS), watch)
 
 
 @pytest.mark.row("S062")
@@ -96,18 +99,21 @@ def test_strangers_are_named_in_the_result_of_a_run_that_they_visited() -> None:
 
 
 @pytest.mark.row("S068")
-def test_the_thread_of_a_task_manager_is_named_after_its_port() -> None:
-    def look(processes: dict[str, psutil.Process]) -> None:
-        for process in processes.values():
-            (port,) = {
-                each.laddr.port
-                for each in process.net_connections("tcp")
-                if each.status == psutil.CONN_LISTEN
-            }
-            name = Path(f"/proc/{process.pid}/task/{process.pid}/comm").read_text().strip()
-            assert name == f"flinknet:{port}"
+@pytest.mark.row("S071")
+def test_the_one_network_thread_is_named_after_the_port_it_got_of_the_range() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        low = min(taken.getsockname()[1], 65000)
+        ports = range(low, low + 100)
+        names: dict[int, str] = {}
 
-    while_measuring(look)
+        def look(processes: dict[str, psutil.Process]) -> None:
+            for process in processes.values():
+                comm = Path(f"/proc/{process.pid}/task/{process.pid}/comm")
+                names[listening_port(process)] = comm.read_text().strip()
+
+        while_measuring(look, replace(NetworkConfig(), data_port=f"{ports[0]}-{ports[-1]}"))
+    assert len(names) == 2
+    assert names == {port: f"flinknet:{port}" for port in ports if port in names and port != low}
 
 
 @pytest.mark.row("S072")

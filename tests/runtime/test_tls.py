@@ -33,10 +33,11 @@ NewNode = Callable[..., Node]
 
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two sets of certificates, of authorities that do not know each other."""
+    """Sets of certificates, of authorities that do not know each other; an old one has expired."""
     path = tmp_path_factory.mktemp("certificates")
     generate(path / "ours", PASSWORD)
     generate(path / "theirs", PASSWORD)
+    generate(path / "old", PASSWORD, days=0)
     return path
 
 
@@ -195,19 +196,112 @@ def test_a_client_without_a_certificate_is_refused(sets: Path) -> None:
         wire.run()
 
 
-def test_a_pinned_fingerprint_lets_its_certificate_in_and_no_other(sets: Path) -> None:
-    pem = (sets / "ours" / "node.pem").read_text()
-    first = pem[pem.index("-----BEGIN CERT") : pem.index("-----END CERT")]
-    der = ssl.PEM_cert_to_DER_cert(first + "-----END CERTIFICATE-----\n")
-    digest = hashlib.sha1(der).hexdigest()
-    key = "security.ssl.internal.cert.fingerprint"
-    colons = ":".join(digest[i : i + 2] for i in range(0, 40, 2)).upper()
-    wire = Wire(Line(b"x"), Line(), network_of(sets, **{key: f"{'0' * 40}, {colons}"}))
+PINS = "security.ssl.internal.cert.fingerprint"
+OF_TLS = pytest.mark.parametrize("protocol", ["TLSv1.2", "TLSv1.3"])
+
+
+def node_certificate(sets: Path, name: str) -> str:
+    pem = (sets / name / "node.pem").read_text()
+    return pem[pem.index("-----BEGIN CERT") : pem.index("-----END CERT")] + (
+        "-----END CERTIFICATE-----\n"
+    )
+
+
+def fingerprint(sets: Path, name: str) -> str:
+    return hashlib.sha1(ssl.PEM_cert_to_DER_cert(node_certificate(sets, name))).hexdigest()
+
+
+def pinning(sets: Path, name: str, *pins: str, protocol: str = "TLSv1.2") -> NetworkConfig:
+    """Settings with a set, and fingerprints in place of its authority."""
+    keys = {PINS: ", ".join(pins), "security.ssl.protocol": protocol}
+    return network_of(sets, name, **keys)
+
+
+@pytest.mark.row("S072")
+@OF_TLS
+def test_a_pinned_certificate_is_let_in_though_no_authority_here_knows_it(
+    sets: Path, protocol: str
+) -> None:
+    ours, theirs = fingerprint(sets, "ours"), fingerprint(sets, "theirs")
+    colons = ":".join(ours[i : i + 2] for i in range(0, 40, 2)).upper()
+    wire = Wire(
+        *(Line(b"x"), Line(b"y")),
+        pinning(sets, "ours", "0" * 40, theirs, protocol=protocol),
+        pinning(sets, "theirs", colons, protocol=protocol),
+    )
     wire.run()
-    assert wire.server.is_established
-    wire = Wire(Line(b"x"), Line(), network_of(sets, **{key: "0" * 40}))
-    with pytest.raises(RemoteProtocolError, match=f"has the fingerprint {digest}, which"):
+    for end, other in ((wire.client, b"y"), (wire.server, b"x")):
+        assert end.is_established
+        assert end._tls.version() == protocol
+        assert bytes(end.inner.heard) == other  # type: ignore[attr-defined]
+
+
+@pytest.mark.row("S072")
+@OF_TLS
+@pytest.mark.parametrize("at_server", [True, False], ids=["client's", "server's"])
+def test_a_certificate_of_the_own_authority_that_is_not_pinned_is_refused(
+    sets: Path, protocol: str, at_server: bool
+) -> None:
+    shown = fingerprint(sets, "ours")
+    trusting = network_of(sets, **{"security.ssl.protocol": protocol})
+    pins = pinning(sets, "ours", fingerprint(sets, "theirs"), protocol=protocol)
+    wire = Wire(Line(b"x"), Line(b"y"), *((trusting, pins) if at_server else (pins, trusting)))
+    with pytest.raises(RemoteProtocolError, match=f"has the fingerprint {shown}, which"):
         wire.run()
+    (strict,) = [wire.server if at_server else wire.client]
+    assert isinstance(strict.error, TlsError)
+    assert strict.inner.heard == b""  # type: ignore[attr-defined]
+
+
+@pytest.mark.row("S072")
+@OF_TLS
+def test_a_pinned_certificate_is_good_beyond_its_days_and_once_more(
+    sets: Path, protocol: str
+) -> None:
+    pins = pinning(sets, "old", fingerprint(sets, "old"), protocol=protocol)
+    tls = create_tls(pins)
+    for _ in range(2):  # with the same contexts
+        wire = Wire(Line(b"x"), Line(b"y"), pins)
+        wire.client = tls.around(wire.client.inner, is_server=False)
+        wire.server = tls.around(wire.server.inner, is_server=True)
+        wire.run()
+        assert wire.server.is_established
+
+
+@OF_TLS
+def test_a_client_without_a_certificate_is_refused_where_one_is_pinned(
+    sets: Path, protocol: str
+) -> None:
+    pins = pinning(sets, "ours", fingerprint(sets, "ours"), protocol=protocol)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    wire = Wire(Line(b"x"), Line(b"y"), pins)
+    wire.client = TlsConnection(Line(b"x"), client, is_server=False)
+    with pytest.raises(RemoteProtocolError, match="peer did not return a certificate"):
+        wire.run()
+
+
+@pytest.mark.row("S072")
+def test_who_shows_a_pinned_certificate_without_its_key_is_refused(sets: Path) -> None:
+    pins = pinning(sets, "theirs", fingerprint(sets, "ours"), fingerprint(sets, "theirs"))
+    wire = Wire(Line(b"x"), Line(b"y"), pins)
+
+    def exchange() -> bytes:
+        for end, other in ((wire.client, wire.server), (wire.server, wire.client)):
+            other.receive_data(memoryview(b"".join(end.data_to_send(now_ns=5))), now_ns=5)
+        return b"".join(wire.client.data_to_send(now_ns=5))
+
+    flight = exchange()  # certificate, key exchange, signature, finished
+    size = int.from_bytes(flight[3:5])
+    assert (flight[0], flight[5]) == (22, 11)  # the first record is the message of the certificate
+    der = ssl.PEM_cert_to_DER_cert(node_certificate(sets, "ours"))
+    shown = len(der).to_bytes(3) + der
+    chain = len(shown).to_bytes(3) + shown
+    message = b"\x0b" + len(chain).to_bytes(3) + chain
+    forged = flight[:3] + len(message).to_bytes(2) + message + flight[5 + size :]
+    with pytest.raises(RemoteProtocolError, match="TLS handshake failed: bad signature"):
+        wire.server.receive_data(memoryview(forged), now_ns=5)
+    assert wire.server.inner.heard == b""  # type: ignore[attr-defined]
 
 
 def test_a_handshake_that_takes_too_long_is_given_up(sets: Path) -> None:
@@ -370,7 +464,7 @@ def test_pem_needs_no_store_passwords(sets: Path) -> None:
     settings = settings_for(sets / "ours", PASSWORD, pem=True)
     for name in ("keystore-password", "truststore-password"):
         del settings[f"security.ssl.internal.{name}"]
-    assert create_tls(network_config(settings)[0]).fingerprints == frozenset()
+    assert create_tls(network_config(settings)[0]).pinned is None
 
 
 @pytest.mark.parametrize(

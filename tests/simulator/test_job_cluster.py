@@ -21,7 +21,7 @@ from flinknet.graph import (
     load_program,
     transformations,
 )
-from flinknet.graph.operators import Output
+from flinknet.graph.operators import Output, TaskEvent
 from flinknet.graph.tree import execution_tree, job_tree, physical_tree, stream_tree
 from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint
 from flinknet.job.latency_meter import LatencyMeter
@@ -763,3 +763,64 @@ def test_operators_that_were_opened_are_closed_when_another_cannot_be() -> None:
     with pytest.raises(TaskFailedError, match=r"First failed .*OSError: no licence"):
         WatchedJob(env.execute("Open"))
     assert calls == ["open second", "open first", "close second", "close first"]
+
+
+ENOUGH = "org.example.Enough"
+
+
+class Stops:
+    """Lets records pass until a reader has enough."""
+
+    listens_to = (ENOUGH,)
+
+    def __init__(self) -> None:
+        self.told: list[bytes] = []
+
+    def __call__(self, record: int, output: Output) -> None:
+        if not self.told:
+            output.collect(record)
+
+    def on_task_event(self, event: TaskEvent, output: Output) -> None:
+        self.told.append(event.body)
+
+
+class Takes:
+    """Takes so many records, and says so when it has them."""
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+
+    def __call__(self, record: int, output: Output) -> None:
+        self.left -= 1
+        if self.left >= 0:
+            output.collect(record)
+        if self.left == 0:
+            output.send_task_event(TaskEvent(ENOUGH, b"thanks"))
+
+
+@pytest.mark.row("S081")
+@pytest.mark.parametrize(("task_managers", "slots"), [(1, 4), (2, 1)], ids=["local", "remote"])
+def test_a_reader_tells_the_task_that_writes_what_it_reads(task_managers: int, slots: int) -> None:
+    env = environment(1)
+    env.set_buffer_timeout("1ms")
+    stops = Stops()
+    made = env.generate(rate="1k/s", records=1000).slot_sharing_group("one")
+    passed = made.map(lambda each: each[0], output_type=int).process(stops, output_type=int)
+    taken = passed.rebalance().process(Takes(20), output_type=int).slot_sharing_group("two")
+    taken.name("Takes").print()
+    job = run_job(env.execute(), task_managers=task_managers, slots=slots)
+    assert len(printed(job)) == 20
+    assert stops.told == [b"thanks"]
+    (takes,) = (each for each in job.tasks.values() if each.name.startswith("Takes"))
+    assert 20 <= takes.processed_records < 100
+
+
+def test_an_event_of_a_task_that_reads_nothing_is_refused() -> None:
+    env = environment(1)
+
+    def tell(record: int, output: Output) -> None:
+        output.send_task_event(TaskEvent(ENOUGH))
+
+    env.from_sequence(1, 9).process(tell, output_type=int).discard()
+    with pytest.raises(TaskFailedError, match=f"nobody takes its event {ENOUGH}"):
+        run_job(env.execute())

@@ -38,8 +38,8 @@ class Turn:
     chunks: int = 0
 
 
-class Pipe:
-    """One direction."""
+class RelayDirection:
+    """Takes what one end sends to the other."""
 
     __slots__ = (
         "bytes",
@@ -140,8 +140,8 @@ class Relay:
         self.is_closed = False
         self.connect_by_ns = connect_by_ns
         self.watched: dict[End, int] = {}
-        self.from_client = Pipe(client, server, self._guarded(observer.from_client))
-        self.from_server = Pipe(server, client, self._guarded(observer.from_server))
+        self.from_client = RelayDirection(client, server, self._guarded(observer.from_client))
+        self.from_server = RelayDirection(server, client, self._guarded(observer.from_server))
         self._is_tls = is_tls
         self._unshaken = [client, server]
 
@@ -162,18 +162,18 @@ class Relay:
 
     def handle_readable(self, end: End, turn: Turn) -> None:
         """One side has sent something."""
-        pipe = self.from_client if end is self.client else self.from_server
-        if pipe.wants_to_read:
-            pipe.flow(turn)
-            while end.has_more and pipe.wants_to_read:
-                pipe.flow(turn)
+        direction = self.from_client if end is self.client else self.from_server
+        if direction.wants_to_read:
+            direction.flow(turn)
+            while end.has_more and direction.wants_to_read:
+                direction.flow(turn)
 
     def handle_writable(self, end: End, turn: Turn) -> None:
         """One side takes bytes again."""
-        pipe = self.from_server if end is self.client else self.from_client
-        pipe.drain(turn)
-        while pipe.wants_to_read and pipe.source.has_more:
-            pipe.flow(turn)
+        direction = self.from_server if end is self.client else self.from_client
+        direction.drain(turn)
+        while direction.wants_to_read and direction.source.has_more:
+            direction.flow(turn)
 
     @property
     def is_over(self) -> bool:

@@ -8,7 +8,13 @@ reference; whoever holds the last one recycles it.
 from .buffer import MemorySegment, NetworkBuffer, free_memory
 from .builder import BufferBuilder, BufferConsumer, BufferSlice, PrefilledSegment
 from .data_type import DataType
-from .pools import UNLIMITED_BUFFERS, BufferListener, LocalBufferPool, NetworkBufferPool
+from .pools import (
+    UNLIMITED_BUFFERS,
+    BufferListener,
+    ExclusiveReservation,
+    LocalBufferPool,
+    NetworkBufferPool,
+)
 
 __all__ = [
     "UNLIMITED_BUFFERS",
@@ -17,6 +23,7 @@ __all__ = [
     "BufferListener",
     "BufferSlice",
     "DataType",
+    "ExclusiveReservation",
     "LocalBufferPool",
     "MemorySegment",
     "NetworkBuffer",

@@ -105,20 +105,34 @@ class NetworkBufferPool:
             self._redistribute()
 
     def request_exclusive_segments(self, count: int) -> list[MemorySegment]:
-        """Segments outside all local pools, for the exclusive buffers of a channel.
+        """Segments outside all local pools, for the exclusive buffers of a channel, which must be
+        free now.
 
-        Differs from requestUnpooledMemorySegments, which waits for segments that local pools hold
-        above their share: here they must be free.
+        Raises: InsufficientBuffersError with the numbers and the keys that help.
         """
-        self._reserve(count)
-        self._redistribute()
-        if len(self._free) < count:
-            self._required_buffers -= count
-            self._redistribute()
+        promised = self.reserve_exclusive_segments(count)
+        if not promised.collect():
+            promised.cancel()
             raise InsufficientBuffersError(
                 count, len(self._free), self.total_buffers, self.segment_size_bytes
             )
-        return [self._free.popleft() for _ in range(count)]
+        return promised.segments
+
+    def reserve_exclusive_segments(self, count: int) -> ExclusiveReservation:
+        """Count exclusive segments as required from now on, so that local pools give back what they
+        hold above their share; they are collected as they come free (Flink:
+        requestUnpooledMemorySegments, whose thread sleeps meanwhile).
+
+        Raises: InsufficientBuffersError when they are promised to others.
+        """
+        self._reserve(count)
+        self._redistribute()
+        return ExclusiveReservation(self, count)
+
+    def cancel_reservation(self, count: int) -> None:
+        """Exclusive segments that were promised and have not been collected are not wanted."""
+        self._required_buffers -= count
+        self._redistribute()
 
     def recycle_exclusive_segments(self, segments: Sequence[MemorySegment]) -> None:
         """Take exclusive segments back."""
@@ -194,6 +208,37 @@ class NetworkBufferPool:
             share = to_distribute * used // capacity - given if capacity else 0
             given += share
             pool.resize(pool.required_buffers + share)
+
+
+class ExclusiveReservation:
+    """Exclusive segments that are promised to one channel.
+
+    Attributes:
+        segments: those that were collected so far.
+    """
+
+    __slots__ = ("_count", "_pool", "segments")
+
+    def __init__(self, pool: NetworkBufferPool, count: int) -> None:
+        self._pool = pool
+        self._count = count
+        self.segments: list[MemorySegment] = []
+
+    def collect(self) -> bool:
+        """Take what is free. Returns: whether all are there now."""
+        while len(self.segments) < self._count:
+            segment = self._pool.try_request_segment()
+            if segment is None:
+                return False
+            self.segments.append(segment)
+        return True
+
+    def cancel(self) -> None:
+        """Give everything back."""
+        collected, self.segments = self.segments, []
+        self._pool.cancel_reservation(self._count - len(collected))
+        self._pool.recycle_exclusive_segments(collected)
+        self._count = 0
 
 
 def _allocate(total_buffers: int, segment_size_bytes: int) -> memoryview:

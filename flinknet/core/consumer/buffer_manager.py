@@ -33,6 +33,7 @@ class BufferManager:
 
     Args:
         notify_credit: announces what is gained outside of the channel's own calls.
+        exclusive_segments: so many as there are exclusive buffers; None: to be requested now.
 
     Attributes:
         floating_buffers: how many of the free ones are floating.
@@ -57,6 +58,7 @@ class BufferManager:
         global_pool: NetworkBufferPool,
         pool: LocalBufferPool,
         exclusive_buffers: int,
+        exclusive_segments: list[MemorySegment] | None = None,
     ) -> None:
         self._notify_credit = notify_credit
         self._global_pool = global_pool
@@ -67,7 +69,9 @@ class BufferManager:
         self._is_waiting = False
         self._recycler = self._recycle_exclusive
         self.floating_buffers = 0
-        self._free = global_pool.request_exclusive_segments(exclusive_buffers)
+        if exclusive_segments is None:
+            exclusive_segments = global_pool.request_exclusive_segments(exclusive_buffers)
+        self._free = exclusive_segments
 
     @property
     def available_buffers(self) -> int:

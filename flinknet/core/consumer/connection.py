@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from flinknet.core.connection import SEND_BATCH_BYTES, ConsumerSnapshot
 from flinknet.core.control_messages import ControlMessages
 from flinknet.core.probe import MessageKind, Probe, TracePoint, note
+from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.ids import ResultSubpartitionIndexSet
 from flinknet.core.wire.layout_detection import LayoutDetectingDecoder
 from flinknet.core.wire.messages import (
@@ -22,6 +23,7 @@ from flinknet.core.wire.messages import (
     NewBufferSize,
     PartitionRequest,
     ResumeConsumption,
+    TaskEventRequest,
 )
 from flinknet.core.wire.plain_frames import encode_add_credit
 from flinknet.core.wire.response_decoder import ResponseDecoder, ResponseSink
@@ -235,6 +237,16 @@ class ConsumerConnection:
         channel.connection = self
         self._send_request(channel)
 
+    def request_again(self, channel: RemoteInputChannel, *, now_ns: int) -> None:
+        """Repeat a request that was refused, now or later, or fail its channel with the refusal."""
+        self._control.now_ns = now_ns
+        delay_ns = self.requests.not_found(channel.receiver_id, now_ns=now_ns)
+        if delay_ns is None:
+            assert channel.refusal is not None
+            channel.fail(channel.refusal)
+        elif delay_ns == 0:
+            self._send_request(channel)
+
     def notify_credit_available(self, channel: RemoteInputChannel) -> None:
         """Queue an AddCredit; how much it carries is decided when it is sent."""
         self._with_credit.append(channel)
@@ -248,6 +260,11 @@ class ConsumerConnection:
         """Queue AckAllUserRecordsProcessed, the answer to EndOfData."""
         encoded = AckAllUserRecordsProcessed(channel.receiver_id).encode()
         self._control.send(encoded, MessageKind.ACK_ALL_USER_RECORDS_PROCESSED, channel.index)
+
+    def send_task_event(self, channel: RemoteInputChannel, event: OtherEvent) -> None:
+        """Queue TaskEventRequest."""
+        encoded = TaskEventRequest(event, channel.partition_id, channel.receiver_id).encode()
+        self._control.send(encoded, MessageKind.TASK_EVENT_REQUEST, channel.index)
 
     def announce_buffer_size(
         self, channel: RemoteInputChannel, size_bytes: int, *, now_ns: int
@@ -282,7 +299,7 @@ class ConsumerConnection:
         self._control.send(encoded, MessageKind.PARTITION_REQUEST, channel.index, value=credit)
 
     def _receive_error(self, message: ErrorResponse) -> None:
-        """Fail all channels or one; a partition that is not there (yet) is requested again."""
+        """Fail all channels or one; one whose partition is not there (yet) sees to that itself."""
         cause, control = message.cause, self._control
         text = f"{cause.class_name.rsplit('.', 1)[-1]}: {cause.message}"
         if message.receiver_id is None:
@@ -298,11 +315,8 @@ class ConsumerConnection:
         if not cause.class_name.endswith(".PartitionNotFoundException"):
             channel.fail(ProducerFailedError(f"{self.peer}: {text}"))
             return
-        delay_ns = self.requests.not_found(channel.receiver_id, now_ns=control.now_ns)
-        if delay_ns is None:
-            channel.fail(PartitionNotFoundError(f"{self.peer}: {text}"))
-        elif delay_ns == 0:
-            self._send_request(channel)
+        refusal = PartitionNotFoundError(f"{self.peer}: {text}")
+        channel.receive_refusal(refusal, now_ns=control.now_ns)
 
     def _fail_all(self, error: FlinknetError) -> None:
         """Fail every channel and close (Flink: notifyAllChannelsOfErrorAndClose)."""

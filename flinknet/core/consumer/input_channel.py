@@ -22,6 +22,7 @@ from flinknet.core.wire.events import (
     CheckpointBarrier,
     Event,
     EventAnnouncement,
+    OtherEvent,
     decode_event,
     encode_pipelined,
 )
@@ -32,6 +33,7 @@ from flinknet.errors import (
     FlinknetError,
     FrameCorruptedError,
     PartitionConnectionError,
+    PartitionNotFoundError,
     TransportError,
 )
 
@@ -52,6 +54,9 @@ class PartitionRequestClient(Protocol):
     def request_subpartition(self, channel: RemoteInputChannel, *, now_ns: int) -> None:
         """Send the channel's PartitionRequest."""
 
+    def request_again(self, channel: RemoteInputChannel, *, now_ns: int) -> None:
+        """Send it again, now or later; or fail the channel, when that was done often enough."""
+
     def notify_credit_available(self, channel: RemoteInputChannel) -> None:
         """Send the channel's unannounced credit when there is a turn to."""
 
@@ -60,6 +65,9 @@ class PartitionRequestClient(Protocol):
 
     def acknowledge_all_records_processed(self, channel: RemoteInputChannel) -> None:
         """Send AckAllUserRecordsProcessed."""
+
+    def send_task_event(self, channel: RemoteInputChannel, event: OtherEvent) -> None:
+        """Send TaskEventRequest."""
 
     def announce_buffer_size(
         self, channel: RemoteInputChannel, size_bytes: int, *, now_ns: int
@@ -78,8 +86,15 @@ class RemoteInputChannel:
     Args:
         queue: called when there is something to read and was nothing, or the channel has failed
             (True: a priority event, and there was none): SingleInputGate.queue_channel.
+        exclusive_segments: of its exclusive buffers; None: to be requested now.
         connect: gives the connection to the producer's TaskManager, opened if need be; None for a
             channel whose connection asks for it by itself.
+
+    Attributes:
+        check_producer: called when the producer does not have the partition, with the instant: what
+            its state is decides about the request (SingleInputGate.triggerPartitionStateCheck).
+            None: nobody knows it, and the request is repeated.
+        refusal: what the producer said last, when it did not have the partition.
     """
 
     is_local: ClassVar[Literal[False]] = False
@@ -87,6 +102,7 @@ class RemoteInputChannel:
     __slots__ = (
         "_queue",
         "buffers",
+        "check_producer",
         "connect",
         "connection",
         "error",
@@ -98,6 +114,7 @@ class RemoteInputChannel:
         "partition_id",
         "received",
         "receiver_id",
+        "refusal",
         "subpartition",
         "unannounced_credit",
     )
@@ -114,6 +131,7 @@ class RemoteInputChannel:
         pool: LocalBufferPool,
         exclusive_buffers: int,
         *,
+        exclusive_segments: list[MemorySegment] | None = None,
         connect: Callable[[], PartitionRequestClient] | None = None,
     ) -> None:
         self.index = index
@@ -130,7 +148,11 @@ class RemoteInputChannel:
         self.error: FlinknetError | None = None
         self.connection: PartitionRequestClient | None = None
         self.connect = connect
-        self.buffers = BufferManager(self.notify_credit, global_pool, pool, exclusive_buffers)
+        self.check_producer: Callable[[RemoteInputChannel, int], None] | None = None
+        self.refusal: PartitionNotFoundError | None = None
+        self.buffers = BufferManager(
+            self.notify_credit, global_pool, pool, exclusive_buffers, exclusive_segments
+        )
 
     @property
     def initial_credit(self) -> int:
@@ -157,8 +179,8 @@ class RemoteInputChannel:
 
     @property
     def buffers_handed_out(self) -> int:
-        """Buffers and events that the gate has taken from here."""
-        return self.expected_sequence_number - len(self.received)
+        """Buffers and events that the gate has taken from here; not what was recovered."""
+        return max(0, self.expected_sequence_number - len(self.received))
 
     def request_subpartition(self, *, now_ns: int) -> None:
         """Send the request over the connection, which is opened if need be; once.
@@ -173,6 +195,19 @@ class RemoteInputChannel:
         except TransportError as error:
             raise self.unreachable(error) from error
         client.request_subpartition(self, now_ns=now_ns)
+
+    def receive_refusal(self, refusal: PartitionNotFoundError, *, now_ns: int) -> None:
+        """The producer does not have the partition (Flink: onFailedPartitionRequest)."""
+        self.refusal = refusal
+        if self.check_producer is None:
+            self.request_again(now_ns=now_ns)
+        else:
+            self.check_producer(self, now_ns)
+
+    def request_again(self, *, now_ns: int) -> None:
+        """Repeat a request that was refused, or fail (Flink: retriggerSubpartitionRequest)."""
+        if self.connection is not None and self.error is None and not self.is_released:
+            self.connection.request_again(self, now_ns=now_ns)
 
     def unreachable(self, error: TransportError) -> PartitionConnectionError:
         """What a connection that could not be made means for this channel."""
@@ -282,6 +317,18 @@ class RemoteInputChannel:
         assert self.connection is not None
         self.connection.acknowledge_all_records_processed(self)
 
+    def send_task_event(self, event: OtherEvent) -> bool:
+        """Send an event to the task that writes what is read here; one that has ended needs none.
+
+        Returns: False while it is not known to be there, since nothing of it has arrived.
+        """
+        if self.is_released:
+            return True
+        if self.connection is None or not self.expected_sequence_number:
+            return False
+        self.connection.send_task_event(self, event)
+        return True
+
     def set_buffer_size(self, size_bytes: int, *, now_ns: int) -> None:
         """Wish for a size of the producer's next buffers."""
         if self.connection is not None:
@@ -390,11 +437,13 @@ class RemoteInputChannel:
         )
 
 
+def unpooled_buffer(data: bytes, data_type: int) -> NetworkBuffer:
+    """A buffer or event that the consumer makes for itself, in memory of no pool."""
+    return NetworkBuffer(MemorySegment(memoryview(data)), free_memory, data_type, len(data))
+
+
 def _priority_event(event: Event) -> NetworkBuffer:
-    """An event that the consumer makes for itself, in memory of no pool."""
-    data = encode_pipelined(event)
-    segment = MemorySegment(memoryview(data))
-    return NetworkBuffer(segment, free_memory, _PRIORITIZED_EVENT, len(data))
+    return unpooled_buffer(encode_pipelined(event), _PRIORITIZED_EVENT)
 
 
 def _is_before(number: int, other: int) -> bool:

@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from flinknet.core.buffers import BufferSlice, DataType, LocalBufferPool, NetworkBuffer
+from flinknet.core.wire.events import EndOfInputChannelStateEvent, OtherEvent
 from flinknet.errors import FlinknetError, GateClosedError
 
-from .input_channel import RemoteInputChannel
+from .input_channel import RemoteInputChannel, unpooled_buffer
 from .local_channel import LocalInputChannel
 
 InputChannel = RemoteInputChannel | LocalInputChannel
@@ -25,6 +26,9 @@ InputBuffer = NetworkBuffer | BufferSlice
 
 Polled = tuple[InputChannel, InputBuffer, int]
 """Channel, buffer or event, sequence number."""
+
+RECOVERED = -1
+"""Sequence number of what was not sent."""
 
 _PRIORITIZED_EVENT = int(DataType.PRIORITIZED_EVENT_BUFFER)
 
@@ -44,6 +48,10 @@ class SingleInputGate:
     Attributes:
         listener: hears that the gate has something to read and had nothing before, or (True) a
             priority event and had none.
+        is_state_consumed: what was recovered of its channels has been read, or there was nothing;
+            partitions are not requested before.
+        state_listener: hears that this has become so, in the turn of the task that read it (Flink:
+            getStateConsumedFuture, with what is run in the mailbox then).
     """
 
     def __init__(
@@ -58,6 +66,9 @@ class SingleInputGate:
         self.is_requested = False
         self.is_closed = False
         self.listener: Callable[[SingleInputGate, bool], None] | None = None
+        self.is_state_consumed = True
+        self.state_listener: Callable[[SingleInputGate], None] | None = None
+        self._recovering: set[int] = set()
         self._expected_channels = channels
         self._pool = pool
         self._local: Sequence[LocalInputChannel] = ()
@@ -65,6 +76,7 @@ class SingleInputGate:
         self._priority_channels = 0  # first so many of the ready ones
         self._is_queued: list[bool] = []
         self._ended: set[int] = set()
+        self._unsent: list[tuple[InputChannel, OtherEvent]] = []
 
     def set_channels(self, channels: Sequence[InputChannel]) -> None:
         """Attach the channels, once; their order is that of the producers."""
@@ -78,12 +90,15 @@ class SingleInputGate:
         The first channel that cannot keeps the error, to be met when it is polled, and those behind
         it request nothing.
 
-        Raises: RuntimeError when the gate is closed, or has not as many channels as it should.
+        Raises: RuntimeError when the gate is closed, has not as many channels as it should, or has
+            recovered what was not read.
         """
         if self.is_requested:
             return
         if self.is_closed:
             raise RuntimeError("Already released.")
+        if not self.is_state_consumed:
+            raise RuntimeError("recovered state is not fully consumed")
         expected = self._expected_channels
         if expected is not None and expected != len(self.channels):
             raise RuntimeError(
@@ -96,6 +111,39 @@ class SingleInputGate:
             except FlinknetError as error:
                 channel.fail(error)
                 return
+
+    def finish_read_recovered_state(self) -> None:
+        """All that was recovered is in the queues of its channels: each gets the end of that.
+
+        Differs from Flink, where channels of another class hold it, in whose place the real ones
+        step then; and in that nothing but the end is ever there, for checkpoints store nothing.
+        """
+        end = EndOfInputChannelStateEvent().encode()
+        self.is_state_consumed = False
+        self._recovering = {each.index_in_gate for each in self.channels}
+        for channel in self.channels:
+            channel.received.append((unpooled_buffer(end, DataType.EVENT_BUFFER), RECOVERED))
+            self.queue_channel(channel)
+
+    def end_recovered_state(self, channel: InputChannel) -> None:
+        """The end of what was recovered was read from a channel."""
+        self._recovering.discard(channel.index_in_gate)
+        if not self._recovering:
+            self.is_state_consumed = True
+            if self.state_listener is not None:
+                self.state_listener(self)
+
+    def send_task_event(self, event: OtherEvent) -> None:
+        """Send an event to the producer of every channel (Flink: sendTaskEvent); to those that are
+        not there yet when they are.
+        """
+        self._unsent += [(channel, event) for channel in self.channels]
+        self.send_pending_events()
+
+    def send_pending_events(self) -> bool:
+        """Send events to producers that are there now. Returns: whether some are still to come."""
+        self._unsent = [each for each in self._unsent if not each[0].send_task_event(each[1])]
+        return bool(self._unsent)
 
     @property
     def remote_channels(self) -> list[RemoteInputChannel]:

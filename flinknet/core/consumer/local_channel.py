@@ -16,6 +16,7 @@ from flinknet.core.buffers import BufferSlice, NetworkBuffer
 from flinknet.core.buffers.data_type import IS_BUFFER
 from flinknet.core.channel_types import PipelinedSubpartitionView, ResultPartitionProvider
 from flinknet.core.probe import Probe, note_received, note_sent
+from flinknet.core.wire.events import OtherEvent
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID
 from flinknet.errors import (
     FlinknetError,
@@ -79,7 +80,7 @@ class LocalInputChannel:
         self.subpartition = subpartition
         self.index_in_gate = index_in_gate
         self.index_in_input = index_in_gate
-        self.received: deque[tuple[NetworkBuffer, int]] = deque()  # always empty: the view queues
+        self.received: deque[tuple[NetworkBuffer, int]] = deque()  # recovered: the view queues
         self.is_released = False
         self.error: FlinknetError | None = None
         self.bytes_in_local = 0
@@ -123,7 +124,8 @@ class LocalInputChannel:
 
     def notify_data_available(self) -> None:
         """The subpartition has something to read: straight to the gate."""
-        self._queue(self, self._view is not None and self._view.has_priority_events)
+        view = self._view
+        self._queue(self, view is not None and view.reading.has_priority_events)
 
     def poll_view(self, now_ns: int) -> BufferSlice | None:
         """The next buffer or event of the subpartition; the caller recycles it.
@@ -134,14 +136,14 @@ class LocalInputChannel:
         view = self._view
         if view is None:
             return None
-        while (piece := view.poll()) is not None and not piece.size_bytes:
+        while (piece := view.reading.poll()) is not None and not piece.size_bytes:
             piece.recycle()  # empty buffers carry a backlog, and here nobody wants it
         if piece is None:
             if view.failure_cause is not None:
                 raise ProducerFailedError(
                     f"the producer of {self.partition_id} failed: {view.failure_cause}"
                 )
-            if view.is_released:
+            if view.reading.is_released:
                 raise PartitionError(f"Consumed partition {self.partition_id} has been released.")
             return None
         self.buffers_in_local += piece.data_type in IS_BUFFER
@@ -152,7 +154,7 @@ class LocalInputChannel:
     @property
     def buffers_in_use(self) -> int:
         """Data buffers on their way to the task: those that wait in the view."""
-        return 0 if self._view is None else self._view.queued_buffers
+        return 0 if self._view is None else self._view.reading.buffers_in_backlog
 
     @property
     def buffers_handed_out(self) -> int:
@@ -162,29 +164,39 @@ class LocalInputChannel:
     @property
     def queued_elements(self) -> int:
         """Data buffers and events that wait in the view."""
-        return 0 if self._view is None else self._view.queued_elements
+        return 0 if self._view is None else self._view.reading.queued_elements
 
     @property
     def queued_bytes(self) -> int:
         """Bytes in them."""
-        return 0 if self._view is None else self._view.queued_bytes
+        return 0 if self._view is None else self._view.reading.queued_bytes
 
     def resume_consumption(self) -> None:
         """Let the producer go on after a blocking event, and read on if there is something."""
         assert self._view is not None
-        self._view.resume_consumption()
-        if self._view.is_available:
+        reading = self._view.reading
+        reading.resume_consumption()
+        if reading.is_data_available or reading.is_event_available:
             self._queue(self, False)
 
     def acknowledge_all_records_processed(self) -> None:
         """The answer to EndOfData."""
         assert self._view is not None
-        self._view.acknowledge_all_records_processed()
+        self._view.reading.is_acknowledged = True
+
+    def send_task_event(self, event: OtherEvent) -> bool:
+        """Give an event to the task that writes what is read here; one that has ended needs none.
+
+        Returns: False while that is not there.
+        """
+        if self.is_released:
+            return True
+        return self._view is not None and self._view.publish_task_event(event)
 
     def set_buffer_size(self, size_bytes: int, *, now_ns: int = 0) -> None:
         """Wish for a size of the producer's next buffers; no message is sent at any instant."""
         if self._view is not None:
-            self._view.set_buffer_size(size_bytes)
+            self._view.reading.buffer_size_bytes = size_bytes
 
     def fail(self, error: FlinknetError) -> None:
         """Keep the first error; the gate meets it at the next poll."""
@@ -198,12 +210,12 @@ class LocalInputChannel:
             return
         self.is_released = True
         self._retry_at_ns = None
+        self.received.clear()
         if self._view is not None:
-            self._view.release()
+            self._view.reading.release()
 
     def _note(self, piece: BufferSlice, view: PipelinedSubpartitionView, now_ns: int) -> None:
         number, size, backlog = piece.sequence_number, piece.size_bytes, piece.backlog_buffers
-        pool_available, pool_size = view.pool_buffers
         note_sent(
             self._record,
             now_ns,
@@ -218,8 +230,8 @@ class LocalInputChannel:
             backlog_buffers=backlog,
             credit_before=-1,
             credit_after=-1,
-            pool_available_buffers=pool_available,
-            pool_size_buffers=pool_size,
+            pool_available_buffers=view.pool.available_buffers,
+            pool_size_buffers=view.pool.size_buffers,
         )
         note_received(
             self._record,

@@ -97,6 +97,10 @@ class UnionInputGate:
             self._ready.clear()
         return run
 
+    def end_recovered_state(self, channel: InputChannel) -> None:
+        """The end of what was recovered was read from a channel."""
+        self._gate_of[channel.index].end_recovered_state(channel)
+
     def end_channel(self, channel: InputChannel) -> None:
         """EndOfPartition of a channel was read."""
         gate = self._gate_of[channel.index]

@@ -14,12 +14,13 @@ from flinknet.core.channel_types import (
     PipelinedSubpartitionView,
     ResultSubpartitionView,
 )
-from flinknet.core.wire.events import EndOfPartitionEvent, Event
+from flinknet.core.wire.events import EndOfPartitionEvent, Event, OtherEvent
 from flinknet.core.wire.ids import ResultPartitionID
 
 from .partition_type import ResultPartitionType
 from .result_subpartition import ResultSubpartition
 from .serialized_records import SerializedRecords
+from .task_events import TaskEventHandler
 
 BROADCAST = -1
 """Channel number that stands for all subpartitions sharing one buffer."""
@@ -51,6 +52,7 @@ class ResultPartition:
         self.is_closed = False
         self.is_released = False
         self.failure_cause: str | None = None
+        self.task_events = TaskEventHandler()
 
     def setup(self) -> None:
         """Create the pool, and register at the manager if there is one.
@@ -236,7 +238,18 @@ class ResultPartitionManager:
             partition.create_read_view(index, listener),
             partition.pool,
             lambda: partition.failure_cause,
+            partition.task_events.publish,
         )
+
+    def publish_task_event(self, partition_id: ResultPartitionID, event: Event) -> bool:
+        """Give an event of a reader to who listens at the partition (Flink: TaskEventDispatcher).
+
+        Returns: whether it is an event for a task, and that is there.
+        """
+        partition = self._partitions.get(partition_id)
+        if partition is None or not isinstance(event, OtherEvent):
+            return False
+        return partition.task_events.publish(event)
 
     def wait_for(
         self,

@@ -70,6 +70,7 @@ class PartitionRequestServerHandler:
         is_credit_based: bool = True,
         adopt: ChannelAdopter | None = None,
     ) -> None:
+        self._partitions = partitions
         self._queue = queue
         self._peer = peer
         self._control = control
@@ -96,7 +97,7 @@ class PartitionRequestServerHandler:
             CloseRequest: self._close,
             NewBufferSize: self._set_buffer_size,
             SegmentId: self._ignore,
-            TaskEventRequest: self._refuse_task_event,
+            TaskEventRequest: self._publish_task_event,
         }
 
     def handle(self, message: Message) -> None:
@@ -258,13 +259,15 @@ class PartitionRequestServerHandler:
             reader.subpartition.buffer_size_bytes = message.buffer_size
 
     def _ignore(self, _message: SegmentId) -> None:
-        """Hybrid shuffle only; a pipelined producer ignores it for receivers it does not know."""
+        """Hybrid shuffle only; all other partitions ignore it, as in Flink."""
 
-    def _refuse_task_event(self, message: TaskEventRequest) -> None:
-        self._peer.count_request(message.receiver_id)
-        self._peer.send_error(
-            ILLEGAL_ARGUMENT_EXCEPTION, "Task event receiver not found.", message.receiver_id
-        )
+    def _publish_task_event(self, message: TaskEventRequest) -> None:
+        receiver_id = message.receiver_id
+        self._peer.count_request(receiver_id)
+        self._note(MessageKind.TASK_EVENT_REQUEST, self._peer.channel_of(receiver_id))
+        if not self._partitions.publish_task_event(message.partition_id, message.event):
+            text = "Task event receiver not found."
+            self._peer.send_error(ILLEGAL_ARGUMENT_EXCEPTION, text, receiver_id)
 
     def _note(self, kind: int, channel: int, value: int = -1) -> None:
         self._control.note(_RECEIVED, kind, channel, value=value)

@@ -157,12 +157,12 @@ class TaskEventRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class CancelPartitionRequest:
-    """Close a channel, keep the connection. May come more than once."""
+class _OfReceiver:
+    """What a consumer says of one channel, and nothing else with it."""
 
     receiver_id: InputChannelID
 
-    ID: ClassVar[int] = 4
+    ID: ClassVar[int]
     DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER
 
     def encode(self) -> bytes:
@@ -171,6 +171,13 @@ class CancelPartitionRequest:
     @classmethod
     def decode(cls, body: Bytes) -> Self:
         return cls(*_unpack(_RECEIVER, body))
+
+
+class CancelPartitionRequest(_OfReceiver):
+    """Close a channel, keep the connection. May come more than once."""
+
+    __slots__ = ()
+    ID = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,38 +215,18 @@ class AddCredit:
         return cls(credit, receiver_id)
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeConsumption:
+class ResumeConsumption(_OfReceiver):
     """Unblock the channel after an event of a blocking type."""
 
-    receiver_id: InputChannelID
-
-    ID: ClassVar[int] = 7
-    DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER
-
-    def encode(self) -> bytes:
-        return _frame(self.ID, self.receiver_id)
-
-    @classmethod
-    def decode(cls, body: Bytes) -> Self:
-        return cls(*_unpack(_RECEIVER, body))
+    __slots__ = ()
+    ID = 7
 
 
-@dataclass(frozen=True, slots=True)
-class AckAllUserRecordsProcessed:
+class AckAllUserRecordsProcessed(_OfReceiver):
     """The answer to EndOfData."""
 
-    receiver_id: InputChannelID
-
-    ID: ClassVar[int] = 8
-    DIRECTION: ClassVar[Direction] = Direction.CONSUMER_TO_PRODUCER
-
-    def encode(self) -> bytes:
-        return _frame(self.ID, self.receiver_id)
-
-    @classmethod
-    def decode(cls, body: Bytes) -> Self:
-        return cls(*_unpack(_RECEIVER, body))
+    __slots__ = ()
+    ID = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,7 @@ class LoadChannel:
     consumer_task_manager: int
     receiver_id: InputChannelID
     partition_id: ResultPartitionID
+    connection_index: int = 0
 
     @property
     def is_local(self) -> bool:
@@ -82,7 +83,8 @@ class LoadChannel:
         """Name of the TCP connection it shares, "tm-0->tm-1": from the producers' TaskManager to
         the consumers', whose client opens it.
         """
-        return f"tm-{self.producer_task_manager}->tm-{self.consumer_task_manager}"
+        number = f"#{self.connection_index}" if self.connection_index else ""
+        return f"tm-{self.producer_task_manager}->tm-{self.consumer_task_manager}{number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +274,7 @@ def _channels_of(tasks: Sequence[TaskDeploymentDescriptor]) -> tuple[LoadChannel
             task.task_manager,
             each.receiver_id,
             each.partition_id,
+            each.connection_index,
         )
         for task in tasks
         for gate in task.inputs

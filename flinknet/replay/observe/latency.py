@@ -23,7 +23,7 @@ from flinknet.histogram import LogLinearHistogram
 from flinknet.trace.event_block import EventBlock, EventColumns
 
 from ..spark.frames import Columns, merged, schema_of
-from ..spark.units import ALL_CHANNELS, Asked, WorkUnit, ask, is_measured
+from ..spark.units import ALL_CHANNELS, Asked, Question, Tally, WorkUnit, ask, is_measured
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -141,11 +141,11 @@ def spread_records(
     return buffer, first_ns[buffer] + (last_ns - first_ns)[buffer] * position // steps
 
 
-class _Latencies:
+class _Latencies(Tally):
     """The latencies of the blocks of a unit, by channel."""
 
-    def __init__(self, unit: WorkUnit) -> None:
-        self._unit = unit
+    def __init__(self, unit: WorkUnit, question: Question) -> None:
+        super().__init__(unit, question)
         self._consumed: defaultdict[int, _Consumed] = defaultdict(_Consumed)
 
     def take(self, block: EventBlock) -> None:
@@ -185,7 +185,7 @@ class _Latencies:
 
 
 def _measure(unit: WorkUnit, blocks: Iterator[EventBlock]) -> Iterator[Columns]:
-    tally = _Latencies(unit)
+    tally = _Latencies(unit, _measure)
     for block in blocks:
         tally.take(block)
     yield from tally.answers()

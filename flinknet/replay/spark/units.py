@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -81,37 +81,8 @@ def work_units(runs: Sequence[RecordedRun], cores: int) -> list[WorkUnit]:
     ]
 
 
-class Tally(Protocol):
-    """An answer that adds up over the blocks of a unit."""
-
-    def take(self, block: EventBlock) -> None:
-        """Add what a block holds."""
-
-    def answers(self) -> Iterable[Columns]:
-        """Rows of the answer, when all blocks are taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question with the columns of the trace that it needs, and the dataclass of its rows.
-
-    Attributes:
-        tally: answers it for one unit, block by block; None for a question that may be put to each
-            block alone.
-    """
-
-    question: Question
-    columns: tuple[str, ...]
-    row: type
-    tally: Callable[[WorkUnit], Tally] | None = None
-
-    def begin(self, unit: WorkUnit) -> Tally:
-        """Its tally for one unit."""
-        return self.tally(unit) if self.tally else EachBlock(unit, self.question)
-
-
-class EachBlock:
-    """The tally of a question that is put to each block alone."""
+class Tally:
+    """The answer to a question about a unit, block by block: as a rule it is put to each alone."""
 
     def __init__(self, unit: WorkUnit, question: Question) -> None:
         self._unit = unit
@@ -123,8 +94,26 @@ class EachBlock:
         self._answers += self._question(self._unit, iter((block,)))
 
     def answers(self) -> Iterable[Columns]:
-        """The rows of all blocks."""
+        """Rows of the answer, when all blocks are taken."""
         return self._answers
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with the columns of the trace that it needs, and the dataclass of its rows.
+
+    Attributes:
+        tally: of one that is better answered by the unit.
+    """
+
+    question: Question
+    columns: tuple[str, ...]
+    row: type
+    tally: Callable[[WorkUnit, Question], Tally] = Tally
+
+    def begin(self, unit: WorkUnit) -> Tally:
+        """Its tally for one unit."""
+        return self.tally(unit, self.question)
 
 
 def ask(spark: SparkSession, units: Sequence[WorkUnit], asked: Asked) -> DataFrame:

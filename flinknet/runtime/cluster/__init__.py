@@ -12,9 +12,12 @@
                     where all of it stands
     control_messages    what is said; control_connection: as JSON, after a token; control_server:
                     the port on loopback; outbox: in what order
-    measure, diagnosis, stages, asked_rate, progress    the result of a bench (RunResult)
-    measurements, job_files, job_status                 the result of a job (JobResult)
+    collected       what TaskManagers told of a bench or a job: what the results of both say of it;
+    measure, diagnosis, stages, asked_rate, progress    the rest of that of a bench (RunResult)
+    measurements, job_files, job_status                 and of that of a job (JobResult)
     endings         why a bench failed
+    producer_peer, consumer_peer    an exchange one end of which is Flink's: there is no JobManager;
+                    peer leads the TaskExecutor of our end, in the process of the command
 
 Data goes over the data ports of the TaskManagers.
 """

@@ -17,16 +17,12 @@ from ..shuffle_environment import ShuffleEnvironment
 
 
 class AttemptChannels:
-    """The channels of all attempts of one process.
+    """The channels of all attempts of one process."""
 
-    Args:
-        channel_of: index of each channel in the run, by receiver id; the trace names them by it.
-    """
-
-    def __init__(self, environment: ShuffleEnvironment, channel_of: dict[bytes, int]) -> None:
+    def __init__(self, environment: ShuffleEnvironment) -> None:
         self._connections = environment.connections
         self._statistics = environment.statistics
-        self._channel_of = channel_of
+        self._channel_of = environment.channel_of
         self._reader_names: dict[int, str] = {}
         self._deadline_ns: int | None = None
 
@@ -96,8 +92,3 @@ class AttemptChannels:
 def are_read(partitions: Iterable[ResultPartition]) -> bool:
     """Whether each of their subpartitions has its reader."""
     return all(each.has_view for partition in partitions for each in partition.subpartitions)
-
-
-def has_output(partition: ResultPartition) -> bool:
-    """Whether there is something of it to be read."""
-    return partition.is_finished or any(each.buffers_in_backlog for each in partition.subpartitions)

@@ -5,10 +5,11 @@ TaskSlotTable, and the part of TaskExecutor that submits, cancels and releases).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 from flinknet.config import NetworkConfig
@@ -19,18 +20,47 @@ from flinknet.errors import FlinknetError
 from flinknet.graph.execution import ExecutionState
 from flinknet.job.debloating import BufferDebloating, debloated_gates
 from flinknet.job.descriptor import TaskDeploymentDescriptor
-from flinknet.job.gates import blocking_storage, create_gates, create_partitions
+from flinknet.job.gates import GateSetup, blocking_storage, create_partitions
+from flinknet.job.producer_states import ProducerStateChecks
+from flinknet.job.scheduling import has_output
 from flinknet.job.stream_task import StreamTask
 
+from ..clock import monotonic_ns
 from ..shuffle_environment import ShuffleEnvironment
 from ..spill_file import create_spill_file
 from . import control_messages as say
-from .attempt_channels import AttemptChannels, are_read, has_output
+from .attempt_channels import AttemptChannels, are_read
 from .load_run import LoadRun
 from .running_task import RunningTask, told
 from .sampling import Sampler
 from .task_factory import LoadFactory, TaskFactory
 from .task_io import ProcessIO, reader_of
+
+FAREWELL_NS = 500_000_000
+"""How long a process that ends waits for functions that are in work, so that files are written."""
+
+FAREWELL_LOOK_S = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class _Setup:
+    """An attempt whose gates wait for memory that others are to give back.
+
+    Attributes:
+        start: None: with the run.
+    """
+
+    descriptor: TaskDeploymentDescriptor
+    addresses: Mapping[int, tuple[str, int]]
+    start: say.Start | None
+    partitions: tuple[ResultPartition, ...]
+    gates: GateSetup
+
+    def cancel(self, cause: str) -> None:
+        """It will not run, and whoever reads its partitions is told why."""
+        self.gates.cancel()
+        for partition in self.partitions:
+            partition.fail(cause)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +70,13 @@ class _Waiting:
     descriptor: TaskDeploymentDescriptor
     partitions: tuple[ResultPartition, ...]
     gates: tuple[SingleInputGate, ...]
+
+    def cancel(self, cause: str) -> None:
+        """It will not run, and whoever reads its partitions is told why."""
+        for partition in self.partitions:
+            partition.fail(cause)
+        for gate in self.gates:
+            gate.close()
 
 
 class Attempts:
@@ -53,6 +90,7 @@ class Attempts:
     Attributes:
         running: attempts that the event loop steps, in the order of their tasks.
         load: what follows them while they are those of a load.
+        producers: what is asked of producers that do not have a partition.
     """
 
     def __init__(
@@ -67,6 +105,7 @@ class Attempts:
     ) -> None:
         self.running: list[RunningTask] = []
         self.load: LoadRun | None = None
+        self.producers = ProducerStateChecks(send, self.cancel)
         self._factory: TaskFactory | None = None
         self._network = network
         self._environment = environment
@@ -74,16 +113,25 @@ class Attempts:
         self._sampler = sampler
         self._io = io
         self._send = send
+        self._begun: say.Start | None = None
+        self._setups: list[_Setup] = []
+        self._unread: dict[ExecutionAttemptID, set[int]] = {}
         self._waiting: list[_Waiting] = []
         self._tasks: dict[ExecutionAttemptID, RunningTask] = {}
         self._written: dict[ExecutionAttemptID, RunningTask] = {}
-        self._told_consumable: set[ExecutionAttemptID] = set()
+        self._ending: list[tuple[RunningTask, say.TaskStateChanged]] = []
+        self._told_consumable: set[tuple[ExecutionAttemptID, int]] = set()
         self._storage = blocking_storage(network, partial(create_spill_file, spill_dir))
 
     @property
     def is_any_waiting(self) -> bool:
         """Whether there are attempts that wait for the start of the run."""
         return bool(self._waiting)
+
+    @property
+    def is_any_set_up(self) -> bool:
+        """Whether there are attempts whose gates wait for memory."""
+        return bool(self._setups)
 
     @property
     def gates(self) -> list[SingleInputGate]:
@@ -98,15 +146,17 @@ class Attempts:
     @property
     def are_channels_open(self) -> bool:
         """Whether each channel that those that wait write has its reader."""
-        return are_read(partition for each in self._waiting for partition in each.partitions)
+        return not self._setups and are_read(
+            partition for each in self._waiting for partition in each.partitions
+        )
 
     @property
-    def is_any_over(self) -> bool:
-        """Whether there are some that have ended, and were not seen to."""
-        for running in self.running:  # noqa: SIM110 - in each turn; a generator takes longer
-            if running.has_ended:
+    def has_news(self) -> bool:
+        """Whether there are some that have opened or ended, and were not seen to."""
+        for running in self.running:
+            if running.has_news:
                 return True
-        return False
+        return bool(self._ending)
 
     @property
     def tells_first_output(self) -> bool:
@@ -122,36 +172,80 @@ class Attempts:
         """Run an attempt, at once or from the start of the run on."""
         descriptor = message.task
         try:
-            waiting = self._open(descriptor, message, now_ns)
+            setup = self._set_up(message, now_ns)
         except (Exception, SystemExit) as error:
             self._tell_failure(descriptor.attempt_id, error)
             return
-        self._tell_state(descriptor.attempt_id, ExecutionState.INITIALIZING)
-        if message.start is None:
-            self._waiting.append(waiting)
-        else:
-            self._start(waiting, message.start, now_ns)
+        self._setups.append(setup)
+        self.advance_setups(now_ns=now_ns)
+
+    def advance_setups(self, *, now_ns: int) -> None:
+        """Go on with attempts for whose gates there is memory now."""
+        setups, self._setups = self._setups, []
+        for setup in setups:
+            attempt_id = setup.descriptor.attempt_id
+            try:
+                if not setup.gates.is_complete(now_ns=now_ns):
+                    self._setups.append(setup)
+                    continue
+                waiting = self._open(setup, now_ns)
+            except (Exception, SystemExit) as error:
+                setup.cancel(told(error))
+                self._tell_failure(attempt_id, error)
+                continue
+            self._tell_state(attempt_id, ExecutionState.INITIALIZING)
+            start = setup.start or self._begun
+            if start is None:
+                self._waiting.append(waiting)
+            else:
+                self._start(waiting, start, now_ns)
+
+    def update_partitions(self, message: say.UpdatePartitions, *, now_ns: int) -> None:
+        """Request what an attempt can read now and could not when it began."""
+        self._unread.get(message.attempt_id, set()).difference_update(message.edges)
+        running = self._tasks.get(message.attempt_id)
+        if running is not None:
+            for described, gate in zip(running.descriptor.inputs, running.task.gates, strict=True):
+                if described.edge in message.edges and gate.is_state_consumed:
+                    self._channels.request([gate], now_ns=now_ns)
 
     def start(self, start: say.Start, *, now_ns: int) -> None:
         """The run starts."""
+        self._begun = start
         begun, self._waiting = self._waiting, []
         for attempt in begun:
             self._start(attempt, start, now_ns)
 
-    def handle_ended(self) -> None:
-        """Let go of those that have finished or failed."""
-        for running in [each for each in self.running if each.has_ended]:
-            self._task_ended(running)
+    def handle_news(self) -> None:
+        """Tell of those that have opened, let go of those that have finished or failed."""
+        for running in [each for each in self.running if each.has_news]:
+            if not running.is_told_running and running.task.is_open:
+                running.is_told_running = True
+                self._tell_state(running.attempt_id, ExecutionState.RUNNING)
+            if running.has_ended:
+                self._task_ended(running)
+        if self._ending:
+            ending, self._ending = self._ending, []
+            for running, told_then in ending:
+                self._end(running, told_then)
 
     def cancel(self, attempt_id: ExecutionAttemptID) -> None:
         """End one that may still run."""
+        self._unread.pop(attempt_id, None)
+        for setup in self._setups:
+            if setup.descriptor.attempt_id == attempt_id:
+                self._setups.remove(setup)
+                setup.cancel("it was canceled")
+                self._tell_state(attempt_id, ExecutionState.CANCELED)
+                return
         running = self._tasks.pop(attempt_id, None)
-        if running is None:  # it has ended, and was told so
+        if running is None:  # it has not begun, or has ended, and was told so
+            self._cancel_waiting(attempt_id)
             return
         self._send(self._sampler.statistics_of([running], is_last=True))
         running.release("it was canceled")
         self._follow_tasks()
-        self._tell_state(attempt_id, ExecutionState.CANCELED)
+        self._end(running, say.TaskStateChanged(attempt_id, ExecutionState.CANCELED))
 
     def release_partitions(self, attempt_id: ExecutionAttemptID) -> None:
         """Nobody will read what one has kept."""
@@ -161,30 +255,41 @@ class Attempts:
                 self._environment.partitions.release(partition)
 
     def release(self, cause: str) -> None:
-        """Those that run end with their process."""
+        """All end with their process, which waits a moment for functions to return; also those that
+        have not begun, and what some have kept.
+        """
         for running in self.running:
             running.release(cause)
+        for setup in self._setups:
+            setup.cancel(cause)
+        for waiting in self._waiting:
+            waiting.cancel(cause)
+        self.fail_partitions(cause)
+        ending = [*self.running, *(running for running, _ in self._ending)]
+        until_ns = monotonic_ns() + FAREWELL_NS
+        while monotonic_ns() < until_ns:
+            ending = [each for each in ending if not each.let_go()]
+            if not ending:
+                break
+            sleep(FAREWELL_LOOK_S)
 
     def fail_partitions(self, cause: str) -> None:
-        """Whoever reads of those that run is told why it ends."""
-        for running in self.running:
-            for partition in running.partitions:
-                partition.fail(cause)
+        """Whoever reads something here is told why it ends."""
+        for partition in self._environment.partitions.partitions:
+            partition.fail(cause)
 
     def tell_first_output(self) -> None:
         """Name those that readers wait for no longer."""
         for attempt_id, running in self._tasks.items():
-            if attempt_id in self._told_consumable or not running.partitions:
-                continue
-            if all(has_output(each) for each in running.partitions):
-                self._told_consumable.add(attempt_id)
-                self._send(say.OutputConsumable(attempt_id))
+            for output, partition in enumerate(running.partitions):
+                told_of = attempt_id, output
+                if told_of not in self._told_consumable and has_output(partition):
+                    self._told_consumable.add(told_of)
+                    self._send(say.OutputConsumable(attempt_id, output))
 
-    def _open(
-        self, descriptor: TaskDeploymentDescriptor, message: say.SubmitTask, now_ns: int
-    ) -> _Waiting:
-        """Partitions and gates; these ask for what they read."""
-        environment = self._environment
+    def _set_up(self, message: say.SubmitTask, now_ns: int) -> _Setup:
+        """Partitions, and the memory of gates, as far as it is there."""
+        descriptor, environment = message.task, self._environment
         own = [channel.index for gate in descriptor.inputs for channel in gate.channels]
         written = [channel for output in descriptor.outputs for channel in output.channels]
         environment.statistics.grow(1 + max([*own, *written], default=-1))
@@ -196,20 +301,48 @@ class Attempts:
             storage=self._storage,
         )
         try:
-            gates = create_gates(
-                descriptor,
-                self._network,
-                environment.pool,
-                partitions=environment.partitions,
-                connect=partial(self._channels.connect, message.addresses),
-                probe=environment.recorder,
-            )
+            gates = GateSetup(descriptor, self._network, environment.pool, now_ns=now_ns)
         except BaseException as error:
             for partition in partitions:
                 partition.fail(told(error))
             raise
-        self._channels.request(gates, now_ns=now_ns)
-        return _Waiting(descriptor, partitions, gates)
+        if unread := {each.edge for each in descriptor.inputs if not each.is_consumable}:
+            self._unread[descriptor.attempt_id] = unread
+        return _Setup(descriptor, message.addresses, message.start, partitions, gates)
+
+    def _open(self, setup: _Setup, now_ns: int) -> _Waiting:
+        """The gates; those ask for what they read that can be read, when what was recovered of
+        their channels has been.
+        """
+        environment, descriptor = self._environment, setup.descriptor
+        gates = setup.gates.gates(
+            partitions=environment.partitions,
+            connect=partial(self._channels.connect, setup.addresses),
+            probe=environment.recorder,
+        )
+        for channel in [each for gate in gates for each in gate.remote_channels]:
+            channel.check_producer = partial(self.producers.check, descriptor.attempt_id)
+        for each, gate in zip(descriptor.inputs, gates, strict=True):
+            if setup.start is not None:  # its task reads what was recovered, and asks then
+                gate.finish_read_recovered_state()
+            gate.state_listener = partial(self._request, descriptor.attempt_id, each.edge)
+            if gate.is_state_consumed:
+                self._request(descriptor.attempt_id, each.edge, gate)
+        return _Waiting(descriptor, setup.partitions, gates)
+
+    def _request(self, attempt_id: ExecutionAttemptID, edge: int, gate: SingleInputGate) -> None:
+        if edge not in self._unread.get(attempt_id, ()):
+            self._channels.request([gate], now_ns=monotonic_ns())
+
+    def _cancel_waiting(self, attempt_id: ExecutionAttemptID) -> None:
+        found = [each for each in self._waiting if each.descriptor.attempt_id == attempt_id]
+        for waiting in found:
+            self._waiting.remove(waiting)
+            for partition in waiting.partitions:
+                partition.fail("it was canceled")
+            for gate in waiting.gates:
+                gate.close()
+            self._tell_state(attempt_id, ExecutionState.CANCELED)
 
     def _start(self, waiting: _Waiting, start: say.Start, now_ns: int) -> None:
         """Create the task of an attempt, which runs from now on."""
@@ -229,10 +362,7 @@ class Attempts:
                 now_ns=now_ns,
             )
         except (Exception, SystemExit) as error:
-            for partition in waiting.partitions:
-                partition.fail(told(error))
-            for gate in waiting.gates:
-                gate.close()
+            waiting.cancel(told(error))
             self._tell_failure(descriptor.attempt_id, error)
             return
         begin_ns = start.start_ns if is_load else max(start.start_ns, now_ns)
@@ -247,7 +377,6 @@ class Attempts:
             is_detailed=self._network.detailed_metrics,
             waits_for_readers=is_load,
         )
-        self._tell_state(descriptor.attempt_id, ExecutionState.RUNNING)
         self._tasks[descriptor.attempt_id] = running
         if isinstance(factory, LoadFactory):
             if self.load is None:
@@ -276,6 +405,7 @@ class Attempts:
     def _task_ended(self, running: RunningTask) -> None:
         """An attempt has finished or failed: its last figures, then how it ended."""
         attempt_id = running.attempt_id
+        self._unread.pop(attempt_id, None)
         self._send(self._sampler.statistics_of([running], is_last=True))
         del self._tasks[attempt_id]
         if running.error is None and self.load is not None:
@@ -286,15 +416,26 @@ class Attempts:
             self._keep_blocking(running)
             self._tell_state(attempt_id, ExecutionState.FINISHED)
         else:
-            self._send(
+            self._end(
+                running,
                 say.TaskStateChanged(
                     attempt_id,
                     ExecutionState.FAILED,
                     running.error,
                     running.is_consequence,
                     running.kind,
-                )
+                ),
             )
+
+    def _end(self, running: RunningTask, told_then: say.TaskStateChanged) -> None:
+        """Tell how one has ended as soon as no function of it is in work: until then it would be in
+        the way of the next attempt (Flink: CANCELING; task.cancellation.timeout is the
+        JobManager's).
+        """
+        if running.let_go():
+            self._send(told_then)
+        else:
+            self._ending.append((running, told_then))
 
     def _keep_blocking(self, running: RunningTask) -> None:
         """What it wrote for later stays until the JobManager says otherwise; the rest goes when it

@@ -16,7 +16,6 @@ from flinknet.results import (
     Measured,
     ProcessorUse,
     RunWarning,
-    Strangers,
 )
 from flinknet.units import human_count, human_duration
 
@@ -221,9 +220,6 @@ def warnings_of(
         )
     if (disturbed := _disturbed(processors, measured.latency_ns.p99)) is not None:
         found.append(disturbed)
-    strangers = sum((report.strangers for report in reports), Strangers())
-    if (visited := strangers.warning()) is not None:
-        found.append(visited)
     if measured.records < FEW_SAMPLES:
         found.append(
             RunWarning(
@@ -232,9 +228,6 @@ def warnings_of(
                 " longer --duration or more --records.",
             )
         )
-    for index, report in enumerate(reports):
-        if report.trace_error:
-            found.append(RunWarning("trace-incomplete", f"tm-{index}: {report.trace_error}"))
     return found
 
 

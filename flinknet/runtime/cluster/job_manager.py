@@ -13,6 +13,7 @@ from typing import Any
 
 from flinknet.graph.execution import ExecutionState
 from flinknet.job.checkpoint_coordinator import Answer, CheckpointCoordinator, Command
+from flinknet.job.producer_states import RequestPartitionState
 
 from ..clock import monotonic_ns, wall_clock_iso
 from ..event_loop import EventLoop
@@ -191,7 +192,9 @@ class JobManager:
             else:
                 master.update_state(message.attempt_id, message.state, now_ns=now_ns)
         elif isinstance(message, say.OutputConsumable):
-            master.schedule_consumers(message.attempt_id, now_ns=now_ns)
+            master.schedule_consumers(message.attempt_id, message.output, now_ns=now_ns)
+        elif isinstance(message, RequestPartitionState):
+            task_manager.send(master.partition_state(message))
         elif isinstance(message, Answer):
             if self.checkpoints is not None:
                 self._tell_tasks(self.checkpoints.receive(message, now_ns=now_ns))

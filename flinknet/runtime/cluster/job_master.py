@@ -7,13 +7,13 @@ Sans-IO: told what TaskManagers said and what time it is, it says what to tell t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flinknet.core.wire.ids import ExecutionAttemptID, JobVertexID
 from flinknet.errors import LocalProtocolError
 from flinknet.graph.execution import ExecutionState
-from flinknet.graph.execution_graph import ExecutionGraph, ExecutionVertex
+from flinknet.graph.execution_graph import ConnectedEdge, ExecutionGraph, ExecutionVertex
 from flinknet.graph.failover import (
     SchedulingTopology,
     releasable_partitions,
@@ -21,13 +21,15 @@ from flinknet.graph.failover import (
     subtasks_to_restart,
 )
 from flinknet.graph.physical_plan import PhysicalPlan
-from flinknet.graph.planning import placed_plan_of, stages_of
+from flinknet.graph.planning import depths_of, placed_plan_of, stages_of
 from flinknet.graph.slots import check_resources, share_slots
 from flinknet.job import TaskDeploymentDescriptor, descriptors_of
+from flinknet.job.producer_states import PartitionState, RequestPartitionState
 from flinknet.units import format_duration_ns
 
 from . import control_messages as say
 from .channel_numbers import ChannelNumbers
+from .input_dependencies import InputDependencies
 from .job_state import Failure, JobState
 from .restart_delay import ExponentialDelay
 from .slot_pool import SlotPool
@@ -100,14 +102,15 @@ class JobMaster:
         self._topology = SchedulingTopology(graph)
         self._fixed = fixed
         if fixed is None:
-            self._stage_of = stages_of(graph.job)
+            self._stage_of, depth_of = stages_of(graph.job), depths_of(graph.job)
             shared = share_slots(graph, self._stage_of)
             check_resources(shared, config, slots_each)
             self._pool = SlotPool(shared, slots_each, config.load_balance_mode)
         else:
-            self._stage_of = fixed.stage_of
+            self._stage_of = depth_of = fixed.stage_of
             self._pool = SlotPool((), slots_each, config.load_balance_mode, fixed.plan.slots)
-        self._consumable: set[ExecutionVertex] = set()
+        self._inputs = InputDependencies(graph, self._topology, self._stage_of, depth_of)
+        self._unread: dict[ExecutionVertex, tuple[ConnectedEdge, ...]] = {}
         self._expected = task_managers
         self._slots_each = slots_each
         self._channel_numbers = ChannelNumbers(graph.channels)
@@ -207,24 +210,42 @@ class JobMaster:
         if state is _S.FAILED:
             self._fail_attempt(subtask, failure or Failure("it gives no reason"), now_ns)
             return True
+        if state is _S.CANCELED and subtask.state is not _S.CANCELING:
+            # its producer was over before this one was told to end
+            failure = Failure("it was canceled, for its producer is over", is_consequence=True)
+            self._fail_attempt(subtask, failure, now_ns)
+            return True
         try:
-            subtask.current.switch_to(state)
+            subtask.current.switch_to(state, now_ns=now_ns)
         except LocalProtocolError:  # it was told to cancel, and had gone on before it heard so
             if not (subtask.state is _S.CANCELING and state.is_terminal):
                 return False
-            subtask.current.switch_to(_S.CANCELED)
+            subtask.current.switch_to(_S.CANCELED, now_ns=now_ns)
         if subtask.state.is_terminal:
             self._ended(subtask, now_ns)
         return True
 
-    def schedule_consumers(self, attempt_id: ExecutionAttemptID, *, now_ns: int) -> None:
-        """There is something to read in every partition of an attempt, for tasks that wait for
-        that.
+    def schedule_consumers(
+        self, attempt_id: ExecutionAttemptID, output: int, *, now_ns: int
+    ) -> None:
+        """There is something to read in a partition of an attempt, for tasks that wait for that.
+
+        Args:
+            output: which of its partitions.
         """
         subtask = self.graph.subtask(attempt_id.execution_vertex_id)
         if subtask.current.attempt_id == attempt_id:
-            self._consumable.add(subtask)
+            self._inputs.note_output(subtask, output, now_ns=now_ns)
             self._schedule(now_ns)
+
+    def partition_state(self, question: RequestPartitionState) -> PartitionState:
+        """What a consumer is told whose producer does not have its partition."""
+        attempt_id, partition_id = question.attempt_id, question.partition_id
+        try:
+            state = self.graph.producer_state(partition_id)
+        except LocalProtocolError as error:
+            return PartitionState(attempt_id, partition_id, None, str(error))
+        return PartitionState(attempt_id, partition_id, state)
 
     def cancel(self, reason: str, *, now_ns: int) -> None:
         """End the job."""
@@ -307,27 +328,38 @@ class JobMaster:
             return
         self._waits_for_slots_since_ns = None
         self.state = JobState.RUNNING
-        stage = min(
-            (
-                self._stage(each)
-                for each in self.graph.subtasks()
-                if each.state is not _S.FINISHED and each not in self._consumable
-            ),
-            default=None,
-        )
-        chosen = [
-            subtask
-            for region in self._topology.regions
-            for subtask in region.subtasks
-            if subtask.state is _S.CREATED and self._stage(subtask) == stage
-        ]
+        self._update_partitions()
+        chosen = self._inputs.to_deploy()
         if chosen:
-            self._deploy(chosen)
+            self._deploy(chosen, now_ns)
 
-    def _stage(self, subtask: ExecutionVertex) -> int:
-        return self._stage_of[subtask.job_vertex.id]
+    def _update_partitions(self) -> None:
+        """Tell tasks that began with some of their inputs what more they can read."""
+        for subtask, unread in list(self._unread.items()):
+            readable = [each for each in unread if self._inputs.is_consumable(each)]
+            if readable:
+                index_of = {id(edge.edge): edge.index for edge in self.plan.edges}
+                edges = tuple(index_of[id(each)] for each in readable)
+                current = subtask.current
+                self._tell(current.task_manager, say.UpdatePartitions(current.attempt_id, edges))
+                self._unread[subtask] = tuple(each for each in unread if each not in readable)
 
-    def _deploy(self, subtasks: Sequence[ExecutionVertex]) -> None:
+    def _with_unread(
+        self, task: TaskDeploymentDescriptor, plan: PhysicalPlan
+    ) -> TaskDeploymentDescriptor:
+        """The task with the inputs marked that cannot be read yet."""
+        subtask = self.graph.subtask(task.attempt_id.execution_vertex_id)
+        edge_of = {gate.edge: plan.edges[gate.edge].edge for gate in task.inputs}
+        unread = {
+            gate: edge for gate, edge in edge_of.items() if not self._inputs.is_consumable(edge)
+        }
+        if not unread:
+            return task
+        self._unread[subtask] = tuple(unread.values())
+        inputs = (replace(each, is_consumable=each.edge not in unread) for each in task.inputs)
+        return replace(task, inputs=tuple(inputs))
+
+    def _deploy(self, subtasks: Sequence[ExecutionVertex], now_ns: int) -> None:
         plan = self.plan
         index_of = {vertex.vertex.id: vertex.index for vertex in plan.vertices}
         keys = {(index_of[each.job_vertex.id], each.subtask_index) for each in subtasks}
@@ -336,12 +368,14 @@ class JobMaster:
         else:
             found = [task for task in self._fixed.tasks if task.key in keys]
         found.sort(key=lambda task: task.key)  # who writes comes before who reads
-        tasks = tuple(self._channel_numbers.numbered(found))
+        tasks = tuple(
+            self._with_unread(each, plan) for each in self._channel_numbers.numbered(found)
+        )
         self.deployments.append(Deployment(plan, tasks))
         for task in tasks:
             current = self.graph.subtask(task.attempt_id.execution_vertex_id).current
-            current.switch_to(_S.SCHEDULED)
-            current.switch_to(_S.DEPLOYING)
+            current.switch_to(_S.SCHEDULED, now_ns=now_ns)
+            current.switch_to(_S.DEPLOYING, now_ns=now_ns)
             current.task_manager = task.task_manager
 
     def _fail_attempt(self, subtask: ExecutionVertex, failure: Failure, now_ns: int) -> None:
@@ -393,6 +427,7 @@ class JobMaster:
 
     def _ended(self, subtask: ExecutionVertex, now_ns: int) -> None:
         """An attempt is over, whichever way."""
+        self._unread.pop(subtask, None)
         self._canceling_since_ns.pop(subtask.current.attempt_id, None)
         if subtask.state is _S.FINISHED:
             self._release()

@@ -25,7 +25,7 @@ from flinknet.graph import execution_graph_of, job_graph_of, load_program
 from flinknet.graph.execution_graph import initialize_on_master
 from flinknet.graph.job_config import job_config
 from flinknet.job.checkpoint_coordinator import CheckpointCoordinator
-from flinknet.results import JobStatus, RunWarning, Strangers, TaskManagerDump
+from flinknet.results import JobStatus, RunWarning, TaskManagerDump
 from flinknet.trace.run_directory import seal_run
 
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
@@ -49,7 +49,7 @@ from .job_manager import JobManager, log, taken
 from .job_master import Deployment, JobMaster
 from .job_state import JobState
 from .job_status import status_of
-from .measurements import Measurements, NamedMetrics
+from .measurements import Measurements
 from .resource_manager import ClusterSpec
 
 START_DELAY_NS = 100_000_000
@@ -106,15 +106,14 @@ class JobManagerProcess:
         self._task_managers = self._manager.task_managers
         self._job: _Job | None = None
         self._submitter: ControlConnection | None = None
-        self._measurements = Measurements()
+        log = MetricsLog(self._run_dir) if spec.records_trace else None
+        self._measurements = Measurements(log)
         self._closing_since_ns: int | None = None
         self._end: say.JobEnded | None = None
         self._began_ns = monotonic_ns()
         self._started_at = wall_clock_iso()
         self._is_terminated = False
-        self._reports: list[say.Report] = []
         self._dumps: list[DumpRound] = []
-        self._metrics_log = MetricsLog(self._run_dir) if spec.records_trace else None
 
     def run(self) -> None:
         """From the first TaskManager to the last."""
@@ -215,16 +214,12 @@ class JobManagerProcess:
         job = self._job
         if isinstance(message, say.Report):
             task_manager.has_closed_trace = True
-            self._reports.append(message)
-            self._measurements.close(message)
+            self._measurements.close(task_manager.index, message)
         elif isinstance(message, TaskManagerDump):
             for each in self._dumps:
                 each.take(message)
         elif isinstance(message, say.Statistics) and job is not None:
             self._measurements.add(task_manager.index, message)
-            if self._metrics_log is not None and message.memory:
-                named = NamedMetrics.of(message)
-                self._metrics_log.add(task_manager.index, named, now_ns=message.at_ns)
 
     def _lose(
         self, task_manager: TaskManagerProcess, reason: str, log_name: str, now_ns: int
@@ -313,11 +308,6 @@ class JobManagerProcess:
     def _save_result(self, job: _Job) -> None:
         if job.first_deployed_ns is not None:
             self._save_manifest(job)
-        faults = [each.trace_error for each in self._reports if each.trace_error is not None]
-        if self._metrics_log is not None and self._metrics_log.error is not None:
-            faults.append(self._metrics_log.error)
-        strangers = sum((each.strangers for each in self._reports), Strangers())
-        visited = [each for each in (strangers.warning(),) if each is not None]
         checkpoints = self._manager.checkpoints
         result = result_of(
             job.submission,
@@ -328,7 +318,7 @@ class JobManagerProcess:
             self._spec.slots,
             None if checkpoints is None else checkpoints.summary(),
             self._instants(job),
-            [*job.warnings, *visited, *(RunWarning("trace-incomplete", each) for each in faults)],
+            [*job.warnings, *self._measurements.warnings()],
             str(self._run_dir) if self._spec.records_trace else None,
         )
         save_result(self._run_dir, result)
@@ -362,8 +352,8 @@ class JobManagerProcess:
     def _shut_down(self) -> None:
         """End every process, and tell the clients how it ended."""
         self._manager.end_task_managers()
-        if self._metrics_log is not None:
-            self._metrics_log.close()
+        if self._measurements.metrics_log is not None:
+            self._measurements.metrics_log.close()
         shutil.rmtree(spill_directory(self._run_dir), ignore_errors=True)
         for pattern in ("*.log", "*.out"):
             for path in self._run_dir.glob(pattern):

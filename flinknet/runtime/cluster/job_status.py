@@ -5,6 +5,7 @@ from __future__ import annotations
 from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.results import JobStatus, PriorAttempt, TaskManagerStatus, VertexStatus
 
+from .deployments import first_deployed_ns, times_of
 from .job_master import JobMaster
 from .measurements import Measurements, prior_attempts
 
@@ -78,4 +79,5 @@ def _vertex(plan: PhysicalPlan, index: int, measurements: Measurements) -> Verte
         busy,
         idle,
         back_pressured,
+        times_of(vertex.vertex, first_deployed_ns(plan.graph)),
     )

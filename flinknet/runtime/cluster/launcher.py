@@ -22,18 +22,19 @@ from flinknet.trace.run_directory import RunDirectory, seal_run
 from ..clock import monotonic_ns, timestamp_epoch_ns, wall_clock_iso
 from ..fill_levels import FillTimeline
 from ..host import environment
-from ..manifest import channel_infos, manifest_of
+from ..manifest import manifest_of
 from ..metrics_log import MetricsLog
 from ..other_processes import OtherProcesses
 from ..signals import raise_dropped_termination, terminations_unwind
 from ..spill_file import create_spill_directory
 from . import control_messages as say
 from .cluster_process import TaskManagerProcess
+from .collected import Collected
+from .deployments import first_deployed_ns, times_of
 from .endings import Ending, error_of
 from .job_manager import JobManager, taken
 from .job_master import FixedPlan, JobMaster
 from .measure import assemble, check_records, with_checkpoints
-from .measurements import NamedMetrics
 from .progress import ProgressMeter
 from .resource_manager import SAMPLE_INTERVAL_NS, ClusterSpec, trace_name
 from .stages import with_stages
@@ -131,13 +132,14 @@ class _Run:
         self._started_at = wall_clock_iso()
         self._host = environment()  # takes some milliseconds, which a run must not be disturbed by
         self._metrics = MetricsLog(trace_dir) if trace_dir is not None else None
+        self._collected = Collected(self._metrics)
+        self._collected.note_channels(plan.tasks)
         self._has_begun = False
         self._manager: JobManager
         self._stack = ExitStack()
         self._stage_begins_ns: list[int] = []
-        self._meter = ProgressMeter(plan)
+        self._meter = ProgressMeter(plan, self._collected)
         self._timeline = FillTimeline(sample_interval_ns)
-        self._reports: dict[int, say.Report] = {}
         self._open: set[int] = set()
         self._is_measured = False
 
@@ -192,9 +194,9 @@ class _Run:
         manager.checkpoints = _checkpoints_of(self._plan, start)
         self._until(lambda: master.state.is_terminal, on_progress)
         manager.tell_all(say.CloseTrace())
-        self._until(lambda: len(self._reports) == len(manager.task_managers))
+        self._until(lambda: len(self._collected.reports) == len(manager.task_managers))
         processors = other_processes.taken()
-        reports = [self._reports[index] for index in sorted(self._reports)]
+        reports = self._collected.reports_in_order
         last_ns = max(
             (each.last_measured_ns for report in reports for each in report.consumer_channels),
             default=0,
@@ -219,7 +221,7 @@ class _Run:
                 ProcessInfo(each.name, trace_name(each.index), each.process.pid)
                 for each in self._manager.task_managers
             ),
-            sorted(channel_infos(self._plan.tasks), key=lambda each: each.index),
+            self._collected.channels,
             seed=self._scenario.seed,
             host=self._host | (asdict(use) if use is not None else {}),
             started_at=self._started_at,
@@ -273,7 +275,7 @@ class _Run:
         if isinstance(message, say.ChannelsOpen):
             self._open.add(index)
         elif isinstance(message, say.Report):
-            self._reports[index] = message
+            self._collected.close(index, message)
         elif isinstance(message, say.Statistics) and start is not None:
             if not self._is_measured and now_ns >= start.measured_from_ns:
                 self._is_measured = True  # so that a run that is interrupted has its measured part
@@ -281,8 +283,6 @@ class _Run:
             self._meter.add(index, message, now_ns)
             if message.fill is not None:
                 self._timeline.add(index, message.fill)
-            if self._metrics is not None and message.memory:
-                self._metrics.add(index, NamedMetrics.of(message), now_ns=message.at_ns)
             if on_progress is not None:
                 on_progress(self._meter.progress(None, monotonic_ns()))
 
@@ -333,10 +333,15 @@ class _Run:
         trace = str(self._trace_dir) if self._trace_dir is not None else None
         bounds = [report.fill_bounds for report in reports]
         buffering = self._timeline.buffering(start.start_ns, bounds)
-        result = assemble(plan, reports, start, trace, buffering, processors)
-        if self._metrics is not None and self._metrics.error is not None:
-            incomplete = RunWarning("trace-incomplete", self._metrics.error)
-            result = replace(result, warnings=(*result.warnings, incomplete))
+        result = assemble(plan, self._collected, start, trace, buffering, processors)
+        graph = plan.plan.graph
+        result = replace(
+            result,
+            deployments={
+                each.name: times_of(each, first_deployed_ns(graph))
+                for each in graph.vertices.values()
+            },
+        )
         if scenario.workload.is_blocking:
             result = with_stages(result, plan, self._stage_begins_ns, reports, start)
         checkpoints = self._manager.checkpoints

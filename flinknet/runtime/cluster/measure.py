@@ -11,12 +11,10 @@ from typing import Any
 from flinknet.config import Scenario
 from flinknet.core.probe import FlushReason
 from flinknet.errors import RunFailedError
-from flinknet.histogram import LogLinearHistogram
 from flinknet.job.load.plan import LoadPlan
 from flinknet.job.task_metrics import back_pressure_level
 from flinknet.options import effective_flink_keys
 from flinknet.results import (
-    BacklogSummary,
     Buffering,
     ChannelMeasured,
     CheckpointSummary,
@@ -34,6 +32,7 @@ from flinknet.results import (
 
 from ..fill_levels import SAMPLES_MAX
 from .asked_rate import asked_rate
+from .collected import Collected, backlog_of, latency_of
 from .control_messages import ConsumerChannelReport, ProducerChannelReport, Report, Start
 from .diagnosis import given_up_of, limited_by, pace_of, warnings_of
 
@@ -67,25 +66,23 @@ def check_records(load: LoadPlan, reports: Sequence[Report]) -> None:
 
 def assemble(
     load: LoadPlan,
-    reports: Sequence[Report],
+    collected: Collected,
     start: Start,
     trace: str | None,
     buffering: Buffering | None = None,
     taken: Taken | None = None,
 ) -> RunResult:
-    """One result from what every TaskManager reported, in the order of their index.
+    """One result from what every TaskManager reported.
 
     Args:
         taken: of the processors meanwhile; None if nobody looked.
     """
-    scenario = load.scenario
+    scenario, reports = load.scenario, collected.reports_in_order
     consumers = [each for report in reports for each in report.consumer_channels]
     producers = {each.channel: each for report in reports for each in report.producer_channels}
-    latency, uncorrected = LogLinearHistogram(), LogLinearHistogram()
     last = [each for each in consumers if load.is_last(load.channels[each.channel])]
-    for each in last:
-        latency.merge(LogLinearHistogram.from_bytes(each.latency))
-        uncorrected.merge(LogLinearHistogram.from_bytes(each.uncorrected))
+    latency = latency_of(each.latency for each in last)
+    uncorrected = latency_of(each.uncorrected for each in last)
     records = sum(each.measured_records for each in last)
     last_ns = max((each.last_measured_ns for each in last), default=0)
     duration_ns = max(last_ns, start.measured_to_ns or 0) - start.measured_from_ns
@@ -104,7 +101,7 @@ def assemble(
         throughput_bytes_per_s=size / duration_ns * 1e9 if records else None,
         latency_ns=latency.summary(),
         latency_uncorrected_ns=(latency if is_max_rate else uncorrected).summary(),
-        backlog_buffers=_backlog(list(producers.values())),
+        backlog_buffers=backlog_of(producers.values()),
         credits=CreditSummary(
             announced=sum(report.credit_announced for report in reports),
             messages=sum(report.credit_messages for report in reports),
@@ -151,6 +148,7 @@ def assemble(
         warnings=(
             *given_up,
             *warnings_of(scenario, measured, reports, asked, processors, pace),
+            *collected.warnings(),
         ),
         trace=trace,
         buffering=buffering,
@@ -218,16 +216,6 @@ def describe_workload(scenario: Scenario) -> dict[str, Any]:
     return described
 
 
-def _backlog(channels: Sequence[ProducerChannelReport]) -> BacklogSummary:
-    buffers = sum(each.buffers for each in channels)
-    if not buffers:
-        return BacklogSummary(None, None)
-    return BacklogSummary(
-        sum(each.backlog_sum for each in channels) / buffers,
-        max(each.backlog_max for each in channels),
-    )
-
-
 def _channel(
     load: LoadPlan,
     consumer: ConsumerChannelReport,
@@ -242,8 +230,8 @@ def _channel(
         consumer=deployed.consumer,
         records=records,
         throughput_records_per_s=records / duration_ns * 1e9 if records else None,
-        latency_ns=LogLinearHistogram.from_bytes(consumer.latency).summary(),
-        backlog_buffers=_backlog([producer]),
+        latency_ns=latency_of([consumer.latency]).summary(),
+        backlog_buffers=backlog_of([producer]),
         taken_records_per_s=consumer.taken_records_per_s,
         edge=deployed.edge,
         is_local=deployed.is_local,

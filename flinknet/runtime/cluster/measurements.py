@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.graph.execution_graph import ExecutionVertex
@@ -11,17 +11,18 @@ from flinknet.graph.physical_plan import PhysicalPlan
 from flinknet.histogram import LogLinearHistogram
 from flinknet.job import TaskDeploymentDescriptor
 from flinknet.results import (
-    BacklogSummary,
     EdgeMeasured,
+    LatencyMarkersMeasured,
     LatencySummary,
     PriorAttempt,
     TaskMeasured,
     VertexMeasured,
 )
-from flinknet.trace.manifest import ChannelInfo
 
-from ..manifest import channel_infos
 from . import control_messages as say
+from .collected import Collected, backlog_of
+from .deployments import first_deployed_ns, times_of
+from .marked_latency import markers_measured
 
 TIMES = ("accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")
 SHARES_NOW = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
@@ -58,42 +59,20 @@ class _Flow:
         return (self.last[at] - self.first[at]) / (self.last[0] - self.first[0]) * 1e9
 
 
-@dataclass(frozen=True, slots=True)
-class NamedMetrics:
-    """Metrics of tasks by name, and of their TaskManager's memory."""
-
-    tasks: Mapping[str, Mapping[str, float]]
-    memory: Mapping[str, float]
-
-    @classmethod
-    def of(cls, statistics: say.Statistics) -> NamedMetrics:
-        """Those that a TaskManager told."""
-        tasks = {each.name: each.metrics for each in statistics.tasks if each.metrics}
-        return cls(tasks, statistics.memory)
-
-
 @dataclass(slots=True)
-class Measurements:
+class Measurements(Collected):
     """Everything that is known of a job so far.
 
     Attributes:
         deployed_ns: when the first tasks were deployed; `start_ns`, when generated records begin.
         plan: where everything is, or was last.
-        channels: of all attempts that were deployed, for the manifest.
-        memory: metrics of the network memory of each TaskManager.
     """
 
     deployed_ns: int = 0
     start_ns: int = 0
     measured_from_ns: int = 0
     plan: PhysicalPlan | None = None
-    channels: list[ChannelInfo] = field(default_factory=list)
-    memory: dict[int, Mapping[str, float]] = field(default_factory=dict)
-    _tasks: dict[ExecutionAttemptID, say.TaskCounts] = field(default_factory=dict)
     _times_before: dict[ExecutionAttemptID, tuple[float, ...]] = field(default_factory=dict)
-    _read: dict[int, say.ReadChannel] = field(default_factory=dict)
-    _written: dict[int, say.WrittenChannel] = field(default_factory=dict)
-    _sent: dict[int, say.ProducerChannelReport] = field(default_factory=dict)
     _flows: dict[int, _Flow] = field(default_factory=dict)
     _whole: dict[int, _Flow] = field(default_factory=dict)
     _edge_of: dict[int, int] = field(default_factory=dict)
@@ -101,22 +80,11 @@ class Measurements:
     def deploy(self, plan: PhysicalPlan, tasks: Iterable[TaskDeploymentDescriptor]) -> None:
         """Note the channels of tasks that begin."""
         self.plan = plan
-        known = list(channel_infos(tasks))
-        self._edge_of.update((each.index, each.edge) for each in known)
-        self.channels += known
-        self.channels.sort(key=lambda each: each.index)
+        self._edge_of.update((each.index, each.edge) for each in self.note_channels(tasks))
 
     def add(self, task_manager: int, statistics: say.Statistics) -> None:
         """Take what a TaskManager tells."""
-        for each in statistics.tasks:
-            known = self._tasks.get(each.attempt_id)
-            if known is not None and not each.metrics:
-                each = replace(each, metrics=known.metrics)
-            self._tasks[each.attempt_id] = each
-        self._read.update((each.channel, each) for each in statistics.read)
-        self._written.update((each.channel, each) for each in statistics.written)
-        if statistics.memory:
-            self.memory[task_manager] = statistics.memory
+        Collected.add(self, task_manager, statistics)
         edges = {self._edge_of[each.channel] for each in statistics.read}
         for edge in edges:
             # text and collections do not wait for the start of generated records
@@ -132,10 +100,6 @@ class Measurements:
                 flow = self._flows.setdefault(edge, _Flow())
                 flow.add(statistics.at_ns, *self._totals(edge))
 
-    def close(self, report: say.Report) -> None:
-        """Take what a TaskManager had recorded when all was over."""
-        self._sent.update((each.channel, each) for each in report.producer_channels)
-
     def records_in(self, plan: PhysicalPlan, vertex: int) -> int:
         """Records that a vertex has read."""
         return sum(self._totals(edge.index)[0] for edge in plan.inputs_of(vertex))
@@ -150,27 +114,26 @@ class Measurements:
         return int(
             sum(
                 each.metrics.get("numRecordsOut", 0)
-                for attempt_id, each in self._tasks.items()
+                for attempt_id, each in self.tasks.items()
                 if attempt_id.execution_vertex_id.job_vertex_id == plan.vertices[vertex].vertex.id
             )
         )
 
-    def metrics_of(self, attempt_id: ExecutionAttemptID) -> Mapping[str, float] | None:
-        """The last metrics of an attempt."""
-        counts = self._tasks.get(attempt_id)
-        return counts.metrics if counts is not None and counts.metrics else None
-
     def latency(self, plan: PhysicalPlan, vertex: int | None = None) -> LogLinearHistogram:
         """Ages of the records that sinks have measured, of one vertex or of all."""
-        total = LogLinearHistogram()
-        wanted = None if vertex is None else plan.vertices[vertex].vertex.id
-        for attempt_id, counts in self._tasks.items():
-            if counts.latency and wanted in (
-                None,
-                attempt_id.execution_vertex_id.job_vertex_id,
-            ):
-                total.merge(LogLinearHistogram.from_bytes(counts.latency))
-        return total
+        if vertex is None:
+            return self.latency_of(self.tasks)
+        wanted = plan.vertices[vertex].vertex.id
+        return self.latency_of(
+            each for each in self.tasks if each.execution_vertex_id.job_vertex_id == wanted
+        )
+
+    def latency_markers(self, plan: PhysicalPlan) -> LatencyMarkersMeasured | None:
+        """What latency markers told the operators; None if no source emits any."""
+        if plan.graph.job.config.latency_interval_ns <= 0:
+            return None
+        marked = {each: counts.marked for each, counts in self.tasks.items()}
+        return markers_measured(plan, marked, lambda vertex: self.latency(plan, vertex).summary())
 
     def vertices(self, plan: PhysicalPlan) -> tuple[VertexMeasured, ...]:
         """What every vertex did."""
@@ -179,14 +142,6 @@ class Measurements:
     def edges(self, plan: PhysicalPlan) -> tuple[EdgeMeasured, ...]:
         """What went over every edge."""
         return tuple(self._edge(plan, index) for index in range(len(plan.edges)))
-
-    def connections(self) -> dict[str, int]:
-        """How many channels each TCP connection carried, of all attempts."""
-        counts: dict[str, int] = {}
-        for channel in self.channels:
-            if not channel.is_local:
-                counts[channel.connection] = counts.get(channel.connection, 0) + 1
-        return dict(sorted(counts.items()))
 
     def _vertex(self, plan: PhysicalPlan, index: int) -> VertexMeasured:
         vertex = plan.vertices[index]
@@ -217,6 +172,7 @@ class Measurements:
             _mean([each.back_pressured for each in tasks]),
             latency if latency.count else None,
             tuple(tasks),
+            times_of(vertex.vertex, first_deployed_ns(plan.graph)),
         )
 
     def shares_now(self, attempt_id: ExecutionAttemptID) -> Shares:
@@ -250,9 +206,10 @@ class Measurements:
         flow = self._flows.get(index, _Flow())
         if flow.per_s(1) is None:
             flow = self._whole.get(index, flow)
-        sent = [each for channel, each in self._sent.items() if channel in own]
-        written = [each for channel, each in self._written.items() if channel in own]
-        buffers = sum(each.buffers for each in sent)
+        reports = self.reports.values()
+        sent = [each for report in reports for each in report.producer_channels]
+        sent = [each for each in sent if each.channel in own]
+        written = [each for channel, each in self.written.items() if channel in own]
         return EdgeMeasured(
             index,
             plan.vertices[edge.source].name,
@@ -264,16 +221,13 @@ class Measurements:
             size_bytes,
             flow.per_s(1),
             flow.per_s(2),
-            buffers,
-            BacklogSummary(
-                sum(each.backlog_sum for each in sent) / buffers if buffers else None,
-                max((each.backlog_max for each in sent), default=None),
-            ),
+            sum(each.buffers for each in sent),
+            backlog_of(sent),
             sum(each.starved_ns for each in written) if written else None,
         )
 
     def _totals(self, edge: int) -> tuple[int, int]:
-        own = [each for channel, each in self._read.items() if self._edge_of[channel] == edge]
+        own = [each for channel, each in self.read.items() if self._edge_of[channel] == edge]
         return sum(each.records for each in own), sum(each.size_bytes for each in own)
 
 

@@ -6,11 +6,12 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from flinknet.histogram import LogLinearHistogram
-from flinknet.job.load.plan import LoadPlan
+from flinknet.core.wire.ids import ExecutionAttemptID
+from flinknet.job.load.plan import LoadChannel, LoadPlan, task_name
 from flinknet.results import ChannelProgress, Progress, TaskProgress
 
-from .control_messages import Start, Statistics, TaskCounts
+from .collected import Collected
+from .control_messages import Start, Statistics
 
 RATE_INTERVAL_MIN_NS = 100_000_000
 """Samples that come closer together say nothing of a rate."""
@@ -29,8 +30,6 @@ class _Channel:
     records: int = 0
     at_ns: int = 0
     rate_per_s: float = 0.0
-    backlog_buffers: int | None = None
-    credits_available: int | None = None
 
 
 @dataclass(slots=True)
@@ -69,47 +68,43 @@ class _Taken:
 
 
 class ProgressMeter:
-    """Keeps the last counts of each task; rates are over the last interval."""
+    """Rates over the last interval, beside the last counts of each task.
 
-    def __init__(self, load: LoadPlan) -> None:
+    Args:
+        collected: takes what the meter takes.
+    """
+
+    def __init__(self, load: LoadPlan, collected: Collected) -> None:
         self._load = load
-        self._counts: dict[int, dict[str, TaskCounts]] = {}
-        self._tasks: dict[int, dict[str, Mapping[str, float]]] = {}
+        self._collected = collected
+        self._tasks = sorted(load.tasks, key=lambda each: each.task_manager)
+        self._attempts: dict[int, list[ExecutionAttemptID]] = {}
+        for each in self._tasks:
+            self._attempts.setdefault(each.task_manager, []).append(each.attempt_id)
         self._channels = [_Channel() for _ in load.channels]
         self._taken: dict[int, _Taken] = {}
         self.start: Start | None = None
 
     def add(self, index: int, statistics: Statistics, now_ns: int) -> None:
         """Take what one TaskManager tells."""
-        known = self._counts.setdefault(index, {})
-        for counts in statistics.tasks:
-            known[counts.name] = counts
-            if counts.metrics:
-                self._tasks.setdefault(index, {})[counts.name] = counts.metrics
+        self._collected.add(index, statistics)
         for read in statistics.read:
             channel = self._channels[read.channel]
             elapsed_ns = now_ns - channel.at_ns
             if channel.at_ns and elapsed_ns:
                 channel.rate_per_s = (read.records - channel.records) / elapsed_ns * 1e9
             channel.records, channel.at_ns = read.records, now_ns
-        for written in statistics.written:
-            channel = self._channels[written.channel]
-            channel.backlog_buffers = written.backlog_buffers
-            credits = written.credits_available
-            channel.credits_available = credits if credits >= 0 else None
+        known = self._collected.tasks
+        own = [known[each] for each in self._attempts.get(index, ()) if each in known]
         self._taken.setdefault(index, _Taken()).count(
-            sum(each.measured_records for each in known.values()),
-            sum(each.measured_bytes for each in known.values()),
+            sum(each.measured_records for each in own),
+            sum(each.measured_bytes for each in own),
             now_ns,
         )
 
     def progress(self, phase: str | None, now_ns: int) -> Progress:
         """Where the run stands; `phase` None derives it from the instants of the run."""
-        latency = LogLinearHistogram()
-        for known in self._counts.values():
-            for counts in known.values():
-                if counts.latency:
-                    latency.merge(LogLinearHistogram.from_bytes(counts.latency))
+        latency = self._collected.latency_of(self._collected.tasks)
         return Progress(
             phase=phase or self._phase(now_ns),
             elapsed_ns=max(0, now_ns - self.start.start_ns) if self.start else 0,
@@ -119,24 +114,26 @@ class ProgressMeter:
             throughput_bytes_per_s=sum(each.bytes_per_s for each in self._taken.values()),
             latency_ns_p50=latency.percentile(0.5),
             latency_ns_p99=latency.percentile(0.99),
-            channels=tuple(
-                ChannelProgress(
-                    channel=deployed.index,
-                    producer=deployed.producer,
-                    consumer=deployed.consumer,
-                    throughput_records_per_s=channel.rate_per_s,
-                    backlog_buffers=channel.backlog_buffers,
-                    credits_available=channel.credits_available,
-                    edge=deployed.edge,
-                    is_local=deployed.is_local,
-                )
-                for deployed, channel in zip(self._load.channels, self._channels, strict=True)
-            ),
+            channels=tuple(map(self._channel, self._load.channels, self._channels)),
             tasks=tuple(
-                _task_progress(name, metrics)
-                for _, tasks in sorted(self._tasks.items())
-                for name, metrics in tasks.items()
+                _task_progress(task_name(each), metrics)
+                for each in self._tasks
+                if (metrics := self._collected.metrics_of(each.attempt_id)) is not None
             ),
+        )
+
+    def _channel(self, deployed: LoadChannel, channel: _Channel) -> ChannelProgress:
+        written = self._collected.written.get(deployed.index)
+        credits = -1 if written is None else written.credits_available
+        return ChannelProgress(
+            channel=deployed.index,
+            producer=deployed.producer,
+            consumer=deployed.consumer,
+            throughput_records_per_s=channel.rate_per_s,
+            backlog_buffers=None if written is None else written.backlog_buffers,
+            credits_available=credits if credits >= 0 else None,
+            edge=deployed.edge,
+            is_local=deployed.is_local,
         )
 
     @property

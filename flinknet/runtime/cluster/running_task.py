@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 
 from flinknet.core.producer import ResultPartition
 from flinknet.errors import (
@@ -41,6 +40,7 @@ class RunningTask:
     Attributes:
         error: why it failed, None while it has not; `kind`, the name of that error, empty for one
             that is not flinknet's; `is_consequence` where another task failed first.
+        is_told_running: whether the JobManager knows that its operators are open.
     """
 
     def __init__(
@@ -65,6 +65,8 @@ class RunningTask:
         self.debloating = debloating
         self._readers = tuple(readers)
         self._waits_for_readers = waits_for_readers
+        self.is_told_running = False
+        self._has_let_go = False
         task.times.start_window(now_ns=start_ns)
         self._metrics = TaskMetrics(
             task,
@@ -85,6 +87,11 @@ class RunningTask:
             for each in self.partitions
             if each.partition_type.can_be_pipelined_consumed
         )
+
+    @property
+    def has_news(self) -> bool:
+        """Whether it has ended, or begun to run, which nobody was told."""
+        return self.has_ended or (not self.is_told_running and self.task.is_open)
 
     @property
     def is_blocked(self) -> bool:
@@ -143,7 +150,7 @@ class RunningTask:
                     self.fail(channel.error)
 
     def release(self, cause: str | None) -> None:
-        """Let go of everything.
+        """Let go of everything but what a function that has not returned works on; see `let_go`.
 
         Args:
             cause: why it ended early, which readers of its partitions are told; None: it finished,
@@ -152,12 +159,23 @@ class RunningTask:
         for reader in self._readers:
             reader.close()
         if cause is not None:
-            with suppress(Exception):  # a task that failed may fail at this, too
-                self.task.cancel()
+            self.let_go()
             for partition in self.partitions:
                 partition.fail(cause)
         for gate in self.task.gates:
             gate.close()
+
+    def let_go(self) -> bool:
+        """Cancel what is left of a task that ends early. Returns: whether nothing of it is in work
+        any more; if not, to be called again.
+        """
+        if not self._has_let_go:
+            try:
+                self.task.cancel()
+                self._has_let_go = not self.task.is_handed_over
+            except Exception:  # a task that failed may fail at this, too
+                self._has_let_go = True
+        return self._has_let_go
 
     def next_deadline_ns(self) -> int | None:
         """When it wants to be stepped even if nothing moves, for its gates to be debloated."""

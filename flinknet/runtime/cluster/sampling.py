@@ -68,7 +68,10 @@ def _counts(running: RunningTask, has_metrics: bool, now_ns: int) -> say.TaskCou
     latency = LogLinearHistogram()
     records = size_bytes = 0
     for meter in running.task.chain.latency_meters:
-        meter.settle()
+        if running.task.is_handed_over:
+            meter.settle_soon()
+        else:
+            meter.settle()
         latency.merge(meter.latency)
         records += meter.measured_records
         size_bytes += meter.measured_bytes
@@ -79,6 +82,7 @@ def _counts(running: RunningTask, has_metrics: bool, now_ns: int) -> say.TaskCou
         latency.to_bytes() if latency.count else b"",
         records,
         size_bytes,
+        tuple(running.task.chain.latency_stats or ()) if has_metrics else (),
     )
 
 

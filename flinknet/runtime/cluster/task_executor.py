@@ -3,8 +3,8 @@
 
 Registers at the JobManager, hands what it says to the attempts of the process (Attempts) and their
 channels (AttemptChannels), answers heart-beats, tells how they stand. Tasks, network and control
-connection take turns on one event loop: a function of the program that does not return holds all of
-them up, and is noticed by the heart-beats.
+connection take turns on one event loop. Functions of a program have a thread for each task: what
+does not return holds up that task, and nothing else.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 from flinknet.errors import FlinknetError, TraceError
 from flinknet.job.checkpoint_coordinator import AbortCheckpoint, TriggerCheckpoint
+from flinknet.job.producer_states import PartitionState
 
 from ..clock import monotonic_ns
 from ..shuffle_environment import ShuffleEnvironment
@@ -43,29 +44,31 @@ OPENING_LOOK_NS = 1_000_000
 
 
 class TaskExecutor:
-    """Everything one process owns."""
+    """Everything one process owns.
 
-    def __init__(self, spec: TaskManagerProcessSpec) -> None:
+    Args:
+        environment, control: None: those that the specification says.
+
+    Attributes:
+        attempts: that it runs.
+    """
+
+    def __init__(
+        self,
+        spec: TaskManagerProcessSpec,
+        environment: ShuffleEnvironment | None = None,
+        control: ControlConnection | None = None,
+    ) -> None:
         self._spec = spec
-        channel_of: dict[bytes, int] = {}
-        self._environment = ShuffleEnvironment(
-            spec.network,
-            spec.flow_control,
-            spec.name,
-            task_managers=spec.task_managers,
-            trace_path=None if spec.trace_path is None else Path(spec.trace_path),
-            channels=0,
-            channel_of=channel_of,
-            may_spin=spec.has_own_core,
-        )
+        self._environment = environment or _environment_of(spec)
         self._loop = self._environment.loop
         self._connections = self._environment.connections
         self._io = ProcessIO()
-        self._control = ControlConnection(spec.token, role="task manager")
+        self._control = control or ControlConnection(spec.token, role="task manager")
         self._sampler = Sampler(self._connections, self._environment.pool)
-        self._channels = AttemptChannels(self._environment, channel_of)
+        self._channels = AttemptChannels(self._environment)
         self._spill_dir = None if spec.spill_dir is None else Path(spec.spill_dir)
-        self._attempts = Attempts(
+        self.attempts = Attempts(
             spec.network,
             self._environment,
             self._channels,
@@ -87,44 +90,59 @@ class TaskExecutor:
         self._loop.add_transport(sock, self._control)
         spec, host = self._spec, self._spec.network.bind_host
         self._control.send(say.RegisterTaskManager(spec.index, os.getpid(), spec.slots, host, port))
+        self.serve()
+        self.release("its TaskManager ends")
+        self.save_trace()
+        self._environment.close()
+
+    def serve(self) -> None:
+        """Do what the JobManager says, up to the word that ends it."""
         loop, control, io = self._loop, self._control, self._io
         due_ns = 0
         while not self._has_ended:
             loop.run_once(until_ns=due_ns)
             now_ns = monotonic_ns()
             is_quiet = now_ns < due_ns and control.is_quiet and not io.has_lines
-            if is_quiet and not self._attempts.is_any_over:
+            if is_quiet and not self.attempts.has_news:
                 continue
             self._turn(now_ns)
             due_ns = self._next_deadline_ns()
-        self._end()
+
+    def release(self, cause: str) -> None:
+        """All attempts end here: whoever reads from them is told why, as far as the sockets take it
+        now.
+        """
+        self.attempts.release(cause)
+        self._io.flush()
+        self._flush()
+
+    def fail(self, error: FlinknetError) -> None:
+        """This process cannot go on, and will be gone: the same, but nobody that attempts read from
+        is told that they need no more.
+        """
+        self.attempts.fail_partitions(str(error))
+        self._flush()
 
     def save_trace(self) -> None:
         """Keep what was recorded; for the way out after an error."""
         with suppress(FlinknetError):
             self._environment.recorder.close()
 
-    def fail(self, error: FlinknetError) -> None:
-        """This process cannot go on: whoever reads its partitions is told why, as far as the
-        sockets take it now.
-        """
-        self._attempts.fail_partitions(str(error))
-        self._flush()
-
     def _next_deadline_ns(self) -> int:
-        attempts = self._attempts
+        attempts = self.attempts
         due = [self._next_statistics_ns, self._next_flush_ns]
         wanted = [self._connections.next_deadline_ns(), self._channels.next_deadline_ns()]
+        wanted.append(attempts.producers.next_deadline_ns())
         wanted += [each.next_deadline_ns() for each in attempts.running]
         if attempts.load is not None:
             wanted.append(attempts.load.next_deadline_ns())
-        if attempts.is_any_waiting or self._is_asked_for_channels or attempts.tells_first_output:
+        if attempts.is_any_set_up or self._is_asked_for_channels or attempts.tells_first_output:
             wanted.append(monotonic_ns() + OPENING_LOOK_NS)
         due += [each for each in wanted if each is not None]
         return min(due)
 
     def _turn(self, now_ns: int) -> None:
-        attempts, channels = self._attempts, self._channels
+        attempts, channels = self.attempts, self._channels
         received = self._control.received
         while received:
             self._heard_ns = now_ns
@@ -137,11 +155,14 @@ class TaskExecutor:
             print("the JobManager has sent no heart-beat in time", file=sys.stderr)
             self._has_ended = True
         self._connections.handle_deadline(now_ns=now_ns)
+        attempts.producers.handle_deadline(now_ns=now_ns)
         repeat_ns = channels.next_deadline_ns()
         if repeat_ns is not None and now_ns >= repeat_ns:
             channels.handle_deadline(attempts.gates, now_ns=now_ns)
         if attempts.load is not None:
             attempts.load.handle_deadline(now_ns=now_ns)
+        if attempts.is_any_set_up:
+            attempts.advance_setups(now_ns=now_ns)
         if attempts.is_any_waiting:
             channels.check(attempts.waiting_gates)
         if self._is_asked_for_channels and attempts.are_channels_open:
@@ -149,21 +170,25 @@ class TaskExecutor:
             self._control.send(say.ChannelsOpen())
         if attempts.tells_first_output:
             attempts.tell_first_output()
-        attempts.handle_ended()
+        attempts.handle_news()
         self._io.flush()
         if now_ns >= self._next_statistics_ns:
             self._tell_statistics()
         self._next_flush_ns = self._environment.flush_trace(now_ns=now_ns)
 
     def _receive(self, message: Any, now_ns: int) -> None:
-        attempts = self._attempts
+        attempts = self.attempts
         if isinstance(message, say.SubmitTask):
             attempts.submit(message, now_ns=now_ns)
+        elif isinstance(message, say.UpdatePartitions):
+            attempts.update_partitions(message, now_ns=now_ns)
         elif isinstance(message, say.ExpectReaders):
             self._channels.expect(message.readers)
             self._control.send(say.ReadersExpected())
         elif isinstance(message, say.CancelTask):
             attempts.cancel(message.attempt_id)
+        elif isinstance(message, PartitionState):
+            attempts.producers.receive(message, now_ns=now_ns)
         elif isinstance(message, say.Heartbeat):
             self._control.send(say.HeartbeatAnswer(message.number))
         elif isinstance(message, TriggerCheckpoint | AbortCheckpoint):
@@ -188,9 +213,13 @@ class TaskExecutor:
         elif isinstance(message, say.Disconnect):
             self._has_ended = True
 
+    def _flush(self) -> None:
+        for transport in list(self._loop.transports):
+            transport.pump()
+
     def _tell_statistics(self) -> None:
         began_ns = monotonic_ns()
-        running, load = self._attempts.running, self._attempts.load
+        running, load = self.attempts.running, self.attempts.load
         if load is not None:
             for each in running:  # fail also while they read nothing
                 each.check_channels()
@@ -212,21 +241,22 @@ class TaskExecutor:
         except TraceError as fault:
             error = str(fault)
         strangers = self._connections.strangers()
-        if self._attempts.load is None:
+        if self.attempts.load is None:
             return report_of(self._environment.statistics, strangers, error)
-        return self._attempts.load.report(strangers, error)
+        return self.attempts.load.report(strangers, error)
 
-    def _flush(self) -> None:
-        for transport in list(self._loop.transports):
-            transport.pump()
 
-    def _end(self) -> None:
-        """Everything ends with this process."""
-        self._attempts.release("its TaskManager ends")
-        self._io.flush()
-        self._flush()
-        self.save_trace()
-        self._environment.close()
+def _environment_of(spec: TaskManagerProcessSpec) -> ShuffleEnvironment:
+    return ShuffleEnvironment(
+        spec.network,
+        spec.flow_control,
+        spec.name,
+        task_managers=spec.task_managers,
+        trace_path=None if spec.trace_path is None else Path(spec.trace_path),
+        channels=0,
+        channel_of={},
+        may_spin=spec.has_own_core,
+    )
 
 
 def connected(spec: TaskManagerProcessSpec) -> socket.socket:

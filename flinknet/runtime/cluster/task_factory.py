@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +22,7 @@ from flinknet.job.scheduling import SchedulingType, scheduling_of
 from flinknet.job.stream_task import StreamTask
 
 from ..shuffle_environment import ShuffleEnvironment
+from ..task_thread import TaskThread
 from .control_messages import Start, SubmitJob, SubmitLoad
 
 
@@ -102,14 +104,16 @@ class ProgramFactory:
             timestamp_epoch_ns=start.timestamp_epoch_ns,
             seed=self._seed,
             spills=environment.spills,
+            worker=partial(TaskThread, environment.loop),
         )
 
 
 class LoadFactory:
     """The tasks of a load."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, records: str) -> None:
         self.scenario = scenario
+        self._records = records
         self.network = scenario.network
         self.tells_first_output = scheduling_of(scenario) is SchedulingType.ON_FIRST_OUTPUT
 
@@ -140,9 +144,12 @@ class LoadFactory:
             give_up_ns=start.give_up_ns,
             timestamp_epoch_ns=start.timestamp_epoch_ns,
             spills=environment.spills,
+            records=self._records,
         )
 
 
 def factory_of(job: SubmitJob | SubmitLoad) -> TaskFactory:
     """What makes the tasks of a submission. Raises: ConfigError."""
-    return LoadFactory(job.scenario) if isinstance(job, SubmitLoad) else ProgramFactory(job)
+    if isinstance(job, SubmitLoad):
+        return LoadFactory(job.scenario, job.records)
+    return ProgramFactory(job)

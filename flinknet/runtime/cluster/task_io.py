@@ -8,6 +8,7 @@ import errno
 import os
 import socket
 import sys
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -24,12 +25,13 @@ READ_BYTES = 64 * 1024
 class ProcessIO:
     """Takes what sinks put out (implements jobs.TaskIO).
 
-    Lines are gathered and leave with `flush`, which the event loop calls in every turn.
+    Lines are gathered, from the threads of tasks, too, and leave with `flush`, which the event loop
+    calls in every turn.
     """
 
     def __init__(self, stdout: IO[str] | None = None) -> None:
         self._stdout = stdout or sys.stdout
-        self._lines: list[str] = []
+        self._lines: deque[str] = deque()
         self._files: dict[str, IO[bytes]] = {}
 
     @property
@@ -66,7 +68,7 @@ class ProcessIO:
     def flush(self) -> None:
         """Let printed lines leave."""
         if self._lines:
-            lines, self._lines = self._lines, []
+            lines = [self._lines.popleft() for _ in range(len(self._lines))]
             with suppress(OSError):  # of a full disk
                 self._stdout.write("\n".join(lines) + "\n")
                 self._stdout.flush()

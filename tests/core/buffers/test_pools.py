@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 
 from flinknet.core.buffers import (
     UNLIMITED_BUFFERS,
+    ExclusiveReservation,
     LocalBufferPool,
     MemorySegment,
     NetworkBuffer,
@@ -131,6 +132,28 @@ def test_exclusive_segments_that_others_still_hold_are_not_promised() -> None:
     held[1].recycle()
     pool.resize(2)
     assert len(network.request_exclusive_segments(2)) == 2
+
+
+@pytest.mark.row("S006")
+def test_reserved_exclusive_segments_are_collected_as_pools_give_them_back() -> None:
+    network = NetworkBufferPool(4, 1)
+    pool = network.create_buffer_pool(1, 4)
+    held = take(pool, 4)
+    promised = network.reserve_exclusive_segments(2)
+    assert pool.size_buffers == 2
+    assert not promised.collect()
+    held.pop().recycle()
+    assert not promised.collect()
+    assert len(promised.segments) == 1
+    held.pop().recycle()
+    assert promised.collect()
+    assert len(promised.segments) == 2
+    with pytest.raises(InsufficientBuffersError):
+        network.reserve_exclusive_segments(2)
+    promised.cancel()
+    assert (network.available_buffers, pool.size_buffers) == (2, 4)
+    promised.cancel()
+    assert network.available_buffers == 2
 
 
 @pytest.mark.row("S002")
@@ -407,6 +430,7 @@ class PoolsMachine(RuleBasedStateMachine):
         self.all: list[LocalBufferPool] = []
         self.out: dict[LocalBufferPool, list[int]] = {}
         self.exclusive: list[MemorySegment] = []
+        self.promised: dict[ExclusiveReservation, int] = {}
         self.required = 0
 
     buffers = Bundle("buffers")
@@ -470,6 +494,23 @@ class PoolsMachine(RuleBasedStateMachine):
             return  # promised, but still out at a pool that must shrink
         self.required += count
 
+    @rule(count=st.integers(1, 4))
+    def reserve_exclusive(self, count: int) -> None:
+        if count <= TOTAL - self.required:
+            self.promised[self.network.reserve_exclusive_segments(count)] = count
+            self.required += count
+
+    @rule(is_cancelled=st.booleans())
+    def collect_exclusive(self, is_cancelled: bool) -> None:
+        for each, count in list(self.promised.items()):
+            if each.collect():
+                self.exclusive += each.segments
+                del self.promised[each]
+            elif is_cancelled:
+                each.cancel()
+                self.required -= count
+                del self.promised[each]
+
     @rule()
     def return_exclusive(self) -> None:
         self.network.recycle_exclusive_segments(self.exclusive)
@@ -487,14 +528,16 @@ class PoolsMachine(RuleBasedStateMachine):
     @invariant()
     def no_segment_is_lost_or_doubled(self) -> None:
         held = sum(pool.requested_buffers for pool in self.all)
-        assert self.network.available_buffers + held + len(self.exclusive) == TOTAL
+        collected = sum(len(each.segments) for each in self.promised)
+        assert self.network.available_buffers + held + len(self.exclusive) + collected == TOTAL
         for pool in self.all:
             assert pool.used_buffers == sum(self.out[pool])
             assert pool.requested_buffers >= pool.used_buffers
 
     @invariant()
     def sizes_and_exclusive_buffers_fit_the_total(self) -> None:
-        assert sum(sizes(self.alive)) + len(self.exclusive) <= TOTAL
+        exclusive = len(self.exclusive) + sum(self.promised.values())
+        assert sum(sizes(self.alive)) + exclusive <= TOTAL
         for pool in self.alive:
             assert pool.required_buffers <= pool.size_buffers <= pool.max_buffers
 
@@ -517,6 +560,8 @@ class PoolsMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         for pool in self.alive:
             pool.destroy()
+        for each in self.promised:
+            each.cancel()
         self.return_exclusive()
         outstanding = sum(map(sum, self.out.values()))
         assert self.network.available_buffers == TOTAL - outstanding

@@ -8,7 +8,6 @@ from flinknet.core.buffers import DataType
 from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
 from flinknet.core.wire.ids import InputChannelID
 from flinknet.core.wire.java_errors import (
-    ILLEGAL_STATE_EXCEPTION,
     PARTITION_NOT_FOUND_EXCEPTION,
     PRODUCER_FAILED_EXCEPTION,
     JavaThrowable,
@@ -25,7 +24,6 @@ from flinknet.core.wire.messages import (
 from flinknet.core.wire.plain_frames import encode_buffer_response_header
 from flinknet.errors import (
     BufferReorderingError,
-    CreditExceededError,
     FlinknetError,
     FrameCorruptedError,
     PartitionNotFoundError,
@@ -115,23 +113,6 @@ def test_events_need_no_buffer() -> None:
     assert consumer.pool.used_buffers == 0
 
 
-@pytest.mark.row("S061")
-@pytest.mark.row("S100")
-@pytest.mark.parametrize("pieces", [(), (1, 6)], ids=["plain", "pieces"])
-def test_data_without_a_free_buffer_fails_its_connection_with_every_channel(
-    pieces: tuple[int, ...],
-) -> None:
-    consumer, other = consumer_of(2, exclusive_buffers=0), consumer_of()
-    with pytest.raises(CreditExceededError):
-        consumer.receive(response(consumer.channels[0].receiver_id, pieces=pieces))
-    for channel in (0, 1):
-        assert isinstance(failure(consumer, channel), CreditExceededError)
-    assert consumer.connection.is_closing
-    assert other.channels[0].error is None
-    with pytest.raises(CreditExceededError):
-        consumer.consume()
-
-
 @pytest.mark.row("S048")
 def test_a_gap_in_the_sequence_fails_the_channel_and_recycles_the_buffer() -> None:
     consumer = consumer_of()
@@ -151,12 +132,6 @@ def test_a_gap_in_the_sequence_fails_the_channel_and_recycles_the_buffer() -> No
     assert consumer.memory.available_buffers == consumer.memory.total_buffers
 
 
-def test_a_gap_at_an_empty_buffer_fails_the_channel_too() -> None:
-    consumer = consumer_of()
-    consumer.receive(response(consumer.channels[0].receiver_id, 4, payload=b""))
-    assert isinstance(failure(consumer), BufferReorderingError)
-
-
 def test_sequence_numbers_wrap_as_javas_ints_do() -> None:
     consumer = consumer_of()
     (channel,) = consumer.channels
@@ -166,33 +141,6 @@ def test_sequence_numbers_wrap_as_javas_ints_do() -> None:
     )
     assert channel.error is None
     assert channel.expected_sequence_number == -(2**31) + 1
-
-
-def test_a_blocking_event_with_a_backlog_fails_the_channel() -> None:
-    consumer = consumer_of()
-    consumer.receive(response(consumer.channels[0].receiver_id, data_type=BARRIER, backlog=1))
-    assert isinstance(failure(consumer), FrameCorruptedError)
-
-
-@pytest.mark.row("S093")
-@pytest.mark.parametrize(
-    "message",
-    [
-        response(OTHER_RECEIVER),
-        response(OTHER_RECEIVER, payload=b""),
-        response(OTHER_RECEIVER, payload=b"abc", pieces=(1, 2)),
-        BacklogAnnouncement(2, OTHER_RECEIVER),
-    ],
-)
-def test_what_is_for_an_unknown_receiver_is_dropped_and_cancelled(
-    message: BufferResponse | BacklogAnnouncement,
-) -> None:
-    consumer = consumer_of()
-    free = consumer.memory.available_buffers
-    consumer.receive(message, response(consumer.channels[0].receiver_id, backlog=-1))
-    assert consumer.sent() == [CancelPartitionRequest(OTHER_RECEIVER)]
-    assert consumer.memory.available_buffers == free
-    assert len(consumer.channels[0].received) == 1
 
 
 @pytest.mark.row("S061")
@@ -295,14 +243,6 @@ def test_pieces_in_one_message_cost_one_credit_and_a_sequence_number_each() -> N
     assert [payload for _, _, payload in consumer.consume()] == [b"a", b"bc", b"def", b"e", b"e"]
 
 
-def test_pieces_out_of_sequence_fail_their_channel() -> None:
-    consumer = consumer_of()
-    receiver_id = consumer.channels[0].receiver_id
-    consumer.receive(response(receiver_id, 7, payload=b"ab", pieces=(1, 1)))
-    assert isinstance(failure(consumer), BufferReorderingError)
-    assert not consumer.connection.is_closing
-
-
 def test_a_payload_larger_than_a_segment_breaks_the_connection_and_loses_no_buffer() -> None:
     consumer = consumer_of()
     free = consumer.channels[0].buffers.available_buffers
@@ -353,17 +293,6 @@ def test_an_error_for_a_receiver_fails_that_channel_alone() -> None:
     assert not failed.received
     assert len(well.received) == 1
     assert "gone" in str(failure(consumer, 0))
-
-
-@pytest.mark.row("S091")
-def test_a_fatal_error_fails_every_channel_of_its_connection() -> None:
-    consumer, other = consumer_of(2), consumer_of()
-    consumer.receive(ErrorResponse(JavaThrowable(ILLEGAL_STATE_EXCEPTION, "No reader"), None))
-    assert isinstance(consumer.connection.error, RemoteTransportError)
-    assert consumer.connection.is_closing
-    for channel in (0, 1):
-        assert "No reader" in str(failure(consumer, channel))
-    assert other.channels[0].error is None
 
 
 def test_a_frame_too_large_to_be_believed_breaks_the_connection() -> None:

@@ -8,7 +8,10 @@ import pytest
 
 from flinknet.core.buffers import DataType, NetworkBufferPool
 from flinknet.core.consumer import ConsumerConnection, RemoteInputChannel, SingleInputGate
+from flinknet.core.consumer.input_channel import unpooled_buffer
+from flinknet.core.consumer.input_gate import RECOVERED
 from flinknet.core.probe import NullProbe
+from flinknet.core.wire.events import EndOfInputChannelStateEvent, decode_event
 from flinknet.core.wire.frames import Direction, FrameDecoder
 from flinknet.core.wire.messages import BufferResponse, PartitionRequest
 from flinknet.errors import (
@@ -133,16 +136,39 @@ def test_the_first_channel_that_cannot_has_the_error_and_those_behind_it_send_no
 
 
 @pytest.mark.row("S042")
-def test_nothing_is_requested_before_the_task_asks_for_it() -> None:
-    """A gate comes into being with channels that have not asked; only the task's own turn lets
-    them, when what was recovered is read. There is no other thread that could.
-    """
+def test_partitions_are_requested_when_what_was_recovered_of_every_channel_was_read() -> None:
     clients = Clients()
     gate = gate_of(clients, [0, 1])
-    assert gate.poll() is None
-    assert not clients.opened
-    gate.request_partitions(now_ns=0)
+    in_flight = unpooled_buffer(b"in flight", DataType.DATA_BUFFER)
+    gate.channels[0].received.append((in_flight, RECOVERED))
+    gate.finish_read_recovered_state()
+    gate.state_listener = lambda consumed: consumed.request_partitions(now_ns=0)
+    with pytest.raises(RuntimeError, match="not fully consumed"):
+        gate.request_partitions(now_ns=0)
+    read = []
+    while (polled := gate.poll()) is not None:
+        channel, buffer, _ = polled
+        read.append((channel.index, bytes(buffer.payload)))
+        if buffer.data_type == DataType.EVENT_BUFFER:
+            assert isinstance(decode_event(buffer.payload), EndOfInputChannelStateEvent)
+            assert not clients.opened
+            gate.end_recovered_state(channel)
+    end = EndOfInputChannelStateEvent().encode()
+    assert sorted(read) == [(0, end), (0, b"in flight"), (1, end)]
+    assert read.index((0, b"in flight")) < read.index((0, end))
+    assert gate.is_state_consumed
     assert len(clients.requests()) == 2
+
+
+@pytest.mark.row("S042")
+def test_a_gate_that_is_closed_before_its_state_was_read_requests_nothing() -> None:
+    clients = Clients()
+    gate = gate_of(clients, [0])
+    gate.finish_read_recovered_state()
+    gate.close()
+    with pytest.raises(GateClosedError):
+        gate.poll()
+    assert not clients.opened
 
 
 @pytest.mark.row("S046")

@@ -10,7 +10,7 @@ from flinknet.core.consumer import LocalInputChannel, SingleInputGate
 from flinknet.core.consumer.request_backoff import RequestBackoffPolicy
 from flinknet.core.probe import NullProbe, Probe, TracePoint
 from flinknet.core.producer import PipelinedResultPartition, ResultPartitionManager
-from flinknet.core.wire.events import EndOfData, EndOfOutputChannelStateEvent
+from flinknet.core.wire.events import EndOfData, EndOfOutputChannelStateEvent, OtherEvent
 from flinknet.errors import PartitionError, PartitionNotFoundError, ProducerFailedError
 from tests.pair import Pair, partition_id, partition_of, receiver_ids, records_of
 from tests.simulation import MS, Rows
@@ -245,6 +245,26 @@ def test_the_cause_of_a_producers_failure_is_told() -> None:
     pair.partition.fail("disk full")
     with pytest.raises(ProducerFailedError, match="disk full"):
         pair.gate.poll()
+
+
+@pytest.mark.row("S081")
+def test_a_task_event_reaches_the_producer_in_the_same_task_manager_once_it_is_there() -> None:
+    pair = LocalPair(is_registered=False)
+    event = OtherEvent("org.example.Terminate")
+    heard: list[OtherEvent] = []
+    pair.partition.task_events.subscribe(event.class_name, heard.append)
+    pair.gate.send_task_event(event)
+    assert heard == []
+    pair.manager.register(pair.partition)
+    pair.gate.request_partitions(now_ns=0)
+    assert pair.gate.send_pending_events()
+    assert heard == []
+    pair.partition.task_events.register()
+    assert not pair.gate.send_pending_events()
+    assert heard == [event]
+    pair.gate.end_channel(pair.channels[0])
+    pair.gate.send_task_event(event)
+    assert heard == [event]
 
 
 def test_buffers_in_use_are_those_that_wait_in_the_view() -> None:

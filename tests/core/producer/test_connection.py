@@ -29,6 +29,7 @@ from flinknet.core.wire.events import (
     EndOfData,
     EndOfOutputChannelStateEvent,
     EndOfPartitionEvent,
+    OtherEvent,
 )
 from flinknet.core.wire.frames import Direction, FrameDecoder
 from flinknet.core.wire.ids import InputChannelID, ResultPartitionID, ResultSubpartitionIndexSet
@@ -44,7 +45,6 @@ from flinknet.core.wire.messages import (
     NewBufferSize,
     PartitionRequest,
     ResumeConsumption,
-    SegmentId,
     TaskEventRequest,
 )
 from flinknet.errors import CreditExceededError, RemoteProtocolError
@@ -301,36 +301,6 @@ def test_resuming_without_exclusive_buffers_starts_again_at_credit_0() -> None:
 
 
 @pytest.mark.row("S081")
-@pytest.mark.parametrize(
-    "message",
-    [AddCredit(1, RECEIVER), ResumeConsumption(RECEIVER), AckAllUserRecordsProcessed(RECEIVER)],
-)
-def test_a_message_for_an_unknown_receiver_is_a_fatal_error_that_names_it(
-    message: Message,
-) -> None:
-    connection, _ = producer_of()
-    receive(connection, message)
-    (error,) = sent(connection)
-    assert isinstance(error, ErrorResponse)
-    assert error.receiver_id is None
-    assert RECEIVER.hex() in (error.cause.message or "")
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        NewBufferSize(5, RECEIVER),
-        CancelPartitionRequest(RECEIVER),
-        SegmentId(0, 1, RECEIVER),
-    ],
-)
-def test_other_messages_for_unknown_receivers_are_ignored(message: Message) -> None:
-    connection, _ = producer_of()
-    receive(connection, message)
-    assert sent(connection) == []
-
-
-@pytest.mark.row("S081")
 def test_every_message_has_its_effect() -> None:
     partition, _ = partition_of()
     connection, _ = producer_of(partition)
@@ -352,6 +322,31 @@ def test_every_message_has_its_effect() -> None:
     receive(connection, CancelPartitionRequest(RECEIVER))
     assert subpartition.is_released
     assert connection.queue.readers == {}
+
+
+@pytest.mark.row("S081")
+def test_a_task_event_reaches_who_listens_to_its_class_at_its_partition() -> None:
+    partition, _ = partition_of()
+    connection, manager = producer_of(partition)
+    event = OtherEvent("org.example.Terminate", b"body")
+    heard: list[OtherEvent] = []
+    partition.task_events.subscribe(event.class_name, heard.append)
+    partition.task_events.register()
+    receive(connection, request(), TaskEventRequest(event, partition_id(), RECEIVER))
+    unheard = OtherEvent("org.example.Other")
+    receive(connection, TaskEventRequest(unheard, partition_id(), RECEIVER))
+    assert heard == [event]
+    assert sent(connection) == []
+    receive(connection, TaskEventRequest(event, partition_id(1), RECEIVER))
+    (error,) = sent(connection)
+    assert isinstance(error, ErrorResponse)
+    assert (error.receiver_id, error.cause.message) == (
+        RECEIVER,
+        "Task event receiver not found.",
+    )
+    manager.release(partition)
+    assert not manager.publish_task_event(partition_id(), event)
+    assert heard == [event]
 
 
 @pytest.mark.row("S092")
@@ -404,30 +399,6 @@ def test_who_reads_a_failed_producer_is_told_the_cause_and_others_live() -> None
     assert failing_memory.available_buffers == failing_memory.total_buffers
     fill(living, "d")
     assert types(sent(connection)) == "d"
-
-
-@pytest.mark.row("S091")
-@pytest.mark.parametrize(
-    "late",
-    [AddCredit(1, RECEIVER), ResumeConsumption(RECEIVER), AckAllUserRecordsProcessed(RECEIVER)],
-    ids=lambda message: type(message).__name__,
-)
-def test_what_was_on_its_way_when_a_producer_failed_harms_no_neighbour(late: Message) -> None:
-    failing, _ = partition_of(identity=partition_id(0))
-    living, _ = partition_of(identity=partition_id(1))
-    connection, _ = producer_of(failing, living)
-    receive(
-        connection,
-        request(RECEIVER, 2, of=partition_id(0)),
-        request(OTHER_RECEIVER, 2, of=partition_id(1)),
-    )
-    failing.fail("why")
-    assert types(sent(connection)) == "E"
-    receive(connection, late)
-    fill(living, "d")
-    assert types(sent(connection)) == "d"
-    receive(connection, CancelPartitionRequest(RECEIVER), late)
-    assert types(sent(connection)) == "E"  # now it is a message for nobody
 
 
 def range_request(first: int, last: int, credit: int) -> PartitionRequest:
@@ -490,23 +461,6 @@ def test_a_range_beyond_the_partition_or_with_one_that_is_read_is_refused(
     receive(connection, request(OTHER_RECEIVER, subpartition=1), range_request(0, 1, 2))
     assert types(sent(connection)) == "E"
     assert set(connection.queue.readers) == {OTHER_RECEIVER}
-
-
-def test_a_second_request_of_a_receiver_is_refused_and_the_first_goes_on() -> None:
-    partition, _ = partition_of(2)
-    connection, _ = producer_of(partition)
-    fill(partition, "dd", 0)
-    receive(connection, request(RECEIVER, 2), request(RECEIVER, 2, subpartition=1))
-    assert types(sent(connection)) == "Edd"
-    assert not partition.subpartitions[1].has_view
-
-
-def test_credit_that_is_no_32_bit_number_is_refused() -> None:
-    partition, _ = partition_of()
-    connection, _ = producer_of(partition)
-    receive(connection, request(RECEIVER, 2), AddCredit(2**31 - 1, RECEIVER))
-    assert types(sent(connection)) == "E"
-    assert connection.queue.readers[RECEIVER].credits_available == 2
 
 
 def test_a_close_request_releases_every_reader() -> None:
@@ -680,22 +634,6 @@ def test_ten_subpartitions_have_ten_readers_each_of_its_own() -> None:
     assert len(readers) == 10
 
 
-@pytest.mark.row("S081")
-@pytest.mark.parametrize(
-    "garbage", [b"\0\0\0\x1d\xba\xdc\x0f\xfe\x3f" + bytes(20), b"GET / HTTP/1.1\r\n\r\n"]
-)
-def test_garbage_is_answered_with_a_fatal_error_and_the_end(garbage: bytes) -> None:
-    partition, _ = partition_of()
-    connection, _ = producer_of(partition)
-    receive(connection, request())
-    with pytest.raises(RemoteProtocolError):
-        connection.receive_data(memoryview(garbage), now_ns=0)
-    assert connection.is_closing
-    (error,) = sent(connection)
-    assert isinstance(error, ErrorResponse)
-    assert error.receiver_id is None
-
-
 def test_messages_in_front_of_garbage_have_their_effect() -> None:
     partition, _ = partition_of()
     connection, _ = producer_of(partition)
@@ -715,13 +653,6 @@ def test_credit_counts_wherever_its_frame_is_cut(cut: int) -> None:
     connection.receive_data(memoryview(data[:cut]), now_ns=0)
     connection.receive_data(memoryview(data[cut:]), now_ns=0)
     assert connection.queue.readers[RECEIVER].credits_available == 7
-
-
-def test_credit_of_zero_is_a_broken_frame() -> None:
-    connection, _ = producer_of()
-    frame = AddCredit(1, RECEIVER).encode().replace(b"\0\0\0\1", b"\0\0\0\0")
-    with pytest.raises(RemoteProtocolError):
-        connection.receive_data(memoryview(frame), now_ns=0)
 
 
 @pytest.mark.row("S115")

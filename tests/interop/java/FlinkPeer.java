@@ -34,6 +34,7 @@ import org.apache.flink.runtime.execution.ExecutionState;
 import org.apache.flink.runtime.executiongraph.ExecutionAttemptID;
 import org.apache.flink.runtime.io.network.NettyShuffleEnvironment;
 import org.apache.flink.runtime.io.network.NettyShuffleServiceFactory;
+import org.apache.flink.runtime.io.network.TaskEventDispatcher;
 import org.apache.flink.runtime.io.network.api.CancelCheckpointMarker;
 import org.apache.flink.runtime.io.network.api.CheckpointBarrier;
 import org.apache.flink.runtime.io.network.api.EndOfData;
@@ -55,6 +56,7 @@ import org.apache.flink.runtime.io.network.partition.consumer.SingleInputGate;
 import org.apache.flink.runtime.jobgraph.IntermediateDataSetID;
 import org.apache.flink.runtime.jobgraph.IntermediateResultPartitionID;
 import org.apache.flink.runtime.metrics.groups.UnregisteredMetricGroups;
+import org.apache.flink.runtime.iterative.event.TerminationEvent;
 import org.apache.flink.runtime.shuffle.NettyShuffleDescriptor;
 import org.apache.flink.runtime.shuffle.NettyShuffleDescriptor.NetworkPartitionConnectionInfo;
 import org.apache.flink.runtime.shuffle.PartitionDescriptor;
@@ -87,7 +89,8 @@ import org.apache.flink.util.concurrent.ScheduledExecutorServiceAdapter;
  * say-at the partition fails when its writer waits for buffers, "partition-failed" then), close-when-dismissed (at the end
  * of stdin the writer gives its partition up, "closed released=B" then). consume: host, port, delay
  * (ms, before each buffer), cancel-at (records; then the gates are closed), announce (a buffer size,
- * wished for after the first buffer), say-at (records; "read records=N" then).
+ * wished for after the first buffer), say-at (records; "read records=N" then), tell-at (records;
+ * the producer is sent a TerminationEvent then). A producer says "told event=CLASS" of such events.
  */
 public final class FlinkPeer {
 
@@ -97,6 +100,7 @@ public final class FlinkPeer {
     private final NettyShuffleEnvironment environment;
     private final ShuffleIOOwnerContext owner;
     private final int port;
+    private final TaskEventDispatcher told = new TaskEventDispatcher();
 
     /** A record as flinknet has it: tag 1 (no timestamp) and a value of a known size. */
     static final class Stamped implements IOReadableWritable {
@@ -212,7 +216,7 @@ public final class FlinkPeer {
                                         InetAddress.getLoopbackAddress(),
                                         1,
                                         new String[] {text("tmp", System.getProperty("java.io.tmpdir"))},
-                                        (partition, event) -> false,
+                                        told,
                                         UnregisteredMetricGroups
                                                 .createUnregisteredTaskManagerMetricGroup(),
                                         io,
@@ -274,6 +278,11 @@ public final class FlinkPeer {
         }
         List<ResultPartition> written = environment.createResultPartitionWriters(owner, descriptors);
         for (ResultPartition partition : written) {
+            told.registerPartition(partition.getPartitionId());
+            told.subscribeToEvent(
+                    partition.getPartitionId(),
+                    event -> say("told event=" + event.getClass().getSimpleName()),
+                    TerminationEvent.class);
             partition.setup();
             if (partition instanceof ChannelStateHolder) {
                 ((ChannelStateHolder) partition).setChannelStateWriter(new Forgetful());
@@ -499,6 +508,7 @@ public final class FlinkPeer {
             long cancelAt = number("cancel-at", -1);
             int delay = number("delay", 0);
             long sayAt = number("say-at", -1);
+            long tellAt = number("tell-at", -1);
             gate.setChannelStateWriter(new Forgetful());
             gate.finishReadRecoveredState();
             while (!gate.getStateConsumedFuture().isDone()) {
@@ -522,6 +532,10 @@ public final class FlinkPeer {
                         Thread.sleep(delay);
                     }
                     take(item);
+                    if (tellAt >= 0 && records >= tellAt) {
+                        gate.sendTaskEvent(TerminationEvent.INSTANCE);
+                        tellAt = -1;
+                    }
                     if (sayAt >= 0 && records >= sayAt) {
                         say("read records=" + records);
                         sayAt = -1;

@@ -17,7 +17,7 @@ from flinknet.graph import execution_graph_of, job_graph_of, physical_plan_of
 from flinknet.graph.execution import ExecutionState
 from flinknet.job import descriptors_of
 from flinknet.job.checkpoint_coordinator import AcknowledgeCheckpoint
-from flinknet.plain_values import decode_message, encode_message
+from flinknet.plain_values import decode_message
 from flinknet.results import FillLevels, FillSample, JobStatus, TaskManagerStatus, VertexStatus
 from flinknet.runtime.cluster import control_messages as say
 from flinknet.runtime.cluster.control_connection import (
@@ -98,41 +98,6 @@ def test_without_the_secret_nothing_is_taken() -> None:
     assert isinstance(decode_message(say.MESSAGES, bytes(refusal)[4:]), say.Refused)
 
 
-@pytest.mark.parametrize(
-    ("data", "complaint"),
-    [
-        (framed(encode_message(say.CancelJob()).decode()), "no hello"),
-        (framed(encode_message(say.Hello(99, "client", "secret")).decode()), "version 99"),
-        ((1 << 20).to_bytes(4, "big"), "too long"),
-        (b"\x00\x00\x00\x02{]", "no JSON"),
-        (b"\x00\x00\x00\x02{}", "fields"),
-    ],
-)
-def test_before_the_hello_nothing_else_is_taken(data: bytes, complaint: str) -> None:
-    server = ControlConnection("secret")
-    with pytest.raises(RemoteProtocolError, match=complaint):
-        server.receive_data(memoryview(data), now_ns=0)
-    assert server.is_closing
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        {"message": "os.system", "body": {}},
-        {"message": "CancelTask", "body": {"attempt_id": "00"}},
-        {"message": "CancelTask", "body": {}},
-        {"message": "CancelTask", "body": {"attempt_id": "00" * 40, "more": 1}},
-        {"message": "Heartbeat", "body": {"number": "1"}},
-        {"message": "Heartbeat", "body": {"number": True}},
-        {"message": "TaskStateChanged", "body": {"attempt_id": "00" * 40, "state": "x"}},
-        {"message": ["CancelJob"], "body": {}},
-    ],
-)
-def test_what_is_no_message_is_refused(document: object) -> None:
-    with pytest.raises(RemoteProtocolError):
-        decode_message(say.MESSAGES, json.dumps(document).encode())
-
-
 def test_a_peer_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flinknet.runtime.cluster.control_connection.UNSENT_MAX_BYTES", 500)
     server, _ = pair()
@@ -140,32 +105,6 @@ def test_a_peer_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) 
         server.send(say.Heartbeat(number))
     assert not server.is_open
     assert server.is_closing
-
-
-HELLO = '{"message":"Hello","body":{"version":1,"role":"client","token":%s}}'
-TOO_LARGE = (
-    '{"message":"Statistics","body":{"at_ns":1,"tasks":[],"read":[],"written":[],"memory":%s}}'
-)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        HELLO % r'"\ud800"',
-        HELLO % '"é"',
-        HELLO % ("[" * 990 + "]" * 990),
-        r'{"message":"Hello","body":{"\ud800":1}}',
-        r'{"message":"\ud800","body":{}}',
-        '{"message":"HeartbeatAnswer","body":{"number":%s}}' % ("9" * 4000),
-        TOO_LARGE % ('{"a":1' + "0" * 400 + "}"),
-    ],
-)
-def test_nothing_that_a_stranger_sends_leaves_its_connection(text: str) -> None:
-    server = ControlConnection("secret", peer="127.0.0.1:4")
-    with pytest.raises(RemoteProtocolError):
-        server.receive_data(framed(text), now_ns=0)
-    assert server.is_closing
-    assert server.fault
 
 
 anything = st.recursive(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,8 +12,11 @@ from flinknet.config import Scenario, WorkloadConfig
 from flinknet.core.wire.ids import ExecutionAttemptID
 from flinknet.graph import StreamGraph, execution_graph_of, job_graph_of
 from flinknet.graph.execution import ExecutionState
+from flinknet.job.descriptor import TaskDeploymentDescriptor
 from flinknet.job.load.plan import load_plan_of, task_name
+from flinknet.job.producer_states import RequestPartitionState
 from flinknet.runtime.cluster import control_messages as say
+from flinknet.runtime.cluster.deployments import first_deployed_ns, times_of
 from flinknet.runtime.cluster.heartbeats import HeartbeatMonitor
 from flinknet.runtime.cluster.job_master import FixedPlan, JobMaster
 from flinknet.runtime.cluster.job_state import Failure, JobState
@@ -66,6 +70,7 @@ class Cluster:
             execution_graph_of(job_graph_of(program)), task_managers, slots, now_ns=0
         )
         self.deployed: dict[str, tuple[int, ExecutionAttemptID]] = {}
+        self.tasks: list[TaskDeploymentDescriptor] = []
         if registered:
             for index in range(task_managers):
                 self.register(index)
@@ -76,6 +81,7 @@ class Cluster:
 
     def take(self) -> None:
         for deployment in self.master.deployments:
+            self.tasks += deployment.tasks
             for task in deployment.tasks:
                 self.deployed[task.name] = (task.task_manager, task.attempt_id)
         self.master.deployments.clear()
@@ -209,6 +215,39 @@ def test_what_is_said_of_an_attempt_that_is_over_changes_nothing() -> None:
         for state in (_E.FINISHED, _E.FAILED, _E.RUNNING):
             assert not cluster.say_of(attempt, state)
     assert [each.state for each in cluster.master.graph.subtasks()] == states
+    assert cluster.master.state is JobState.RUNNING
+
+
+def test_who_asks_for_a_producer_is_told_its_state_or_that_another_took_its_place() -> None:
+    cluster = Cluster(joined(1, RESTARTS))
+    (result,) = cluster.master.graph.results.values()
+    asked = RequestPartitionState(
+        cluster.deployed["Sink: B (1/1)"][1], result.partitions[0].result_partition_id
+    )
+    found = []
+    for state in (_E.INITIALIZING, _E.RUNNING, _E.FAILED):
+        cluster.say("Source: A (1/1)", state, Failure("why"))
+        found.append(cluster.master.partition_state(asked).state)
+    assert found == [_E.INITIALIZING, _E.RUNNING, _E.FAILED]
+    cluster.cancel_told()
+    cluster.pass_time(S)
+    answer = cluster.master.partition_state(asked)
+    assert (answer.state, answer.error) == (None, "")
+    other = replace(
+        asked.partition_id,
+        partition_id=replace(asked.partition_id.partition_id, partition_number=1),
+    )
+    answer = cluster.master.partition_state(replace(asked, partition_id=other))
+    assert answer.error.startswith("the job has no partition ")
+
+
+def test_a_consumer_that_gave_up_by_itself_begins_again() -> None:
+    cluster = Cluster(joined(1, RESTARTS))
+    cluster.run_all()
+    assert cluster.say("Sink: B (1/1)", _E.CANCELED)
+    cluster.cancel_told()
+    cluster.pass_time(S)
+    assert set(cluster.attempts().values()) == {1}
     assert cluster.master.state is JobState.RUNNING
 
 
@@ -365,16 +404,79 @@ def test_a_plan_that_is_fixed_is_deployed_where_it_says_when_all_are_there() -> 
     assert deployed_by(master) == [("source 0", 0), ("source 1", 0), ("sink 0", 1), ("sink 1", 1)]
 
 
-def test_who_waits_for_the_first_output_begins_when_every_producer_has_some() -> None:
+@pytest.mark.row("S018")
+def test_who_waits_for_the_first_output_begins_with_that_of_one_producer() -> None:
     master = fixed(is_staged=True)
     for index in range(2):
         master.register(index, now_ns=0)
     sources = [task.attempt_id for task in master.deployments[0].tasks]
     assert deployed_by(master) == [("source 0", 0), ("source 1", 0)]
-    master.schedule_consumers(sources[0], now_ns=0)
-    assert deployed_by(master) == []
-    master.schedule_consumers(sources[1], now_ns=0)
+    master.schedule_consumers(sources[1], 0, now_ns=5)
     assert deployed_by(master) == [("sink 0", 1), ("sink 1", 1)]
+    since_ns = first_deployed_ns(master.graph)
+    source, sink = (times_of(each, since_ns) for each in master.graph.vertices.values())
+    assert (source.deployed_ns, source.first_output_ns, sink.deployed_ns) == (0, 5, 5)
+    master.schedule_consumers(sources[0], 0, now_ns=6)
+    assert deployed_by(master) == []
+
+
+def two_results(constraint: str) -> StreamGraph:
+    """A task that reads two blocking results, of two partitions and of one."""
+    env = environment({"execution.runtime-mode": "BATCH"})
+    env.set_default_input_dependency_constraint(constraint)
+    one = env.from_sequence(1, 9).set_parallelism(2).name("A").rebalance()
+    other = env.from_sequence(1, 9).set_parallelism(1).name("B").rebalance()
+    one.union(other).map(same).name("C").set_parallelism(1).discard().set_parallelism(1)
+    return env.execute("Two results")
+
+
+READER = "C -> Sink: Discard (1/1)"
+
+
+@pytest.mark.row("S020")
+@pytest.mark.parametrize(
+    ("constraint", "begun_after"), [("ALL", "B"), ("any", "A")], ids=["all", "any"]
+)
+def test_a_task_begins_with_all_its_inputs_or_with_any(constraint: str, begun_after: str) -> None:
+    cluster = Cluster(two_results(constraint), task_managers=1, slots=4)
+    assert READER not in cluster.deployed
+    cluster.run_all()
+    begun: list[str] = []
+    for name in ("Source: A (1/2)", "Source: A (2/2)", "Source: B (1/1)"):
+        cluster.say(name, _E.FINISHED)
+        if READER in cluster.deployed:
+            begun.append(name)
+    assert begun[0] == {"A": "Source: A (2/2)", "B": "Source: B (1/1)"}[begun_after]
+
+
+@pytest.mark.row("S020")
+def test_what_was_not_complete_when_a_task_began_is_requested_when_it_is() -> None:
+    cluster = Cluster(two_results("ANY"), task_managers=1, slots=4)
+    cluster.run_all()
+    cluster.say("Source: B (1/1)", _E.FINISHED)
+    (reader,) = (each for each in cluster.tasks if each.name == READER)
+    assert [each.is_consumable for each in reader.inputs] == [False, True]
+    cluster.say("Source: A (1/2)", _E.FINISHED)
+    assert cluster.master.to_tell == []
+    cluster.say("Source: A (2/2)", _E.FINISHED)
+    update = say.UpdatePartitions(reader.attempt_id, (reader.inputs[0].edge,))
+    assert cluster.master.to_tell == [(reader.task_manager, update)]
+
+
+@pytest.mark.row("S020")
+def test_a_task_that_began_with_one_input_begins_again_with_the_producer_of_the_other() -> None:
+    program = two_results("ANY")
+    program.config.restart_strategy, program.config.restart_delay_ns = "fixed-delay", 0
+    cluster = Cluster(program, task_managers=1, slots=4)
+    cluster.run_all()
+    cluster.say("Source: B (1/1)", _E.FINISHED)
+    cluster.say(READER, _E.INITIALIZING)
+    cluster.say("Source: A (1/2)", _E.FAILED, Failure("broken"))
+    assert cluster.cancel_told() == [READER]
+    assert cluster.attempts()[READER] == 1
+    reader = cluster.tasks[-1]
+    assert (reader.name, reader.attempt_number) == (READER, 1)
+    assert [each.is_consumable for each in reader.inputs] == [False, True]
 
 
 def test_channels_of_a_later_attempt_have_numbers_of_their_own() -> None:

@@ -18,6 +18,7 @@ from flinknet.results import (
     Strangers,
     Taken,
 )
+from flinknet.runtime.cluster.collected import Collected
 from flinknet.runtime.cluster.control_messages import (
     ConsumerChannelReport,
     ProducerChannelReport,
@@ -67,10 +68,14 @@ def produced(channel: int = 0, records: int = 1000, starved_ns: int = 0) -> Prod
     return ProducerChannelReport(channel, records, starved_ns, 10, 40, 9)
 
 
+def collected(*reports: Report) -> Collected:
+    return Collected(reports=dict(enumerate(reports)))
+
+
 def result_of(
     upstream: Report, downstream: Report, *, start: Start = START, **workload: object
 ) -> RunResult:
-    return assemble(load_of(**workload), [upstream, downstream], start, None)
+    return assemble(load_of(**workload), collected(upstream, downstream), start, None)
 
 
 UPSTREAM = Report(
@@ -173,7 +178,7 @@ def test_one_sentence_says_what_held_the_run_back(
         replace(UPSTREAM, **upstream),  # type: ignore[arg-type]
         replace(DOWNSTREAM, **downstream),  # type: ignore[arg-type]
     ]
-    result = assemble(load_of(**workload), reports, START, None)
+    result = assemble(load_of(**workload), collected(*reports), START, None)
     head, *rest = words.split(".*")
     assert result.limited_by.startswith(head) or head in result.limited_by
     assert all(each.strip() in result.limited_by for each in rest)
@@ -259,7 +264,9 @@ def test_a_processor_that_was_idle_is_not_the_limit(
         replace(taken(400, behind_ns=0), busy_share=busy),
     ]
     workload = {} if rate_per_s == float("inf") else {"rate_per_s": rate_per_s}
-    result = assemble(load_of(**workload), reports, START, None, taken=Taken(None, cores=cores))
+    result = assemble(
+        load_of(**workload), collected(*reports), START, None, taken=Taken(None, cores=cores)
+    )
     head, *rest = words.split(".*")
     assert result.limited_by.startswith(head.strip())
     assert all(each.strip() in result.limited_by for each in rest)
@@ -280,7 +287,7 @@ def test_all_that_is_said_of_one_run_names_one_cause(
     )
     reports = [upstream, replace(taken(600, behind_ns=0), busy_share=busy)]
     start = replace(START, give_up_ns=13 * S)
-    run = assemble(load_of(rate_per_s=800.0), reports, start, None)
+    run = assemble(load_of(rate_per_s=800.0), collected(*reports), start, None)
     texts = {each.code: each.text for each in run.warnings}
     is_load = "Lower --rate" in texts["schedule-missed"]
     assert is_load is ("Lower --rate" in texts["given-up"])
@@ -330,7 +337,7 @@ def test_what_others_took_is_doubted_from_where_it_reaches_p99(
 ) -> None:
     reports = [UPSTREAM, replace(DOWNSTREAM, stolen_share=stolen)]
     taken = Taken(host, {"kdamond": 0.02}, 0.03, 1e6)
-    result = assemble(load_of(), reports, START, None, taken=taken)
+    result = assemble(load_of(), collected(*reports), START, None, taken=taken)
     assert [warning.code for warning in result.warnings] == codes
     assert result.processors is not None
     assert result.processors.lacked_share == {"tm-0": 0.0, "tm-1": stolen}
@@ -365,7 +372,7 @@ def test_strangers_at_the_data_ports_are_named_and_doubted_if_they_sent_much(
 
 
 def test_task_managers_that_share_cores_are_not_blamed_on_others() -> None:
-    reports = [UPSTREAM, replace(DOWNSTREAM, stolen_share=0.26)]
+    reports = collected(UPSTREAM, replace(DOWNSTREAM, stolen_share=0.26))
     (own,) = assemble(load_of(), reports, START, None, taken=Taken(0.01, cores=1)).warnings
     assert (own.code, own.text.split(",")[0]) == ("cores-shared", "2 task managers share 1 core")
     (host,) = assemble(load_of(), reports, START, None, taken=Taken(0.3, cores=1)).warnings
@@ -375,7 +382,7 @@ def test_task_managers_that_share_cores_are_not_blamed_on_others() -> None:
 def test_a_p99_of_a_long_buffer_timeout_is_not_the_machines() -> None:
     slow = replace(consumed(), latency=histogram(*[60_000_000] * 800))
     downstream = replace(DOWNSTREAM, stolen_share=0.02, consumer_channels=(slow,))
-    result = assemble(load_of(), [UPSTREAM, downstream], START, None)
+    result = assemble(load_of(), collected(UPSTREAM, downstream), START, None)
     assert not result.warnings
 
 
@@ -412,7 +419,7 @@ def statistics_of(
 
 
 def test_progress_tells_rates_of_the_last_interval_and_the_state_of_channels() -> None:
-    meter = ProgressMeter(load_of(producers=1, consumers=2, duration_ns=S))
+    meter = ProgressMeter(load_of(producers=1, consumers=2, duration_ns=S), Collected())
     assert meter.progress("starting", 0).fraction == 0.0
     meter.start = START
 
@@ -434,14 +441,14 @@ def test_progress_tells_rates_of_the_last_interval_and_the_state_of_channels() -
     assert second.backlog_buffers is None
     assert meter.progress(None, S).phase == "warming up"
     assert meter.progress(None, 4 * S).phase == "draining"
-    stored = ProgressMeter(load_of(partition_type="blocking", duration_ns=S))
+    stored = ProgressMeter(load_of(partition_type="blocking", duration_ns=S), Collected())
     stored.start = START
     assert stored.progress(None, 4 * S).phase == "reading"
     assert meter.progress("finished", 9 * S).fraction == 1.0
 
 
 def test_the_total_rate_does_not_depend_on_when_other_task_managers_speak() -> None:
-    meter = ProgressMeter(load_of(producers=1, consumers=1, duration_ns=S))
+    meter = ProgressMeter(load_of(producers=1, consumers=1, duration_ns=S), Collected())
     meter.start = START
     for tenth in range(0, 10, 2):
         meter.add(1, statistics_of(1000 * tenth, 100), 2 * S + tenth * S // 10)
@@ -452,7 +459,7 @@ def test_the_total_rate_does_not_depend_on_when_other_task_managers_speak() -> N
 
 def test_a_consumer_that_takes_a_buffer_now_and_then_is_not_told_to_stand_still() -> None:
     """A buffer of 320 records each 1.6 s, looked at five times a second."""
-    meter = ProgressMeter(load_of(producers=1, consumers=1, duration_ns=S))
+    meter = ProgressMeter(load_of(producers=1, consumers=1, duration_ns=S), Collected())
     meter.start = START
     rates = []
     for fifth in range(100):
@@ -468,11 +475,13 @@ def test_a_consumer_that_takes_a_buffer_now_and_then_is_not_told_to_stand_still(
 
 
 def test_progress_by_records_counts_the_copies_of_a_broadcast() -> None:
-    meter = ProgressMeter(load_of(producers=2, consumers=3, partitioner="broadcast", records=100))
+    meter = ProgressMeter(
+        load_of(producers=2, consumers=3, partitioner="broadcast", records=100), Collected()
+    )
     meter.start = Start(S, 2 * S, None, None)
     meter.add(1, statistics_of(300, 1), 2 * S)
     assert meter.progress(None, 2 * S).fraction == 0.5
-    endless = ProgressMeter(load_of())
+    endless = ProgressMeter(load_of(), Collected())
     endless.start = Start(S, 2 * S, None, None)
     assert endless.progress(None, 9 * S).fraction is None
     assert endless.progress(None, 9 * S).phase == "measuring"

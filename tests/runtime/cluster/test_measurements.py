@@ -74,8 +74,9 @@ def test_text_that_is_read_before_generated_records_begin_has_a_rate() -> None:
 
 def test_backlog_and_credit_of_remote_channels_are_those_of_their_edge() -> None:
     measurements, _ = deployed()
-    measurements.close(say.Report(producer_channels=(say.ProducerChannelReport(1, 0, 0, 4, 8, 5),)))
-    measurements.close(say.Report(producer_channels=(say.ProducerChannelReport(2, 0, 0, 4, 4, 2),)))
+    for index, sent in enumerate(((1, 0, 0, 4, 8, 5), (2, 0, 0, 4, 4, 2))):
+        report = say.Report(producer_channels=(say.ProducerChannelReport(*sent),))
+        measurements.close(index, report)
     starved = (say.WrittenChannel(1, 0, 2, 30), say.WrittenChannel(2, 0, 2, 40))
     measurements.add(0, say.Statistics(S, written=starved))
     assert measurements.plan is not None

@@ -20,6 +20,7 @@ import pytest
 
 from flinknet.cli.job import RUNS
 from flinknet.errors import TransportError
+from flinknet.graph.job_config import START_CONDITION
 from flinknet.results import STRANGERS
 from flinknet.runtime.cluster.client import JobClient, client_of
 from flinknet.runtime.cluster.control_messages import SubmitJob
@@ -33,6 +34,7 @@ from tests.runtime.cluster.programs import (
     FAILS_ONCE,
     HANGS,
     PIPELINE,
+    TWO_INPUTS,
     TWO_REGIONS,
     WORD_COUNT,
 )
@@ -123,6 +125,19 @@ def test_three_pipelines_wait_for_a_third_slot_and_then_fail(start: Start) -> No
     assert ended.state == "FAILED"
     assert "the job needs 3 slots, but 1 TaskManager(s) with 2 each offer 2" in ended.reason
     assert "waited for 500ms" in ended.reason
+
+
+@pytest.mark.row("S020")
+def test_a_task_that_waits_for_any_input_reads_one_before_the_other_is_complete(
+    start: Start,
+) -> None:
+    settings = {START_CONDITION: "any"}
+    job = start(TWO_INPUTS, task_managers=3, slots=1, settings=settings)
+    assert job.ended().state == "FINISHED"
+    times = {each["name"]: each["times"] for each in job.result()["vertices"]}
+    slow, quick, reader = times.values()
+    assert quick["finished_ns"] <= reader["deployed_ns"] < slow["finished_ns"]
+    assert job.result()["vertices"][-1]["records_in"] == 160
 
 
 @pytest.mark.row("S151")

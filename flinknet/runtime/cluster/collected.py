@@ -1,0 +1,123 @@
+"""Collected: what the TaskManagers of a run have told, be it a bench or a job, and what the results
+of both say of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from flinknet.core.wire.ids import ExecutionAttemptID
+from flinknet.histogram import LogLinearHistogram
+from flinknet.job import TaskDeploymentDescriptor
+from flinknet.results import BacklogSummary, RunWarning, Strangers
+from flinknet.trace.manifest import ChannelInfo
+
+from ..manifest import channel_infos
+from ..metrics_log import MetricsLog
+from . import control_messages as say
+
+
+@dataclass(slots=True)
+class Collected:
+    """The last that was told of each task and channel, and the reports of the end.
+
+    Args:
+        metrics_log: takes the metrics as they come; None: nobody does.
+
+    Attributes:
+        channels: of all attempts that were deployed, by index.
+        memory: metrics of the network memory of each TaskManager.
+        tasks: the last counts of each attempt, with the last metrics and what markers told.
+        reports: by TaskManager.
+    """
+
+    metrics_log: MetricsLog | None = None
+    channels: list[ChannelInfo] = field(default_factory=list)
+    memory: dict[int, Mapping[str, float]] = field(default_factory=dict)
+    tasks: dict[ExecutionAttemptID, say.TaskCounts] = field(default_factory=dict)
+    read: dict[int, say.ReadChannel] = field(default_factory=dict)
+    written: dict[int, say.WrittenChannel] = field(default_factory=dict)
+    reports: dict[int, say.Report] = field(default_factory=dict)
+
+    @property
+    def reports_in_order(self) -> list[say.Report]:
+        """By index of their TaskManager."""
+        return [self.reports[index] for index in sorted(self.reports)]
+
+    def note_channels(self, tasks: Iterable[TaskDeploymentDescriptor]) -> list[ChannelInfo]:
+        """Tasks begin. Returns: the channels that they read."""
+        known = list(channel_infos(tasks))
+        self.channels += known
+        self.channels.sort(key=lambda each: each.index)
+        return known
+
+    def add(self, task_manager: int, statistics: say.Statistics) -> None:
+        """Take what a TaskManager tells."""
+        for each in statistics.tasks:
+            known = self.tasks.get(each.attempt_id)
+            if known is not None and not each.metrics:
+                each = replace(each, metrics=known.metrics, marked=known.marked)
+            self.tasks[each.attempt_id] = each
+        self.read.update((each.channel, each) for each in statistics.read)
+        self.written.update((each.channel, each) for each in statistics.written)
+        if not statistics.memory:
+            return
+        self.memory[task_manager] = statistics.memory
+        if self.metrics_log is not None:
+            metrics = {each.name: each.metrics for each in statistics.tasks if each.metrics}
+            self.metrics_log.add(task_manager, metrics, statistics.memory, now_ns=statistics.at_ns)
+
+    def close(self, task_manager: int, report: say.Report) -> None:
+        """Take what a TaskManager had recorded when all was over."""
+        self.reports[task_manager] = report
+
+    def metrics_of(self, attempt_id: ExecutionAttemptID) -> Mapping[str, float] | None:
+        """The last metrics of an attempt."""
+        counts = self.tasks.get(attempt_id)
+        return counts.metrics if counts is not None and counts.metrics else None
+
+    def latency_of(self, attempts: Iterable[ExecutionAttemptID]) -> LogLinearHistogram:
+        """Ages of the records that the sinks of these attempts have measured so far."""
+        return latency_of(self.tasks[each].latency for each in attempts)
+
+    def connections(self) -> dict[str, int]:
+        """How many channels each TCP connection carried, of all attempts."""
+        counts: dict[str, int] = {}
+        for channel in self.channels:
+            if not channel.is_local:
+                counts[channel.connection] = counts.get(channel.connection, 0) + 1
+        return dict(sorted(counts.items()))
+
+    def warnings(self) -> list[RunWarning]:
+        """What the reports make doubtful, whatever ran: who disturbed it, what was not recorded."""
+        visited = sum((each.strangers for each in self.reports.values()), Strangers()).warning()
+        faults = [
+            f"tm-{index}: {each.trace_error}"
+            for index, each in sorted(self.reports.items())
+            if each.trace_error is not None
+        ]
+        if self.metrics_log is not None and self.metrics_log.error is not None:
+            faults.append(self.metrics_log.error)
+        incomplete = (RunWarning("trace-incomplete", each) for each in faults)
+        return [*([] if visited is None else [visited]), *incomplete]
+
+
+def latency_of(parts: Iterable[bytes]) -> LogLinearHistogram:
+    """All that was measured, from what each told of it."""
+    total = LogLinearHistogram()
+    for each in parts:
+        if each:
+            total.merge(LogLinearHistogram.from_bytes(each))
+    return total
+
+
+def backlog_of(channels: Iterable[say.ProducerChannelReport]) -> BacklogSummary:
+    """The backlog over the data messages of these channels."""
+    sent = [each for each in channels if each.buffers]
+    buffers = sum(each.buffers for each in sent)
+    if not buffers:
+        return BacklogSummary(None, None)
+    return BacklogSummary(
+        sum(each.backlog_sum for each in sent) / buffers, max(each.backlog_max for each in sent)
+    )

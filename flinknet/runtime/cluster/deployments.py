@@ -1,0 +1,33 @@
+"""When the vertices of a job were deployed, could be read, and had finished."""
+
+from __future__ import annotations
+
+from flinknet.graph.execution import ExecutionState
+from flinknet.graph.execution_graph import ExecutionGraph, ExecutionJobVertex
+from flinknet.results import VertexTimes
+
+
+def first_deployed_ns(graph: ExecutionGraph) -> int:
+    """When the first task of a job was deployed, whichever attempt; 0 if none was."""
+    executions = (
+        execution
+        for subtask in graph.subtasks()
+        for execution in (*subtask.attempts.prior, subtask.current)
+    )
+    instants = (each.timestamps_ns.get(ExecutionState.DEPLOYING) for each in executions)
+    return min((each for each in instants if each is not None), default=0)
+
+
+def times_of(vertex: ExecutionJobVertex, since_ns: int) -> VertexTimes:
+    """Those of the attempts that count."""
+    executions = [each.current for each in vertex.task_vertices]
+    deployed = [each.timestamps_ns.get(ExecutionState.DEPLOYING) for each in executions]
+    finished = [each.timestamps_ns.get(ExecutionState.FINISHED) for each in executions]
+    known = [each for each in deployed if each is not None]
+    outputs = [each.first_output_ns for each in executions if each.first_output_ns is not None]
+    ends = [each for each in finished if each is not None]
+    return VertexTimes(
+        min(known) - since_ns if known else None,
+        min(outputs) - since_ns if outputs else None,
+        max(ends) - since_ns if len(ends) == len(executions) else None,
+    )

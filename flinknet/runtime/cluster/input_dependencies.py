@@ -1,0 +1,108 @@
+"""InputDependencies: which tasks may be deployed, as far as what they read is concerned.
+
+A blocking result can be read when all its partitions are complete. A pipelined one that readers are
+scheduled behind can be read when there is a first output in any of its partitions (Flink until
+1.12: InputDependencyConstraintChecker). Tasks that are joined by other pipelined edges are deployed
+together, and do not wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flinknet.core.wire.ids import ExecutionAttemptID, JobVertexID
+from flinknet.graph.execution import ExecutionState
+from flinknet.graph.execution_graph import (
+    ConnectedEdge,
+    ExecutionGraph,
+    ExecutionJobVertex,
+    ExecutionVertex,
+    IntermediateResult,
+)
+from flinknet.graph.failover import SchedulingTopology
+from flinknet.job.scheduling import StartCondition, may_start
+
+
+class InputDependencies:
+    """What the tasks of a job wait for.
+
+    Args:
+        stage_of: tasks of a stage begin when those of lower stages have ended, or can be read.
+        depth_of: tasks of the same depth that are joined are deployed together.
+    """
+
+    def __init__(
+        self,
+        graph: ExecutionGraph,
+        topology: SchedulingTopology,
+        stage_of: Mapping[JobVertexID, int],
+        depth_of: Mapping[JobVertexID, int],
+    ) -> None:
+        self._graph = graph
+        self._topology = topology
+        self._stage_of = stage_of
+        self._depth_of = depth_of
+        self._condition = StartCondition(graph.job.config.input_dependency_constraint.lower())
+        self._has_output: set[tuple[ExecutionAttemptID, int]] = set()
+
+    def note_output(self, subtask: ExecutionVertex, output: int, *, now_ns: int) -> None:
+        """There is something to read in a partition of a task, counted among its own."""
+        current = subtask.current
+        self._has_output.add((current.attempt_id, output))
+        if current.first_output_ns is None:
+            current.first_output_ns = now_ns
+
+    def to_deploy(self) -> list[ExecutionVertex]:
+        """Tasks that were not begun and may be now, by region."""
+        stage = min(
+            (
+                self._stage_of[vertex.id]
+                for vertex in self._graph.vertices.values()
+                if not self._is_past(vertex)
+            ),
+            default=None,
+        )
+        chosen: list[ExecutionVertex] = []
+        known: dict[IntermediateResult, bool] = {}
+        for region in self._topology.regions:
+            new = [
+                each
+                for each in region.subtasks
+                if each.state is ExecutionState.CREATED
+                and self._stage_of[each.job_vertex.id] == stage
+            ]
+            if all(self._may_start(each, known) for each in new):
+                chosen += new
+        return chosen
+
+    def is_consumable(self, edge: ConnectedEdge) -> bool:
+        """Whether a task may request what an edge brings to it."""
+        return not self._waits(edge) or self._can_be_read(edge.result)
+
+    def _may_start(self, subtask: ExecutionVertex, known: dict[IntermediateResult, bool]) -> bool:
+        inputs = []
+        for edge in subtask.job_vertex.inputs:
+            result = edge.result
+            if result not in known:
+                known[result] = self._can_be_read(result)
+            inputs.append(known[result] or not self._waits(edge))
+        return may_start(inputs, self._condition)
+
+    def _waits(self, edge: ConnectedEdge) -> bool:
+        """Whether the ends of an edge are not deployed together."""
+        return self._depth_of[edge.result.producer.id] != self._depth_of[edge.target.id]
+
+    def _is_past(self, vertex: ExecutionJobVertex) -> bool:
+        """Whether later stages need not wait for a vertex."""
+        if all(each.state is ExecutionState.FINISHED for each in vertex.task_vertices):
+            return True
+        return bool(vertex.results) and all(map(self._can_be_read, vertex.results))
+
+    def _can_be_read(self, result: IntermediateResult) -> bool:
+        at = result.producer.results.index(result)
+        is_complete = (each.producer.state is ExecutionState.FINISHED for each in result.partitions)
+        if result.partition_type.is_blocking_or_blocking_persistent:
+            return all(is_complete)
+        return any(is_complete) or any(
+            (each.producer.current.attempt_id, at) in self._has_output for each in result.partitions
+        )

@@ -1,0 +1,195 @@
+"""What misbehaving consumers say: the table of P cases. Channels of other connections, and of the
+same one where it goes on, never feel anything of it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flinknet.core.wire.events import CancelCheckpointMarker
+from flinknet.core.wire.ids import InputChannelID, ResultSubpartitionIndexSet
+from flinknet.core.wire.messages import (
+    AckAllUserRecordsProcessed,
+    AddCredit,
+    CancelPartitionRequest,
+    CloseRequest,
+    Message,
+    NewBufferSize,
+    PartitionRequest,
+    ResumeConsumption,
+    SegmentId,
+    TaskEventRequest,
+)
+from tests.pair import (
+    RECEIVER,
+    partition_id,
+)
+from tests.peers.frames import LYING_LENGTHS, OF_NO_PROTOCOL, frame
+
+NEW, READS, WAITS, CANCELED, FAILED, STRANGE = (
+    "before it has asked for anything",
+    "while it reads",
+    "while its request waits for the partition",
+    "when it has cancelled",
+    "when its producer has failed",
+    "on a connection that has asked for nothing of the run",
+)
+IGNORED, REFUSED, LATE, FATAL, BROKEN, CLOSED = (
+    "nothing",
+    "an error for this channel",
+    "an error for this channel after the timeout",
+    "a fatal error; who gets it closes",
+    "a fatal error, and the end of the connection",
+    "the end of the connection",
+)
+ENDS = (BROKEN, CLOSED)
+
+ABROAD = InputChannelID(b"\xcc" * 16)
+THERE, GONE = partition_id(0), partition_id(7)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the table.
+
+    Attributes:
+        must: what the producer does about it.
+        goes_on: whether the channel that misbehaves still gets its data.
+    """
+
+    number: int
+    when: str
+    said: str
+    data: bytes
+    must: str
+    goes_on: bool = False
+    rows: tuple[str, ...] = ()
+
+
+def request(
+    first: int = 0, last: int | None = None, *, of: object = THERE, credit: int = 2
+) -> PartitionRequest:
+    """A request of the receiver."""
+    indices = ResultSubpartitionIndexSet(first, first if last is None else last)
+    return PartitionRequest(of, indices, RECEIVER, credit)  # type: ignore[arg-type]
+
+
+def with_range(first: int, last: int) -> bytes:
+    """A request for subpartitions that our own class refuses to ask for."""
+    whole = request().encode()
+    return whole[:69] + struct.pack(">ii", first, last) + whole[77:]
+
+
+def credit(number: int) -> bytes:
+    """An AddCredit, of any number."""
+    return frame(6, struct.pack(">i", number) + RECEIVER)
+
+
+def credit_and(more: bytes) -> bytes:
+    """An AddCredit with more bytes than it has."""
+    return frame(6, b"\0\0\0\1" + RECEIVER + more)
+
+
+def buffer_size(number: int) -> bytes:
+    """A NewBufferSize, of any number."""
+    return frame(10, struct.pack(">i", number) + RECEIVER)
+
+
+EVENT = TaskEventRequest(CancelCheckpointMarker(1), GONE, RECEIVER)
+FOR_READERS: Sequence[tuple[str, Message]] = (
+    ("AddCredit", AddCredit(1, RECEIVER)),
+    ("ResumeConsumption", ResumeConsumption(RECEIVER)),
+    ("AckAllUserRecordsProcessed", AckAllUserRecordsProcessed(RECEIVER)),
+)
+FOR_ANYBODY: Sequence[tuple[str, Message]] = (
+    ("NewBufferSize", NewBufferSize(50, RECEIVER)),
+    ("CancelPartitionRequest", CancelPartitionRequest(RECEIVER)),
+    ("SegmentId", SegmentId(0, 1, RECEIVER)),
+)
+CUT_BODIES = {
+    "AddCredit cut": frame(6, b"\0\0\0\1" + RECEIVER[:15]),
+    "PartitionRequest cut": frame(2, bytes(87)),
+    "TaskEventRequest whose event is longer than it": frame(3, b"\x7f\xff\xff\xff" + bytes(90)),
+    "TaskEventRequest whose event has a negative length": frame(3, b"\xff" * 4 + bytes(90)),
+    "CancelPartitionRequest without receiver": frame(4),
+}
+OTHERS_MESSAGES = {"BufferResponse": 0, "ErrorResponse": 1, "BacklogAnnouncement": 9}
+
+
+def lines() -> list[tuple[str, str, bytes | Message, str, bool, tuple[str, ...]]]:
+    """The table, without numbers."""
+    found: list[tuple[str, str, bytes | Message, str, bool, tuple[str, ...]]] = []
+
+    def line(
+        when: str, said: str, data: bytes | Message, must: str, *rows: str, goes_on: bool = False
+    ) -> None:
+        found.append((when, said, data, must, goes_on, rows))
+
+    for when in (NEW, WAITS, CANCELED):
+        for said, message in FOR_READERS:
+            line(when, said, message, FATAL, "S081")
+        for said, message in FOR_ANYBODY:
+            line(when, said, message, IGNORED)
+    for said, message in FOR_READERS:
+        line(FAILED, said, message, IGNORED, "S091")
+    line(FAILED, "CancelPartitionRequest, AddCredit", join(4, credit(1)), FATAL, "S091")
+    for when in (NEW, READS, WAITS):
+        line(when, "TaskEventRequest for nobody", EVENT, REFUSED, "S081", goes_on=when == READS)
+    line(NEW, "PartitionRequest with credit -1", request(credit=-1), FATAL)
+    line(NEW, "PartitionRequest with credit -2^31", request(credit=-(2**31)), FATAL)
+    line(NEW, "PartitionRequest of subpartition 999", request(999), FATAL)
+    line(NEW, "PartitionRequest of a range beyond", request(0, 5), FATAL, "S075")
+    line(NEW, "PartitionRequest of subpartition -5", with_range(-5, -5), BROKEN)
+    line(NEW, "PartitionRequest of a range backwards", with_range(1, 0), BROKEN)
+    line(NEW, "PartitionRequest of what another reads", request(2), FATAL)
+    line(NEW, "PartitionRequest of an unknown partition", request(of=GONE), LATE, "S037")
+    line(READS, "a second PartitionRequest", request(1), FATAL, goes_on=True)
+    line(WAITS, "a second PartitionRequest", request(1), FATAL)
+    line(READS, "AddCredit beyond 2^31 - 1", credit(2**31 - 1), FATAL, goes_on=True)
+    line(READS, "AddCredit of 0", credit(0), BROKEN)
+    line(READS, "AddCredit of -1", credit(-1), BROKEN)
+    line(READS, "ResumeConsumption of what is not blocked", FOR_READERS[1][1], FATAL, goes_on=True)
+    line(READS, "NewBufferSize 0", buffer_size(0), BROKEN)
+    line(READS, "NewBufferSize -1", buffer_size(-1), BROKEN)
+    line(READS, "NewBufferSize 2^31 - 1", buffer_size(2**31 - 1), IGNORED, goes_on=True)
+    line(READS, "CancelPartitionRequest twice", join(4, frame(4, RECEIVER)), IGNORED)
+    line(READS, "CloseRequest", CloseRequest(), CLOSED)
+    line(READS, "AddCredit, then garbage", credit(1) + OF_NO_PROTOCOL["zeros"], BROKEN)
+    for when in (NEW, READS):
+        for said, junk in OF_NO_PROTOCOL.items():
+            line(when, said, junk, BROKEN, "S081")
+    for said, length in LYING_LENGTHS.items():
+        line(READS, said, frame(6, length=length), BROKEN)
+    line(READS, "a length of 64 MiB and a byte", frame(3, length=(64 << 20) + 1), BROKEN)
+    line(STRANGE, "a length of 4097", frame(3, length=4097), BROKEN)
+    line(STRANGE, "a request of a receiver abroad, 129 times", abroad(129), BROKEN)
+    for said, body in CUT_BODIES.items():
+        line(READS, said, body, BROKEN)
+    one_more = request().encode()[9:] + b"x"  # of frames that are too long Flink reads the front
+    line(NEW, "PartitionRequest with a byte more", frame(2, one_more), IGNORED, goes_on=True)
+    line(READS, "AddCredit with a byte more", credit_and(b"x"), IGNORED, goes_on=True)
+    line(READS, "CloseRequest with a body", frame(5, b"x"), CLOSED)
+    for said, number in OTHERS_MESSAGES.items():
+        line(READS, f"{said}, a producer's message", frame(number, bytes(60)), BROKEN)
+    line(READS, "a message of no kind", frame(63, bytes(20)), BROKEN, "S081")
+    return found
+
+
+def join(first_id: int, rest: bytes) -> bytes:
+    """A message that is only a receiver, and more."""
+    return frame(first_id, RECEIVER) + rest
+
+
+def abroad(count: int) -> bytes:
+    """Requests of receivers that are not of the run."""
+    one = PartitionRequest(GONE, ResultSubpartitionIndexSet(0, 0), ABROAD, 2).encode()
+    ids = (struct.pack(">16s", b"%d" % number) for number in range(count))
+    return b"".join(one.replace(ABROAD, each) for each in ids)
+
+
+CASES = [
+    Case(number, when, said, data if isinstance(data, bytes) else data.encode(), must, *rest)
+    for number, (when, said, data, must, *rest) in enumerate(lines(), 1)  # type: ignore[misc]
+]

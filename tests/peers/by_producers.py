@@ -1,0 +1,232 @@
+"""What misbehaving producers say: the table of C cases. Channels of other connections, and of the
+same one where it goes on, never feel anything of it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flinknet.core.buffers import DataType
+from flinknet.core.wire.ids import InputChannelID
+from flinknet.core.wire.java_errors import (
+    ILLEGAL_STATE_EXCEPTION,
+    PARTITION_NOT_FOUND_EXCEPTION,
+    PRODUCER_FAILED_EXCEPTION,
+    JavaThrowable,
+)
+from flinknet.core.wire.messages import (
+    BacklogAnnouncement,
+    BufferResponse,
+    ErrorResponse,
+    Message,
+)
+from flinknet.core.wire.plain_frames import encode_buffer_response_header
+from flinknet.errors import (
+    BufferReorderingError,
+    CreditExceededError,
+    FlinknetError,
+    FrameCorruptedError,
+    PartitionNotFoundError,
+    ProducerFailedError,
+    RemoteTransportError,
+)
+from tests.peers.frames import LYING_LENGTHS, OF_NO_PROTOCOL, frame
+
+OPEN, CREDITLESS, RELEASED, HALF = (
+    "while the channel is open",
+    "while the channel has no credit",
+    "when the channel is released",
+    "in the middle of a buffer",
+)
+NOTHING, TAKEN, CANCELED, FAILS, ALL_FAIL = (
+    "nothing",
+    "it is taken",
+    "a CancelPartitionRequest",
+    "the channel fails",
+    "the connection fails with all its channels",
+)
+
+CHANNEL = InputChannelID(b"\x01" * 16)  # tests.pair.receiver_ids
+UNKNOWN = InputChannelID(b"\xcc" * 16)
+DATA, EVENT = DataType.DATA_BUFFER, DataType.EVENT_BUFFER
+BARRIER = DataType.ALIGNED_CHECKPOINT_BARRIER
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the table; `error` is what the channel fails with, if it does."""
+
+    number: int
+    when: str
+    said: str
+    data: bytes
+    must: str
+    rows: tuple[str, ...]
+    error: type[FlinknetError]
+
+
+def buffer(
+    number: int = 0,
+    *,
+    to: InputChannelID = CHANNEL,
+    backlog: int = 0,
+    kind: DataType = DATA,
+    payload: bytes = b"payload",
+    pieces: tuple[int, ...] = (),
+) -> BufferResponse:
+    """A BufferResponse."""
+    return BufferResponse(to, 0, number, backlog, kind, False, payload, pieces)
+
+
+def header(kind: int = DATA, is_compressed: int = 0, size: int = 7) -> bytes:
+    """A BufferResponse without its payload, with fields that need not be true."""
+    return encode_buffer_response_header(CHANNEL, 0, 0, 0, kind, is_compressed, size)
+
+
+def error(of: str, to: InputChannelID | None = CHANNEL) -> ErrorResponse:
+    """An ErrorResponse, by default for the channel."""
+    return ErrorResponse(JavaThrowable(of, "because"), to)
+
+
+def whole(message: Message) -> bytes:
+    return message.encode()
+
+
+BIG_BACKLOG = struct.pack(">i", 2**31 - 1)
+CONSUMERS_MESSAGES = {
+    "PartitionRequest": 2,
+    "TaskEventRequest": 3,
+    "CancelPartitionRequest": 4,
+    "CloseRequest": 5,
+    "AddCredit": 6,
+    "ResumeConsumption": 7,
+    "AckAllUserRecordsProcessed": 8,
+    "NewBufferSize": 10,
+    "SegmentId": 11,
+}
+
+
+def lines() -> Sequence[tuple[str, str, bytes, str, tuple[str, ...], type[FlinknetError]]]:
+    """The table, without numbers."""
+    found: list[tuple[str, str, bytes, str, tuple[str, ...], type[FlinknetError]]] = []
+
+    def line(
+        when: str,
+        said: str,
+        data: bytes | Message,
+        must: str,
+        *rows: str,
+        error: type[FlinknetError] = FlinknetError,
+    ) -> None:
+        encoded = data if isinstance(data, bytes) else whole(data)
+        found.append((when, said, encoded, must, rows, error))
+
+    two = buffer(payload=b"abc", pieces=(1, 2))
+    line(CREDITLESS, "data", buffer(), ALL_FAIL, "S061", "S100", error=CreditExceededError)
+    line(CREDITLESS, "data in pieces", two, ALL_FAIL, "S061", "S100", error=CreditExceededError)
+    line(CREDITLESS, "an event", buffer(kind=EVENT), TAKEN, "S060")
+    compressed = header(is_compressed=2) + b"payload"
+    three = many(buffer(number, backlog=-1) for number in range(3))
+    line(OPEN, "a third buffer for two credits", three, ALL_FAIL, error=CreditExceededError)
+    line(OPEN, "a number too high", buffer(1), FAILS, "S048", error=BufferReorderingError)
+    line(
+        OPEN,
+        "a number twice",
+        many((buffer(0), buffer(0))),
+        FAILS,
+        "S048",
+        error=BufferReorderingError,
+    )
+    line(OPEN, "a negative number", buffer(-1), FAILS, error=BufferReorderingError)
+    line(
+        OPEN, "a number too high, empty", buffer(4, payload=b""), FAILS, error=BufferReorderingError
+    )
+    line(
+        OPEN,
+        "a number too high, an event",
+        buffer(4, kind=EVENT),
+        FAILS,
+        error=BufferReorderingError,
+    )
+    line(
+        OPEN,
+        "a number too high, in pieces",
+        buffer(7, payload=b"ab", pieces=(1, 1)),
+        FAILS,
+        error=BufferReorderingError,
+    )
+    line(
+        OPEN,
+        "a blocking event with a backlog",
+        buffer(kind=BARRIER, backlog=1),
+        FAILS,
+        error=FrameCorruptedError,
+    )
+    line(OPEN, "a backlog of -1", buffer(backlog=-1), TAKEN)
+    line(OPEN, "a backlog of 2^31 - 1", buffer(backlog=2**31 - 1), TAKEN)
+    line(OPEN, "more than a segment", buffer(payload=bytes(101)), ALL_FAIL)
+    line(OPEN, "an event of 1 GiB", header(EVENT, size=1 << 30), ALL_FAIL)
+    line(OPEN, "a negative size", header(size=-1), ALL_FAIL)
+    line(OPEN, "a data type that is none", header(kind=99), ALL_FAIL)
+    line(OPEN, "a compressed flag of 2, which Java takes", compressed, TAKEN)
+    for said, message in {
+        "data": buffer(to=UNKNOWN),
+        "an empty buffer": buffer(to=UNKNOWN, payload=b""),
+        "data in pieces": buffer(to=UNKNOWN, payload=b"abc", pieces=(1, 2)),
+        "more than a segment": buffer(to=UNKNOWN, payload=bytes(101)),
+        "an event": buffer(to=UNKNOWN, kind=EVENT),
+        "a backlog": BacklogAnnouncement(2, UNKNOWN),
+    }.items():
+        line(OPEN, f"{said} for a channel that is none", message, CANCELED, "S093")
+    line(OPEN, "an error for a channel that is none", failed_to(UNKNOWN), NOTHING, "S091")
+    line(RELEASED, "data", buffer(), CANCELED, "S061")
+    line(RELEASED, "an event", buffer(kind=EVENT), CANCELED)
+    line(RELEASED, "a backlog", BacklogAnnouncement(2, CHANNEL), CANCELED)
+    line(RELEASED, "an error", failed_to(CHANNEL), NOTHING)
+    line(
+        OPEN,
+        "the partition is not found",
+        error(PARTITION_NOT_FOUND_EXCEPTION),
+        FAILS,
+        "S091",
+        error=PartitionNotFoundError,
+    )
+    line(OPEN, "its producer failed", failed_to(CHANNEL), FAILS, "S091", error=ProducerFailedError)
+    line(OPEN, "an error of no known class", error(ILLEGAL_STATE_EXCEPTION), FAILS)
+    line(OPEN, "an error, then data", many((failed_to(CHANNEL), buffer())), FAILS, "S091")
+    line(
+        OPEN,
+        "an error for all",
+        error(ILLEGAL_STATE_EXCEPTION, None),
+        ALL_FAIL,
+        "S091",
+        error=RemoteTransportError,
+    )
+    line(OPEN, "an error that is no Java", frame(1, b"\xac\xed\0\5" + bytes(40)), ALL_FAIL)
+    line(OPEN, "an error without a body", frame(1), ALL_FAIL)
+    line(OPEN, "BacklogAnnouncement of 2^31 - 1", frame(9, BIG_BACKLOG + CHANNEL), TAKEN)
+    line(OPEN, "BacklogAnnouncement of -1", frame(9, b"\xff" * 4 + CHANNEL), ALL_FAIL)
+    line(OPEN, "BacklogAnnouncement cut", frame(9, bytes(19)), ALL_FAIL)
+    for said, junk in OF_NO_PROTOCOL.items():
+        line(OPEN, said, junk, ALL_FAIL)
+        line(HALF, said, junk * 2, ALL_FAIL)
+    for said, length in LYING_LENGTHS.items():
+        line(OPEN, said, frame(9, length=length), ALL_FAIL)
+    line(OPEN, "a length of 1 GiB", frame(1, bytes(50), length=1 << 30), ALL_FAIL)
+    for said, number in CONSUMERS_MESSAGES.items():
+        line(OPEN, f"{said}, a consumer's message", frame(number, bytes(88)), ALL_FAIL)
+    line(OPEN, "a message of no kind", frame(63, bytes(20)), ALL_FAIL)
+    return found
+
+
+def failed_to(receiver: InputChannelID) -> ErrorResponse:
+    return error(PRODUCER_FAILED_EXCEPTION, receiver)
+
+
+def many(messages: object) -> bytes:
+    return b"".join(map(whole, messages))  # type: ignore[call-overload]
+
+
+CASES = [Case(number, *line) for number, line in enumerate(lines(), 1)]

@@ -1,0 +1,238 @@
+"""Attempts of one TaskManager, told what to do by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flinknet.config import NetworkConfig, Scenario, WorkloadConfig
+from flinknet.core.buffers import DataType, NetworkBuffer
+from flinknet.core.consumer.input_channel import unpooled_buffer
+from flinknet.core.consumer.input_gate import RECOVERED
+from flinknet.graph import execution_graph_of, job_graph_of, load_program, physical_plan_of
+from flinknet.graph.execution import ExecutionState
+from flinknet.job import MemoryIO, descriptors_of
+from flinknet.job.elements import StreamElementSerializer
+from flinknet.job.load.plan import load_plan_of
+from flinknet.job.serializers import serializer_of
+from flinknet.runtime.cluster import control_messages as say
+from flinknet.runtime.cluster.attempt_channels import AttemptChannels
+from flinknet.runtime.cluster.attempts import Attempts
+from flinknet.runtime.cluster.sampling import Sampler
+from flinknet.runtime.cluster.task_factory import LoadFactory, ProgramFactory
+from flinknet.runtime.shuffle_environment import ShuffleEnvironment
+
+pytestmark = pytest.mark.socket
+
+SEGMENTS = 8
+S = 1_000_000_000
+NOW_NS = 5 * S
+_E = ExecutionState
+
+
+PROGRAM = """
+def same(number: int) -> int:
+    return number
+
+def main(env):
+    env.set_parallelism(1)
+    env.from_sequence(1, 9).set_parallelism(2).rebalance().map(same).print()
+    env.execute("Program")
+"""
+
+
+class Manager:
+    """A TaskManager that is to read two remote channels, of two exclusive buffers each."""
+
+    def __init__(self) -> None:
+        self.io = MemoryIO()
+        self.network = NetworkConfig(
+            segment_size_bytes=4096,
+            network_memory_bytes=SEGMENTS * 4096,
+            buffers_request_timeout_ns=3 * S,
+        )
+        scenario = Scenario(self.network, WorkloadConfig(producers=2, records=1))
+        self.environment = ShuffleEnvironment(
+            self.network,
+            "credit",
+            "tm-1",
+            task_managers=2,
+            trace_path=None,
+            channels=0,
+            channel_of={},
+            may_spin=False,
+        )
+        self.memory = self.environment.pool
+        self.said: list[Any] = []
+        self.attempts = Attempts(
+            self.network,
+            self.environment,
+            AttemptChannels(self.environment, {}),
+            Sampler(self.environment.connections, self.memory),
+            self.io,  # type: ignore[arg-type]
+            self.said.append,
+            None,
+        )
+        self.attempts.initialize(LoadFactory(scenario))
+        (self.task,) = load_plan_of(scenario).sinks
+        self.addresses = {0: ("127.0.0.1", 1)}
+
+    def load_program(self) -> None:
+        """Read what a program's source writes, and print it."""
+        submission = say.SubmitJob("program.py", PROGRAM, (), {}, False, None, 0, 1)
+        self.attempts.initialize(ProgramFactory(submission))
+        program = load_program(Path("program.py"), {}, (), source=PROGRAM)
+        graph = execution_graph_of(job_graph_of(program.stream_graph))
+        plan = physical_plan_of(graph, task_managers=2, slots_per_task_manager=1)
+        (reader,) = (each for own in descriptors_of(plan) for each in own if each.inputs)
+        (gate,) = reader.inputs
+        channels = tuple(replace(each, is_local=False, task_manager=0) for each in gate.channels)
+        self.task = replace(reader, inputs=(replace(gate, channels=channels),))
+
+    def submit(self, start: say.Start | None = None) -> None:
+        message = say.SubmitTask(self.task, self.addresses, start)
+        self.attempts.submit(message, now_ns=NOW_NS)
+
+    def states(self) -> list[tuple[ExecutionState, str]]:
+        return [(each.state, each.error) for each in self.said]
+
+    def held_by_another(self) -> list[NetworkBuffer]:
+        """All buffers that there are, in the hands of a pool that requires one."""
+        pool = self.memory.create_buffer_pool(1, SEGMENTS)
+        return [buffer for _ in range(SEGMENTS) if (buffer := pool.try_request()) is not None]
+
+
+@pytest.fixture
+def manager() -> Iterator[Manager]:
+    made = Manager()
+    yield made
+    made.environment.close()
+
+
+@pytest.mark.row("S006")
+def test_gates_wait_for_exclusive_segments_that_others_still_hold(manager: Manager) -> None:
+    held = manager.held_by_another()
+    manager.submit()
+    assert manager.states() == []
+    assert manager.attempts.is_any_set_up
+    assert not manager.attempts.are_channels_open
+    for _ in range(4):
+        manager.attempts.advance_setups(now_ns=NOW_NS + S)
+        assert manager.states() == []
+        held.pop().recycle()
+    manager.attempts.advance_setups(now_ns=NOW_NS + S)
+    assert manager.states() == [(_E.INITIALIZING, "")]
+    assert not manager.attempts.is_any_set_up
+    (gate,) = manager.attempts.waiting_gates
+    assert [each.initial_credit for each in gate.remote_channels] == [2, 2]
+    gate.close()
+
+
+@pytest.mark.row("S006")
+def test_what_is_not_given_back_in_time_fails_the_attempt_in_flinks_words(
+    manager: Manager,
+) -> None:
+    held = manager.held_by_another()
+    manager.submit()
+    manager.attempts.advance_setups(now_ns=NOW_NS + 3 * S - 1)
+    assert manager.states() == []
+    manager.attempts.advance_setups(now_ns=NOW_NS + 3 * S)
+    ((state, error),) = manager.states()
+    assert state is _E.FAILED
+    assert error.startswith(
+        "Timeout triggered when requesting exclusive buffers: The total number of network buffers"
+        " is currently set to 8 of 4096 bytes each."
+    )
+    assert "the timeout which is 3000ms" in error
+    assert "'taskmanager.network.memory.buffers-request-timeout'" in error
+    for buffer in held:
+        buffer.recycle()
+    manager.memory.check_invariants()
+    assert len(manager.memory.pools) == 1
+
+
+@pytest.mark.row("S006")
+def test_an_attempt_that_is_cancelled_while_its_gates_wait_gives_back_what_they_had(
+    manager: Manager,
+) -> None:
+    held = manager.held_by_another()
+    manager.submit()
+    held.pop().recycle()
+    manager.attempts.advance_setups(now_ns=NOW_NS)
+    manager.attempts.cancel(manager.task.attempt_id)
+    assert manager.states() == [(_E.CANCELED, "")]
+    assert manager.memory.available_buffers == 1
+    assert not manager.attempts.is_any_set_up
+
+
+@pytest.mark.row("S006")
+def test_exclusive_segments_that_others_need_fail_the_attempt_at_once(manager: Manager) -> None:
+    manager.memory.create_buffer_pool(SEGMENTS - 3, SEGMENTS)
+    manager.submit()
+    ((state, error),) = manager.states()
+    assert state is _E.FAILED
+    assert "required 2, but only 0 of 8 buffers" in error
+
+
+@pytest.mark.row("S020")
+def test_partitions_that_cannot_be_read_yet_are_requested_when_they_can(manager: Manager) -> None:
+    (gate,) = manager.task.inputs
+    manager.task = replace(manager.task, inputs=(replace(gate, is_consumable=False),))
+    held = manager.held_by_another()
+    manager.submit()
+    update = say.UpdatePartitions(manager.task.attempt_id, (gate.edge,))
+    manager.attempts.update_partitions(update, now_ns=NOW_NS)
+    for buffer in held:
+        buffer.recycle()
+    manager.attempts.advance_setups(now_ns=NOW_NS)
+    (made,) = manager.attempts.waiting_gates
+    assert made.is_requested
+    made.close()
+
+
+@pytest.mark.row("S042")
+def test_a_task_reads_what_was_recovered_and_requests_its_partitions_in_that_turn(
+    manager: Manager,
+) -> None:
+    manager.load_program()
+    manager.submit(say.Start(NOW_NS, NOW_NS, None, None))
+    (running,) = manager.attempts.running
+    (gate,) = running.task.gates
+    assert not gate.is_requested
+    assert not running.task.is_open
+    elements = StreamElementSerializer(serializer_of(int))
+    data = bytes(elements.write([7, 8], np.zeros(2, np.int64)).data)
+    in_flight = unpooled_buffer(data, DataType.DATA_BUFFER)
+    gate.channels[1].received.appendleft((in_flight, RECOVERED))
+    while not gate.is_state_consumed:
+        assert not gate.is_requested
+        running.step(now_ns=NOW_NS)
+    assert gate.is_requested
+    assert running.task.is_open
+    assert manager.io.lines == ["7", "8"]
+    assert all(each.connection is not None for each in gate.remote_channels)
+    manager.attempts.cancel(manager.task.attempt_id)
+
+
+@pytest.mark.row("S042")
+def test_what_cannot_be_read_yet_is_not_requested_when_the_state_was_read(
+    manager: Manager,
+) -> None:
+    manager.load_program()
+    (gate,) = manager.task.inputs
+    manager.task = replace(manager.task, inputs=(replace(gate, is_consumable=False),))
+    manager.submit(say.Start(NOW_NS, NOW_NS, None, None))
+    (running,) = manager.attempts.running
+    (made,) = running.task.gates
+    while not made.is_state_consumed:
+        running.step(now_ns=NOW_NS)
+    assert not made.is_requested
+    update = say.UpdatePartitions(manager.task.attempt_id, (gate.edge,))
+    manager.attempts.update_partitions(update, now_ns=NOW_NS)
+    assert made.is_requested
+    manager.attempts.cancel(manager.task.attempt_id)

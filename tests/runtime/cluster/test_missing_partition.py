@@ -1,0 +1,99 @@
+"""A TaskManager that is refused a partition asks its JobManager before it asks again."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flinknet.config import Scenario, WorkloadConfig
+from flinknet.core.wire.frames import Direction, FrameDecoder
+from flinknet.core.wire.java_errors import PARTITION_NOT_FOUND_EXCEPTION, JavaThrowable
+from flinknet.core.wire.messages import ErrorResponse, PartitionRequest
+from flinknet.graph.execution import ExecutionState
+from flinknet.job.load.plan import load_plan_of
+from flinknet.job.producer_states import PartitionState, RequestPartitionState
+from flinknet.runtime.clock import monotonic_ns
+from flinknet.runtime.cluster import control_messages as say
+from flinknet.runtime.cluster.child import TASK_MANAGER, TaskManagerProcessSpec, start_child
+from flinknet.runtime.cluster.control_server import ControlServer
+from flinknet.runtime.event_loop import EventLoop
+
+pytestmark = pytest.mark.socket
+
+PATIENCE_NS = 60_000_000_000
+
+
+class Leader:
+    """A JobManager that says what the test says, of one TaskManager."""
+
+    def __init__(self) -> None:
+        self.loop = EventLoop(may_spin=False)
+        self.server = ControlServer(self.loop, "secret")
+        spec = TaskManagerProcessSpec(
+            *("secret", 1, self.server.port, 2, 1, Scenario().network, "credit", PATIENCE_NS),
+            *(None, None, False, 10_000_000_000, tuple(sys.path)),
+        )
+        self.process = start_child(TASK_MANAGER, spec, None, "tm-1")
+
+    def tell(self, message: Any) -> None:
+        self.server.connections[0].send(message)
+
+    def hear(self, kind: type) -> Any:
+        until_ns = monotonic_ns() + PATIENCE_NS
+        while monotonic_ns() < until_ns:
+            self.loop.run_once(until_ns=monotonic_ns() + 10_000_000)
+            for connection in self.server.connections:
+                while connection.received:
+                    message = connection.received.popleft()
+                    if isinstance(message, kind):
+                        return message
+        raise AssertionError(f"no {kind.__name__}")
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.server.close()
+        self.loop.close()
+
+
+@pytest.fixture
+def leader() -> Iterator[Leader]:
+    leader = Leader()
+    yield leader
+    leader.close()
+
+
+@pytest.mark.row("S037")
+def test_it_asks_again_while_the_producer_runs_and_is_canceled_when_that_is_over(
+    leader: Leader,
+) -> None:
+    scenario = Scenario(workload=WorkloadConfig())
+    _, sink = load_plan_of(scenario).tasks
+    (channel,) = sink.inputs[0].channels
+    decoder = FrameDecoder(Direction.CONSUMER_TO_PRODUCER)
+    cause = JavaThrowable(PARTITION_NOT_FOUND_EXCEPTION, "not there")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        leader.hear(say.RegisterTaskManager)
+        leader.tell(say.InitializeJob(say.SubmitLoad(scenario)))
+        leader.hear(say.JobInitialized)
+        task = replace(sink, task_manager=1)
+        addresses = {channel.task_manager: ("127.0.0.1", server.getsockname()[1])}
+        leader.tell(say.SubmitTask(task, addresses, None))
+        leader.hear(say.TaskStateChanged)
+        producer, _ = server.accept()
+        with producer:
+            for state in (ExecutionState.RUNNING, ExecutionState.FAILED):
+                (request,) = decoder.feed(producer.recv(1 << 16))
+                assert isinstance(request, PartitionRequest)
+                producer.sendall(ErrorResponse(cause, request.receiver_id).encode())
+                asked = leader.hear(RequestPartitionState)
+                assert asked == RequestPartitionState(task.attempt_id, channel.partition_id)
+                leader.tell(PartitionState(asked.attempt_id, asked.partition_id, state))
+                leader.loop.run_once(until_ns=0)
+            changed = leader.hear(say.TaskStateChanged)
+    assert changed == say.TaskStateChanged(task.attempt_id, ExecutionState.CANCELED)
