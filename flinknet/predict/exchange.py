@@ -162,9 +162,7 @@ def recorded_channels(
             channel=channel,
             producer=infos[channel].producer,
             consumer=infos[channel].consumer,
-            connection=-1
-            if infos[channel].is_local
-            else connections[infos[channel].connection],
+            connection=-1 if infos[channel].is_local else connections[infos[channel].connection],
             arrivals=arrivals[channel],
             record_wire_bytes=record_wire_bytes[channel],
         )

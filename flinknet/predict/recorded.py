@@ -362,7 +362,7 @@ def joined_outcomes(parts: Sequence[SimulatedOutcome]) -> SimulatedOutcome:
         memory_bytes=max(each.memory_bytes for each in parts),
         credits=sum(each.credits for each in parts),
         credit_messages=sum(each.credit_messages for each in parts),
-        method=parts[0].method,
+        method=next((each.method for each in parts if each.records), parts[0].method),
         latency_bounds=(_merged([low for low, _ in bounds]), _merged([high for _, high in bounds]))
         if bounds
         else None,

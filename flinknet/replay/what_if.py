@@ -275,7 +275,8 @@ def _simulate_unit(
     assert manifest is not None, "runs without a manifest are refused by open_recorded_run"
     load = load_captured if manifest.is_from_between else load_exchange
     found = [load(path, each.from_ns, each.to_ns, edge=unit.edge) for each in unit.windows]
-    exchanges, fit = [exchange for exchange, _ in found], found[0][1]
+    exchanges = [exchange for exchange, _ in found]
+    _, fit = max(found, key=lambda each: each[0].records)
     if ends_its_data:
         exchanges = [replace(each, ends_its_data=True) for each in exchanges]
     error = None
@@ -322,7 +323,8 @@ def _simulated(
     if found is None:
         predict_one = simulate or _own_simulation()
         found = [predict_one(each.under(setting), setting.network) for each in exchanges]
-    outcome = _with_figures(unpredicted, joined_outcomes(found), exchanges[0], fit, setting)
+    busiest = max(exchanges, key=lambda each: each.records)
+    outcome = _with_figures(unpredicted, joined_outcomes(found), busiest, fit, setting)
     if len(exchanges) > 1:
         simulated_ns = sum(each.duration_ns for each in exchanges)
         return replace(outcome, windows=len(exchanges), simulated_ns=simulated_ns)

@@ -24,6 +24,8 @@ from flinknet.simulator.cost_model import CostModel
 from tests.recorded_run import MS, write_run
 from tests.simulation import S
 
+NOTHING = np.zeros(0, np.int64)
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> RecordedRun:
@@ -157,10 +159,24 @@ def test_windows_are_added_up() -> None:
     unpredicted = what_if._unpredicted(0, 0, setting, fit, 100 * S)
     found = what_if._simulated(unpredicted, [one] * 3, fit, setting, None, 0)
     alone = simulate(one, setting.network)
-    assert (found.windows, found.simulated_ns) == (3, 6 * S)
+    assert (found.windows, found.simulated_ns, found.method) == (3, 6 * S, "kernel")
     assert found.records == found.count == 3 * alone.records
     assert found.throughput_records_per_s == alone.throughput_records_per_s
     assert found.buffers_per_s == alone.buffers_per_s
     assert (found.p50, found.p99) == (alone.latency.percentile(0.5), alone.latency.percentile(0.99))
     assert found.backlog_buffers_mean == pytest.approx(alone.backlog_buffers.mean)
     assert found.window_to_ns == 100 * S
+
+
+def test_a_window_in_which_nothing_came_is_known() -> None:
+    one = exchange(2.0, 20.0)
+    idle = replace(one, channels=(replace(one.channels[0], arrivals=Ramps.of(NOTHING)),))
+    setting = Setting(replace(one.network, buffer_timeout_ns=MS))
+    fit = what_if.CostFit(one.costs, ())
+    unpredicted = what_if._unpredicted(0, 0, setting, fit, 100 * S)
+    alone, found = (
+        what_if._simulated(unpredicted, each, fit, setting, None, 0)
+        for each in ([one, one], [idle, one])
+    )
+    assert (found.method, found.records, found.p50) == ("kernel", 20_000, alone.p50)
+    assert found.buffers_per_s == pytest.approx(alone.buffers_per_s / 2)
