@@ -24,7 +24,7 @@ from flinknet.predict.recorded import (
     SimulatedOutcome,
     joined_outcomes,
 )
-from flinknet.results import BacklogSummary, LatencySummary
+from flinknet.results import LatencySummary
 from flinknet.trace import open_run
 from flinknet.units import human_bytes
 
@@ -180,8 +180,6 @@ def _outcome_of_slices(
     """The outcome of a candidate from those of its slices, in their order; `simulated_ns`: their
     length together where they are not all.
     """
-    from flinknet.predict.what_if import duration_ns
-
     run, setting, to_ns = candidate.run, candidate.setting, candidate.to_ns
     from_ns = run.from_ns
     if not all(part.is_covered for part in parts):
@@ -196,29 +194,10 @@ def _outcome_of_slices(
         error = why_too_short(to_ns - from_ns, setting) or error
     if error is not None:
         return replace(unpredicted, error=error)
-    whole = added_up(parts)
+    simulated = added_up(parts, exchange.under(setting), setting.network)
     if simulated_ns is not None:
+        simulated = replace(simulated, duration_ns=round(simulated_ns / setting.rate_factor))
         unpredicted = replace(unpredicted, windows=len(parts), simulated_ns=simulated_ns)
-    simulated = SimulatedOutcome(
-        latency=whole.latency,
-        records=whole.records,
-        messages=whole.messages,
-        duration_ns=duration_ns(
-            whole.last_ns,
-            whole.records,
-            whole.messages,
-            exchange.under(setting),
-            setting.network,
-        )
-        if simulated_ns is None
-        else round(simulated_ns / setting.rate_factor),
-        backlog_buffers=BacklogSummary(
-            whole.backlog_total / whole.messages if whole.messages else None, whole.backlog_max
-        ),
-        memory_bytes=whole.memory_bytes,
-        credits=whole.credits,
-        method="kernel",
-    )
     return _with_figures(unpredicted, simulated, exchange, fit, setting)
 
 
@@ -315,14 +294,16 @@ def _simulated(
     """The outcome of the windows of a run. What the compiled model does not know of is simulated
     message by message, and of longer windows only the first part.
     """
+    from flinknet.predict import what_if
+
     found = None
     if simulate is None and max(each.duration_ns for each in exchanges) > part_ns:
         found = _compiled(exchanges, setting)
         if found is None:
             exchanges = [each.up_to(each.measured_from_ns + part_ns) for each in exchanges]
     if found is None:
-        predict_one = simulate or _own_simulation()
-        found = [predict_one(each.under(setting), setting.network) for each in exchanges]
+        simulate = simulate or what_if.simulate
+        found = [simulate(each.under(setting), setting.network) for each in exchanges]
     busiest = max(exchanges, key=lambda each: each.records)
     outcome = _with_figures(unpredicted, joined_outcomes(found), busiest, fit, setting)
     if len(exchanges) > 1:
@@ -434,9 +415,3 @@ def _with_figures(
         if bounds is None
         else json.dumps([asdict(delays.over(each)) for each in bounds]),
     )
-
-
-def _own_simulation() -> Simulate:
-    from flinknet.predict.what_if import simulate
-
-    return simulate
